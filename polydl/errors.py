@@ -1,0 +1,85 @@
+"""The error tree. Every message a user can see carries a place in a source, a reason and a way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in a source file."""
+
+    file: str
+    """Path as the user gave it."""
+    line: int
+    """1-based."""
+    column: int
+    """1-based, in characters."""
+    length: int = 1
+    """Characters to underline, at least 1."""
+    text: str | None = None
+    """The source line, without its newline; None when the source cannot be shown."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class PolyDLError(Exception):
+    """Base of every error that polydl raises on purpose.
+
+    `reason` says what is wrong, `span` where, `hint` what to do about it.
+    """
+
+    exit_code = 1
+
+    def __init__(self, reason: str, span: Span | None = None, hint: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.span = span
+        self.hint = hint
+
+    def render(self) -> str:
+        """The message as people read it: `file:line:column: error: …`, source line, caret, hint."""
+        where = f"{self.span}: " if self.span else ""
+        lines = [f"{where}error: {self.reason}"]
+        if self.span is not None and self.span.text is not None:
+            caret_gap = "".join("\t" if c == "\t" else " " for c in self.span.text[: self.span.column - 1])
+            lines += [f"    {self.span.text}", f"    {caret_gap}^{'~' * (self.span.length - 1)}"]
+        if self.hint:
+            lines.append(f"  help: {self.hint}")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+class InputError(PolyDLError):
+    """The user's input (C file, pragma, option, machine file) is at fault. Exit code 2."""
+
+    exit_code = 2
+
+
+class InputErrors(InputError):
+    """Several errors of one input, reported at once."""
+
+    def __init__(self, errors: Iterable[InputError]) -> None:
+        self.errors = tuple(errors)
+        if not self.errors:
+            raise ValueError("InputErrors needs at least one error")
+        super().__init__(self.errors[0].reason, self.errors[0].span, self.errors[0].hint)
+
+    def render(self) -> str:
+        return "\n".join(error.render() for error in self.errors)
+
+
+class ToolchainError(PolyDLError):
+    """The compiler is missing or failed, or nothing could be run. Exit code 1."""
+
+
+class QuotaExceeded(PolyDLError):
+    """An isl operation needed more than its quota of elementary operations. Exit code 1."""
+
+
+class IllegalVariant(InputError):
+    """A recipe breaks a dependence. The reason names the dependence and a pair of iterations."""

@@ -1,0 +1,73 @@
+"""Right-hand sides of statements: a small typed expression tree. Subscripts are not in it: they are access relations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import islpy as isl
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal, as written: `0.5f`, `2`, `1e-3`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The value read through `Statement.accesses[access]` (0-D arrays, i.e. scalars, included)."""
+
+    access: int
+
+
+@dataclass(frozen=True, slots=True)
+class AffineValue:
+    """An integer value affine in iterators and parameters, as in `A[i] = i + N`. Domain: the statement's space."""
+
+    value: isl.PwAff
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`op operand`; op is a C prefix operator: - + ! ~."""
+
+    op: str
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`left op right`, any C binary operator without side effects, `&&` and `||` included."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a function without side effects (libm, or one the user vouches for)."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditional:
+    """`condition ? then : otherwise`; the condition may depend on data."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """`(ctype)operand`."""
+
+    ctype: str
+    operand: Expr
+
+
+Expr = Const | Load | AffineValue | Unary | Binary | Call | Conditional | Cast

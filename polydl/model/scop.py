@@ -1,0 +1,208 @@
+"""The polyhedral program: what the front end makes and every later stage reads. Frozen values only.
+
+isl conventions: a statement's space is the named set tuple `S0[i, j, k]` whose dimensions carry the C names of
+the loop variables; an array's space is the named tuple `A[a0, a1]`; a scalar is the 0-D tuple `alpha[]`.
+Parameters carry their C names. isl objects are built through islpy's API and never by pasting user names into
+isl text, since C identifiers such as `min`, `mod` or `exists` are isl keywords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+import islpy as isl
+
+from polydl.errors import Span
+from polydl.model.expr import Expr
+
+
+class Storage(Enum):
+    """Where an array lives, which decides whether it may alias and whether it is live after the scop."""
+
+    PARAMETER = "parameter"
+    GLOBAL = "global"
+    LOCAL = "local"
+    """Declared in the function outside the region."""
+    REGION = "region"
+    """Declared inside the region: dead outside it; the output must declare it again (`Array.declaration`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array, or a scalar when `extents` is empty."""
+
+    name: str
+    ctype: str
+    """Element type as C text without qualifiers: `float`, `double`, `int`, `unsigned char`."""
+    extents: tuple[isl.PwAff | None, ...]
+    """Elements per dimension, each a parametric PwAff on the scop's parameters (constant where sizes are known).
+    Only the first may be None: unknown (`float A[][N]`, `float *p`)."""
+    storage: Storage
+    declaration: str
+    """C declaration usable as a function parameter, no trailing semicolon: `float A[restrict 300][200]`,
+    `const float *restrict p`, `float alpha`. Macros are expanded; typedef names stay."""
+    linear: bool = False
+    """True when the source subscripts it as one linear array (`A[i*N + j]`, `*(p + i*N + j)`) and the dimensions
+    were recovered: printed as `name[e0 * stride0 + e1 * stride1 + …]` with the strides that `extents` imply."""
+    restrict: bool = False
+    """No other pointer of the function reaches this memory (restrict, or not a pointer parameter at all)."""
+    const: bool = False
+    span: Span | None = None
+
+    @property
+    def is_scalar(self) -> bool:
+        return not self.extents
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One read or write of a statement."""
+
+    array: str
+    write: bool
+    relation: isl.Map
+    """{ S[i…] -> A[a…] : i in the domain }, exact. Single-valued for an assignment; for a microkernel call it
+    relates an outer iteration to every element the call touches."""
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`target op value`. Compound assignments keep their operator; `x = x + e`, `x = e + x`, `x++` become `x += e`
+    (likewise `*`, and `x = x - e` becomes `x -= e`), so that a reduction shows."""
+
+    target: int
+    """Index into `Statement.accesses` of the write. With op other than `=`, the read of the target is
+    `accesses[target_read]`."""
+    op: str
+    """One of = += -= *= /= %= &= |= ^= <<= >>=."""
+    value: Expr
+    target_read: int | None = None
+    """Index of the read access of the target for a compound assignment; None for `=`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallArgument:
+    """An argument of a microkernel call."""
+
+    text: str
+    """C text with the outer iterators and parameters free, macros expanded: `&A[i][0]`, `K`, `64`."""
+    array: str | None = None
+    """The array the pointer argument points into; None for a value."""
+    subscript: isl.MultiPwAff | None = None
+    """{ S[outer…] -> A[a…] } the element pointed at, for a pointer argument."""
+    value: isl.PwAff | None = None
+    """{ S[outer…] -> [v] } for an integer argument affine in iterators and parameters; None when it is neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class MicrokernelCall:
+    """A statement that is a call of the user's microkernel; its loops only say what the call computes."""
+
+    function: str
+    arguments: tuple[CallArgument, ...]
+    inner: tuple[Statement, ...]
+    """The statements of the equivalent loops, at full depth (outer iterators, then the microkernel's loops)."""
+    form: str
+    """`call` (the call stands in the code) or `loops` (the loops stand in the code)."""
+
+
+Body = Assignment | MicrokernelCall
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement with its iteration domain."""
+
+    name: str
+    """`S0`, `S1`, … in textual order, unique in the scop."""
+    iterators: tuple[str, ...]
+    """C names of the surrounding loop variables, outermost first; the dimension names of `domain`. A microkernel
+    call has the loops around the call only."""
+    domain: isl.Set
+    """{ S[i…] } exact, in the values that the C loop variables take."""
+    position: tuple[int, ...]
+    """Textual position at each depth, length len(iterators) + 1: with the iterators between them the 2d+1
+    schedule (Feautrier/Cohen): (p0, ±i0, p1, ±i1, …, pd). Two statements share the loop at depth d exactly when
+    position[:d + 1] agree."""
+    descending: frozenset[str]
+    """Iterators whose loop runs downwards: time is -i there."""
+    accesses: tuple[Access, ...]
+    """In evaluation order: reads, then the write."""
+    body: Body
+    span: Span
+
+    @property
+    def depth(self) -> int:
+        return len(self.iterators)
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A value that was used at translation time; the output checks it and otherwise runs the original loops."""
+
+    name: str
+    """A macro or a function parameter as it is spelled in the source."""
+    value: int
+    macro: bool
+    """True: checked by `#if`; False: checked by `if` at run time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Where a scop stands in its file, as offsets into `Source.text`."""
+
+    start: int
+    """First character of the code to replace (after the `#pragma scop` line, or the nest's first character)."""
+    end: int
+    """One past the last character to replace (before the `#pragma endscop` line, or after the nest)."""
+    helpers: int
+    """Start of the line at which file-scope helper code can be inserted: before the function definition."""
+    declared_outside: tuple[str, ...] = ()
+    """Declarations (`int i`) of names that the region uses, declared outside it in the function, and that are
+    neither arrays, scalars read as data, nor parameters: loop variables and affine temporaries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A C file as it was given."""
+
+    path: Path
+    text: str
+    """Decoded with utf-8 and surrogateescape, newlines untouched: encodes back to the same bytes."""
+    preprocessor_flags: tuple[str, ...] = ()
+    """-D, -I and -U flags, to be given to every compilation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scop:
+    """A static control part."""
+
+    function: str
+    """Name of the C function that contains it."""
+    span: Span
+    source: Source
+    region: Region
+    parameters: tuple[str, ...]
+    """Integer symbols left symbolic, i.e. without a value from the source, -D or --size."""
+    context: isl.Set
+    """Parameter set: what is known about the parameters (`assume`, array extents >= 0)."""
+    arrays: Mapping[str, Array]
+    statements: tuple[Statement, ...]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Every named integer with a value: function parameters from --size, macros from -D or the file."""
+    guards: tuple[Guard, ...] = ()
+    live_out: frozenset[str] = frozenset()
+    """Arrays whose contents may be read after the scop: parameters, globals and locals, less `dead(...)`."""
+    assumptions: tuple[str, ...] = ()
+    """What was assumed and could not be checked, for people: 'A and B do not overlap (not restrict)'."""
+
+    def statement(self, name: str) -> Statement:
+        """The statement called `name`. Raises KeyError."""
+        for statement in self.statements:
+            if statement.name == name:
+                return statement
+        raise KeyError(name)
