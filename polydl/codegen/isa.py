@@ -1,0 +1,181 @@
+"""Vector instruction sets as the microkernel generator sees them: registers, ports, and which blocks they can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+Dtype = Literal["float", "double"]
+"""Element type, as C spells it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """How C and the vector intrinsics spell an element type."""
+
+    ctype: Dtype
+    bytes: int
+    suffix: str
+    """Of generated names: `f32`."""
+    letters: str
+    """Suffix of the x86 intrinsics: `ps`."""
+    register_letter: str
+    """Suffix of the x86 register types: `__m512` + ''."""
+    mask_ctype: str
+    """Integer type as wide as the element."""
+
+
+ELEMENT_TYPES: dict[Dtype, ElementType] = {
+    "float": ElementType("float", 4, "f32", "ps", "", "int32_t"),
+    "double": ElementType("double", 8, "f64", "pd", "d", "int64_t"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Isa:
+    """A vector instruction set with the execution resources of its usual cores.
+
+    Figures: uops.info and Agner Fog's microarchitecture manual for x86 (Skylake-X and later, Zen 4 and 5 for
+    AVX-512; Haswell and later, Zen 2 and later for AVX2), Arm's Neoverse N1/V1 optimisation guides for NEON.
+    """
+
+    name: str
+    condition: str
+    """C preprocessor condition on the macros of `isa_prologue`; empty for the one that is left."""
+    vector_bytes: int
+    registers: int
+    """Architectural vector registers."""
+    fmas: int
+    """Vector FMAs a cycle."""
+    loads: int
+    """Vector loads (or broadcasts from memory) a cycle, from the first-level cache."""
+    latency: int
+    """Cycles from one FMA to the next that needs its result."""
+    scratch: int
+    """Registers the inner loop needs beside the accumulators and the held vectors of B."""
+
+    def lanes(self, dtype: Dtype) -> int:
+        """Elements per vector."""
+        return self.vector_bytes // ELEMENT_TYPES[dtype].bytes
+
+
+# Most capable first: the order of the #if chain.
+ISAS: tuple[Isa, ...] = (
+    Isa("avx512", "defined(POLYDL_AVX512)", 64, 32, fmas=2, loads=2, latency=4, scratch=1),
+    Isa("avx2", "defined(POLYDL_AVX2)", 32, 16, fmas=2, loads=2, latency=4, scratch=1),
+    Isa("neon", "defined(POLYDL_VECTOR16_32)", 16, 32, fmas=2, loads=2, latency=4, scratch=1),
+    # Two-operand SSE without FMA: the product needs a register of its own.
+    Isa("generic", "", 16, 16, fmas=1, loads=2, latency=8, scratch=2),
+)
+
+
+def isa(name: str) -> Isa:
+    """The instruction set called `name` (`avx512`, `avx2`, `neon`, `generic`). Raises KeyError."""
+    for candidate in ISAS:
+        if candidate.name == name:
+            return candidate
+    raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBlock:
+    """The accumulators that stay in registers during the reduction: `rows` x `vectors`."""
+
+    rows: int
+    vectors: int
+    held: int
+    """Vectors of B held at once; with fewer than `vectors`, A is broadcast again for each group of them."""
+
+
+def held_vectors(target: Isa, rows: int, vectors: int) -> int:
+    """The most vectors of B that fit beside rows x vectors accumulators; 0 when the block would spill."""
+    return max(0, min(vectors, target.registers - target.scratch - rows * vectors))
+
+
+def cycles(target: Isa, rows: int, vectors: int) -> float:
+    """Cycles of one step of the innermost reduction for a register block, operands in the first-level cache.
+
+    The slowest of the FMA ports, the load ports (each vector of B once, each element of A broadcast once for each
+    group of held vectors) and the latency of the FMA, on which each accumulator waits for itself.
+    Raises ValueError for a block that does not fit the registers.
+    """
+    held = held_vectors(target, rows, vectors)
+    if held == 0:
+        raise ValueError(f"{rows} x {vectors} accumulators do not fit {target.name}")
+    loads = vectors + rows * -(-vectors // held)
+    return max(rows * vectors / target.fmas, loads / target.loads, float(target.latency))
+
+
+def _fitting(target: Isa, most_rows: int, most_vectors: int) -> Iterator[tuple[int, int]]:
+    for vectors in range(1, most_vectors + 1):
+        for rows in range(1, most_rows + 1):
+            if held_vectors(target, rows, vectors) > 0:
+                yield rows, vectors
+
+
+def _cover(extent: int, step: int) -> list[tuple[int, int]]:
+    """(size, how many) of the pieces when `extent` is cut into pieces of `step` and a remainder."""
+    whole, rest = divmod(extent, step)
+    return [(size, count) for size, count in ((step, whole), (rest, 1)) if size and count]
+
+
+@cache
+def split_block(target: Isa, dtype: Dtype, m: int, n: int) -> RegisterBlock:
+    """The register block that covers m rows x n elements in the fewest modelled cycles.
+
+    Remainders count for what they cost, so blocks that divide m x n are preferred; ties go to the fewest pieces,
+    then to the fewest loads.
+    """
+    vectors_in_all = -(-n // target.lanes(dtype))
+
+    def price(block: tuple[int, int]) -> tuple[float, int, int]:
+        rows, vectors = block
+        pieces = [
+            (r, v, rows_times * vectors_times)
+            for r, rows_times in _cover(m, rows)
+            for v, vectors_times in _cover(vectors_in_all, vectors)
+        ]
+        return (
+            sum(times * cycles(target, r, v) for r, v, times in pieces),
+            sum(times for _, _, times in pieces),
+            sum(times * (v + r * -(-v // held_vectors(target, r, v))) for r, v, times in pieces),
+        )
+
+    rows, vectors = min(_fitting(target, m, vectors_in_all), key=price)
+    return RegisterBlock(rows, vectors, held_vectors(target, rows, vectors))
+
+
+def efficiency(dtype: Dtype, target: Isa, m: int, n: int) -> float:
+    """Modelled fraction of the FMA peak, in (0, 1], of an m x n block (elements) on data in the first-level cache.
+
+    Counts lanes that a masked last vector leaves empty as lost. Any m, n >= 1: split into register blocks as
+    `split_block` does.
+    """
+    block = split_block(target, dtype, m, n)
+    spent = sum(
+        rows_times * vectors_times * cycles(target, r, v)
+        for r, rows_times in _cover(m, block.rows)
+        for v, vectors_times in _cover(-(-n // target.lanes(dtype)), block.vectors)
+    )
+    return m * n / (target.lanes(dtype) * target.fmas) / spent
+
+
+def register_blocks(dtype: Dtype, target: Isa, least: float = 0.9) -> tuple[tuple[int, int], ...]:
+    """The (m, n) blocks, in elements, whose accumulators stay in registers, best modelled efficiency first.
+
+    Only those whose `efficiency` is at least `least`; n is a whole number of vectors. Ties: the larger block first,
+    then the squarer, since both lower the traffic of A and B.
+    """
+    lanes = target.lanes(dtype)
+    # More than eight vectors of B a row would stream B from beyond the first-level cache for next to no reuse of it.
+    blocks = [(rows, vectors) for rows, vectors in _fitting(target, target.registers, 8)]
+    scored = [(-efficiency_of(target, rows, vectors), -rows * vectors, abs(rows - vectors), rows, vectors)
+              for rows, vectors in blocks]
+    return tuple((rows, vectors * lanes) for score, _, _, rows, vectors in sorted(scored) if -score >= least)
+
+
+def efficiency_of(target: Isa, rows: int, vectors: int) -> float:
+    """Modelled fraction of the FMA peak of one register block of full vectors."""
+    return rows * vectors / target.fmas / cycles(target, rows, vectors)
