@@ -1,0 +1,207 @@
+"""isl AST → C: a visitor over the nodes, and the callback that prepares each statement instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import islpy as isl
+
+from polydl.codegen.cexpr import Helpers, IslPrinter, expression_text
+from polydl.codegen.tree import PARALLEL, SERIAL, KernelCall
+from polydl.model.contraction import array_strides
+from polydl.model.scop import Array, Assignment, MicrokernelCall, Scop, Statement
+
+_NODE = isl.ast_node_type
+KernelText = Callable[[KernelCall, str, str, str, list[str]], str]
+"""Prints a generated microkernel's call from the addresses of A, B, C and the extents, innermost loops as in
+`Structure.inside`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of the generated code, chosen so that they cannot collide with the user's."""
+
+    iterator: str
+    """Prefix of loop variables."""
+    prefix: str
+    """Prefix of functions."""
+    integer: str
+    """Type of loop variables: `int`, or `long` where addresses need it."""
+
+
+class Writer:
+    """Builds the isl AST of a schedule tree and writes it as C."""
+
+    def __init__(self, scop: Scop, names: Names, helpers: Helpers, calls: Mapping[str, tuple[KernelCall, KernelText]]):
+        self._scop = scop
+        self._names = names
+        self._calls = calls
+        self._print = IslPrinter(helpers, self._rename)
+        self._statements = {s.name: s for s in scop.statements}
+        self._user_text: dict[str, str] = {}
+        self._failure: BaseException | None = None
+
+    def _rename(self, name: str) -> str:
+        if name in self._iterators:
+            return self._iterators[name]
+        return name
+
+    def write(self, tree: isl.Schedule, indent: int) -> list[str]:
+        """Lines of C that execute the schedule."""
+        ctx = isl.DEFAULT_CONTEXT
+        dims = 64  # more loop depth than any nest; unused names cost nothing
+        self._iterators = {f"polydl_isl_{d}": f"{self._names.iterator}{d}" for d in range(dims)}
+        ids = isl.IdList.alloc(ctx, dims)
+        for name in self._iterators:
+            ids = ids.add(isl.Id(name, context=ctx))
+        build = isl.AstBuild.from_context(self._scop.context).set_iterators(ids)
+        build, _callback = build.set_at_each_domain(self._at_domain)
+        detect = ctx.get_ast_build_detect_min_max()
+        ctx.set_ast_build_detect_min_max(1)
+        try:
+            node = build.node_from_schedule(tree)
+        except isl.Error as error:
+            if self._failure is not None:
+                raise self._failure from error
+            raise
+        finally:
+            ctx.set_ast_build_detect_min_max(detect)
+        if self._failure is not None:
+            raise self._failure
+        return self._node(node, indent, 0)
+
+    def _at_domain(self, node: isl.AstNode, build: isl.AstBuild) -> isl.AstNode:
+        # isl calls this from C: an exception must be carried across, not thrown through.
+        try:
+            text = self._instance(isl.Map.from_union_map(build.get_schedule()), build)
+        except BaseException as error:
+            self._failure = error
+            return node
+        key = f"user{len(self._user_text)}"
+        self._user_text[key] = text
+        return node.set_annotation(isl.Id(key, context=isl.DEFAULT_CONTEXT))
+
+    def _instance(self, schedule: isl.Map, build: isl.AstBuild) -> str:
+        back = schedule.reverse().as_pw_multi_aff()
+        name = schedule.get_tuple_name(isl.dim_type.in_)
+        if name in self._calls:
+            return self._kernel_call(*self._calls[name], back, build)
+        statement = self._statements[name]
+        match statement.body:
+            case Assignment():
+                return self._assignment(statement, statement.body, back, build)
+            case MicrokernelCall():
+                return self._user_call(statement.body, back, build)
+
+    def _affine(self, value: isl.PwAff, back: isl.PwMultiAff, build: isl.AstBuild) -> str:
+        return self._print(build.expr_from_pw_aff(value.pullback_pw_multi_aff(back).coalesce()))
+
+    def _element(self, array: Array, where: isl.PwMultiAff, build: isl.AstBuild) -> str:
+        """C text of the array element at a subscript given in terms of the AST's loops."""
+        if array.is_scalar:
+            return array.name
+        subscripts = [
+            self._print(build.expr_from_pw_aff(where.get_pw_aff(d).coalesce())) for d in range(len(array.extents))
+        ]
+        if not array.linear:
+            return array.name + "".join(f"[{s}]" for s in subscripts)
+        strides = array_strides(array)
+        assert strides is not None, "a linear array is recovered with known strides"
+        terms = [s if n == 1 else f"{n} * ({s})" for s, n in zip(subscripts, strides, strict=True) if s != "0"]
+        return f"{array.name}[{' + '.join(terms) or '0'}]"
+
+    def _assignment(
+        self, statement: Statement, body: Assignment, back: isl.PwMultiAff, build: isl.AstBuild
+    ) -> str:
+        def load(access: int) -> str:
+            one = statement.accesses[access]
+            where = one.relation.as_pw_multi_aff().pullback_pw_multi_aff(back)
+            return self._element(self._scop.arrays[one.array], where, build)
+
+        value = expression_text(body.value, load, lambda v: self._affine(v, back, build))
+        return f"{load(body.target)} {body.op} {value};"
+
+    def _user_call(self, body: MicrokernelCall, back: isl.PwMultiAff, build: isl.AstBuild) -> str:
+        arguments = []
+        for argument in body.arguments:
+            if argument.array is not None and argument.subscript is not None:
+                where = isl.PwMultiAff.from_multi_pw_aff(argument.subscript).pullback_pw_multi_aff(back)
+                arguments.append(f"&{self._element(self._scop.arrays[argument.array], where, build)}")
+            elif argument.value is not None:
+                arguments.append(self._affine(argument.value, back, build))
+            else:
+                arguments.append(argument.text)
+        return f"{body.function}({', '.join(arguments)});"
+
+    def _kernel_call(self, call: KernelCall, text: KernelText, back: isl.PwMultiAff, build: isl.AstBuild) -> str:
+        statement = call.statement
+        corner = call.corner.pullback_pw_multi_aff(back)
+
+        def address(access: int) -> str:
+            one = statement.accesses[access]
+            where = one.relation.as_pw_multi_aff().pullback_pw_multi_aff(corner)
+            return f"&{self._element(self._scop.arrays[one.array], where, build)}"
+
+        extents = [self._affine(e.intersect_domain(call.domain), back, build) for e in call.extents]
+        return text(call, address, extents)
+
+    # Nodes
+
+    def _node(self, node: isl.AstNode, indent: int, parallel: int) -> list[str]:
+        pad = "  " * indent
+        match node.get_type():
+            case _NODE.block:
+                return [line for child in self._children(node) for line in self._node(child, indent, parallel)]
+            case _NODE.user:
+                return [pad + self._user_text[node.get_annotation().get_name()]]
+            case _NODE.mark:
+                name = node.mark_get_id().get_name()
+                inner = self._parallel_loops(node.mark_get_node()) if name == PARALLEL else 0
+                return self._node(node.mark_get_node(), indent, inner if name == PARALLEL else 0)
+            case _NODE.if_:
+                lines = [f"{pad}if ({self._print(node.if_get_cond())}) {{"]
+                lines += self._node(node.if_get_then_node(), indent + 1, parallel)
+                if node.if_has_else_node():
+                    lines += [f"{pad}}} else {{", *self._node(node.if_get_else_node(), indent + 1, parallel)]
+                return [*lines, f"{pad}}}"]
+            case _NODE.for_:
+                return self._for(node, indent, parallel)
+        raise ValueError(f"isl AST node {node.get_type()} has no C form here")
+
+    def _children(self, node: isl.AstNode) -> list[isl.AstNode]:
+        children = node.block_get_children()
+        return [children.get_at(i) for i in range(children.n_ast_node())]
+
+    def _for(self, node: isl.AstNode, indent: int, parallel: int) -> list[str]:
+        pad = "  " * indent
+        variable = self._print(node.for_get_iterator())
+        first = self._print(node.for_get_init())
+        if node.for_is_degenerate():
+            body = self._node(node.for_get_body(), indent + 1, parallel)
+            return [f"{pad}{{", f"{pad}  const {self._names.integer} {variable} = {first};", *body, f"{pad}}}"]
+        lines = []
+        if parallel:
+            collapse = f" collapse({parallel})" if parallel > 1 else ""
+            lines.append(f"{pad}#pragma omp parallel for{collapse}")
+        condition = self._print(node.for_get_cond())
+        step = self._print(node.for_get_inc())
+        advance = f"{variable}++" if step == "1" else f"{variable} += {step}"
+        lines.append(f"{pad}for ({self._names.integer} {variable} = {first}; {condition}; {advance}) {{")
+        return [*lines, *self._node(node.for_get_body(), indent + 1, 0), f"{pad}}}"]
+
+    def _parallel_loops(self, node: isl.AstNode) -> int:
+        """How many loops from here on can be collapsed: directly nested, rectangular, above the serial mark."""
+        outer: list[str] = []
+        while node.get_type() == _NODE.for_ and not node.for_is_degenerate():
+            bounds = self._print(node.for_get_init()) + " " + self._print(node.for_get_cond())
+            own = self._print(node.for_get_iterator())
+            if any(_mentions(bounds, name) for name in outer):
+                break
+            outer.append(own)
+            node = node.for_get_body()
+        return max(len(outer), 1)
+
+
+def _mentions(text: str, name: str) -> bool:
+    return any(word == name for word in "".join(c if c.isalnum() or c == "_" else " " for c in text).split())

@@ -1,0 +1,160 @@
+"""C text of isl AST expressions and of statement bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+import islpy as isl
+
+from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
+
+_OP = isl.ast_expr_op_type
+
+# C precedence levels, higher binds tighter.
+_POSTFIX, _UNARY, _MUL, _ADD, _SHIFT, _REL, _EQ, _BAND, _XOR, _BOR, _AND, _OR, _TERNARY = range(13, 0, -1)
+
+_INFIX: Mapping[object, tuple[str, int]] = {
+    _OP.and_: ("&&", _AND),
+    _OP.and_then: ("&&", _AND),
+    _OP.or_: ("||", _OR),
+    _OP.or_else: ("||", _OR),
+    _OP.add: ("+", _ADD),
+    _OP.sub: ("-", _ADD),
+    _OP.mul: ("*", _MUL),
+    # isl asserts exactness or non-negative operands for these three, where C's truncation is right.
+    _OP.div: ("/", _MUL),
+    _OP.pdiv_q: ("/", _MUL),
+    _OP.pdiv_r: ("%", _MUL),
+    _OP.zdiv_r: ("%", _MUL),
+    _OP.eq: ("==", _EQ),
+    _OP.le: ("<=", _REL),
+    _OP.lt: ("<", _REL),
+    _OP.ge: (">=", _REL),
+    _OP.gt: (">", _REL),
+}
+
+_BINARY_LEVEL: Mapping[str, int] = {
+    **dict.fromkeys(("*", "/", "%"), _MUL),
+    **dict.fromkeys(("+", "-"), _ADD),
+    **dict.fromkeys(("<<", ">>"), _SHIFT),
+    **dict.fromkeys(("<", ">", "<=", ">="), _REL),
+    **dict.fromkeys(("==", "!="), _EQ),
+    "&": _BAND,
+    "^": _XOR,
+    "|": _BOR,
+    "&&": _AND,
+    "||": _OR,
+}
+
+
+@dataclass(slots=True)
+class Helpers:
+    """The integer helper functions that the printed text turned out to need."""
+
+    prefix: str
+    used: set[str]
+
+    def name(self, helper: str) -> str:
+        self.used.add(helper)
+        return f"{self.prefix}{helper}"
+
+
+class IslPrinter:
+    """Prints isl AST expressions; `rename` gives the C name of an isl identifier."""
+
+    def __init__(self, helpers: Helpers, rename: Callable[[str], str]) -> None:
+        self._helpers = helpers
+        self._rename = rename
+
+    def __call__(self, expression: isl.AstExpr) -> str:
+        return self._print(expression)[0]
+
+    def _at(self, expression: isl.AstExpr, level: int) -> str:
+        text, own = self._print(expression)
+        return text if own >= level else f"({text})"
+
+    def _print(self, expression: isl.AstExpr) -> tuple[str, int]:
+        kind = expression.get_type()
+        if kind == isl.ast_expr_type.id:
+            return self._rename(expression.get_id().get_name()), _POSTFIX
+        if kind == isl.ast_expr_type.int:
+            value = expression.get_val().to_python()
+            return str(value), _POSTFIX if value >= 0 else _UNARY
+        return self._operation(expression)
+
+    def arguments(self, expression: isl.AstExpr, start: int = 0) -> list[isl.AstExpr]:
+        """The operands of an operation."""
+        return [expression.get_op_arg(i) for i in range(start, expression.get_op_n_arg())]
+
+    def _operation(self, expression: isl.AstExpr) -> tuple[str, int]:
+        op = expression.get_op_type()
+        operands = self.arguments(expression)
+        if op in _INFIX:
+            symbol, level = _INFIX[op]
+            text = f"{self._at(operands[0], level)} {symbol} {self._at(operands[1], level + 1)}"
+            return text, level
+        if op == _OP.minus:
+            return f"-{self._at(operands[0], _UNARY + 1)}", _UNARY
+        if op in (_OP.max, _OP.min):
+            name = self._helpers.name("max" if op == _OP.max else "min")
+            text = self(operands[0])
+            for operand in operands[1:]:
+                text = f"{name}({text}, {self(operand)})"
+            return text, _POSTFIX
+        if op == _OP.fdiv_q:
+            return f"{self._helpers.name('floord')}({self(operands[0])}, {self(operands[1])})", _POSTFIX
+        if op in (_OP.cond, _OP.select):
+            a, b, c = operands
+            return f"{self._at(a, _OR)} ? {self(b)} : {self._at(c, _TERNARY)}", _TERNARY
+        if op == _OP.access:
+            subscripts = "".join(f"[{self(s)}]" for s in operands[1:])
+            return f"{self(operands[0])}{subscripts}", _POSTFIX
+        raise ValueError(f"isl AST operation {op} has no C form here")
+
+
+HELPER_TEXT: Mapping[str, str] = {
+    "min": "static inline {type} {prefix}min({type} a, {type} b) {{ return a < b ? a : b; }}",
+    "max": "static inline {type} {prefix}max({type} a, {type} b) {{ return a > b ? a : b; }}",
+    "floord": "static inline {type} {prefix}floord({type} a, {type} b) "
+    "{{ return a >= 0 ? a / b : -((-a + b - 1) / b); }}",
+}
+"""C text of the helper functions; floord rounds towards minus infinity, for b > 0."""
+
+
+def expression_text(expr: Expr, load: Callable[[int], str], affine: Callable[[isl.PwAff], str]) -> str:
+    """C text of a statement's right-hand side; `load` prints an access, `affine` an integer value."""
+    return _expr(expr, load, affine)[0]
+
+
+def _expr(expr: Expr, load: Callable[[int], str], affine: Callable[[isl.PwAff], str]) -> tuple[str, int]:
+    def at(operand: Expr, level: int) -> str:
+        text, own = _expr(operand, load, affine)
+        return text if own >= level else f"({text})"
+
+    match expr:
+        case Const(text):
+            return text, _UNARY if text.startswith(("-", "+")) else _POSTFIX
+        case Load(access):
+            return load(access), _POSTFIX
+        case AffineValue(value):
+            return f"({affine(value)})", _POSTFIX
+        case Unary(op, operand):
+            inner = at(operand, _UNARY)
+            return f"{op}({inner})" if inner.startswith(("-", "+")) else f"{op}{inner}", _UNARY
+        case Cast(ctype, operand):
+            return f"({ctype}){at(operand, _UNARY)}", _UNARY
+        case Binary(op, left, right):
+            level = _BINARY_LEVEL[op]
+            # gcc asks for parentheses where && meets || and where bit operators meet others.
+            mixed = level in (_AND, _OR, _BAND, _XOR, _BOR, _SHIFT)
+            return f"{at(left, _POSTFIX if mixed else level)} {op} {at(right, _POSTFIX if mixed else level + 1)}", level
+        case Call(function, arguments):
+            inside = ", ".join(_expr(a, load, affine)[0] for a in arguments)
+            return f"{function}({inside})", _POSTFIX
+        case Conditional(condition, then, otherwise):
+            text = f"{at(condition, _OR)} ? {at(then, _TERNARY)} : {at(otherwise, _TERNARY)}"
+            return text, _TERNARY
+        case _:
+            assert_never(expr)

@@ -1,0 +1,65 @@
+"""The output file: the input, byte for byte, with regions replaced and helpers put before their functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from polydl.codegen.emit import Generated
+from polydl.model.scop import Scop, Source
+
+_PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+(?:polydl\b(?:.*\\\r?\n)*.*|(?:end)?scop\b.*)$", re.MULTILINE)
+
+
+def without_pragmas(text: str) -> str:
+    """The region's text with polydl's pragmas left out, so that `-Wunknown-pragmas` has nothing to say."""
+    return re.sub(r"\n{2,}", "\n", _PRAGMA.sub("", text)) if _PRAGMA.search(text) else text
+
+
+def guarded(scop: Scop, replacement: str, newline: str) -> str:
+    """The replacement, and the original loops for values that the replacement was not made for."""
+    original = without_pragmas(scop.source.text[scop.region.start : scop.region.end]).strip("\r\n")
+    macros = [f"({g.name}) == {g.value}" for g in scop.guards if g.macro]
+    values = [f"{g.name} == {g.value}" for g in scop.guards if not g.macro]
+    text = replacement
+    if values:
+        indent = re.match(r"[ \t]*", replacement)
+        pad = indent.group() if indent else ""
+        body = replacement[len(pad) :]
+        text = f"{pad}if ({' && '.join(values)}) {body}{newline}{pad}else {{{newline}{original}{newline}{pad}}}"
+    if macros:
+        text = f"#if {' && '.join(macros)}{newline}{text}{newline}#else{newline}{original}{newline}#endif"
+    return text
+
+
+def _region_with_pragmas(scop: Scop) -> tuple[int, int]:
+    """Offsets of the region with the `#pragma scop` and `#pragma endscop` lines around it."""
+    text = scop.source.text
+    start, end = scop.region.start, scop.region.end
+    before = text.rfind("\n", 0, max(start - 1, 0)) + 1
+    if re.fullmatch(r"[ \t]*#[ \t]*pragma[ \t]+scop\b.*", text[before : max(start - 1, 0)].rstrip("\r")):
+        start = before
+    after = re.compile(r"[ \t]*#[ \t]*pragma[ \t]+endscop\b[^\n]*").match(text, end)
+    if after:
+        end = after.end() - (1 if text[after.end() - 1] == "\r" else 0)
+    return start, end
+
+
+def splice(source: Source, replacements: Sequence[tuple[Scop, Generated]], header: str) -> str:
+    """Text of the output file. `header` is the comment at its head."""
+    newline = "\r\n" if "\r\n" in source.text else "\n"
+    text = source.text
+    edits: list[tuple[int, int, str]] = []
+    seen: dict[str, None] = {}
+    for scop, generated in sorted(replacements, key=lambda r: r[0].region.start):
+        fresh = [p.strip("\n") for p in generated.prologue if p not in seen]
+        seen.update(dict.fromkeys(generated.prologue))
+        if fresh:
+            edits.append((scop.region.helpers, scop.region.helpers, "\n\n".join(fresh) + "\n\n"))
+        start, end = _region_with_pragmas(scop)
+        ending = newline if text[start:end].endswith("\n") else ""
+        edits.append((start, end, guarded(scop, generated.region, newline) + ending))
+    for start, end, replacement in sorted(edits, reverse=True):
+        replacement = replacement.replace("\r\n", "\n").replace("\n", newline)
+        text = text[:start] + replacement + text[end:]
+    return header.replace("\n", newline) + text

@@ -1,0 +1,120 @@
+"""Whether an order of execution respects the dependences. Knows nothing of how the order was made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from polydl.dependences.analysis import Dependence, Kind
+from polydl.model.isl import quota
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A dependence that a schedule breaks, with a pair of instances as a counter-example."""
+
+    dependence: Dependence
+    source: str
+    """isl text of one source instance."""
+    target: str
+    """isl text of the target instance that would no longer run after it."""
+    parallel: bool
+    """True: the two may run at the same time; False: they run in the wrong order."""
+
+    def __str__(self) -> str:
+        how = "at the same time as" if self.parallel else "no later than"
+        return (
+            f"{self.dependence.kind.value} dependence on {self.dependence.array}: "
+            f"{self.target} would run {how} {self.source}, which it depends on"
+        )
+
+
+def _in_time(dependence: Dependence, schedule: Mapping[str, isl.Map]) -> isl.Map:
+    return dependence.relation.apply_domain(schedule[dependence.source]).apply_range(schedule[dependence.target])
+
+
+def _violation(
+    dependence: Dependence, schedule: Mapping[str, isl.Map], broken: isl.Map, *, parallel: bool
+) -> Violation:
+    pairs = schedule[dependence.source].apply_range(broken).apply_range(schedule[dependence.target].reverse())
+    pair = pairs.intersect(dependence.relation).sample()
+    return Violation(dependence, _instance(pair.domain()), _instance(pair.range()), parallel)
+
+
+def _instance(point: isl.Set | isl.BasicSet) -> str:
+    """`S0[1, 2]` from a set with one point."""
+    sample = point.sample_point()
+    space = sample.get_space()
+    values = [
+        str(sample.get_coordinate_val(isl.dim_type.set, d).to_python()) for d in range(space.dim(isl.dim_type.set))
+    ]
+    return f"{space.get_tuple_name(isl.dim_type.set)}[{', '.join(values)}]"
+
+
+def ordering(dependences: Iterable[Dependence], *, reassociate: bool) -> tuple[Dependence, ...]:
+    """The dependences whose order must be kept: no RAR, and no reductions where reassociation is allowed."""
+    return tuple(d for d in dependences if d.kind is not Kind.RAR and not (reassociate and d.reduction))
+
+
+def violation(
+    dependences: Iterable[Dependence],
+    schedule: Mapping[str, isl.Map],
+    *,
+    parallel: Sequence[int] = (),
+    reassociate: bool = True,
+) -> Violation | None:
+    """The first dependence that a schedule breaks, or None when the schedule is legal.
+
+    `schedule` maps each statement to time, { S[i…] -> [t0, …, tn] }, all of the same length. `parallel` lists
+    time dimensions that run concurrently, consecutive ones collapsed into one. Instances of equal time are
+    unordered. Raises QuotaExceeded.
+    """
+    kept = [d for d in dependences if d.kind is not Kind.RAR]
+    with quota("the legality check"):
+        for dependence in ordering(kept, reassociate=reassociate):
+            time = _in_time(dependence, schedule)
+            broken = time.intersect(isl.Map.lex_ge(time.get_space().domain()))
+            if not broken.is_empty():
+                return _violation(dependence, schedule, broken, parallel=False)
+        for dependence in kept if parallel else []:
+            time = _in_time(dependence, schedule)
+            for dim in parallel:
+                # The pairs that every outer sequential loop leaves together, but this parallel one takes apart.
+                together = time
+                for d in range(dim):
+                    if d not in parallel:
+                        together = together.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
+                apart = together.subtract(together.equate(isl.dim_type.in_, dim, isl.dim_type.out, dim))
+                if not apart.is_empty():
+                    return _violation(dependence, schedule, apart, parallel=True)
+    return None
+
+
+Signs = tuple[int, ...]
+"""Direction vector: the sign of target - source, in time, for each loop."""
+
+
+def sign_vectors(relation: isl.Map, loops: Sequence[int], descending: Sequence[bool]) -> frozenset[Signs]:
+    """Exactly the direction vectors that occur in a dependence, over the loops at the given depths.
+
+    Wolf & Lam's direction vectors, decided by emptiness tests instead of per-subscript approximations.
+    """
+    found: set[Signs] = set()
+
+    def refine(rest: isl.Map, signs: Signs) -> None:
+        if rest.is_empty():
+            return
+        if len(signs) == len(loops):
+            found.add(signs)
+            return
+        d = loops[len(signs)]
+        later, earlier = (1, -1) if not descending[len(signs)] else (-1, 1)
+        refine(rest.equate(isl.dim_type.in_, d, isl.dim_type.out, d), (*signs, 0))
+        refine(rest.order_lt(isl.dim_type.in_, d, isl.dim_type.out, d), (*signs, later))
+        refine(rest.order_gt(isl.dim_type.in_, d, isl.dim_type.out, d), (*signs, earlier))
+
+    with quota("the direction vectors"):
+        refine(relation, ())
+    return frozenset(found)

@@ -1,0 +1,63 @@
+"""Time: the original execution order of a scop's statements, and orders between times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import islpy as isl
+
+from polydl.model.scop import Scop, Statement
+
+
+def common_depth(a: Statement, b: Statement) -> int:
+    """Number of loops that the two statements share (outermost first)."""
+    depth = 0
+    while depth < min(a.depth, b.depth) and a.position[: depth + 1] == b.position[: depth + 1]:
+        depth += 1
+    return depth
+
+
+def iterator_affs(statement: Statement) -> list[isl.Aff]:
+    """{ S[i…] -> [i_d] } for each iterator."""
+    local_space = isl.LocalSpace.from_space(statement.domain.get_space())
+    return [isl.Aff.var_on_domain(local_space, isl.dim_type.set, d) for d in range(statement.depth)]
+
+
+def time_affs(statement: Statement) -> list[isl.Aff]:
+    """{ S[i…] -> [±i_d] } for each iterator: values that increase as the loop runs."""
+    return [
+        aff.neg() if name in statement.descending else aff
+        for name, aff in zip(statement.iterators, iterator_affs(statement), strict=True)
+    ]
+
+
+def constant_aff(statement: Statement, value: int) -> isl.Aff:
+    """{ S[i…] -> [value] }."""
+    local_space = isl.LocalSpace.from_space(statement.domain.get_space())
+    return isl.Aff.val_on_domain(local_space, isl.Val.int_from_si(local_space.get_ctx(), value))
+
+
+def original_affs(statement: Statement, depth: int) -> list[isl.Aff]:
+    """The 2d+1 schedule of a statement, padded with zeros to 2*depth+1 dimensions."""
+    affs: list[isl.Aff] = []
+    times = time_affs(statement)
+    for d in range(depth):
+        affs.append(constant_aff(statement, statement.position[d] if d < len(statement.position) else 0))
+        affs.append(times[d] if d < statement.depth else constant_aff(statement, 0))
+    affs.append(constant_aff(statement, statement.position[depth] if depth < len(statement.position) else 0))
+    return affs
+
+
+def map_from_affs(domain: isl.Set, affs: Sequence[isl.PwAff | isl.Aff]) -> isl.Map:
+    """{ S[i…] -> [aff0, aff1, …] : i in domain } with an anonymous range tuple."""
+    result = isl.Map.from_domain(domain)
+    for aff in affs:
+        pw = isl.PwAff.from_aff(aff) if isinstance(aff, isl.Aff) else aff
+        result = result.flat_range_product(isl.Map.from_pw_aff(pw))
+    return result
+
+
+def original_schedule(scop: Scop) -> dict[str, isl.Map]:
+    """Per statement, { S[i…] -> [p0, t0, p1, t1, …] }, all of the same length: lexicographic order is execution order."""
+    depth = max((s.depth for s in scop.statements), default=0)
+    return {s.name: map_from_affs(s.domain, original_affs(s, depth)) for s in scop.statements}

@@ -1,0 +1,176 @@
+"""A recipe applied to a nest: the loops that result, in order, and the time of every statement instance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from polydl.errors import InputError
+from polydl.model.schedule import map_from_affs, original_affs, time_affs
+from polydl.model.scop import Statement
+from polydl.variants.nests import Nest
+from polydl.variants.transforms import Microkernel, Parallelize, Permute, Tile, Transform
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One loop of the transformed nest."""
+
+    name: str
+    """`i`, or `i.0`, `i.1`, … from the outermost tile loop to the point loop."""
+    iterator: str
+    """The original loop."""
+    step: int
+    """Original iterations that one iteration of this loop covers."""
+    within: int | None
+    """Original iterations of the surrounding loop's tile; None for the outermost piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """A transformed nest: loops outermost first, what is parallel, what runs inside a microkernel."""
+
+    nest: Nest
+    loops: tuple[Loop, ...]
+    parallel: tuple[str, ...] = ()
+    kernel: Microkernel | None = None
+    inside: tuple[Loop, ...] = ()
+    """Loops that run inside the microkernel: the pieces of rows and columns within a block, then the reductions."""
+
+    def loop(self, name: str) -> Loop:
+        """The loop called `name`. Raises InputError."""
+        for loop in self.loops:
+            if loop.name == name:
+                return loop
+        known = ", ".join(repr(l.name) for l in self.loops)
+        raise InputError(f"nest {self.nest.name} has no loop '{name}' here", hint=f"its loops are {known}")
+
+    @property
+    def parallel_positions(self) -> tuple[int, ...]:
+        """Positions of the parallel loops."""
+        return tuple(i for i, loop in enumerate(self.loops) if loop.name in self.parallel)
+
+
+def start(nest: Nest) -> Structure:
+    """The nest as it is written."""
+    return Structure(nest, tuple(Loop(i, i, 1, None) for i in nest.loops))
+
+
+def _tile(structure: Structure, tile: Tile) -> Structure:
+    loop = structure.loop(tile.loop)
+    sizes = (*tile.sizes, 1)
+    if len(sizes) < 2 or any(a <= b or a % b for a, b in zip(sizes, sizes[1:], strict=False)):
+        raise InputError(
+            f"Tile({tile.loop}) has sizes {tile.sizes}",
+            hint="tile sizes must decrease, each dividing the one before, the last greater than 1",
+        )
+    if loop.within is not None or loop.step != 1:
+        raise InputError(f"loop '{tile.loop}' is a piece of a tiled loop already", hint="give all sizes in one Tile")
+    pieces = [
+        Loop(f"{loop.name}.{i}", loop.iterator, size, None if i == 0 else sizes[i - 1]) for i, size in enumerate(sizes)
+    ]
+    at = structure.loops.index(loop)
+    return replace(structure, loops=(*structure.loops[:at], *pieces, *structure.loops[at + 1 :]))
+
+
+def _microkernel(structure: Structure, kernel: Microkernel) -> Structure:
+    if structure.nest.contraction is None:
+        raise InputError(f"nest {structure.nest.name} is not a contraction: no microkernel can be made for it")
+    loops = list(structure.loops)
+    inside: list[Loop] = []
+    for name, size in ((kernel.rows, kernel.m), (kernel.columns, kernel.n)):
+        if name is None:
+            continue
+        loop = structure.loop(name)
+        if size < 1 or loop.step != 1 or (loop.within is not None and loop.within % size):
+            raise InputError(f"a microkernel block of {size} does not fit loop '{name}'")
+        inside.append(Loop(f"{name}.mk", loop.iterator, 1, size))
+        loops[loops.index(loop)] = replace(loop, step=size)
+    for name in kernel.reduce:
+        loop = structure.loop(name)
+        if loop.step != 1:
+            raise InputError(f"loop '{name}' cannot run inside the microkernel: it is not innermost in its tile")
+        inside.append(loop)
+        loops.remove(loop)
+    return replace(structure, loops=tuple(loops), kernel=kernel, inside=tuple(inside))
+
+
+def _permute(structure: Structure, permute: Permute) -> Structure:
+    loops = tuple(structure.loop(name) for name in permute.order)
+    if len(set(permute.order)) != len(structure.loops) or len(loops) != len(structure.loops):
+        known = ", ".join(loop.name for loop in structure.loops)
+        raise InputError(f"Permute must name each loop once: {known}")
+    for inner, outer in ((a, b) for i, a in enumerate(loops) for b in loops[i + 1 :] if a.iterator == b.iterator):
+        if inner.step < outer.step:
+            raise InputError(f"loop '{outer.name}' must stay outside of '{inner.name}', which runs within its tiles")
+    return replace(structure, loops=loops)
+
+
+def _parallelize(structure: Structure, parallelize: Parallelize) -> Structure:
+    at = [structure.loops.index(structure.loop(name)) for name in parallelize.loops]
+    if not at or at != list(range(at[0], at[0] + len(at))):
+        raise InputError("Parallelize needs adjacent loops, outermost first")
+    return replace(structure, parallel=parallelize.loops)
+
+
+def apply(nest: Nest, transforms: Sequence[Transform]) -> Structure:
+    """The structure that the transforms make of a nest. Raises InputError when one does not fit; says nothing of
+    legality, which `schedule` and dependences.legality decide."""
+    structure = start(nest)
+    for transform in transforms:
+        match transform:
+            case Tile():
+                structure = _tile(structure, transform)
+            case Microkernel():
+                structure = _microkernel(structure, transform)
+            case Permute():
+                structure = _permute(structure, transform)
+            case Parallelize():
+                structure = _parallelize(structure, transform)
+    return structure
+
+
+def normalised(nest: Nest, statement: Statement) -> dict[str, isl.Aff]:
+    """{ S[i…] -> [y] } for each shared loop, y counted from 0 in steps of 1 in execution order."""
+    affs = dict(zip(statement.iterators, time_affs(statement), strict=True))
+    result = {}
+    for iterator in nest.loops:
+        count = nest.counts[iterator]
+        aff = affs[iterator].add_constant_val(isl.Val.int_from_si(statement.domain.get_ctx(), -count.first))
+        result[iterator] = _divided(aff, count.stride) if count.stride > 1 else aff
+    return result
+
+
+def _divided(aff: isl.Aff, by: int) -> isl.Aff:
+    """floor(aff / by)."""
+    return aff.scale_down_val(isl.Val.int_from_si(aff.get_ctx(), by)).floor()
+
+
+def loop_aff(loop: Loop, y: isl.Aff) -> isl.Aff:
+    """{ S[i…] -> [t] } the value of a loop, relative to the tile that it runs in."""
+    if loop.within is not None:
+        y = y.sub(_divided(y, loop.within).scale_val(isl.Val.int_from_si(y.get_ctx(), loop.within)))
+    return _divided(y, loop.step) if loop.step > 1 else y
+
+
+def outer_affs(structure: Structure, statement: Statement) -> list[isl.Aff]:
+    """{ S[i…] -> [t] } for each loop outside of the microkernel."""
+    y = normalised(structure.nest, statement)
+    return [loop_aff(loop, y[loop.iterator]) for loop in structure.loops]
+
+
+def rest_affs(structure: Structure, statement: Statement, depth: int) -> list[isl.Aff]:
+    """The original order of what the transformed loops leave open: position and loops below the shared ones."""
+    return original_affs(statement, depth)[2 * len(structure.nest.loops) :]
+
+
+def schedule(structure: Structure) -> dict[str, isl.Map]:
+    """Per statement, { S[i…] -> [loops…, rest…] }: what the legality check takes. Instances that run inside one
+    microkernel call have equal times, since the microkernel is free to order them."""
+    depth = max(s.depth for s in structure.nest.statements)
+    return {
+        s.name: map_from_affs(s.domain, [*outer_affs(structure, s), *rest_affs(structure, s, depth)])
+        for s in structure.nest.statements
+    }

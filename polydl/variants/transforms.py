@@ -1,0 +1,75 @@
+"""Transforms of one loop nest. A transform is a small frozen value; a variant is a list of them (`Recipe`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Split one loop into nested tile loops and a point loop.
+
+    before:    for i in [0, N)
+    after:     for i.0 in [0, ceil(N / s0)): for i.1 in [0, s0 / s1): … for i.n in [0, s_last)
+    invariant: i == i.0*s0 + i.1*s1 + … + i.n; partial tiles run short
+    requires:  sizes strictly decreasing, each dividing the one before, the last > 1
+    """
+
+    loop: str
+    sizes: tuple[int, ...]
+    """Iterations of the original loop per tile, outermost tile first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Microkernel:
+    """Give the innermost block of a contraction to a generated microkernel.
+
+    before:    for … for rows for columns for reduce…: C[…] += A[…] * B[…]
+    after:     for … for rows step m for columns step n: microkernel(m, n, reduce…, &A[…], &B[…], &C[…])
+    invariant: each instance runs in exactly one call; the order inside a call is the microkernel's own
+    requires:  C and B have unit stride in `columns`, A does not use it; C and A use `rows`, B does not; the
+               `reduce` loops do not appear in C; no dependence but the accumulation inside a block
+    source:    TPP's batch-reduce GEMM (Georganas et al., 2021); outer-product kernels as in BLIS
+    """
+
+    rows: str | None
+    """Loop over the rows of the register block; None for a single row."""
+    columns: str
+    """Loop over the vectorised columns."""
+    m: int
+    """Rows per call, at least 1."""
+    n: int
+    """Columns per call, in elements, at least 1."""
+    reduce: tuple[str, ...]
+    """Reduction loops that run inside the call, outermost first."""
+    statement: str = ""
+    """The statement; may be left out when the nest has only one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permute:
+    """Reorder the loops that are not inside a microkernel.
+
+    before:    for i: for j: for k
+    after:     for k: for i: for j     (order = k, i, j)
+    requires:  every dependence stays lexicographically positive
+    """
+
+    order: tuple[str, ...]
+    """Every loop, outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parallelize:
+    """Run one loop, or several adjacent ones collapsed into one, on all threads.
+
+    before:    for i: for j
+    after:     #pragma omp parallel for collapse(2) / for i: for j
+    requires:  no dependence (accumulations included) is carried by these loops
+    """
+
+    loops: tuple[str, ...]
+    """Adjacent loops, outermost first."""
+
+
+Transform = Tile | Microkernel | Permute | Parallelize
