@@ -31,7 +31,7 @@ def quota(what: str, operations: int = DEFAULT_QUOTA) -> Iterator[None]:
     try:
         yield
     except isl.Error as error:
-        if "max_operations" in str(error) or "quota" in str(error).lower():
+        if "maximal number of operations exceeded" in str(error):
             raise QuotaExceeded(
                 f"{what} needs more than {operations} isl operations",
                 hint="simplify the bounds and subscripts of the nest, or give its sizes with -D or --size",
