@@ -1,0 +1,161 @@
+"""Is a result the original's? Bit for bit where nothing rounds, within a proven bound where it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from polydl.measure.data import AnyArray
+from polydl.measure.values import WorstError
+from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
+from polydl.model.scop import Assignment, MicrokernelCall, Scop, Statement
+
+_CHUNK = 1 << 22
+"""Elements compared at a time, to bound the memory of temporaries."""
+_CALL_ROUNDINGS = 8
+"""Units in the last place granted to a libm call: glibc's vector variants (libmvec) are documented to be within 4."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """What a scop's right-hand sides are made of, as far as comparing results goes."""
+
+    roundings: int
+    """Operations that may round, over all statements."""
+    singular: bool
+    """Divides or calls functions: inputs around zero could leave the domain."""
+    monotone: bool
+    """Only adds and multiplies, constants positive: results grow with the magnitude of the inputs."""
+
+
+def arithmetic(scop: Scop) -> Arithmetic:
+    """Look through all right-hand sides."""
+    roundings, singular, monotone = 0, False, True
+    for statement in _assignments(scop.statements):
+        assert isinstance(statement.body, Assignment)
+        singular |= statement.body.op in ("/=", "%=")
+        monotone &= statement.body.op in ("=", "+=", "*=")
+        for node in _nodes(statement.body.value):
+            match node:
+                case Call():
+                    roundings, singular = roundings + _CALL_ROUNDINGS, True
+                case Binary(op):
+                    roundings += 1
+                    singular |= op in ("/", "%")
+                    monotone &= op in ("+", "*")
+                case Unary(op):
+                    monotone &= op == "+"
+                case Const(text):
+                    monotone &= not text.startswith("-")
+                case AffineValue() | Conditional():
+                    monotone = False
+                case Cast():
+                    roundings += 1
+                case Load():
+                    pass
+    return Arithmetic(roundings, singular, monotone and not singular)
+
+
+def _assignments(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """The assignments among the statements, those inside microkernel calls included."""
+    for statement in statements:
+        if isinstance(statement.body, MicrokernelCall):
+            yield from _assignments(statement.body.inner)
+        else:
+            yield statement
+
+
+def _nodes(value: Expr) -> Iterator[Expr]:
+    yield value
+    match value:
+        case Const() | Load() | AffineValue():
+            return
+        case Unary(_, operand) | Cast(_, operand):
+            children: tuple[Expr, ...] = (operand,)
+        case Binary(_, left, right):
+            children = (left, right)
+        case Call(_, arguments):
+            children = arguments
+        case Conditional(condition, then, otherwise):
+            children = (condition, then, otherwise)
+    for child in children:
+        yield from _nodes(child)
+
+
+def gamma(n: int, dtype: np.dtype[np.generic]) -> float:
+    """n·u / (1 − n·u), u the unit roundoff: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., §3.1.
+
+    A sum of n terms in any order, each with one rounding, is within gamma(n)·Σ|terms| of the exact sum (§3.1 and
+    §4.2); so two orders are within twice that of each other. 0 for integers. At most 1: with so many terms no digit
+    of the original is certain either.
+    """
+    if dtype.kind not in "fc":
+        return 0.0
+    unit = float(np.finfo(dtype.name).eps) / 2
+    return n * unit / (1 - n * unit) if n * unit < 0.5 else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How far a result is from the original's."""
+
+    max_error: float
+    """Max-norm of the difference; elements that are equal, or the same kind of non-finite, count as 0."""
+    worst: WorstError | None
+    """The element farthest outside its bound; None when all are within."""
+
+
+def difference(
+    name: str, value: AnyArray, expected: AnyArray, magnitude: AnyArray | None, tolerance: float
+) -> Difference:
+    """Compare element by element: equal, both NaN, or |value − expected| <= tolerance · m.
+
+    m is max(|expected|, magnitude) of the element, where `magnitude` bounds Σ|terms| from above; without `magnitude`
+    it is the largest finite |expected| of the whole array. All arrays have the same shape; tolerance 0 is exact.
+    """
+    shape = expected.shape
+    flat_value, flat_expected = value.reshape(-1), expected.reshape(-1)
+    flat_magnitude = None if magnitude is None else magnitude.reshape(-1)
+    largest = _largest(flat_expected) if magnitude is None and tolerance else 0.0
+    max_error, worst_excess, worst = 0.0, 0.0, None
+    for start in range(0, flat_expected.size, _CHUNK):
+        part = slice(start, start + _CHUNK)
+        got, want = flat_value[part], flat_expected[part]
+        suspects = np.flatnonzero(~((got == want) | ((got != got) & (want != want))))
+        if not suspects.size:
+            continue
+        got, want = got[suspects], want[suspects]
+        with np.errstate(all="ignore"):
+            error = np.abs(_wide(got) - _wide(want))
+            scale = np.abs(_wide(want)) if flat_magnitude is None else np.abs(_wide(flat_magnitude[part][suspects]))
+            scale = np.maximum(np.where(np.isfinite(scale), scale, 0), largest)
+            bound = tolerance * np.maximum(scale, np.where(np.isfinite(want), np.abs(_wide(want)), 0))
+            error = np.where(np.isfinite(error), error, np.inf)
+            excess = np.where(error <= bound, -1.0, error - bound)
+        max_error = max(max_error, float(error.max()))
+        k = int(excess.argmax())
+        if excess[k] >= 0 and (worst is None or excess[k] > worst_excess):
+            worst_excess = float(excess[k])
+            indices = tuple(int(i) for i in np.unravel_index(start + int(suspects[k]), shape))
+            worst = WorstError(name, indices, got[k].item(), want[k].item(), float(bound[k]))
+    return Difference(max_error, worst)
+
+
+def _largest(values: AnyArray) -> float:
+    """The largest finite magnitude."""
+    largest = 0.0
+    for start in range(0, values.size, _CHUNK):
+        part = np.abs(_wide(values[start : start + _CHUNK]))
+        largest = max(largest, float(np.max(part, initial=0, where=np.isfinite(part))))
+    return largest
+
+
+def _wide(values: AnyArray) -> npt.NDArray[Any]:
+    """In the widest type of its kind, so that differences of small or unsigned types do not wrap."""
+    if values.dtype.kind == "c":
+        return values.astype(np.complex128)
+    return values.astype(np.longdouble)

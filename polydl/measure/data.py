@@ -1,0 +1,212 @@
+"""The data candidates work on: shapes and types of the arrays, input values, and the shared file they lie in."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from polydl.errors import InputError
+from polydl.measure.driver import Block, Place
+from polydl.measure.unit import passed_arrays, written_arrays
+from polydl.model.isl import to_int
+from polydl.model.scop import Array, Scop, Storage
+
+AnyArray = npt.NDArray[np.generic]
+
+_KINDS = {1: "i", 2: "u", 3: "f", 4: "b", 5: "c"}
+"""NumPy kind of the unit's element kinds (see `harness_unit.c.j2`)."""
+_CANARY = 0xA5
+_MEMORY_SHARE = 0.6
+"""Part of the free memory that measuring may use."""
+_MANTISSA = {2: 11, 4: 24, 8: 53}
+"""Bits of the significand by bytes of a floating-point number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """An array as the harness sees it."""
+
+    array: Array
+    dtype: np.dtype[np.generic]
+    shape: tuple[int, ...]
+    """Elements per dimension; () for a scalar."""
+    lower: int
+    """Elements before the one that the pointer points at (the program uses negative subscripts)."""
+    place: Place
+    written: bool
+    live: bool
+    """Its contents count after the region."""
+
+    @property
+    def elements(self) -> int:
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * self.dtype.itemsize
+
+
+def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[Buffer, ...]:
+    """The buffers of a scop whose sizes all have values.
+
+    `description` has a row (element bytes, kind, object bytes, is pointer) for each of `passed_arrays`, as the
+    compiled unit reports it. Raises InputError for element types that cannot be compared or extents without a bound.
+    """
+    written = written_arrays(scop)
+    buffers = []
+    for array, (element, kind, size, pointer) in zip(passed_arrays(scop), description, strict=True):
+        try:
+            dtype: np.dtype[np.generic] = np.dtype(f"{_KINDS[kind]}{element}")
+        except (KeyError, TypeError):
+            raise InputError(
+                f"array '{array.name}' has elements of type '{array.ctype}', which cannot be compared",
+                array.span,
+                "use an integer type, float, double or _Float16",
+            ) from None
+        place = Place.BUFFER
+        if array.storage is Storage.GLOBAL and not pointer:
+            place = Place.CONSTANT if array.const else Place.IN_UNIT
+        shape, lower = _shape(scop, array)
+        if place is Place.IN_UNIT:
+            # The object itself is the truth about its size.
+            inner = int(np.prod(shape[1:], dtype=np.int64)) if shape else 1
+            shape, lower = ((size // element // inner, *shape[1:]) if shape else (), 0)
+        buffers.append(Buffer(array, dtype, shape, lower, place, array.name in written, array.name in scop.live_out))
+    return tuple(buffers)
+
+
+def _shape(scop: Scop, array: Array) -> tuple[tuple[int, ...], int]:
+    """(elements per dimension, elements before the pointer), from the extents and what the statements touch."""
+    if array.is_scalar:
+        return (), 0
+    touched = [a.relation.range() for s in scop.statements for a in s.accesses if a.array == array.name]
+    touched = [region for region in touched if not region.is_empty()]
+    inner = [to_int(extent.max_val()) for extent in array.extents[1:] if extent is not None]
+    if len(inner) != len(array.extents) - 1:
+        raise InputError(f"array '{array.name}' has an inner dimension of unknown size", array.span)
+    stride = int(np.prod(inner, dtype=np.int64)) if inner else 1
+    low = min((to_int(region.dim_min(0).min_val()) for region in touched), default=0)
+    first = array.extents[0]
+    if first is not None:
+        outer = to_int(first.max_val())
+    else:
+        outer = max((to_int(region.dim_max(0).max_val()) + 1 for region in touched), default=1)
+    before = max(0, -low)
+    if outer + before < 1 or any(extent < 1 for extent in inner):
+        raise InputError(f"array '{array.name}' has no elements at these sizes", array.span, "give other sizes")
+    return (outer + before, *inner), before * stride
+
+
+def blocks_for(buffers: Sequence[Buffer], *, flush_end: bool) -> tuple[Block, ...]:
+    """Lay the buffers out in the shared file, one after the other in whole pages.
+
+    Each array touches one of its two guards: the one before it (`flush_end` false: the array is page aligned) or the
+    one behind it (true: it is aligned to its elements only). What remains of the pages holds canaries.
+    """
+    blocks, offset = [], 0
+    for buffer in buffers:
+        size = buffer.bytes
+        block = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
+        start = block - size if flush_end else 0
+        blocks.append(
+            Block(buffer.place, size, block, offset, start, buffer.lower * buffer.dtype.itemsize, buffer.written)
+        )
+        offset += block
+    return tuple(blocks)
+
+
+def integer_range(terms: int, dtype_bytes: int = 4) -> int:
+    """Largest value k of the integer inputs, so that a sum of `terms` products of three inputs stays exact.
+
+    k^3 * terms < 2^significand, between 2 (more than one value, so that mixed-up elements show) and 4.
+    """
+    bits = _MANTISSA.get(dtype_bytes, 24)
+    k = 4
+    while k > 2 and k**3 * terms >= 2**bits:
+        k -= 1
+    return k
+
+
+def integer_inputs(buffers: Sequence[Buffer], seed: int, largest: int) -> list[AnyArray]:
+    """Inputs with integer values in 1..largest: positive, so that no quotient or root goes wrong."""
+    inputs: list[AnyArray] = []
+    for i, buffer in enumerate(buffers):
+        top = 1 if buffer.dtype.kind == "b" else largest
+        values = np.random.default_rng([seed, 0, i]).integers(1, top, buffer.shape, dtype=np.int8, endpoint=True)
+        inputs.append(np.asarray(values).astype(buffer.dtype))
+    return inputs
+
+
+def real_inputs(buffers: Sequence[Buffer], seed: int, low: float, high: float) -> list[AnyArray]:
+    """Inputs with reals uniform in [low, high); integers are those of `integer_inputs` for another seed."""
+    inputs: list[AnyArray] = []
+    for i, buffer in enumerate(buffers):
+        rng = np.random.default_rng([seed, 1, i])
+        if buffer.dtype.kind in "fc":
+            values = np.asarray(rng.random(buffer.shape, dtype=np.float32))
+            inputs.append((values * np.float32(high - low) + np.float32(low)).astype(buffer.dtype))
+        else:
+            top = 1 if buffer.dtype.kind == "b" else 4
+            inputs.append(
+                np.asarray(rng.integers(1, top, buffer.shape, dtype=np.int8, endpoint=True)).astype(buffer.dtype)
+            )
+    return inputs
+
+
+def write_inputs(mapping: mmap.mmap, blocks: Sequence[Block], inputs: Sequence[AnyArray]) -> None:
+    """Put inputs and canaries into the shared file."""
+    for block, values in zip(blocks, inputs, strict=True):
+        if block.place is Place.CONSTANT:
+            continue
+        whole = np.frombuffer(mapping, np.uint8, block.block_bytes, block.file_offset)
+        whole[: block.data_offset] = _CANARY
+        whole[block.data_offset + block.bytes :] = _CANARY
+        # As bytes, since an array that ends at its guard may lie at any address.
+        whole[block.data_offset : block.data_offset + block.bytes] = (
+            np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        )
+
+
+def read_array(mapping: mmap.mmap, block: Block, buffer: Buffer) -> AnyArray:
+    """The array's contents, as a view of the shared file: use it before the mapping closes."""
+    return np.frombuffer(mapping, buffer.dtype, buffer.elements, block.file_offset + block.data_offset).reshape(
+        buffer.shape
+    )
+
+
+def damaged_canary(mapping: mmap.mmap, block: Block) -> int | None:
+    """Offset, relative to the array's start, of a canary byte that was overwritten; None when all are whole."""
+    whole = np.frombuffer(mapping, np.uint8, block.block_bytes, block.file_offset)
+    end = block.data_offset + block.bytes
+    for start, stop in ((0, block.data_offset), (end, block.block_bytes)):
+        damaged = np.flatnonzero(whole[start:stop] != _CANARY)
+        if damaged.size:
+            nearest = damaged[0] if start == end else damaged[-1]
+            return start + int(nearest) - block.data_offset
+    return None
+
+
+def available_memory() -> int:
+    """Bytes that can be allocated without swapping: the machine's, or what is left of the cgroup's limit."""
+    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            available = int(line.split()[1]) * 1024
+    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+    if limit.is_file() and used.is_file() and (text := limit.read_text().strip()) != "max":
+        available = min(available, max(0, int(text) - int(used.read_text())))
+    return available
+
+
+def memory_budget() -> int:
+    """Bytes that measuring may use: the larger part of what is free, so that the machine does not start to swap."""
+    return int(_MEMORY_SHARE * available_memory())

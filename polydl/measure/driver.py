@@ -1,0 +1,280 @@
+"""The driver process: a C program that runs candidates under limits and survives whatever they do.
+
+It is compiled once a measurement from `templates/harness_driver.c.j2`. A job goes in through its stdin, which stays
+open as the sign that polydl lives; array data and the control block (what happened, samples) are shared memory.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from polydl.measure.unit import environment
+from polydl.measure.values import Status
+
+OUTPUT_LIMIT = 1 << 20
+"""Bytes a candidate may print."""
+_GUARDS = 2 << 20
+"""Inaccessible bytes around each array (`guard_bytes` in the driver, both sides)."""
+_THREAD_BYTES = 160 << 20
+"""Address space one thread takes: its stack and the heap arena that glibc reserves for it."""
+
+
+class Word(IntEnum):
+    """Words of the control block, 8 bytes each."""
+
+    DONE = 0
+    CURRENT = 1
+    """Index of the library that was running; -1: none."""
+    STARTED = 2
+    INEXACT = 3
+    """1 when a floating-point operation of the region rounded (the main thread's FE_INEXACT)."""
+    FAULT_ARRAY = 4
+    """1 + index of the array whose guard was hit; 0: none."""
+    FAULT_OFFSET = 5
+    """Bytes from the first element of that array to the address."""
+    WAIT_STATUS = 6
+    MAX_RSS = 7
+    """Bytes."""
+    TIMED_OUT = 8
+    NANOSECONDS = 9
+    SAMPLES = 10
+    TWIN = 11
+    """Index of the library that was timed twice."""
+    HEADER = 16
+    """Number of words before the samples."""
+
+
+class Place(IntEnum):
+    """Where an array lives."""
+
+    BUFFER = 0
+    """The harness allocates it and passes its address."""
+    IN_UNIT = 1
+    """A global array of the unit: initialised and read back in place."""
+    CONSTANT = 2
+    """A constant of the unit: left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Where an array lies in the shared data file."""
+
+    place: Place
+    bytes: int
+    """Of the array itself."""
+    block_bytes: int
+    """Whole pages; the array lies in them with canaries around."""
+    file_offset: int
+    data_offset: int
+    """Of the array in its block."""
+    pointer_offset: int
+    """From the array's first element to where the program's pointer points (> 0 when it uses negative subscripts)."""
+    restored: bool
+    """Written by the region, so it must be reset between samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Settings of a timing job; times in seconds."""
+
+    sets: int = 1
+    min_sample: float = 0.0
+    budget: float = 0.0
+    min_rounds: int = 1
+    max_rounds: int = 1
+    cold_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the worker may use."""
+
+    seconds: float
+    """Wall-clock limit of one run (verify) or one sample (time)."""
+    threads: int
+    memory: int
+    """Bytes in addition to the arrays."""
+    array_bytes: int
+    """Bytes of all mappings of arrays together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job ended."""
+
+    words: Mapping[Word, int]
+    payload: npt.NDArray[np.int64]
+    """The control block after its header: samples (slot, set, repeats, nanoseconds), or the description."""
+    output: str
+    """What the worker printed, its first 4000 characters."""
+    output_bytes: int
+
+    @property
+    def samples(self) -> npt.NDArray[np.int64]:
+        """(n, 4) array: slot, buffer set, repeats, nanoseconds for all repeats."""
+        n = self.words[Word.SAMPLES]
+        return self.payload[: 4 * n].reshape(n, 4)
+
+    def failure(self, limits: Limits, array_names: Sequence[str], blocks: Sequence[Block]) -> tuple[Status, str] | None:
+        """Why the job ended early, as (status, message for people); None when it ended well."""
+        if self.words[Word.DONE]:
+            return None
+        first_line = next((line for line in self.output.splitlines() if line.strip()), "")
+        printed = f"; it printed: {first_line[:200]}" if first_line else ""
+        if self.words[Word.TIMED_OUT]:
+            return Status.TIMED_OUT, f"did not finish within {limits.seconds:.3g} s"
+        if self.words[Word.FAULT_ARRAY]:
+            index = self.words[Word.FAULT_ARRAY] - 1
+            where = describe_offset(self.words[Word.FAULT_OFFSET], blocks[index].bytes)
+            return Status.OUT_OF_BOUNDS, f"touches memory {where} array '{array_names[index]}'"
+        status = self.words[Word.WAIT_STATUS]
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            if number == signal.SIGXFSZ or self.output_bytes >= OUTPUT_LIMIT:
+                return Status.TOO_MUCH_OUTPUT, f"printed more than {OUTPUT_LIMIT} bytes"
+            if number == signal.SIGXCPU:
+                return Status.TIMED_OUT, "used up its CPU time"
+            # A failed allocation shows as whatever the candidate makes of a null pointer; having come close to the
+            # limit tells it from other crashes.
+            if self.words[Word.MAX_RSS] > limits.array_bytes + limits.memory * 3 // 4:
+                return Status.OUT_OF_MEMORY, f"needs more than {limits.memory >> 20} MiB beside the arrays"
+            return Status.CRASHED, f"killed by {_signal_name(number)}{printed}"
+        if os.WEXITSTATUS(status) == _DRIVER_FAILURE:
+            return Status.CRASHED, f"could not be run: {first_line[:300]}"
+        return Status.EXITED, f"ended the process with exit code {os.WEXITSTATUS(status)} instead of returning{printed}"
+
+
+_DRIVER_FAILURE = 125
+"""Exit code of the driver for its own errors (loading, mapping)."""
+
+
+def describe_offset(offset: int, size: int) -> str:
+    """Where a byte `offset` lies that is outside an array of `size` bytes: `4 bytes after the end of`."""
+    return f"{offset - size} bytes after the end of" if offset >= size else f"{-offset} bytes before the start of"
+
+
+def _signal_name(number: int) -> str:
+    return f"signal {number} ({signal.strsignal(number) or 'unknown'})"
+
+
+def driver_text() -> str:
+    """The C text of the driver."""
+    return environment().get_template("harness_driver.c.j2").render(control_words=_c_enum(Word), places=_c_enum(Place))
+
+
+def _c_enum(values: type[IntEnum]) -> str:
+    return "enum { " + ", ".join(f"{member.name} = {member.value}" for member in values) + " };"
+
+
+@contextmanager
+def shared_memory(name: str, size: int) -> Iterator[tuple[int, mmap.mmap]]:
+    """An unnamed file in memory that a child can map: (descriptor, our mapping). Gone at the end."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(descriptor, max(size, mmap.PAGESIZE))
+        # Unmapped with its last reference: closing it would fail while NumPy views of it are alive.
+        yield descriptor, mmap.mmap(descriptor, max(size, mmap.PAGESIZE))
+    finally:
+        os.close(descriptor)
+
+
+def run_job(
+    executable: Path,
+    mode: str,
+    libraries: Sequence[str],
+    sizes: Sequence[int],
+    blocks: Sequence[Block],
+    data: int,
+    limits: Limits,
+    *,
+    bind: bool,
+    timing: Timing = Timing(),
+) -> Outcome:
+    """Run one job in a fresh driver process and wait for its end; nothing it started is left afterwards.
+
+    `mode` is `describe`, `verify` or `time`; `libraries` are names of shared objects in the executable's folder,
+    without white space; `data` is the descriptor of the shared data file; `bind` pins the threads to cores.
+    """
+    capacity = max(4 * len(blocks), 4 * timing.max_rounds * (len(libraries) + 2))
+    control_bytes = 8 * (Word.HEADER + capacity)
+    address_space = (
+        limits.array_bytes
+        + limits.memory
+        + _GUARDS * (len(blocks) + 1) * timing.sets
+        + _THREAD_BYTES * (limits.threads + 1)
+        + (1 << 30)
+    )
+    # The CPU limit only backs up the wall clock, which the supervisor watches.
+    runs = 1 if mode != "time" else timing.max_rounds * (len(libraries) + 2) * 4
+    cpu_seconds = int(limits.seconds + 10) * (limits.threads + 1) * runs
+    with (
+        shared_memory("polydl-control", control_bytes) as (control, control_map),
+        tempfile.TemporaryFile(dir=executable.parent) as output,
+    ):
+        words: list[str | int] = [mode, control, control_bytes, data, output.fileno(), int(limits.seconds * 1e9)]
+        words += [address_space, cpu_seconds, OUTPUT_LIMIT, len(sizes), *sizes, len(blocks)]
+        for block in blocks:
+            words += [block.place, block.bytes, block.block_bytes, block.file_offset, block.data_offset]
+            words += [block.pointer_offset, block.restored]
+        words += [len(libraries), *libraries, timing.sets, int(timing.min_sample * 1e9), int(timing.budget * 1e9)]
+        words += [timing.min_rounds, timing.max_rounds, timing.cold_bytes]
+        job = " ".join(str(word if isinstance(word, str) else int(word)) for word in words) + "\n"
+        process = subprocess.Popen(
+            [executable],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=output,
+            cwd=executable.parent,
+            env=_clean_environment(executable.parent, limits.threads, bind=bind),
+            pass_fds=(control, data, output.fileno()),
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        try:
+            process.stdin.write(job.encode())
+            process.stdin.flush()
+            process.wait()
+        finally:
+            # Closing the pipe makes the supervisor kill everything it started, also when we are interrupted.
+            process.stdin.close()
+            process.wait()
+        header = np.frombuffer(control_map, dtype=np.int64).copy()
+        output.seek(0)
+        text = output.read(4000).decode(errors="replace")
+        size = os.fstat(output.fileno()).st_size
+        if process.returncode != 0:
+            raise RuntimeError(f"the measuring driver failed ({process.returncode}): {text}")
+    return Outcome(
+        {word: int(header[word]) for word in Word if word is not Word.HEADER}, header[Word.HEADER :], text, size
+    )
+
+
+def _clean_environment(folder: Path, threads: int, *, bind: bool) -> dict[str, str]:
+    """The environment of candidates: nothing inherited, so that runs do not depend on the user's OMP_* and LD_*."""
+    variables = {
+        "PATH": os.defpath,
+        "LC_ALL": "C",
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "OMP_NUM_THREADS": str(threads),
+        "OMP_DYNAMIC": "false",
+        "OMP_PROC_BIND": "close" if bind else "false",
+    }
+    if bind:
+        variables["OMP_PLACES"] = "cores"
+    else:
+        # Verification may use more threads than there are cores: spinning would starve the working ones.
+        variables["OMP_WAIT_POLICY"] = "passive"
+    return variables

@@ -1,0 +1,188 @@
+"""`measure`: build every candidate, check it, time it, report."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from polydl.errors import InputError, ToolchainError
+from polydl.measure.compile import Compilation, compile_all, find_compiler, link_flags, run_compiler, unit_flags
+from polydl.measure.data import Buffer, describe_buffers, memory_budget
+from polydl.measure.driver import Block, Limits, Place, driver_text, run_job, shared_memory
+from polydl.measure.timing import Entry, time_entries
+from polydl.measure.unit import passed_arrays, size_guards, unit_text
+from polydl.measure.values import Candidate, Measurement, MeasureOptions, Progress, Report, Status, Toolchain
+from polydl.measure.verify import Built, Setting, verify
+from polydl.model.scop import Scop
+
+_UNIT_FLAGS = ("-w", "-fPIC", "-fvisibility=hidden", "-shared", "-Xlinker", "-Bsymbolic", "-Xlinker", "-zdefs")
+"""Shared objects that resolve their own symbols: several candidates in one process must not see each other's."""
+
+
+def measure(
+    scop: Scop,
+    candidates: Sequence[Candidate],
+    original: Candidate,
+    toolchain: Toolchain,
+    options: MeasureOptions,
+    progress: Progress | None = None,
+) -> Report:
+    """Compile, verify and time the candidates against the original; the report has one entry for each, in order.
+
+    A candidate that fails in any way costs itself only. Nothing is left behind: no process, no file.
+    Raises InputError when a size is missing or the arrays do not fit in memory, ToolchainError when there is no
+    compiler or the original does not compile or run.
+    """
+    compiler = find_compiler(toolchain)
+    tell: Progress = progress or _silent
+    with tempfile.TemporaryDirectory(prefix="polydl-") as name:
+        folder = Path(name)
+        start = time.perf_counter()
+        builder = _Builder(scop, toolchain, options, compiler, folder)
+        built, failed = builder.build(original, candidates, tell)
+        compiled = time.perf_counter()
+        setting = _setting(scop, folder, built[0], options)
+        check = verify(setting, built[0], built[1:], lambda n: tell("verify", n, len(built) - 1))
+        verified = time.perf_counter()
+        how = Measurement(original.id, Status.VERIFIED, "the reference")
+        entries = [Entry(built[0], how, min(check.original_seconds))]
+        results = {m.id: m for m in failed}
+        for one, measurement, seconds in zip(built[1:], check.measurements, check.seconds, strict=True):
+            results[measurement.id] = measurement
+            if measurement.verified:
+                entries.append(Entry(one, measurement, seconds))
+        tell("time", 0, len(entries))
+        timed = time_entries(setting, entries, check.original_seconds)
+        tell("time", len(entries), len(entries))
+        results |= {m.id: m for m in timed.measurements[1:]}
+        end = time.perf_counter()
+    return Report(
+        timed.measurements[0],
+        tuple(results[candidate.id] for candidate in candidates),
+        timed.noise,
+        compiled - start,
+        verified - compiled,
+        end - verified,
+        (*check.warnings, *timed.warnings),
+    )
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """Progress for callers that want none."""
+
+
+class _Builder:
+    """Compiles the driver and all candidates into one folder."""
+
+    def __init__(self, scop: Scop, toolchain: Toolchain, options: MeasureOptions, compiler: str, folder: Path) -> None:
+        self._scop = scop
+        self._toolchain = toolchain
+        self._options = options
+        self._compiler = compiler
+        self._folder = folder
+
+    def build(
+        self, original: Candidate, candidates: Sequence[Candidate], tell: Progress
+    ) -> tuple[list[Built], list[Measurement]]:
+        """(what compiled, the original first; measurements of what did not). Raises ToolchainError for the original.
+
+        Units hold the user's file up to the function. When the original does not link that way, because a helper is
+        defined further down, all of them get the rest of the file too.
+        """
+        everything = [original, *candidates]
+        if len({candidate.id for candidate in everything}) != len(everything):
+            raise ValueError("candidate ids are not unique")
+        driver = self._folder / "driver.c"
+        driver.write_text(driver_text())
+        driver_job: list[str | Path] = [
+            self._compiler,
+            "-O2",
+            "-w",
+            "-o",
+            self._folder / "driver",
+            driver,
+            "-ldl",
+            "-lm",
+        ]
+        jobs = [self._job(i, candidate, whole=False) for i, candidate in enumerate(everything)]
+        results = self._compile([driver_job, *jobs], tell)
+        driver_result = results.pop(0)
+        if not driver_result.ok:
+            raise ToolchainError(
+                f"'{self._toolchain.cc}' cannot compile the measuring harness:\n{driver_result.message}",
+                hint="measuring needs a C compiler for this Linux system; --no-run ranks without it",
+            )
+        if not results[0].ok:
+            whole_job = self._job(0, original, whole=True)
+            whole = run_compiler(whole_job, self._options.compile_timeout)
+            if not whole.ok:
+                raise ToolchainError(
+                    f"'{self._toolchain.cc}' does not compile the original code of '{self._scop.function}':\n"
+                    f"{results[0].message}",
+                    hint="the file must compile as it is; give its flags with -D, -I, --cflags, --ldflags and --link",
+                )
+            jobs = [self._job(i, candidate, whole=True) for i, candidate in enumerate(everything)]
+            results = [whole, *self._compile(jobs[1:], tell)]
+        built, failed = [], []
+        for i, (candidate, result) in enumerate(zip(everything, results, strict=True)):
+            if result.ok:
+                built.append(Built(candidate, _library(i)))
+            else:
+                failed.append(Measurement(candidate.id, Status.COMPILE_FAILED, result.message))
+        return built, failed
+
+    def _compile(self, jobs: Sequence[Sequence[str | Path]], tell: Progress) -> list[Compilation]:
+        return compile_all(
+            jobs, self._options.jobs, self._options.compile_timeout, lambda n: tell("compile", n, len(jobs))
+        )
+
+    def _job(self, index: int, candidate: Candidate, *, whole: bool) -> list[str | Path]:
+        """Write the unit's text and return the command that compiles it."""
+        path = self._folder / f"candidate{index}.c"
+        text = unit_text(self._scop, candidate, whole=whole)
+        path.write_bytes(text.encode("utf-8", "surrogateescape"))
+        flags = [*self._toolchain.cflags, *unit_flags(self._scop.source), *_UNIT_FLAGS]
+        return [self._compiler, *flags, "-o", self._folder / _library(index), path, *link_flags(self._toolchain)]
+
+
+def _library(index: int) -> str:
+    return f"./candidate{index}.so"
+
+
+def _setting(scop: Scop, folder: Path, original: Built, options: MeasureOptions) -> Setting:
+    """Ask the compiled original for its types and lay out the data. Raises InputError when it does not fit."""
+    driver = folder / "driver"
+    sizes = tuple(guard.value for guard in size_guards(scop))
+    arrays = passed_arrays(scop)
+    placeholders = [Block(Place.CONSTANT, 0, 0, 0, 0, 0, False) for _ in arrays]
+    limits = Limits(options.timeout, options.threads, options.memory, 0)
+    with shared_memory("polydl-data", 0) as (descriptor, _):
+        outcome = run_job(driver, "describe", [original.library], sizes, placeholders, descriptor, limits, bind=False)
+    failure = outcome.failure(limits, [array.name for array in arrays], placeholders)
+    if failure is not None:
+        raise ToolchainError(
+            f"the compiled original code of '{scop.function}' cannot be loaded: it {failure[1]}",
+            scop.span,
+            "is a library missing (--link, --ldflags), or is the temporary folder mounted noexec (TMPDIR)?",
+        )
+    rows = outcome.payload[: 4 * len(arrays)].reshape(len(arrays), 4).tolist()
+    buffers = describe_buffers(scop, rows)
+    _check_memory(scop, buffers)
+    return Setting(scop, driver, buffers, sizes, options)
+
+
+def _check_memory(scop: Scop, buffers: Sequence[Buffer]) -> None:
+    """Raise InputError when the data does not fit: the shared copy, the inputs, and references of what is written."""
+    needed = sum(buffer.bytes * (4 if buffer.written else 2) for buffer in buffers)
+    budget = memory_budget()
+    if needed > budget:
+        largest = max(buffers, key=lambda buffer: buffer.bytes)
+        raise InputError(
+            f"measuring needs {needed / 2**30:.1f} GiB for the arrays and their references, and "
+            f"{budget / 2**30:.1f} GiB may be used; the largest array is '{largest.array.name}' with "
+            f"{largest.bytes / 2**30:.1f} GiB",
+            scop.span,
+            "give smaller sizes, or rank without running (--no-run)",
+        )

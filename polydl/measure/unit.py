@@ -1,0 +1,199 @@
+"""The translation unit of a candidate: the region, cut out of its function into a function of its own.
+
+One form serves regions in any function, `main` included: everything that precedes the function in the user's file
+(includes, macros, types, globals, helper functions), the candidate's helper code, then
+
+    static void polydl_region(<sizes>, <arrays>, <scalars by address>) { <locals>; <region>; <scalars back> }
+
+and an exported `polydl_entry` that calls it. Arrays of the function are reached through its parameters, globals in
+place. Names that start with `polydl_` belong to this file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import jinja2
+
+from polydl import resources
+from polydl.errors import InputError
+from polydl.measure.values import Candidate
+from polydl.model.scop import Array, Guard, Scop, Statement, Storage
+from polydl.model.scop import MicrokernelCall as _MicrokernelCall
+
+_DIRECTIVE = re.compile(r"[ \t]*#[ \t]*([a-zA-Z_]*)")
+_INT_MAX = 2**31 - 1
+
+
+def environment() -> jinja2.Environment:
+    """The jinja2 environment of the harness."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(resources.templates()),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,  # C, not HTML
+    )
+
+
+def passed_arrays(scop: Scop) -> tuple[Array, ...]:
+    """The arrays and scalars that the harness provides, in the order of the unit's table: all but the region's own."""
+    return tuple(array for array in scop.arrays.values() if array.storage is not Storage.REGION)
+
+
+def size_guards(scop: Scop) -> tuple[Guard, ...]:
+    """The function parameters that have a value, in the order of `polydl_sizes`."""
+    return tuple(guard for guard in scop.guards if not guard.macro and guard.name not in scop.arrays)
+
+
+def original_candidate(scop: Scop, tolerance_terms: int = 1) -> Candidate:
+    """The region as it stands in the user's file."""
+    text = scop.source.text[scop.region.start : scop.region.end]
+    return Candidate("original", "", text, tolerance_terms)
+
+
+def written_arrays(scop: Scop) -> frozenset[str]:
+    """Names of the arrays that some statement writes."""
+    return frozenset(access.array for s in _all_statements(scop) for access in s.accesses if access.write)
+
+
+def _all_statements(scop: Scop) -> Iterator[Statement]:
+    for statement in scop.statements:
+        yield statement
+        if isinstance(statement.body, _MicrokernelCall):
+            yield from statement.body.inner
+
+
+def unit_text(scop: Scop, candidate: Candidate, *, whole: bool = False) -> str:
+    """The C text of a candidate's translation unit.
+
+    `whole` keeps what follows the insertion point in the user's file (helpers defined after their use); by default
+    it is left out, so that the region's calls are inlined as they would be in the user's program.
+    Raises InputError when the scop has parameters without a value.
+    """
+    if scop.parameters:
+        raise InputError(
+            f"missing size: '{scop.parameters[0]}' has no value, so nothing can be run",
+            scop.span,
+            "give it with --size NAME=VALUE (a function parameter) or -D NAME=VALUE (a macro)",
+        )
+    text, region = scop.source.text, scop.region
+    before, after = text[: region.helpers], text[region.helpers :]
+    file_line = f'#line {{}} "{_c_string(str(scop.source.path))}"\n'
+    written = written_arrays(scop)
+    parameters, arguments, declarations, stores, bindings, table = [], [], [], [], [], []
+    for i, guard in enumerate(size_guards(scop)):
+        parameters.append(f"{'int' if abs(guard.value) <= _INT_MAX else 'long'} {guard.name}")
+        arguments.append(f"polydl_sizes[{i}]")
+    for i, array in enumerate(passed_arrays(scop)):
+        is_global = array.storage is Storage.GLOBAL
+        if is_global:
+            table.append(_global_row(array))
+            if not array.is_scalar and not array.const:
+                bindings.append(_bind_global(array, i))
+        else:
+            table.append(f"    {{sizeof({array.ctype}), POLYDL_KIND({array.ctype}), 0, 0, 0}},")
+            arguments.append(f"polydl_pointers[{i}]")
+            if array.is_scalar:
+                parameters.append(f"{array.ctype} *polydl_scalar_{i}")
+                declarations.append(f"{array.declaration} = *polydl_scalar_{i};")
+                if array.name in written:
+                    stores.append(f"*polydl_scalar_{i} = {array.name};")
+            else:
+                parameters.append(_with_restrict(array))
+    declarations += [f"{declaration};" for declaration in region.declared_outside]
+    directives = "\n".join(_directives(text[region.helpers : region.start]))
+    # With the rest of the file to come, conditionals open before the function close there by themselves.
+    open_conditionals = _open_conditionals(directives if whole else before + "\n" + directives)
+    is_original = not candidate.prologue and candidate.region == text[region.start : region.end]
+    line = file_line.format(text.count("\n", 0, region.start) + 1) if is_original else _variant_line(candidate)
+    return (
+        environment()
+        .get_template("harness_unit.c.j2")
+        .render(
+            before=file_line.format(1) + before + "\n" + directives + "\n" + "#endif\n" * open_conditionals,
+            prologue=_variant_line(candidate) + candidate.prologue,
+            parameters=", ".join(parameters) or "void",
+            declarations="\n".join(declarations),
+            region=line + candidate.region,
+            stores="\n".join(stores),
+            bindings="\n".join(f"    {binding}" for binding in bindings),
+            arguments=", ".join(arguments),
+            table="\n".join(table),
+            after=file_line.format(before.count("\n") + 1) + after if whole else "",
+        )
+    )
+
+
+def _variant_line(candidate: Candidate) -> str:
+    return f'#line 1 "variant {_c_string(candidate.id)}"\n'
+
+
+def _global_row(array: Array) -> str:
+    """A table row with the address. A global pointer (`float *A;`) differs from an array: `&A[0]` has its type."""
+    kind = f"sizeof({array.ctype}), POLYDL_KIND({array.ctype}), sizeof({array.name})"
+    pointer = "0" if array.is_scalar else _is_pointer(array.name)
+    return f"    {{{kind}, {pointer}, (void *)&{array.name}}},"
+
+
+def _bind_global(array: Array, index: int) -> str:
+    """Point a global pointer at the harness' buffer; no code for a true array."""
+    return (
+        f"if ({_is_pointer(array.name)}) "
+        f"__builtin_memcpy((void *)&{array.name}, &polydl_pointers[{index}], sizeof(void *));"
+    )
+
+
+def _is_pointer(name: str) -> str:
+    return f"__builtin_types_compatible_p(__typeof__({name}), __typeof__(&({name})[0]))"
+
+
+def _with_restrict(array: Array) -> str:
+    """The parameter declaration of an array. A local array cannot alias anything; as a parameter it must say so."""
+    if not array.restrict or "restrict" in array.declaration:
+        return array.declaration
+    return re.sub(rf"\b{re.escape(array.name)}\s*\[", f"{array.name}[__restrict__ ", array.declaration, count=1)
+
+
+def _c_string(text: str) -> str:
+    """The inside of a C string literal for a file name. Newlines have no place in one and become `?`."""
+    return re.sub(r"[\r\n]", "?", text.replace("\\", "\\\\").replace('"', '\\"'))
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines with backslash continuations joined (newlines kept inside) and comments blanked."""
+    blanked = re.sub(
+        r"//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')",
+        lambda m: m.group(1) or " " + "\n" * m.group(0).count("\n"),
+        text.replace("\r\n", "\n"),
+        flags=re.DOTALL,
+    )
+    line = ""
+    for piece in blanked.split("\n"):
+        line += piece
+        if piece.endswith("\\"):
+            line += "\n"
+        else:
+            yield line
+            line = ""
+    if line:
+        yield line
+
+
+def _directives(text: str) -> list[str]:
+    """The preprocessor directives, without pragmas, that stand inside the function before the region."""
+    return [line for line in _logical_lines(text) if (m := _DIRECTIVE.match(line)) and m.group(1) != "pragma"]
+
+
+def _open_conditionals(text: str) -> int:
+    """How many `#if`s are still open at the end of the text."""
+    depth = 0
+    for line in _logical_lines(text):
+        match = _DIRECTIVE.match(line)
+        if match is None:
+            continue
+        if match.group(1) in ("if", "ifdef", "ifndef"):
+            depth += 1
+        elif match.group(1) == "endif":
+            depth -= 1
+    return max(depth, 0)

@@ -1,0 +1,165 @@
+"""What goes into a measurement and what comes out: candidates, tool chain, options, results."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to compute a scop's region."""
+
+    id: str
+    """Stable id of the variant; the original is called `original`."""
+    prologue: str
+    """File-scope C helper code (microkernels); empty for the original."""
+    region: str
+    """C statements that stand in place of the scop's region; for the original, the region as it is."""
+    tolerance_terms: int = 1
+    """Terms of the longest chain of additions into one element, >= 1: the `n` of the error bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """The C compiler and its flags, one argument each (no shell splits or expands them)."""
+
+    cc: str = "cc"
+    cflags: tuple[str, ...] = ("-O3", "-march=native", "-fopenmp")
+    ldflags: tuple[str, ...] = ("-lm",)
+    link: tuple[str, ...] = ()
+    """The user's objects, archives and libraries: paths or `-l` flags."""
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureOptions:
+    """How to measure. Times are in seconds, memory in bytes."""
+
+    threads: int = field(default_factory=_cores)
+    """OpenMP threads of the timed runs."""
+    seed: int = 0
+    """Seed of the input data: the same seed gives the same data."""
+    timeout: float = 60.0
+    """Wall-clock limit of one run of the region. Candidates are also cut off when they are far slower than the
+    original (see `verify.candidate_limit`)."""
+    min_sample: float = 300e-6
+    """A timing sample repeats the region until it lasts at least this long."""
+    budget: float = 0.3
+    """Timed seconds spent on one candidate, unless its minimum of rounds takes longer."""
+    min_rounds: int = 5
+    """Samples of a candidate at least; candidates with runs longer than the budget get two."""
+    max_rounds: int = 40
+    """Samples of a candidate at most."""
+    slow: float = 2.0
+    """A region that takes longer than this for one run is timed by its verification runs alone."""
+    jobs: int = field(default_factory=_cores)
+    """Compilers running at once."""
+    compile_timeout: float = 120.0
+    """Limit for compiling one candidate."""
+    memory: int = 1 << 30
+    """Bytes a candidate may allocate in addition to (one more copy of) the arrays."""
+    buffer_sets: int = 3
+    """Placements of the arrays that the timing alternates between."""
+    cold: bool = False
+    """Flush the caches before each timed run."""
+
+
+class Status(Enum):
+    """How a candidate fared."""
+
+    VERIFIED = "verified"
+    COMPILE_FAILED = "compile-failed"
+    CRASHED = "crashed"
+    """Killed by a signal (segmentation fault, abort, …)."""
+    OUT_OF_BOUNDS = "out-of-bounds"
+    """Touched memory next to an array."""
+    EXITED = "exited"
+    """Ended the process instead of returning."""
+    TIMED_OUT = "timed-out"
+    OUT_OF_MEMORY = "out-of-memory"
+    TOO_MUCH_OUTPUT = "too-much-output"
+    WRONG = "wrong"
+    """Ran, and computed something else than the original."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorstError:
+    """The element farthest outside its bound."""
+
+    array: str
+    indices: tuple[int, ...]
+    value: float | int | complex
+    expected: float | int | complex
+    bound: float
+    """Largest |value - expected| that would have passed; 0 in an exact comparison."""
+
+    def __str__(self) -> str:
+        where = self.array + "".join(f"[{i}]" for i in self.indices)
+        return f"{where} is {self.value!r}, the original computes {self.expected!r} (allowed difference {self.bound:g})"
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What is known about one candidate after it was built, run, checked and timed."""
+
+    id: str
+    status: Status
+    message: str = ""
+    """Why it was dropped, for people; how it was verified, when it was."""
+    samples: tuple[float, ...] = ()
+    """Seconds of one run of the region, a sample each, in the order taken."""
+    median: float = float("nan")
+    """Median of the samples, seconds; NaN without samples."""
+    spread: float = float("nan")
+    """Interquartile range of the samples over their median; NaN without samples."""
+    speedup: float = float("nan")
+    """Median over rounds of (original's sample / this sample): > 1 is faster. From the medians when the two share
+    no rounds."""
+    worst: WorstError | None = None
+    """The worst element of a wrong result."""
+    max_error: Mapping[str, float] = field(default_factory=dict)
+    """Max-norm of the difference from the original, by array, over all verification runs."""
+
+    @property
+    def verified(self) -> bool:
+        return self.status is Status.VERIFIED
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The outcome of `measure`."""
+
+    original: Measurement
+    measurements: tuple[Measurement, ...]
+    """One a candidate, in the order given (ranked, best first)."""
+    noise: float
+    """Relative difference that two timings of the same code show in this run: an advantage up to this is none."""
+    compile_seconds: float
+    verify_seconds: float
+    measure_seconds: float
+    """Seconds spent timing."""
+    warnings: tuple[str, ...] = ()
+    """What makes the figures doubtful (busy machine, drifting clock), for people."""
+
+    def best(self) -> Measurement:
+        """The winner: the first candidate, in ranked order, that is within the noise of the fastest one, provided
+        it beats the original by more than the noise; else the original."""
+        timed = [m for m in self.measurements if m.verified and m.samples]
+        if not timed:
+            return self.original
+        fastest = min(m.median for m in timed)
+        winner = next(m for m in timed if m.median <= fastest * (1 + self.noise))
+        return winner if winner.speedup > 1 + self.noise else self.original
+
+
+class Progress(Protocol):
+    """Called after each step: `progress("compile", 3, 17)`. Never called while something is timed."""
+
+    def __call__(self, stage: str, done: int, total: int) -> None: ...

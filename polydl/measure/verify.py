@@ -1,0 +1,276 @@
+"""Verification: each candidate runs alone in a process of its own and must leave what the original leaves.
+
+Runs, in order, cheapest doubt first:
+
+1. integer-valued inputs, the caller's thread count, arrays flush with their front guard. When no operation of the
+   original rounded (its FE_INEXACT flag stayed clear) every order of the sums gives the same bits, so the comparison
+   is exact; otherwise it has the bound below.
+2. random reals, one thread more (the result must not depend on the count), arrays flush with their rear guard and
+   aligned to their elements only. Bound: |x − ref| <= 2·gamma(n)·m, with gamma as in `compare.gamma`, n the terms of
+   the longest reduction plus the roundings of the right-hand sides, and m an upper bound of Σ|terms|. Where the
+   right-hand sides only add and multiply, that is, element by element, the larger of |ref| and the original's result
+   on the integer inputs, whose terms are at least as large in magnitude (integers >= 1, reals in [-1, 1]). Where they
+   subtract, divide or call functions, the terms cannot be told from the results: m is max|ref| over the array, and
+   with divisions or calls the reals are in [0.5, 1.5) to stay in the functions' domains.
+3. for quick regions, the integers again with twice the threads and one: another chance for a race to show.
+
+Arrays that the region does not write must keep their bits, and the canaries around all arrays theirs.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from polydl.errors import ToolchainError
+from polydl.measure.compare import arithmetic, difference, gamma
+from polydl.measure.data import (
+    AnyArray,
+    Buffer,
+    blocks_for,
+    damaged_canary,
+    integer_inputs,
+    integer_range,
+    read_array,
+    real_inputs,
+    write_inputs,
+)
+from polydl.measure.driver import Block, Limits, Outcome, Place, Word, describe_offset, run_job, shared_memory
+from polydl.measure.values import Candidate, Measurement, MeasureOptions, Status, WorstError
+from polydl.model.scop import Scop
+
+_QUICK = 0.1
+"""Seconds of one run up to which the third run is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A candidate that compiled."""
+
+    candidate: Candidate
+    library: str
+    """Name of the shared object in the driver's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all verification runs of a measurement have in common."""
+
+    scop: Scop
+    driver: Path
+    buffers: tuple[Buffer, ...]
+    sizes: tuple[int, ...]
+    options: MeasureOptions
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One kind of verification run."""
+
+    name: str
+    inputs: list[AnyArray]
+    blocks: tuple[Block, ...]
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """What the original leaves."""
+
+    outputs: dict[str, AnyArray]
+    """Live arrays that it writes."""
+    exact: bool
+    magnitude: dict[str, AnyArray] | None
+    """Element by element an upper bound of the sum of the terms' magnitudes; None: unknown."""
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Progress:
+    """A candidate's way through the runs."""
+
+    built: Built
+    failure: Measurement | None
+    max_error: dict[str, float]
+    seconds: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What the verification found out."""
+
+    original_seconds: tuple[float, ...]
+    """Time of each run of the original, one run of the region each."""
+    measurements: tuple[Measurement, ...]
+    """One a candidate, without samples; `message` says how it was verified."""
+    seconds: tuple[float, ...]
+    """Shortest run of each candidate (infinite when it never finished)."""
+    warnings: tuple[str, ...]
+
+
+def candidate_limit(original: float, timeout: float) -> float:
+    """Seconds a candidate's run may take when the original's took `original`: four times as long and 5 s, since what
+    is slower than that is of no use to anybody, and never more than `timeout`."""
+    return min(timeout, 5.0 + 4.0 * original)
+
+
+def verify(setting: Setting, original: Built, candidates: Sequence[Built], done: Callable[[int], None]) -> Verification:
+    """Run the original once for each kind of input, and every candidate against it.
+
+    `done` hears how many candidates have passed or failed. Raises ToolchainError when the original itself fails.
+    """
+    options, traits = setting.options, arithmetic(setting.scop)
+    progress = [_Progress(built, None, {}, []) for built in candidates]
+    terms = max([original.candidate.tolerance_terms, *(c.candidate.tolerance_terms for c in candidates)])
+    smallest = min((b.dtype.itemsize for b in setting.buffers if b.dtype.kind in "fc"), default=4)
+    warnings: list[str] = []
+
+    integers = integer_inputs(setting.buffers, options.seed, integer_range(terms, smallest))
+    first = _Run("integers", integers, blocks_for(setting.buffers, flush_end=False), options.threads)
+    reference = _reference(setting, original, first, None)
+    times = [reference.seconds]
+    runs = [first]
+    if reference.seconds <= _QUICK:
+        runs.append(replace(first, name="integers, other threads", threads=2 * options.threads + 1))
+    _check_all(setting, runs, reference, progress, traits.roundings, done)
+    exactly, magnitude = reference.exact, reference.outputs if traits.monotone else None
+    del integers, first, runs
+
+    if reference.seconds > options.slow and exactly:
+        warnings.append(
+            f"the original takes {reference.seconds:.3g} s a run: "
+            "candidates were compared on integer-valued inputs only"
+        )
+        how = "equal to the original bit for bit"
+    else:
+        low, high = (0.5, 1.5) if traits.singular else (-1.0, 1.0)
+        reals = real_inputs(setting.buffers, options.seed, low, high)
+        second = _Run("reals", reals, blocks_for(setting.buffers, flush_end=True), options.threads + 1)
+        reference = _reference(setting, original, second, magnitude)
+        times.append(reference.seconds)
+        _check_all(setting, [second], reference, progress, traits.roundings, done)
+        how = ("equal to the original bit for bit on integer-valued inputs, " if exactly else "") + (
+            "within 2·gamma(n)·Σ|terms| of it on reals"
+        )
+    measurements = tuple(
+        p.failure or Measurement(p.built.candidate.id, Status.VERIFIED, how, max_error=p.max_error) for p in progress
+    )
+    seconds = tuple(min(p.seconds, default=float("inf")) for p in progress)
+    return Verification(tuple(times), measurements, seconds, tuple(warnings))
+
+
+def _reference(setting: Setting, original: Built, run: _Run, magnitude: dict[str, AnyArray] | None) -> _Reference:
+    """Run the original and keep what it leaves. Raises ToolchainError when it does not come through."""
+    options = setting.options
+    with _loaded(run) as (descriptor, mapping):
+        limits = _limits(run, options.timeout, options)
+        outcome = _run(setting, original, run, descriptor, limits)
+        failure = outcome.failure(limits, [b.array.name for b in setting.buffers], run.blocks)
+        failure = failure or _damage(setting.buffers, run, mapping)
+        if failure is not None:
+            status, message = failure
+            hint = "the region is run as it stands; give it sizes for which it works"
+            if status is Status.TIMED_OUT:
+                hint = "give smaller sizes, or more time with --timeout"
+            raise ToolchainError(
+                f"the original code of '{setting.scop.function}' cannot serve as the reference: it {message}",
+                setting.scop.span,
+                hint,
+            )
+        outputs = {
+            buffer.array.name: read_array(mapping, block, buffer).copy()
+            for block, buffer in zip(run.blocks, setting.buffers, strict=True)
+            if buffer.written and buffer.live
+        }
+    return _Reference(outputs, not outcome.words[Word.INEXACT], magnitude, outcome.words[Word.NANOSECONDS] * 1e-9)
+
+
+def _check_all(
+    setting: Setting,
+    runs: Sequence[_Run],
+    reference: _Reference,
+    progress: Sequence[_Progress],
+    roundings: int,
+    done: Callable[[int], None],
+) -> None:
+    """Put every candidate that has not failed yet through the runs, which share inputs and reference."""
+    for run in runs:
+        with _loaded(run) as (descriptor, mapping):
+            for i, state in enumerate(progress):
+                if state.failure is None:
+                    write_inputs(mapping, run.blocks, run.inputs)
+                    _check(setting, state, run, reference, roundings, descriptor, mapping)
+                if run is runs[-1]:
+                    done(i + 1)
+
+
+def _check(
+    setting: Setting,
+    state: _Progress,
+    run: _Run,
+    reference: _Reference,
+    roundings: int,
+    descriptor: int,
+    mapping: mmap.mmap,
+) -> None:
+    limits = _limits(run, candidate_limit(reference.seconds, setting.options.timeout), setting.options)
+    outcome = _run(setting, state.built, run, descriptor, limits)
+    failure = outcome.failure(limits, [b.array.name for b in setting.buffers], run.blocks)
+    failure = failure or _damage(setting.buffers, run, mapping)
+    candidate = state.built.candidate
+    if failure is not None:
+        state.failure = Measurement(candidate.id, *failure, max_error=state.max_error)
+        return
+    state.seconds.append(outcome.words[Word.NANOSECONDS] * 1e-9)
+    worst: WorstError | None = None
+    for block, buffer in zip(run.blocks, setting.buffers, strict=True):
+        name = buffer.array.name
+        if not (buffer.written and buffer.live):
+            continue
+        value = read_array(mapping, block, buffer)
+        tolerance = 0.0 if reference.exact else 2 * gamma(candidate.tolerance_terms + roundings, buffer.dtype)
+        magnitude = None if reference.magnitude is None else reference.magnitude[name]
+        found = difference(name, value, reference.outputs[name], magnitude, tolerance)
+        state.max_error[name] = max(state.max_error.get(name, 0.0), found.max_error)
+        worst = worst or found.worst
+        del value  # a view: the mapping cannot close while it lives
+    if worst is not None:
+        message = f"computes something else ({run.name}): {worst}"
+        state.failure = Measurement(candidate.id, Status.WRONG, message, worst=worst, max_error=state.max_error)
+
+
+def _damage(buffers: Sequence[Buffer], run: _Run, mapping: mmap.mmap) -> tuple[Status, str] | None:
+    """What was changed that must not be: canaries, and arrays that the region does not write."""
+    for block, buffer, before in zip(run.blocks, buffers, run.inputs, strict=True):
+        if block.place is Place.CONSTANT:
+            continue
+        offset = damaged_canary(mapping, block)
+        name = buffer.array.name
+        if offset is not None:
+            return Status.OUT_OF_BOUNDS, f"writes memory {describe_offset(offset, block.bytes)} array '{name}'"
+        if not buffer.written:
+            after = np.frombuffer(mapping, np.uint8, block.bytes, block.file_offset + block.data_offset)
+            if not np.array_equal(after, before.reshape(-1).view(np.uint8)):
+                return Status.WRONG, f"changes array '{name}', which the original only reads"
+    return None
+
+
+@contextmanager
+def _loaded(run: _Run) -> Iterator[tuple[int, mmap.mmap]]:
+    """The shared file with the run's inputs in it."""
+    with shared_memory("polydl-data", sum(block.block_bytes for block in run.blocks)) as (descriptor, mapping):
+        write_inputs(mapping, run.blocks, run.inputs)
+        yield descriptor, mapping
+
+
+def _limits(run: _Run, seconds: float, options: MeasureOptions) -> Limits:
+    return Limits(seconds, run.threads, options.memory, sum(block.block_bytes for block in run.blocks))
+
+
+def _run(setting: Setting, built: Built, run: _Run, descriptor: int, limits: Limits) -> Outcome:
+    return run_job(setting.driver, "verify", [built.library], setting.sizes, run.blocks, descriptor, limits, bind=False)
