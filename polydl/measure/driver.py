@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from polydl.errors import ToolchainError
 from polydl.measure.unit import environment
 from polydl.measure.values import Status
 
@@ -52,6 +53,8 @@ class Word(IntEnum):
     SAMPLES = 10
     TWIN = 11
     """Index of the library that was timed twice."""
+    TOO_LARGE = 12
+    """1 when the worker was killed for its memory."""
     HEADER = 16
     """Number of words before the samples."""
 
@@ -133,6 +136,9 @@ class Outcome:
             return None
         first_line = next((line for line in self.output.splitlines() if line.strip()), "")
         printed = f"; it printed: {first_line[:200]}" if first_line else ""
+        too_large = f"needs more than {limits.memory >> 20} MiB beside the arrays"
+        if self.words[Word.TOO_LARGE]:
+            return Status.OUT_OF_MEMORY, too_large
         if self.words[Word.TIMED_OUT]:
             return Status.TIMED_OUT, f"did not finish within {limits.seconds:.3g} s"
         if self.words[Word.FAULT_ARRAY]:
@@ -149,7 +155,7 @@ class Outcome:
             # A failed allocation shows as whatever the candidate makes of a null pointer; having come close to the
             # limit tells it from other crashes.
             if self.words[Word.MAX_RSS] > limits.array_bytes + limits.memory * 3 // 4:
-                return Status.OUT_OF_MEMORY, f"needs more than {limits.memory >> 20} MiB beside the arrays"
+                return Status.OUT_OF_MEMORY, too_large
             return Status.CRASHED, f"killed by {_signal_name(number)}{printed}"
         if os.WEXITSTATUS(status) == _DRIVER_FAILURE:
             return Status.CRASHED, f"could not be run: {first_line[:300]}"
@@ -224,7 +230,8 @@ def run_job(
         tempfile.TemporaryFile(dir=executable.parent) as output,
     ):
         words: list[str | int] = [mode, control, control_bytes, data, output.fileno(), int(limits.seconds * 1e9)]
-        words += [address_space, cpu_seconds, OUTPUT_LIMIT, len(sizes), *sizes, len(blocks)]
+        words += [address_space, limits.array_bytes + limits.memory, cpu_seconds, OUTPUT_LIMIT]
+        words += [len(sizes), *sizes, len(blocks)]
         for block in blocks:
             words += [block.place, block.bytes, block.block_bytes, block.file_offset, block.data_offset]
             words += [block.pointer_offset, block.restored]
@@ -243,19 +250,21 @@ def run_job(
         )
         assert process.stdin is not None
         try:
-            process.stdin.write(job.encode())
-            process.stdin.flush()
+            with suppress(BrokenPipeError):  # the driver ended before it read its job: its exit code tells
+                process.stdin.write(job.encode())
+                process.stdin.flush()
             process.wait()
         finally:
             # Closing the pipe makes the supervisor kill everything it started, also when we are interrupted.
-            process.stdin.close()
+            with suppress(BrokenPipeError):
+                process.stdin.close()
             process.wait()
         header = np.frombuffer(control_map, dtype=np.int64).copy()
         output.seek(0)
         text = output.read(4000).decode(errors="replace")
         size = os.fstat(output.fileno()).st_size
         if process.returncode != 0:
-            raise RuntimeError(f"the measuring driver failed ({process.returncode}): {text}")
+            raise ToolchainError(f"the measuring driver failed with exit code {process.returncode}: {text}")
     return Outcome(
         {word: int(header[word]) for word in Word if word is not Word.HEADER}, header[Word.HEADER :], text, size
     )

@@ -44,7 +44,7 @@ def measure(
         built, failed = builder.build(original, candidates, tell)
         compiled = time.perf_counter()
         setting = _setting(scop, folder, built[0], options)
-        check = verify(setting, built[0], built[1:], lambda n: tell("verify", n, len(built) - 1))
+        check = verify(setting, built[0], built[1:], lambda done, total: tell("verify", done, total))
         verified = time.perf_counter()
         how = Measurement(original.id, Status.VERIFIED, "the reference")
         entries = [Entry(built[0], how, min(check.original_seconds))]
@@ -96,16 +96,8 @@ class _Builder:
             raise ValueError("candidate ids are not unique")
         driver = self._folder / "driver.c"
         driver.write_text(driver_text())
-        driver_job: list[str | Path] = [
-            self._compiler,
-            "-O2",
-            "-w",
-            "-o",
-            self._folder / "driver",
-            driver,
-            "-ldl",
-            "-lm",
-        ]
+        output = self._folder / "driver"
+        driver_job: list[str | Path] = [self._compiler, "-O2", "-w", "-o", output, driver, "-ldl", "-lm"]
         jobs = [self._job(i, candidate, whole=False) for i, candidate in enumerate(everything)]
         results = self._compile([driver_job, *jobs], tell)
         driver_result = results.pop(0)

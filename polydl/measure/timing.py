@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from polydl.errors import ToolchainError
 from polydl.measure.data import blocks_for, memory_budget, real_inputs, write_inputs
 from polydl.measure.driver import Block, Limits, Outcome, Place, Timing, Word, run_job, shared_memory
 from polydl.measure.values import Measurement
@@ -80,7 +81,7 @@ def time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Seque
             break
         guilty = outcome.words[Word.CURRENT]
         if guilty < 0:
-            raise RuntimeError(f"the measuring driver failed before it timed anything: {failure[1]}")
+            raise ToolchainError(f"the measuring driver failed before it timed anything: it {failure[1]}")
         index = joint.pop(guilty)
         status, message = failure
         if index == 0:

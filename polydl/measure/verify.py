@@ -119,16 +119,20 @@ def candidate_limit(original: float, timeout: float) -> float:
     return min(timeout, 5.0 + 4.0 * original)
 
 
-def verify(setting: Setting, original: Built, candidates: Sequence[Built], done: Callable[[int], None]) -> Verification:
+def verify(
+    setting: Setting, original: Built, candidates: Sequence[Built], tell: Callable[[int, int], None]
+) -> Verification:
     """Run the original once for each kind of input, and every candidate against it.
 
-    `done` hears how many candidates have passed or failed. Raises ToolchainError when the original itself fails.
+    `tell` hears (steps done, steps in all), a step a candidate and kind of input. Raises ToolchainError when the original itself fails.
     """
     options, traits = setting.options, arithmetic(setting.scop)
     progress = [_Progress(built, None, {}, []) for built in candidates]
     terms = max([original.candidate.tolerance_terms, *(c.candidate.tolerance_terms for c in candidates)])
     smallest = min((b.dtype.itemsize for b in setting.buffers if b.dtype.kind in "fc"), default=4)
     warnings: list[str] = []
+    if not any(buffer.written and buffer.live for buffer in setting.buffers):
+        warnings.append("nothing that the region writes is live afterwards: there was no result to compare")
 
     integers = integer_inputs(setting.buffers, options.seed, integer_range(terms, smallest))
     first = _Run("integers", integers, blocks_for(setting.buffers, flush_end=False), options.threads)
@@ -137,7 +141,8 @@ def verify(setting: Setting, original: Built, candidates: Sequence[Built], done:
     runs = [first]
     if reference.seconds <= _QUICK:
         runs.append(replace(first, name="integers, other threads", threads=2 * options.threads + 1))
-    _check_all(setting, runs, reference, progress, traits.roundings, done)
+    steps = 2 * len(progress)
+    _check_all(setting, runs, reference, progress, traits.roundings, lambda n: tell(n, steps))
     exactly, magnitude = reference.exact, reference.outputs if traits.monotone else None
     del integers, first, runs
 
@@ -153,7 +158,7 @@ def verify(setting: Setting, original: Built, candidates: Sequence[Built], done:
         second = _Run("reals", reals, blocks_for(setting.buffers, flush_end=True), options.threads + 1)
         reference = _reference(setting, original, second, magnitude)
         times.append(reference.seconds)
-        _check_all(setting, [second], reference, progress, traits.roundings, done)
+        _check_all(setting, [second], reference, progress, traits.roundings, lambda n: tell(len(progress) + n, steps))
         how = ("equal to the original bit for bit on integer-valued inputs, " if exactly else "") + (
             "within 2·gamma(n)·Σ|terms| of it on reals"
         )
