@@ -1,0 +1,5 @@
+"""`python -m polydl`."""
+
+from polydl.cli import main
+
+main()

@@ -1,0 +1,249 @@
+"""The command line. Heavy imports happen inside the commands, so that `polydl --help` is quick."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from polydl._version import __version__
+from polydl.errors import InputError, PolyDLError
+
+if TYPE_CHECKING:
+    from polydl.pipeline import Options
+
+app = typer.Typer(
+    name="polydl",
+    help="Optimise C loop nests: extract, rank the legal variants, measure the best few, write C.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+File = Annotated[Path, typer.Argument(metavar="FILE.c", show_default=False)]
+Define = Annotated[list[str], typer.Option("-D", metavar="NAME[=VALUE]", help="Define a macro, as for the compiler.")]
+Undefine = Annotated[list[str], typer.Option("-U", metavar="NAME", help="Undefine a macro.")]
+Include = Annotated[list[str], typer.Option("-I", metavar="DIR", help="Search a folder for headers.")]
+Size = Annotated[
+    list[str], typer.Option("--size", metavar="N=V,…", help="Tune for these values of function parameters.")
+]
+Function = Annotated[str | None, typer.Option("--function", metavar="F", help="Only this function's scops.")]
+Ranker = Annotated[str, typer.Option("--ranker", metavar="R", help="How variants are ranked.")]
+TopK = Annotated[int, typer.Option("--top-k", "-k", min=1, help="Variants compiled, checked and timed.")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads; default: all cores.")]
+SpaceName = Annotated[str, typer.Option("--space", metavar="small|default|wide", help="How many variants.")]
+MachineFile = Annotated[str | None, typer.Option("--machine", metavar="TOML", help="Machine file or preset.")]
+StrictAlias = Annotated[bool, typer.Option("--strict-alias", help="Refuse arrays that might overlap.")]
+NoReassociate = Annotated[bool, typer.Option("--no-reassociate", help="Keep the order of every sum.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the input data.")]
+Cc = Annotated[str, typer.Option("--cc", help="C compiler.")]
+Flags = Annotated[list[str], typer.Option("--cflags", metavar="FLAGS", help="More compiler flags, split as by a shell.")]
+LdFlags = Annotated[list[str], typer.Option("--ldflags", metavar="FLAGS", help="More linker flags.")]
+Link = Annotated[list[str], typer.Option("--link", metavar="FILE.o", help="Object or library with your microkernel.")]
+Timeout = Annotated[float, typer.Option("--timeout", min=0.001, help="Seconds one run of the nest may take.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+def _sizes(texts: list[str]) -> dict[str, int]:
+    sizes = {}
+    for part in (p for text in texts for p in text.split(",") if p.strip()):
+        name, equals, value = part.partition("=")
+        try:
+            sizes[name.strip()] = int(value, 0)
+        except ValueError:
+            raise InputError(f"--size {part}: not NAME=INTEGER", hint="for example --size M=1024,N=512") from None
+        if not equals or not name.strip().isidentifier():
+            raise InputError(f"--size {part}: not NAME=INTEGER", hint="for example --size M=1024,N=512")
+    return sizes
+
+
+def _defines(texts: list[str]) -> dict[str, str]:
+    defines = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name.isidentifier():
+            raise InputError(f"-D {text}: not NAME or NAME=VALUE", hint="for example -D N=1024")
+        defines[name] = value if equals else "1"
+    return defines
+
+
+def _options(**given: Any) -> Options:
+    from polydl.pipeline import Options
+
+    given["defines"] = _defines(given.pop("define"))
+    given["sizes"] = _sizes(given.pop("size"))
+    for name in ("cflags", "ldflags"):
+        if name in given:
+            given[name] = tuple(word for text in given[name] for word in shlex.split(text))
+    ready = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+    return Options(**ready, command=shlex.join(["polydl", *sys.argv[1:]]))
+
+
+@app.command()
+def optimize(
+    file: File,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="OUT.c", show_default=False)] = None,
+    define: Define = [],
+    undefine: Undefine = [],
+    include: Include = [],
+    size: Size = [],
+    function: Function = None,
+    ranker: Ranker = "traffic",
+    top_k: TopK = 5,
+    threads: Threads = None,
+    space: SpaceName = "default",
+    machine: MachineFile = None,
+    strict_alias: StrictAlias = False,
+    no_reassociate: NoReassociate = False,
+    seed: Seed = 0,
+    cc: Cc = "cc",
+    cflags: Flags = [],
+    ldflags: LdFlags = [],
+    link: Link = [],
+    timeout: Timeout = 60.0,
+    cold: Annotated[bool, typer.Option("--cold", help="Time with flushed caches.")] = False,
+    no_run: Annotated[bool, typer.Option("--no-run", help="Stop after ranking; with -o, write the best ranked.")] = False,
+    json_: Json = False,
+) -> None:
+    """Write a faster FILE.c that computes the same, checked and timed against it."""
+    from polydl import pipeline, present
+
+    options = _options(
+        define=define, undefines=undefine, include_dirs=include, size=size, function=function, ranker=ranker,
+        top_k=top_k, threads=threads, space=space, machine=machine, strict_alias=strict_alias,
+        reassociate=not no_reassociate, seed=seed, cc=cc, cflags=cflags, ldflags=ldflags, link=link,
+        timeout=timeout, cold=cold,
+    )  # fmt: skip
+    with present.progress(quiet=json_) as progress:
+        result = pipeline.optimize(file, output, options, run=not no_run, progress=progress)
+    if json_:
+        _print_json(present.optimize_json(result))
+    else:
+        present.show_optimized(result, ran=not no_run)
+    if not no_run and any(d.report is not None and not _any_verified(d) for d in result.scops):
+        raise typer.Exit(1)
+
+
+def _any_verified(done: Any) -> bool:
+    report = done.report
+    return not report.measurements or any(m.verified for m in report.measurements)
+
+
+@app.command()
+def rank(
+    file: File,
+    define: Define = [],
+    undefine: Undefine = [],
+    include: Include = [],
+    size: Size = [],
+    function: Function = None,
+    ranker: Ranker = "traffic",
+    threads: Threads = None,
+    space: SpaceName = "default",
+    machine: MachineFile = None,
+    strict_alias: StrictAlias = False,
+    no_reassociate: NoReassociate = False,
+    cc: Cc = "cc",
+    top: Annotated[int, typer.Option("--top", min=1, help="Variants shown in the table.")] = 20,
+    json_: Json = False,
+) -> None:
+    """Rank the legal variants; nothing is compiled or run."""
+    from polydl import pipeline, present
+
+    options = _options(
+        define=define, undefines=undefine, include_dirs=include, size=size, function=function, ranker=ranker,
+        threads=threads, space=space, machine=machine, strict_alias=strict_alias,
+        reassociate=not no_reassociate, cc=cc,
+    )  # fmt: skip
+    program = pipeline.load(file, options)
+    with present.progress(quiet=json_) as progress:
+        rankings = [pipeline.rank(scop, options, progress=progress) for scop in program.scops]
+    if json_:
+        _print_json(present.rank_json(rankings))
+    else:
+        present.show_rankings(rankings, top)
+
+
+@app.command()
+def analyze(
+    file: File,
+    define: Define = [],
+    undefine: Undefine = [],
+    include: Include = [],
+    size: Size = [],
+    function: Function = None,
+    machine: MachineFile = None,
+    strict_alias: StrictAlias = False,
+    cc: Cc = "cc",
+    json_: Json = False,
+) -> None:
+    """Show what was extracted: domains, accesses, dependences, parallel loops, working sets."""
+    from polydl import pipeline, present
+    from polydl.analysis import analyze as run
+
+    options = _options(
+        define=define, undefines=undefine, include_dirs=include, size=size, function=function, machine=machine,
+        strict_alias=strict_alias, cc=cc,
+    )  # fmt: skip
+    program = pipeline.load(file, options, require_sizes=False)
+    results = [run(scop, options.target()) for scop in program.scops]
+    if json_:
+        _print_json({"scops": [r.to_data() for r in results]})
+    else:
+        present.show_analyses(results)
+
+
+@app.command(name="machine")
+def show_machine(
+    calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure it (under 20 s) and keep the result.")] = False,
+    name: MachineFile = None,
+    json_: Json = False,
+) -> None:
+    """Show what the machine is taken to be."""
+    from polydl import present
+    from polydl.machine import calibrate as measure_machine
+    from polydl.machine import detect, load
+
+    found = measure_machine() if calibrate else load(name) if name else detect()
+    if json_:
+        _print_json(present.machine_json(found))
+    else:
+        present.show_machine(found)
+
+
+def _print_json(document: object) -> None:
+    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def _version(value: bool) -> None:
+    if value:
+        sys.stdout.write(f"polydl {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    pass
+
+
+def main() -> NoReturn:
+    """Entry point. Exit codes: 0 done, 1 could not do it, 2 the input is at fault, 130 interrupted."""
+    try:
+        app(standalone_mode=True)
+    except PolyDLError as error:
+        sys.stderr.write(error.render() + "\n")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    sys.exit(0)

@@ -1,0 +1,445 @@
+"""The whole of polydl, top to bottom: the file to open first.
+
+    C text ─ frontend ─▶ Scop ─ dependences ─▶ legality ─ variants ─▶ recipes ─ locality ─▶ features ─ rank ─▶ order
+                                                                                            │ top k
+    C text ◀─ codegen ◀─ schedule tree ◀─ recipe applied ◀──────────────────────────────────┘
+       └─ measure: build, run, check, time ─▶ report
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from polydl._version import __version__
+from polydl.codegen.blocks import register_blocks_for
+from polydl.codegen.emit import Generated, generate
+from polydl.codegen.splice import splice
+from polydl.dependences.analysis import Dependence, dependences
+from polydl.dependences.legality import violation
+from polydl.errors import IllegalVariant, InputError, ToolchainError
+from polydl.frontend import Program
+from polydl.frontend import load as load_program
+from polydl.machine import Machine, detect
+from polydl.machine import load as load_machine
+from polydl.measure import Candidate, Measurement, MeasureOptions, Report, Toolchain, check_compiles, measure
+from polydl.measure import original_candidate
+from polydl.model.scop import Scop
+from polydl.rank import rankers
+from polydl.variants.legality import nest_legality
+from polydl.variants.nests import Nest, nests
+from polydl.variants.recipe import NestRecipe, Recipe
+from polydl.variants.space import SPACES, Variant, variants
+from polydl.variants.structure import Structure, apply, schedule
+
+Progress = Callable[[str, int, int], None]
+"""progress(stage, done, total): stages `rank`, `compile`, `verify`, `time`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What can be asked for; every field is an option of the command line and a keyword of the Python API."""
+
+    function: str | None = None
+    """Only the scops of this function."""
+    defines: Mapping[str, str] = field(default_factory=dict)
+    """-D macros."""
+    undefines: tuple[str, ...] = ()
+    include_dirs: tuple[str, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Values of integer function parameters to tune for."""
+    space: str = "default"
+    """`small`, `default` or `wide`."""
+    ranker: str = "traffic"
+    top_k: int = 5
+    """Variants compiled, checked and timed."""
+    threads: int | None = None
+    """None: every core this process may use."""
+    machine: str | None = None
+    """TOML file or preset name; None: detected."""
+    strict_alias: bool = False
+    """Refuse arrays that might overlap, instead of assuming that they do not."""
+    reassociate: bool = True
+    """Sums may be added up in another order."""
+    seed: int = 0
+    cc: str = "cc"
+    cflags: tuple[str, ...] = ()
+    """Added to -O3 -march=native -fopenmp."""
+    ldflags: tuple[str, ...] = ()
+    link: tuple[str, ...] = ()
+    """Object files and libraries with the microkernels."""
+    timeout: float = 60.0
+    """Seconds that one run of the nest may take."""
+    cold: bool = False
+    """Time with flushed caches."""
+    command: str = ""
+    """The command line, for the output's header."""
+
+    def toolchain(self) -> Toolchain:
+        """The compiler with the default flags and the user's."""
+        plain = Toolchain(cc=self.cc)
+        return replace(
+            plain,
+            cflags=(*plain.cflags, *self.cflags),
+            ldflags=(*plain.ldflags, *self.ldflags),
+            link=(*plain.link, *self.link),
+        )
+
+    def target(self) -> Machine:
+        """The machine to rank for. Raises InputError."""
+        machine = detect() if self.machine is None else load_machine(self.machine)
+        return machine
+
+    def thread_count(self, machine: Machine) -> int:
+        """Threads of the timed runs."""
+        return self.threads or (machine.cores if self.machine else len(os.sched_getaffinity(0)))
+
+
+@dataclass(frozen=True, slots=True)
+class RankedVariant:
+    """A variant with its place in the order."""
+
+    recipe: Recipe
+    structures: tuple[Structure, ...]
+    score: float
+    """The ranker's: lower is better."""
+    features: Mapping[str, float]
+
+    @property
+    def id(self) -> str:
+        return self.recipe.id
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The ranked variants of one scop, best first."""
+
+    scop: Scop
+    dependences: tuple[Dependence, ...]
+    nests: tuple[Nest, ...]
+    variants: tuple[RankedVariant, ...]
+    space_size: int
+    """Variants scored, over all nests."""
+    pruned: Mapping[str, int]
+    """Variants left out, by reason."""
+    machine: Machine
+    ranker: str
+    threads: int
+    seconds: float
+    """Analysis and ranking, wall clock."""
+
+    def __iter__(self) -> Iterator[RankedVariant]:
+        return iter(self.variants)
+
+    def __len__(self) -> int:
+        return len(self.variants)
+
+
+@dataclass(frozen=True, slots=True)
+class Optimized:
+    """What became of one scop."""
+
+    ranking: Ranking
+    report: Report | None
+    """None when nothing was run."""
+    chosen: RankedVariant | None
+    """None: the original, which nothing beat."""
+    illegal: tuple[str, ...]
+    """Variants refused by the exact legality check, with the reason."""
+
+    @property
+    def speedup(self) -> float:
+        """Original's time over the chosen one's, as measured; 1 for the original; NaN when nothing was run."""
+        if self.report is None:
+            return float("nan")
+        if self.chosen is None:
+            return 1.0
+        return self.measurement(self.chosen.id).speedup
+
+    def measurement(self, variant: str) -> Measurement:
+        """The measurement of a variant. Raises KeyError."""
+        for found in self.report.measurements if self.report else ():
+            if found.id == variant:
+                return found
+        raise KeyError(variant)
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeResult:
+    """The result of `optimize`."""
+
+    output: Path | None
+    """The file written; None with run=False and no output asked for."""
+    text: str
+    """Its text."""
+    scops: tuple[Optimized, ...]
+    seconds: Mapping[str, float]
+    """Wall clock: analysis, compile, measure, total."""
+
+    @property
+    def speedup(self) -> float:
+        """Of the first scop."""
+        return self.scops[0].speedup
+
+
+def load(path: str | Path, options: Options | None = None, *, require_sizes: bool = True, **changes: Any) -> Program:
+    """Read a C file and extract its scops.
+
+    Keywords are fields of `Options`. Raises InputError (InputErrors for several) with the place in the file.
+    """
+    o = replace(options or Options(), **changes)
+    return load_program(
+        path,
+        function=o.function,
+        defines=o.defines,
+        undefines=o.undefines,
+        include_dirs=o.include_dirs,
+        sizes=o.sizes,
+        strict_alias=o.strict_alias,
+        require_sizes=require_sizes,
+        cc=o.cc,
+    )
+
+
+def rank(
+    source: str | Path | Scop,
+    options: Options | None = None,
+    *,
+    progress: Progress | None = None,
+    **changes: Any,
+) -> Ranking:
+    """Rank the legal variants of a scop; nothing is compiled or run.
+
+    `source` is a scop, or a C file with exactly one. Keywords are fields of `Options`.
+    Raises InputError, QuotaExceeded.
+    """
+    o = replace(options or Options(), **changes)
+    scop = source if isinstance(source, Scop) else _only(load(source, o))
+    start = time.perf_counter()
+    machine = o.target()
+    threads = o.thread_count(machine)
+    if o.space not in SPACES:
+        raise InputError(f"no space called '{o.space}'", hint=f"choose one of {', '.join(SPACES)}")
+    ranker = rankers.named(o.ranker)
+    found = dependences(scop, reads=False)
+    parts = nests(scop, found)
+    ordered: list[list[tuple[float, Variant, Mapping[str, float]]]] = []
+    size = 0
+    for nest in parts:
+        legality = nest_legality(nest, found, reassociate=o.reassociate)
+        blocks = register_blocks_for(machine)
+        choices = list(variants(nest, legality, SPACES[o.space], blocks, threads))
+        size += len(choices)
+        scored = ranker.rank(scop, nest, [c.structure for c in choices], machine, threads)
+        order = sorted(range(len(choices)), key=lambda i: (scored.scores[i], i))
+        ordered.append([(float(scored.scores[i]), choices[i], scored.features(i)) for i in order])
+        if progress:
+            progress("rank", len(ordered), len(parts))
+    ranked = tuple(_combined(parts, ordered))
+    return Ranking(
+        scop, found, parts, ranked, size, {}, machine, o.ranker, threads, time.perf_counter() - start
+    )
+
+
+def _only(program: Program) -> Scop:
+    if len(program.scops) != 1:
+        where = ", ".join(f"{s.function} (line {s.span.line})" for s in program.scops)
+        raise InputError(f"{program.source.path} has {len(program.scops)} scops: {where}", hint="choose with function=")
+    return program.scops[0]
+
+
+_MOST_COMBINATIONS = 200_000
+
+
+def _combined(
+    parts: Sequence[Nest], ordered: Sequence[Sequence[tuple[float, Variant, Mapping[str, float]]]]
+) -> Iterator[RankedVariant]:
+    """Variants of the whole scop, best sum of scores first (the nests run one after the other, so times add up).
+
+    A* over the product of the nests' own orders; what differs only in a nest further down comes later.
+    """
+    start = (0,) * len(parts)
+    heap = [(sum(o[0][0] for o in ordered), start)]
+    seen = {start}
+    most = max((len(o) for o in ordered), default=0)
+    for _ in range(max(most, 1000) if len(parts) > 1 else most):
+        if not heap:
+            return
+        score, place = heapq.heappop(heap)
+        chosen = [o[i] for o, i in zip(ordered, place, strict=True)]
+        recipe = Recipe(tuple(NestRecipe(n.name, c[1].transforms) for n, c in zip(parts, chosen, strict=True)))
+        features: dict[str, float] = {}
+        for _, _, one in chosen:
+            for name, value in one.items():
+                features[name] = features.get(name, 0.0) + value
+        yield RankedVariant(recipe, tuple(c[1].structure for c in chosen), score, features)
+        for d in range(len(place)):
+            following = (*place[:d], place[d] + 1, *place[d + 1 :])
+            if following[d] < len(ordered[d]) and following not in seen:
+                seen.add(following)
+                step = ordered[d][following[d]][0] - ordered[d][place[d]][0]
+                heapq.heappush(heap, (score + step, following))
+
+
+def optimize(
+    path: str | Path,
+    output: str | Path | None = None,
+    options: Options | None = None,
+    *,
+    run: bool = True,
+    progress: Progress | None = None,
+    **changes: Any,
+) -> OptimizeResult:
+    """Optimise every scop of a C file and write the result.
+
+    The output (default: FILE.polydl.c beside the input) has the same functions with the same signatures. With
+    run=False the best ranked variant is written without being measured, and only if `output` is given.
+    Keywords are fields of `Options`. Raises InputError, ToolchainError, QuotaExceeded; nothing is written then.
+    """
+    o = replace(options or Options(), **changes)
+    begin = time.perf_counter()
+    source = Path(path)
+    target = Path(output) if output is not None else source.with_name(f"{source.stem}.polydl.c")
+    if target.exists() and source.exists() and target.samefile(source):
+        raise InputError(f"the output would replace the input {source}", hint="choose another name with -o")
+    program = load(source, o)
+    done = [_optimize_scop(scop, o, run=run, progress=progress) for scop in program.scops]
+    chosen = [(d.ranking.scop, d.chosen) for d in done if d.chosen is not None]
+    pieces = [(scop, generate(scop, variant.structures)) for scop, variant in chosen]
+    text = splice(program.source, pieces, _header(done, o))
+    if run:
+        toolchain = o.toolchain()
+        diagnostics = check_compiles(text, toolchain, program.source)
+        if diagnostics.failed:
+            raise ToolchainError(f"the output does not compile: {diagnostics.text}")
+    written = target if run or output is not None else None
+    if written is not None:
+        _write(written, text)
+    total = time.perf_counter() - begin
+    reports = [d.report for d in done if d.report is not None]
+    seconds = {
+        "analysis": sum(d.ranking.seconds for d in done),
+        "compile": sum(r.compile_seconds for r in reports),
+        "measure": sum(r.verify_seconds + r.measure_seconds for r in reports),
+        "total": total,
+    }
+    return OptimizeResult(written, text, tuple(done), seconds)
+
+
+def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | None) -> Optimized:
+    ranking = rank(scop, o, progress=progress)
+    candidates: list[Candidate] = []
+    kept: list[RankedVariant] = []
+    illegal: list[str] = []
+    texts: set[str] = set()
+    for variant in ranking.variants:
+        if len(candidates) == (o.top_k if run else 1):
+            break
+        broken = check(scop, variant.structures, ranking.dependences, reassociate=o.reassociate)
+        if broken is not None:
+            illegal.append(f"{variant.id}: {broken}")
+            continue
+        code = generate(scop, variant.structures)
+        if code.region in texts:
+            continue
+        texts.add(code.region)
+        candidates.append(candidate(variant.id, scop, code))
+        kept.append(variant)
+    if not run:
+        return Optimized(ranking, None, kept[0] if kept else None, tuple(illegal))
+    options = MeasureOptions(threads=ranking.threads, seed=o.seed, timeout=o.timeout, cold=o.cold)
+    original = original_candidate(scop, terms(scop))
+    report = measure(scop, candidates, original, o.toolchain(), options, progress)
+    best = report.best()
+    chosen = next((v for v in kept if v.id == best.id), None)
+    return Optimized(ranking, report, chosen, tuple(illegal))
+
+
+def check(
+    scop: Scop, structures: Sequence[Structure], found: Sequence[Dependence], *, reassociate: bool = True
+) -> str | None:
+    """The exact legality check of a variant: why it is illegal, or None."""
+    for structure in structures:
+        names = {s.name for s in structure.nest.statements}
+        inside = [d for d in found if d.source in names and d.target in names]
+        broken = violation(
+            inside, schedule(structure), parallel=structure.parallel_positions, reassociate=reassociate
+        )
+        if broken is not None:
+            return str(broken)
+    place = {s.name: i for i, part in enumerate(structures) for s in part.nest.statements}
+    for d in found:
+        if place[d.source] > place[d.target]:
+            return f"{d.kind.value} dependence on {d.array}: {d.target} would run before {d.source}"
+    return None
+
+
+def from_recipe(scop: Scop, recipe: Recipe, found: Sequence[Dependence], *, reassociate: bool = True) -> list[Structure]:
+    """The structures of a recipe that was read from text. Raises IllegalVariant, InputError."""
+    parts = {nest.name: nest for nest in nests(scop, found)}
+    if [n.nest for n in recipe.nests] != list(parts):
+        raise InputError(f"the recipe is for nests {[n.nest for n in recipe.nests]}, the scop has {list(parts)}")
+    structures = [apply(parts[n.nest], n.transforms) for n in recipe.nests]
+    broken = check(scop, structures, found, reassociate=reassociate)
+    if broken is not None:
+        raise IllegalVariant(broken)
+    return structures
+
+
+def candidate(name: str, scop: Scop, code: Generated) -> Candidate:
+    """Generated code as something to measure."""
+    return Candidate(name, "\n\n".join(code.prologue), code.region, terms(scop))
+
+
+def terms(scop: Scop) -> int:
+    """Additions into one element, at most: the product of the iterations of the loops that do not move a target."""
+    most = 1
+    for statement in scop.statements:
+        product = 1
+        for d in range(statement.depth):
+            low, high = statement.domain.dim_min_val(d), statement.domain.dim_max_val(d)
+            if low.is_int() and high.is_int():
+                product *= max(1, int(high.sub(low).to_python()) + 1)
+        written = 1
+        for access in statement.accesses:
+            if access.write:
+                hull = access.relation.range()
+                extent = 1
+                for d in range(hull.dim(_SET)):
+                    extent *= max(1, int(hull.dim_max_val(d).sub(hull.dim_min_val(d)).to_python()) + 1)
+                written = max(written, extent)
+        most = max(most, -(-product // written))
+    return most
+
+
+def _header(done: Sequence[Optimized], o: Options) -> str:
+    lines = [f"Generated by polydl {__version__}. Edit the input of this file instead."]
+    if o.command:
+        lines.append(f"command: {o.command}")
+    for one in done:
+        machine = one.ranking.machine
+        lines.append(f"machine: {machine.name} ({machine.fingerprint}), {one.ranking.threads} threads")
+        name = one.chosen.id if one.chosen else "original"
+        recipe = str(one.chosen.recipe) if one.chosen else "unchanged: no variant was measurably faster"
+        lines.append(f"{one.ranking.scop.function}: variant {name} = {recipe}")
+        for assumption in one.ranking.scop.assumptions:
+            lines.append(f"assumed: {assumption}")
+    # A comment must not end early nor hold a trigraph-like surprise, whatever the file and flags are called.
+    safe = [line.replace("*/", "* /").replace("\n", " ") for line in lines]
+    return "/* " + "\n * ".join(safe) + "\n */\n"
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old one or the whole new one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(text.encode("utf-8", "surrogateescape"))
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(f"cannot write {path}: {error.strerror}", hint="choose another place with -o") from error
