@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from polydl.errors import ToolchainError
 from polydl.measure.data import blocks_for, memory_budget, real_inputs, write_inputs
 from polydl.measure.driver import Block, Limits, Outcome, Place, Timing, Word, run_job, shared_memory
+from polydl.measure.load import machine_warnings
 from polydl.measure.values import Measurement
 from polydl.measure.verify import Built, Setting
 
+_NOISY = 0.03
+"""Noise above which the contenders are timed once more."""
+_EXTENSION = 2
+"""How many times the budget and rounds the second time takes."""
+_SINGLE_RUN_NOISE = 0.1
+"""Noise assumed, at least, when all timings are single runs: a tenth, from experience with shared machines."""
 _DRIFT = 0.05
 """Spread of the clock reference above which a warning is given."""
-_BUSY = 0.1
-"""Share of the machine used by others above which a warning is given."""
-_IDLE_PROBE = 0.1
-"""Seconds for which other load is watched before timing starts."""
+_PLACEMENT = 1.25
+"""Ratio of speeds between placements of the arrays above which a warning is given."""
 _COLD_BYTES = 256 << 20
-"""Bytes touched to flush the caches: more than any L3 slice in the machine descriptions."""
+"""Bytes touched to flush the caches: more than the last-level cache that one core can fill in today's machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,72 +49,145 @@ class Timed:
     warnings: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """One sample of one entry."""
+
+    round: int
+    buffer_set: int
+    seconds: float
+    """Of one run."""
+
+
+@dataclass(slots=True)
+class _Record:
+    """All that was timed so far; the rounds of later passes continue the count."""
+
+    samples: dict[int, list[_Sample]] = field(default_factory=dict)
+    """By entry."""
+    twin_ratios: list[float] = field(default_factory=list)
+    """Samples of the fastest entry over those of its twin, a round each."""
+    spins: list[int] = field(default_factory=list)
+    """Nanoseconds of the clock reference, a round each."""
+
+    def add(self, outcome: Outcome, joint: Sequence[int]) -> None:
+        """Take in the samples of a joint job. A round starts with its clock reference, the last slot."""
+        number, twin, reference = len(self.spins) - 1, len(joint), len(joint) + 1
+        fastest = outcome.words[Word.TWIN]
+        pair: dict[int, float] = {}
+        for slot, buffer_set, repeats, nanoseconds in outcome.samples.tolist():
+            seconds = nanoseconds * 1e-9 / repeats
+            if slot == reference:
+                number += 1
+                self.spins.append(nanoseconds)
+                pair = {}
+                continue
+            if slot < twin:
+                self.samples.setdefault(joint[slot], []).append(_Sample(number, buffer_set, seconds))
+            if slot in (fastest, twin):
+                pair[slot] = seconds
+                if len(pair) == 2:
+                    self.twin_ratios.append(pair[fastest] / pair[twin])
+
+    def median(self, entry: int) -> float:
+        """Median seconds of an entry."""
+        return float(np.median([sample.seconds for sample in self.samples[entry]]))
+
+    def noise(self) -> float:
+        """What separates the fastest entry from its twin, the same code timed as if it were another: the larger of
+        |median ratio - 1| and two standard errors of that median (1.2533 · σ/√n for near-normal ratios, with σ from
+        the median absolute deviation: 1.4826 · MAD)."""
+        if not self.twin_ratios:
+            return _SINGLE_RUN_NOISE
+        ratios = np.array(self.twin_ratios)
+        middle = float(np.median(ratios))
+        deviation = 1.4826 * float(np.median(np.abs(ratios - middle)))
+        return max(abs(middle - 1), 2 * 1.2533 * deviation / float(np.sqrt(ratios.size)))
+
+
 def time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Sequence[float]) -> Timed:
     """Time the entries; the first is the original, whose verification runs took `slow_samples`.
 
     An entry whose estimate is above `options.slow` keeps its verification runs as samples. An entry that fails in the
-    joint process is dropped and the others are timed again.
+    joint process is dropped and the others are timed again. When the noise is high, the original and the candidates
+    that it does not tell from the fastest are timed once more, for longer.
     """
     options = setting.options
-    warnings = list(_machine_warnings())
-    results: dict[int, Measurement] = {}
-    joint = []
-    for i, entry in enumerate(entries):
-        if entry.estimate > options.slow:
-            samples = tuple(slow_samples) if i == 0 else (entry.estimate,)
-            results[i] = _with_samples(entry.measurement, samples)
-            warnings.append(
-                f"'{entry.measurement.id}' takes {entry.estimate:.3g} s a run and was timed by its verification runs"
-            )
-        else:
-            joint.append(i)
-    noise, per_round = 0.0, {}
+    warnings = machine_warnings()
+    slow = {i for i, entry in enumerate(entries) if entry.estimate > options.slow}
+    joint = [i for i in range(len(entries)) if i not in slow]
+    record, failed = _Record(), dict[int, Measurement]()
+    base = Timing(
+        buffer_sets(setting),
+        options.min_sample,
+        options.budget,
+        options.min_rounds,
+        options.max_rounds,
+        _COLD_BYTES if options.cold else 0,
+    )
+    _joint_pass(setting, entries, joint, base, record, failed)
+    if record.noise() > _NOISY and len(joint) - len(failed) > 1:
+        fastest = min(record.median(i) for i in record.samples)
+        close = [i for i in joint if i in record.samples and record.median(i) <= fastest * (1 + 2 * record.noise())]
+        again = sorted({*close, *(i for i in (0,) if i in record.samples)})
+        longer = replace(base, budget=_EXTENSION * base.budget, max_rounds=_EXTENSION * base.max_rounds)
+        _joint_pass(setting, entries, again, longer, record, failed)
+    if 0 in failed:
+        warnings.append(f"the original failed when it was timed repeatedly: {failed[0].message}")
+        del failed[0]
+        record.samples.pop(0, None)
+    for i in sorted(slow | ({0} - record.samples.keys())):
+        seconds = slow_samples if i == 0 else (entries[i].estimate,)
+        record.samples[i] = [_Sample(-1, 0, sample) for sample in seconds]
+        warnings.append(
+            f"'{entries[i].measurement.id}' takes {entries[i].estimate:.3g} s a run and was timed by its verification "
+            "runs only"
+        )
+    measurements = tuple(
+        failed[i] if i in failed else _with_samples(entry.measurement, record.samples[i], record.samples[0])
+        for i, entry in enumerate(entries)
+    )
+    return Timed(measurements, record.noise(), (*warnings, *_timing_warnings(record, entries)))
+
+
+def _joint_pass(
+    setting: Setting,
+    entries: Sequence[Entry],
+    which: Sequence[int],
+    timing: Timing,
+    record: _Record,
+    failed: dict[int, Measurement],
+) -> None:
+    """Time some entries in one process, again without each one that fails, and record what comes out."""
+    joint = list(which)
     while joint:
-        outcome, limits = _joint_job(setting, [entries[i] for i in joint])
+        outcome, limits = _joint_job(setting, [entries[i] for i in joint], timing)
         failure = outcome.failure(limits, [b.array.name for b in setting.buffers], _blocks(setting))
         if failure is None:
-            per_round = {i: _slot_rounds(outcome, k) for k, i in enumerate(joint)}
-            for i in joint:
-                seconds = tuple(float(s) for s in per_round[i].values())
-                results[i] = _with_samples(entries[i].measurement, seconds)
-            noise, drift = _noise(outcome, len(joint))
-            warnings += drift
-            break
+            record.add(outcome, joint)
+            return
         guilty = outcome.words[Word.CURRENT]
         if guilty < 0:
             raise ToolchainError(f"the measuring driver failed before it timed anything: it {failure[1]}")
         index = joint.pop(guilty)
         status, message = failure
-        if index == 0:
-            warnings.append(f"the original failed when it was timed repeatedly: it {message}")
-            results[0] = _with_samples(entries[0].measurement, tuple(slow_samples))
-            continue
-        results[index] = replace(entries[index].measurement, status=status, message=f"while timed: it {message}")
-    ordered = [results[i] for i in range(len(entries))]
-    original = ordered[0]
-    for i, measurement in enumerate(ordered):
-        if measurement.samples and original.samples:
-            speedup = _speedup(per_round.get(0), per_round.get(i), original, measurement)
-            ordered[i] = replace(measurement, speedup=speedup)
-    return Timed(tuple(ordered), noise, tuple(warnings))
+        failed[index] = replace(entries[index].measurement, status=status, message=f"while timed: it {message}")
 
 
 def _blocks(setting: Setting) -> tuple[Block, ...]:
     return blocks_for(setting.buffers, flush_end=False)
 
 
-def _joint_job(setting: Setting, entries: Sequence[Entry]) -> tuple[Outcome, Limits]:
+def _joint_job(setting: Setting, entries: Sequence[Entry], timing: Timing) -> tuple[Outcome, Limits]:
     options = setting.options
     blocks = _blocks(setting)
-    sets = buffer_sets(setting)
     total = sum(block.block_bytes for block in blocks)
     in_units = sum(block.bytes for block in blocks if block.place is Place.IN_UNIT) * len(entries)
-    cold = _COLD_BYTES if options.cold else 0
     slowest = max(entry.estimate for entry in entries)
     # One sample: its repeats or, when the first estimate was too low, some calibration steps.
-    seconds = min(options.timeout, 10.0 + 5.0 * slowest) + 20 * options.min_sample
-    limits = Limits(seconds, options.threads, options.memory, total * (sets + 1) + in_units + cold)
-    timing = Timing(sets, options.min_sample, options.budget, options.min_rounds, options.max_rounds, cold)
+    seconds = min(options.timeout, 5.0 + 5.0 * slowest) + 20 * options.min_sample
+    array_bytes = total * (timing.sets + 1) + in_units + timing.cold_bytes
+    limits = Limits(seconds, options.threads, options.memory, array_bytes)
     # Positive values only: no sum decays into denormal numbers, which would be timed instead of the code.
     inputs = real_inputs(setting.buffers, options.seed, 0.5, 1.5)
     with shared_memory("polydl-data", total) as (descriptor, mapping):
@@ -133,77 +207,36 @@ def buffer_sets(setting: Setting) -> int:
     return int(max(1, min(setting.options.buffer_sets, affordable)))
 
 
-def _slot_rounds(outcome: Outcome, slot: int) -> dict[int, float]:
-    """Seconds of one run in each round in which the slot took part. Rounds are told apart by the clock reference,
-    which is sampled at the start of each."""
-    rounds: dict[int, float] = {}
-    samples = outcome.samples
-    reference = int(samples[:, 0].max())
-    number = -1
-    for index, _, repeats, nanoseconds in samples.tolist():
-        if index == reference:
-            number += 1
-        elif index == slot:
-            rounds[number] = nanoseconds * 1e-9 / repeats
-    return rounds
+def _with_samples(measurement: Measurement, samples: Sequence[_Sample], original: Sequence[_Sample]) -> Measurement:
+    """Add samples and what follows from them. The speedup is the median of the ratios within rounds, which a drifting
+    clock leaves alone; with less than three rounds in common, the ratio of the medians."""
+    seconds = tuple(sample.seconds for sample in samples)
+    lower, middle, upper = (float(x) for x in np.percentile(seconds, [25, 50, 75]))
+    by_round = {sample.round: sample.seconds for sample in original}
+    ratios = [by_round[s.round] / s.seconds for s in samples if s.round >= 0 and s.round in by_round]
+    if len(ratios) < 3:
+        ratios = [float(np.median(list(by_round.values()))) / middle]
+    spread, speedup = (upper - lower) / middle, float(np.median(ratios))
+    return replace(measurement, samples=seconds, median=middle, spread=spread, speedup=speedup)
 
 
-def _with_samples(measurement: Measurement, samples: tuple[float, ...]) -> Measurement:
-    lower, middle, upper = np.percentile(samples, [25, 50, 75])
-    return replace(
-        measurement, samples=samples, median=float(middle), spread=float((upper - lower) / middle) if middle else 0.0
-    )
-
-
-def _speedup(
-    original_rounds: dict[int, float] | None, rounds: dict[int, float] | None, original: Measurement, this: Measurement
-) -> float:
-    """Median of the ratios within rounds, which a drifting clock leaves alone; else the ratio of the medians."""
-    shared = sorted(original_rounds.keys() & rounds.keys()) if original_rounds and rounds else []
-    if len(shared) >= 3 and original_rounds and rounds:
-        return float(np.median([original_rounds[r] / rounds[r] for r in shared]))
-    return original.median / this.median
-
-
-def _noise(outcome: Outcome, entries: int) -> tuple[float, list[str]]:
-    """(noise floor, warnings) of a joint timing.
-
-    The fastest entry was timed a second time as if it were another. The floor is what separates the two: the larger
-    of |median ratio - 1| and two standard errors of that median (1.2533 · σ/√n for near-normal ratios, σ from the
-    median absolute deviation: 1.4826 · MAD).
-    """
-    one, two = _slot_rounds(outcome, outcome.words[Word.TWIN]), _slot_rounds(outcome, entries)
-    ratios = np.array([one[r] / two[r] for r in sorted(one.keys() & two.keys())])
-    noise = 0.0
-    if ratios.size:
-        middle = float(np.median(ratios))
-        deviation = 1.4826 * float(np.median(np.abs(ratios - middle)))
-        noise = max(abs(middle - 1), 2 * 1.2533 * deviation / float(np.sqrt(ratios.size)))
-    samples = outcome.samples
-    spins: npt.NDArray[np.int64] = samples[samples[:, 0] == entries + 1][:, 3]
+def _timing_warnings(record: _Record, entries: Sequence[Entry]) -> list[str]:
+    """What the samples themselves say against the figures."""
     warnings = []
-    if spins.size >= 3:
-        low, high = np.percentile(spins, [10, 90])
+    if len(record.spins) >= 3:
+        low, high = np.percentile(record.spins, [10, 90])
         if high > low * (1 + _DRIFT):
             warnings.append(
                 f"the clock drifted by {100 * (high / low - 1):.0f} % during timing (frequency changes, or other load)"
             )
-    return noise, warnings
-
-
-def _machine_warnings() -> list[str]:
-    """Whether others use the machine: looked at while we are idle, right before timing starts."""
-    before = _busy_seconds()
-    time.sleep(_IDLE_PROBE)
-    share = (_busy_seconds() - before) / (_IDLE_PROBE * (os.cpu_count() or 1))
-    if share > _BUSY:
-        return [f"the machine is busy: other programs use {100 * min(share, 1):.0f} % of its processors"]
-    return []
-
-
-def _busy_seconds() -> float:
-    """Processor seconds spent by anyone since boot, from /proc/stat (proc(5): user nice system idle iowait irq …)."""
-    with Path("/proc/stat").open() as file:
-        fields = [int(word) for word in file.readline().split()[1:]]
-    busy = sum(fields[:3]) + sum(fields[5:8])
-    return busy / os.sysconf("SC_CLK_TCK")
+    fastest = min(record.samples, key=record.median)
+    by_set: dict[int, list[float]] = {}
+    for sample in record.samples[fastest]:
+        by_set.setdefault(sample.buffer_set, []).append(sample.seconds)
+    medians = [float(np.median(seconds)) for seconds in by_set.values() if len(seconds) >= 3]
+    if medians and max(medians) > _PLACEMENT * min(medians):
+        warnings.append(
+            f"the speed of '{entries[fastest].measurement.id}' depends on where its arrays lie in memory: "
+            f"{max(medians) / min(medians):.2f} times between placements"
+        )
+    return warnings

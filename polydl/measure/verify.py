@@ -124,7 +124,8 @@ def verify(
 ) -> Verification:
     """Run the original once for each kind of input, and every candidate against it.
 
-    `tell` hears (steps done, steps in all), a step a candidate and kind of input. Raises ToolchainError when the original itself fails.
+    `tell` hears (steps done, steps in all), a step a candidate and kind of input. Raises ToolchainError when the
+    original itself fails.
     """
     options, traits = setting.options, arithmetic(setting.scop)
     progress = [_Progress(built, None, {}, []) for built in candidates]
