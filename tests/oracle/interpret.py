@@ -47,6 +47,9 @@ Memory = dict[Element, int]
 LARGEST_DATUM = 3
 """No initial value exceeds this in absolute value."""
 
+SATURATED = 2**60
+"""Values stop growing here: a `Trace.magnitude` of this size says that the contents of memory mean nothing."""
+
 MAX_INSTANCES = 4000
 """Executed statements after which a program is given up."""
 
@@ -134,6 +137,13 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
 }
 
 
+def _apply(op: str, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    """`a op b` on (value, bound of its absolute value) pairs, both kept within SATURATED: repeated squaring makes
+    integers too long to compute with."""
+    value = _ARITHMETIC[op](a[0], b[0])
+    return max(-SATURATED, min(SATURATED, value)), min(SATURATED, _bound(op, a[1], b[1]))
+
+
 def _bound(op: str, a: int, b: int) -> int:
     """Largest absolute value of `x op y` for |x| <= a, |y| <= b."""
     if op == "*":
@@ -180,7 +190,7 @@ class _Run:
                 case Assign():
                     self.assign(node, iterators, loops)
                 case Temp(name, value):
-                    self.environment[name] = self.int(value)
+                    self.environment[name] = self.integer(value)
                 case If(condition, then, otherwise):
                     self.block(then if self.cond(condition) else otherwise, iterators, loops)
                 case For():
@@ -189,13 +199,13 @@ class _Run:
                     assert_never(node)
 
     def loop(self, node: For, iterators: tuple[int, ...], loops: tuple[int, ...]) -> None:
-        value = self.int(node.start)
+        value = self.integer(node.start)
         inside = (*loops, self.loop_number[id(node)])
         outer = self.environment.get(node.var)
         # As in C: the bound is evaluated before each iteration.
         while True:
             self.environment[node.var] = value
-            if not _COMPARE[node.op](value, self.int(node.bound)):
+            if not _COMPARE[node.op](value, self.integer(node.bound)):
                 break
             self.tick()
             self.block(node.body, (*iterators, value), inside)
@@ -217,10 +227,8 @@ class _Run:
         if node.op == "=":
             value, bound = self.data(node.value)
         else:
-            old, old_bound = self.load(target)
-            right, right_bound = self.data(node.value)
-            value = _ARITHMETIC[node.op[:-1]](old, right)
-            bound = _bound(node.op[:-1], old_bound, right_bound)
+            old = self.load(target)
+            value, bound = _apply(node.op[:-1], old, self.data(node.value))
         self.memory[target] = value
         self.bounds[target] = bound
         self.magnitude = max(self.magnitude, bound)
@@ -228,7 +236,7 @@ class _Run:
         self.instances.append(Instance(number, iterators, loops, tuple(self.reads), target))
 
     def element(self, array: str, subscripts: tuple[Int, ...]) -> Element:
-        index = tuple(self.int(s) for s in subscripts)
+        index = tuple(self.integer(s) for s in subscripts)
         for dimension, value in enumerate(index):
             low, high = self.index_range.get((array, dimension), (value, value))
             self.index_range[array, dimension] = (min(low, value), max(high, value))
@@ -238,29 +246,29 @@ class _Run:
         self.reads.append(element)
         return self.memory.setdefault(element, 1), self.bounds.setdefault(element, 1)
 
-    def int(self, value: Int) -> int:
+    def integer(self, value: Int) -> int:
         match value:
             case Lit(number):
                 return number
             case Var(name):
                 return self.environment[name]
             case Sum(op, left, right):
-                return _ARITHMETIC[op](self.int(left), self.int(right))
+                return _ARITHMETIC[op](self.integer(left), self.integer(right))
             case Scale(factor, operand):
-                return factor * self.int(operand)
+                return factor * self.integer(operand)
             case DivMod(op, operand, divisor):
-                dividend = self.int(operand)
+                dividend = self.integer(operand)
                 quotient = abs(dividend) // divisor * (1 if dividend >= 0 else -1)  # C truncates towards zero
                 return quotient if op == "/" else dividend - quotient * divisor
             case MinMax(op, left, right):
-                return (min if op == "min" else max)(self.int(left), self.int(right))
+                return (min if op == "min" else max)(self.integer(left), self.integer(right))
             case _:
                 assert_never(value)
 
     def cond(self, condition: Cond) -> bool:
         match condition:
             case Compare(op, left, right):
-                return _COMPARE[op](self.int(left), self.int(right))
+                return _COMPARE[op](self.integer(left), self.integer(right))
             case Logic("&&", left, right):
                 return self.cond(left) and self.cond(right)
             case Logic("||", left, right):
@@ -276,7 +284,7 @@ class _Run:
             case Num(number):
                 result, bound = number, abs(number)
             case IntValue(inner):
-                result = self.int(inner)
+                result = self.integer(inner)
                 bound = abs(result)
             case Load(array, subscripts):
                 return self.load(self.element(array, subscripts))
@@ -284,9 +292,7 @@ class _Run:
                 result, bound = self.data(operand)
                 result = -result
             case Binary(op, left, right):
-                a, a_bound = self.data(left)
-                b, b_bound = self.data(right)
-                result, bound = _ARITHMETIC[op](a, b), _bound(op, a_bound, b_bound)
+                result, bound = _apply(op, self.data(left), self.data(right))
             case _:
                 assert_never(value)
         self.magnitude = max(self.magnitude, bound)

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from tests.oracle.interpret import Element
 from tests.oracle.language import Program
@@ -20,7 +21,7 @@ PLAIN = ("-std=gnu11", "-O1", "-Wall", "-Werror=implicit-function-declaration")
 NATIVE = ("-std=gnu11", "-O2", "-march=native", "-fopenmp")
 """Flags for what polydl writes."""
 
-_CTYPES = {"int": ctypes.c_int, "float": ctypes.c_float, "double": ctypes.c_double}
+_CTYPES: dict[str, type[Any]] = {"int": ctypes.c_int, "float": ctypes.c_float, "double": ctypes.c_double}
 
 _GUARD = 67
 """Elements before and after every array that nothing may write. Odd, so that arrays are not over-aligned either:
@@ -74,7 +75,7 @@ def call(
     its arrays.
     """
     arguments: list[object] = [ctypes.c_int(v) for v in (parameters or program.parameters).values()]
-    buffers: dict[str, ctypes.Array] = {}
+    buffers: dict[str, ctypes.Array[Any]] = {}
     for name, array in program.arrays.items():
         ctype = _CTYPES[array.ctype]
         values = [data[name, index] for index in _indices(array.extents)]

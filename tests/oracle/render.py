@@ -96,9 +96,9 @@ class _Renderer:
         match node:
             case Temp(name, value):
                 if self.program.declare_in_for:
-                    return f"{pad}int {name} = {self.int(value)};"
+                    return f"{pad}int {name} = {self.integer(value)};"
                 self.outside.add(name)
-                return f"{pad}{name} = {self.int(value)};"
+                return f"{pad}{name} = {self.integer(value)};"
             case Assign(array, subscripts, op, value):
                 return f"{pad}{self.element(array, subscripts)} {op} {self.data(value)};"
             case If(condition, then, otherwise):
@@ -113,7 +113,7 @@ class _Renderer:
                 advance = {1: f"{var}++", -1: f"{var}--"}.get(step)
                 if advance is None:
                     advance = f"{var} += {step}" if step > 0 else f"{var} -= {-step}"
-                head = f"{pad}for ({declare}{var} = {self.int(start)}; {var} {op} {self.int(bound)}; {advance})"
+                head = f"{pad}for ({declare}{var} = {self.integer(start)}; {var} {op} {self.integer(bound)}; {advance})"
                 return f"{head} {{\n{self.block(body, depth + 1)}\n{pad}}}"
             case _:
                 assert_never(node)
@@ -124,28 +124,28 @@ class _Renderer:
     def element(self, array: str, subscripts: tuple[Int, ...]) -> str:
         declared = self.program.arrays[array]
         if not declared.linear:
-            return array + "".join(f"[{self.int(s)}]" for s in subscripts)
+            return array + "".join(f"[{self.integer(s)}]" for s in subscripts)
         extents = declared.spelled or tuple(str(e) for e in declared.extents)
         terms = []
         for position, subscript in enumerate(subscripts):
             strides = "".join(f" * ({e})" for e in extents[position + 1 :])
-            terms.append(f"({self.int(subscript)}){strides}")
+            terms.append(f"({self.integer(subscript)}){strides}")
         return f"{array}[{' + '.join(terms)}]"
 
-    def int(self, value: Int, parent: bool = False) -> str:
+    def integer(self, value: Int, parent: bool = False) -> str:
         match value:
             case Lit(number):
                 return f"({number})" if number < 0 and parent else str(number)
             case Var(name):
                 return name
             case Sum(op, left, right):
-                text = f"{self.int(left, True)} {op} {self.int(right, True)}"
+                text = f"{self.integer(left, True)} {op} {self.integer(right, True)}"
             case Scale(factor, operand):
-                text = f"{factor if factor >= 0 else f'({factor})'} * {self.int(operand, True)}"
+                text = f"{factor if factor >= 0 else f'({factor})'} * {self.integer(operand, True)}"
             case DivMod(op, operand, divisor):
-                text = f"{self.int(operand, True)} {op} {divisor}"
+                text = f"{self.integer(operand, True)} {op} {divisor}"
             case MinMax(op, left, right):
-                a, b = self.int(left, True), self.int(right, True)
+                a, b = self.integer(left, True), self.integer(right, True)
                 if self.program.macros:
                     return f"{op.upper()}({a}, {b})"
                 return f"({a} {'<' if op == 'min' else '>'} {b} ? {a} : {b})"
@@ -156,7 +156,7 @@ class _Renderer:
     def cond(self, condition: Cond) -> str:
         match condition:
             case Compare(op, left, right):
-                return f"{self.int(left, True)} {op} {self.int(right, True)}"
+                return f"{self.integer(left, True)} {op} {self.integer(right, True)}"
             case Logic(op, left, right):
                 return f"({self.cond(left)}) {op} ({self.cond(right)})"
             case Not(operand):
@@ -171,7 +171,7 @@ class _Renderer:
             case Load(array, subscripts):
                 return self.element(array, subscripts)
             case IntValue(inner):
-                return self.int(inner, True)
+                return self.integer(inner, True)
             case Binary(op, left, right):
                 text = f"{self.data(left, True)} {op} {self.data(right, True)}"
                 return f"({text})" if parent else text

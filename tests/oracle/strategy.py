@@ -117,7 +117,9 @@ class _Builder:
     def program(self) -> Program:
         _, arrays, parameters = self.names
         if self.limits.parameters:
-            self.parameters = {name: self.number(1, 5) for name in parameters[: self.number(0, 2)]}
+            self.parameters = {
+                name: self.draw(st.sampled_from((3, 4, 5, 2, 1))) for name in parameters[: self.number(0, 2)]
+            }
         for name in arrays[: self.number(1, 3)]:
             rank = self.number(0, 3)
             ctype = self.one_of(*self.limits.ctypes) if rank else "double" if self.chance(1, 2) else "float"
@@ -142,7 +144,7 @@ class _Builder:
         var = self.names[0][len(loops)]
         if depth == 1:
             inside = (*loops, var)
-            body = tuple(self.assign((*scope, *inside), inside) for _ in range(self.statements_left))
+            body: tuple[Node, ...] = tuple(self.assign((*scope, *inside), inside) for _ in range(self.statements_left))
         else:
             body = (self.perfect(depth - 1, (*loops, var), scope),)
         return self.loop(var, body, loops, scope)
@@ -163,7 +165,7 @@ class _Builder:
 
     def node(self, loops: tuple[str, ...], scope: tuple[str, ...]) -> Node:
         depth = len(loops)
-        if depth < self.limits.max_depth and self.chance(4 - depth, 5):
+        if depth < self.limits.max_depth and self.chance((9, 8, 6, 4)[min(depth, 3)], 10):
             var = self.names[0][depth]
             return self.loop(var, self.block((*loops, var), scope), loops, scope)
         visible = (*scope, *loops)
@@ -177,28 +179,32 @@ class _Builder:
 
     def loop(self, var: str, body: tuple[Node, ...], loops: tuple[str, ...], scope: tuple[str, ...]) -> For:
         """A loop of few iterations: [low, high) upwards or downwards."""
-        longest = 4 if len(loops) < 2 else 3
-        low: Int = Lit(self.number(-1, 1))
+        trips = self.draw(st.sampled_from((2, 3, 4, 1) if len(loops) < 2 else (2, 3, 1)))
+        start = self.number(-1, 1)
+        low: Int = Lit(start)
         kind = self.one_of("constant", "constant", "parameter", "triangle", "minmax", "division")
         visible = (*scope, *loops)
         constant = True
-        high: Int = Lit(low.value + self.number(1, longest))
+        high: Int = Lit(start + trips)
         if kind == "parameter" and self.parameters:
             high, constant = self.plus(Var(self.one_of(*self.parameters)), self.number(-1, 1)), False
         elif kind == "triangle" and self.limits.triangular and loops:
             constant = False
-            outer = self.plus(Var(self.one_of(*loops)), self.number(-1, 2))
-            low, high = (low, outer) if self.chance(1, 2) else (outer, high)
+            var_of = Var(self.one_of(*loops))
+            if self.chance(1, 2):
+                high = self.plus(var_of, self.number(0, 3))
+            else:
+                low, high = self.plus(var_of, self.number(-1, 1)), self.plus(high, 1)
         elif kind == "minmax" and self.limits.min_max and visible and self.limits.triangular:
             constant = False
-            other = self.plus(Var(self.one_of(*visible)), self.number(-1, 2))
+            other = self.plus(Var(self.one_of(*visible)), self.number(-1, 3))
             if self.chance(1, 2):
                 high = MinMax("min", high, other)
             else:
                 low = MinMax("max", low, other)
         elif kind == "division" and self.limits.division and visible and self.limits.triangular:
             constant = False
-            high = DivMod("/", self.plus(Var(self.one_of(*visible)), self.number(-2, 4)), self.number(2, 3))
+            high = DivMod("/", self.plus(Var(self.one_of(*visible)), self.number(0, 8)), self.number(2, 3))
         step = self.one_of("1", "1", "1", "2", "3", "-1", "-2") if self.limits.steps else "1"
         return self.written_loop(var, low, high, int(step), constant, body)
 
