@@ -156,7 +156,7 @@ class Outcome:
             # limit tells it from other crashes.
             if self.words[Word.MAX_RSS] > limits.array_bytes + limits.memory * 3 // 4:
                 return Status.OUT_OF_MEMORY, too_large
-            return Status.CRASHED, f"killed by {_signal_name(number)}{printed}"
+            return Status.CRASHED, f"was killed by {_signal_name(number)}{printed}"
         if os.WEXITSTATUS(status) == _DRIVER_FAILURE:
             return Status.CRASHED, f"could not be run: {first_line[:300]}"
         return Status.EXITED, f"ended the process with exit code {os.WEXITSTATUS(status)} instead of returning{printed}"

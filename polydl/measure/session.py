@@ -110,10 +110,13 @@ class _Builder:
             whole_job = self._job(0, original, whole=True)
             whole = run_compiler(whole_job, self._options.compile_timeout)
             if not whole.ok:
+                hint = "the file must compile as it is; give its flags with -D, -I, --cflags, --ldflags and --link"
+                if "recompile with -fPIC" in results[0].output:
+                    hint = "candidates are measured in a shared object: compile what --link names with -fPIC"
                 raise ToolchainError(
                     f"'{self._toolchain.cc}' does not compile the original code of '{self._scop.function}':\n"
                     f"{results[0].message}",
-                    hint="the file must compile as it is; give its flags with -D, -I, --cflags, --ldflags and --link",
+                    hint=hint,
                 )
             jobs = [self._job(i, candidate, whole=True) for i, candidate in enumerate(everything)]
             results = [whole, *self._compile(jobs[1:], tell)]

@@ -1,4 +1,4 @@
-"""The synthetic region function: whatever surrounds the region in the user's file, it compiles and computes the same."""
+"""The synthetic region function: it computes the same whatever surrounds the region."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ LOOP = "#pragma scop\nfor (i = 0; i < 10; i++)\n    y[i] += x[i] * 2;\n#pragma e
 
 
 def test_region_in_main_with_locals() -> None:
-    text = f"#include <stdio.h>\nint main(int argc, char **argv)\n{{\nfloat x[10], y[10];\nint i;\n{LOOP}return 0;\n}}\n"
+    text = (
+        f"#include <stdio.h>\nint main(int argc, char **argv)\n{{\nfloat x[10], y[10];\nint i;\n{LOOP}return 0;\n}}\n"
+    )
     arrays = (array("x", 10, storage=Storage.LOCAL), array("y", 10, storage=Storage.LOCAL))
     program = vector(text, arrays=arrays, function="int main", declared_outside=("int i",))
     assert statuses(program, RIGHT, WRONG) == [Status.VERIFIED, Status.WRONG]
@@ -91,8 +93,11 @@ def test_typedef_names_are_resolved_by_the_compiler() -> None:
 
 def test_struct_elements_are_refused() -> None:
     text = f"typedef struct {{ float f; }} box;\nvoid kernel(box x[10], float y[10])\n{{\nint i;\n{LOOP}}}\n"
-    program = vector(text.replace("x[i]", "x[i].f"), arrays=(array("x", 10, ctype="box"), array("y", 10)),
-                     declared_outside=("int i",))
+    program = vector(
+        text.replace("x[i]", "x[i].f"),
+        arrays=(array("x", 10, ctype="box"), array("y", 10)),
+        declared_outside=("int i",),
+    )
     with pytest.raises(InputError, match="'x' has elements of type 'box'"):
         outcomes(program, RIGHT)
 
@@ -127,7 +132,8 @@ void kernel(float x[10], float alpha)
 
 
 def test_global_scalar_in_place() -> None:
-    text = "float s;\nvoid kernel(float x[10])\n{\n#pragma scop\nfor (int i = 0; i < 10; i++) s += x[i];\n#pragma endscop\n}\n"
+    loop = "#pragma scop\nfor (int i = 0; i < 10; i++) s += x[i];\n#pragma endscop\n"
+    text = f"float s;\nvoid kernel(float x[10])\n{{\n{loop}}}\n"
     update = statement("{ S0[i] : 0 <= i < 10 }", ("s", ""), (("x", "i"),), Load(0), "+=")
     program = scop(text, (array("x", 10), array("s", storage=Storage.GLOBAL)), (update,))
     assert statuses(program, "for (int i = 9; i >= 0; i--) s += x[i];", "s += x[0];") == [Status.VERIFIED, Status.WRONG]
@@ -161,9 +167,7 @@ void kernel(int n, int m, float y[restrict n][m], float x[restrict n][m])
 #pragma endscop
 }
 """
-    arrays = tuple(
-        array(name, 5, 7, declaration=f"float {name}[restrict n][m]") for name in "yx"
-    )
+    arrays = tuple(array(name, 5, 7, declaration=f"float {name}[restrict n][m]") for name in "yx")
     copy = statement("{ S0[i, j] : 0 <= i < 5 and 0 <= j < 7 }", ("y", "i, j"), (("x", "i, j"),), Load(0))
     guards = (Guard("n", 5, macro=False), Guard("m", 7, macro=False))
     program = scop(text, arrays, (copy,), guards=guards)
@@ -245,7 +249,7 @@ int main(void) {{ return 0; }}
     assert statuses(program, RIGHT.replace("2 * x[j]", "twice(x[j])"), WRONG) == [Status.VERIFIED, Status.WRONG]
 
 
-@pytest.mark.parametrize("name", ["-o a.c", 'quo"te$(touch hacked)\'.c', "ünïcödé ; rm x.c", "back\\slash.c"])
+@pytest.mark.parametrize("name", ["-o a.c", "quo\"te$(touch hacked)'.c", "ünïcödé ; rm x.c", "back\\slash.c"])
 def test_any_file_name(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Headers beside the user's file are found, and nothing in a name is interpreted."""
     folder = tmp_path / f"{name} folder"
@@ -284,6 +288,11 @@ def test_linked_object_and_flags(tmp_path: Path) -> None:
     assert [m.status for m in found] == [Status.VERIFIED, Status.WRONG]
     with pytest.raises(ToolchainError, match="undefined reference to `micro'"):
         outcomes(program, right)
+    (tmp_path / "micro.c").write_text('#include <stdio.h>\nfloat micro(float x) { puts("x"); return 2 * x; }\n')
+    subprocess.run(["cc", "-fno-pic", "-no-pie", "-c", "-o", target, tmp_path / "micro.c"], check=True)
+    with pytest.raises(ToolchainError) as error:
+        outcomes(program, right, toolchain=Toolchain(link=(str(target),)))
+    assert error.value.hint == "candidates are measured in a shared object: compile what --link names with -fPIC"
 
 
 def test_shared_library_is_found_at_run_time(tmp_path: Path) -> None:
