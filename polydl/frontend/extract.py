@@ -1,0 +1,314 @@
+"""One region -> one Scop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import islpy as isl
+from pycparser import c_ast, c_generator
+
+from polydl.errors import InputError, InputErrors
+from polydl.frontend.affine import Evaluator, NotAffine, constant_aff, symbol_aff, tidy, universe
+from polydl.frontend.check import alias_assumptions, check_bounds, check_microkernels, check_stable
+from polydl.frontend.finish import Builder, Settled, arrays, declared_extents, every_access, settle
+from polydl.frontend.guards import macro_guards, names_between
+from polydl.frontend.liveness import assigned_names
+from polydl.frontend.parse import Unit
+from polydl.frontend.pragmas import Pragma
+from polydl.frontend.raw import RawCall, RawStatement
+from polydl.frontend.regions import Found, model_region
+from polydl.frontend.spaces import parametric
+from polydl.frontend.walk import NeedsData, Settings, Walker
+from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Expr, Unary
+from polydl.model.scop import Guard, Scop, Source, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `load` was asked for."""
+
+    source: Source
+    sizes: Mapping[str, int]
+    strict_alias: bool
+    require_sizes: bool
+    pragmas: Mapping[int, Pragma]
+
+
+def extract(unit: Unit, found: Found, options: Options) -> Scop:
+    """Read a region. Raises InputErrors with everything that is wrong in it."""
+    region = c_ast.Compound(found.items, found.items[0].coord if found.items else None)
+    assigned = assigned_names(region)
+    escaping = frozenset(name for name in assigned if found.escapes(name))
+    data: frozenset[str] = frozenset()
+    context = universe()
+    while True:
+        settings = Settings(unit, found.scope, options.sizes, context, assigned, data, escaping, options.pragmas)
+        walker = Walker(settings)
+        try:
+            context = _context(found, settings, walker)
+            walker = Walker(Settings(**{**_fields(settings), "context": context}))
+            for item in found.items:
+                walker.walk(item)
+            walker.no_pending()
+            declared = _extents(walker, context)
+        except NeedsData as needed:
+            data |= {needed.name}
+            context = universe()
+            continue
+        known = _with_extents(context, declared, walker)
+        if not known.is_equal(context):
+            # array sizes say more about the parameters: judge bounds and conversions with that
+            context = known
+            walker = Walker(Settings(**{**_fields(settings), "context": context}))
+            try:
+                for item in found.items:
+                    walker.walk(item)
+                walker.no_pending()
+                declared = _extents(walker, context)
+            except NeedsData as needed:
+                data |= {needed.name}
+                context = universe()
+                continue
+        if walker.errors:
+            raise InputErrors(walker.errors)
+        settled, errors = settle(walker.walked, declared, context, walker.evaluator, unit.places)
+        if errors:
+            raise InputErrors(errors)
+        value_only = _value_only(walker, settled, declared)
+        if not value_only:
+            return _scop(unit, found, options, walker, settled, context)
+        data |= value_only
+        context = universe()
+
+
+def _fields(settings: Settings) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in settings.__slots__}
+
+
+def _context(found: Found, settings: Settings, walker: Walker) -> isl.Set:
+    """What `assume` says."""
+    context = universe()
+    for pragma in found.facts:
+        if pragma.kind != "assume":
+            continue
+        fragment = settings.unit.fragments.get(pragma.index)
+        items = [i for i in (fragment.block_items or ()) if not isinstance(i, c_ast.EmptyStatement)] if fragment else []
+        if len(items) != 1:
+            raise InputErrors([InputError("assume(...) holds no condition", pragma.span, "write assume(N >= 1 && ...)")])
+        try:
+            holds = walker.evaluator.condition(items[0], context)
+        except NotAffine as error:
+            raise InputErrors(
+                [walker.values().not_affine("assumption", error, items[0])]
+            ) from None
+        context = tidy(context.intersect(holds))
+        if context.is_empty():
+            raise InputErrors(
+                [InputError("the assumption contradicts the sizes or another assumption", pragma.span, "correct one")]
+            )
+    return context
+
+
+def _extents(walker: Walker, context: isl.Set) -> dict[str, tuple[isl.PwAff | None, ...]]:
+    declared: dict[str, tuple[isl.PwAff | None, ...]] = {}
+    for name, symbol in walker.walked.symbols.items():
+        try:
+            declared[name] = declared_extents(symbol, walker.evaluator, walker.places, context)
+        except InputError as error:
+            walker.errors.append(error)
+            declared[name] = tuple(None for _ in symbol.levels)
+    return declared
+
+
+def _with_extents(
+    context: isl.Set, declared: Mapping[str, tuple[isl.PwAff | None, ...]], walker: Walker
+) -> isl.Set:
+    """The context with array extents >= 0 and unsigned parameters >= 0."""
+    for extents in declared.values():
+        for extent in extents:
+            if extent is not None and extent.dim(isl.dim_type.param):
+                context = context.intersect(extent.ge_set(constant_aff(0)))
+    for name in walker.walked.parameters:
+        found = walker.scope.find(name)
+        if found is not None and found.ctype.unsigned:
+            context = context.intersect(symbol_aff(name).ge_set(constant_aff(0)))
+    return context
+
+
+def _value_only(
+    walker: Walker, settled: Settled, declared: Mapping[str, tuple[isl.PwAff | None, ...]]
+) -> frozenset[str]:
+    """Parameters that only values depend on: data rather than parameters of the program's shape."""
+    shaping: set[str] = set()
+
+    def involve(of: Any) -> None:
+        for at in range(of.dim(isl.dim_type.param)):
+            if of.involves_dims(isl.dim_type.param, at, 1):
+                shaping.add(str(of.get_dim_name(isl.dim_type.param, at)))
+
+    def statement(raw: RawStatement) -> None:
+        involve(raw.domain)
+        if isinstance(raw.body, RawCall):
+            for argument in raw.body.arguments:
+                if argument.value is not None:
+                    involve(argument.value)
+            for inner in raw.body.inner:
+                statement(inner)
+
+    for raw in walker.walked.statements:
+        statement(raw)
+    for access in every_access(walker.walked.statements):
+        involve(access.where)
+        for subscript in settled.subscripts[id(access)]:
+            involve(subscript)
+    for extents in (*settled.extents.values(), *declared.values()):
+        for extent in extents:
+            if extent is not None:
+                involve(extent)
+    involve(walker.settings.context)
+    valued: set[str] = set()
+    for raw in walker.walked.statements:
+        _affine_values(raw, valued)
+    return frozenset(
+        name for name in valued - shaping if name in walker.walked.parameters and name not in walker.settings.data
+    )
+
+
+def _affine_values(raw: RawStatement, into: set[str]) -> None:
+    if isinstance(raw.body, RawCall):
+        for inner in raw.body.inner:
+            _affine_values(inner, into)
+        return
+    waiting: list[Expr] = [raw.body.value]
+    while waiting:
+        match waiting.pop():
+            case AffineValue(value=value):
+                into |= {str(value.get_dim_name(isl.dim_type.param, at)) for at in range(value.dim(isl.dim_type.param))}
+            case Unary(operand=operand) | Cast(operand=operand):
+                waiting.append(operand)
+            case Binary(left=left, right=right):
+                waiting += [left, right]
+            case Conditional(condition=condition, then=then, otherwise=otherwise):
+                waiting += [condition, then, otherwise]
+            case Call(arguments=arguments):
+                waiting += arguments
+
+
+def _scop(
+    unit: Unit, found: Found, options: Options, walker: Walker, settled: Settled, context: isl.Set
+) -> Scop:
+    walked, places = walker.walked, unit.places
+    involved = {
+        str(context.get_dim_name(isl.dim_type.param, at)) for at in range(context.dim(isl.dim_type.param))
+    }
+    parameters = tuple(name for name in walked.parameters if name not in walker.settings.data)
+    parameters += tuple(sorted(involved - set(parameters)))
+    errors: list[InputError] = []
+    if options.require_sizes:
+        for name in parameters:
+            errors.append(
+                places.error(
+                    f"the size of '{name}' is missing", walked.parameters.get(name), f"give it with --size {name}=..."
+                )
+            )
+        if errors:
+            raise InputErrors(errors)
+    builder = Builder(settled, parameters, places)
+    model_context = parametric(context, parameters)
+    statements = builder.statements(walked.statements)
+    used = frozenset(access.symbol.name for access in every_access(walked.statements))
+    used_arrays = arrays(walked, settled, parameters, used, places)
+    errors += check_stable(found, walker, used_arrays)
+    errors += check_microkernels(statements, walked.statements, places, options.pragmas)
+    errors += check_bounds(walked.statements, settled, context, places)
+    assumptions, alias_errors = alias_assumptions(
+        used_arrays, walked.symbols, statements, options.strict_alias, places
+    )
+    errors += alias_errors
+    live, live_errors = _live(unit, found, used_arrays)
+    errors += live_errors
+    if errors:
+        raise InputErrors(errors)
+    guards = _guards(unit, found, walker, used_arrays)
+    guards += [Guard(name, value, False) for name, value in sorted(walked.sized.items())]
+    outside = tuple(
+        str(c_generator.CGenerator().visit(c_ast.Decl(name, symbol.node.quals, [], [], [], symbol.node.type, None, None)))
+        for name, symbol in walked.temporaries.items()
+        if found.scope.find(name) is symbol
+    )
+    return Scop(
+        found.name,
+        found.span,
+        options.source,
+        model_region(found, unit, outside),
+        parameters,
+        model_context,
+        used_arrays,
+        statements,
+        {guard.name: guard.value for guard in guards},
+        tuple(guards),
+        live,
+        assumptions,
+    )
+
+
+def _guards(unit: Unit, found: Found, walker: Walker, used: Mapping[str, Any]) -> list[Guard]:
+    """Macros that the region, the function's head, the declarations of arrays or a pragma mention."""
+    source = unit.source
+    names = names_between(source, found.start, found.end)
+    head = unit.places.token_of(found.function.decl)
+    body = unit.places.token_of(found.function.body)
+    if head is not None and body is not None:
+        names |= names_between(source, head.offset, body.offset)
+    nodes = [walker.walked.symbols[name].node for name in used]
+    nodes += [symbol.node for symbol in walker.walked.temporaries.values()]
+    for node in nodes:
+        token = unit.places.token_of(node)
+        if token is not None:
+            names |= names_between(source, source.line_start(token.line), source.text.find(";", token.offset))
+    for pragma in found.facts:
+        names |= names_between(source, pragma.start, pragma.end)
+    marker = f"#pragma polydl {next((p.index for p in walker.settings.pragmas.values() if p.span == found.span), -1)}\n"
+    offset = unit.preprocessed.text.find(marker)
+    at = offset if offset >= 0 else len(unit.preprocessed.text)
+    return macro_guards(names, unit.preprocessed, at, Evaluator(walker), walker.scope)
+
+
+def _live(unit: Unit, found: Found, used: Mapping[str, Any]) -> tuple[frozenset[str], list[InputError]]:
+    """Arrays that are read after the region, by default or by pragma."""
+    live = {
+        name
+        for name, array in used.items()
+        if array.storage is not Storage.REGION and not (array.storage is Storage.PARAMETER and array.is_scalar)
+    }
+    errors: list[InputError] = []
+    only: set[str] | None = None
+    dead: set[str] = set()
+    for pragma in found.facts:
+        if pragma.kind not in ("live_out", "dead"):
+            continue
+        names: list[str] = []
+        source = unit.source
+        for token in source.logical_tokens(pragma.line):
+            if not pragma.body[0] <= token.offset < pragma.body[1] or token.text == ",":
+                continue
+            known = found.scope.find(token.text)
+            if token.kind != "name" or known is None:
+                errors.append(
+                    InputError(
+                        f"'{token.text}' is not an array of this function",
+                        source.span(token),
+                        f"arrays of the scop: {', '.join(sorted(used)) or 'none'}",
+                    )
+                )
+            else:
+                names.append(token.text)
+        if pragma.kind == "live_out":
+            only = (only or set()) | set(names)
+        else:
+            dead |= set(names)
+    if only is not None:
+        live &= only
+    return frozenset(live - dead), errors

@@ -1,0 +1,258 @@
+"""`load`: a C file -> its static control parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pycparser import c_ast
+
+from polydl.errors import InputError, InputErrors, Span
+from polydl.frontend.affine import Evaluator, NotAffine, Value, number, universe
+from polydl.frontend.ctypes import CType
+from polydl.frontend.extract import Options, extract
+from polydl.frontend.parse import Unit, parse
+from polydl.frontend.pragmas import Pragma, find_pragmas
+from polydl.frontend.preprocess import preprocess
+from polydl.frontend.regions import Finder, Found, pairing_errors
+from polydl.frontend.scan import SourceText
+from polydl.frontend.symbols import Scope
+from polydl.model.isl import quota
+from polydl.model.scop import Scop, Source, Storage
+
+_IDENTIFIER = re.compile(r"[^\W\d]\w*\Z")
+_MAX_BYTES = 64 << 20
+"""A C file longer than this is something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A C file and its static control parts."""
+
+    source: Source
+    scops: tuple[Scop, ...]
+    """In textual order."""
+
+
+def load(
+    path: str | Path,
+    *,
+    function: str | None = None,
+    defines: Mapping[str, str] | None = None,
+    undefines: Sequence[str] = (),
+    include_dirs: Sequence[str | Path] = (),
+    sizes: Mapping[str, int] | None = None,
+    strict_alias: bool = False,
+    require_sizes: bool = True,
+    cc: str = "cc",
+) -> Program:
+    """Read a C file into the polyhedral model.
+
+    Regions between `#pragma scop` and `#pragma endscop` are read; in a file without any, every function whose body
+    is declarations and affine loops. `function` keeps the scops of one function. `defines` and `undefines` are -D
+    and -U, `include_dirs` -I. `sizes` gives values to integer parameters of functions (and to other integer
+    variables that the region only reads); each becomes a Guard. With `require_sizes` every integer that a nest
+    depends on needs a value, otherwise it stays a parameter of the Scop. `strict_alias` refuses pointers that may
+    overlap instead of recording the assumption that they do not. `cc` is the compiler that preprocesses.
+
+    Raises InputErrors (all errors of the file, each with its place), ToolchainError without a compiler,
+    QuotaExceeded when isl needs too long.
+    """
+    defines, sizes = dict(defines or {}), dict(sizes or {})
+    name = str(path)
+    text = _read(Path(path), name)
+    flags = _flags(defines, undefines, include_dirs)
+    source = Source(Path(path), text, flags)
+    original = SourceText(name, text)
+    pragmas, errors = find_pragmas(original)
+    if errors:
+        raise InputErrors(errors)
+    folder = str(Path(path).parent)
+    preprocessed = preprocess(original, pragmas, flags, folder, cc)
+    active = {int(n) for n in re.findall(r"#pragma polydl (\d+)", preprocessed.text)}
+    pragmas = [pragma for pragma in pragmas if pragma.index in active]
+    errors = pairing_errors(pragmas)
+    if errors:
+        raise InputErrors(errors)
+    has_regions = any(pragma.kind == "scop" for pragma in pragmas)
+    unit = parse(original, pragmas, preprocessed, all_bodies=not has_regions)
+    options = Options(source, sizes, strict_alias, require_sizes, {p.index: p for p in pragmas})
+    with quota("reading the scops"):
+        try:
+            scops = _scops(unit, pragmas, has_regions, function, options)
+        except RecursionError as error:
+            reason = "the code is nested too deeply to be analysed"
+            raise InputErrors([InputError(reason, original.line_span(1))]) from error
+    _check_sizes(scops, sizes, name)
+    return Program(source, scops)
+
+
+def _read(path: Path, name: str) -> str:
+    place = Span(name, 1, 1)
+    try:
+        data = path.read_bytes() if path.stat().st_size <= _MAX_BYTES else None
+    except FileNotFoundError:
+        raise InputErrors([InputError("no such file", place, "check the path")]) from None
+    except IsADirectoryError:
+        raise InputErrors([InputError("this is a folder, not a C file", place, "name a .c file")]) from None
+    except OSError as error:
+        raise InputErrors([InputError(f"the file cannot be read: {error.strerror}", place)]) from None
+    if data is None:
+        raise InputErrors([InputError(f"the file is larger than {_MAX_BYTES >> 20} MiB", place, "name a .c file")])
+    if b"\0" in data:
+        raise InputErrors([InputError("this is a binary file, not C", place, "name a .c file")])
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _flags(defines: Mapping[str, str], undefines: Sequence[str], include_dirs: Sequence[str | Path]) -> tuple[str, ...]:
+    place = Span("<command line>", 1, 1)
+    for name in (*defines, *undefines):
+        if not _IDENTIFIER.match(name):
+            raise InputErrors([InputError(f"'{name}' is not a macro name", place, "write -D NAME=VALUE")])
+    return (
+        *(f"-D{name}={value}" for name, value in defines.items()),
+        *(f"-U{name}" for name in undefines),
+        *(f"-I{folder}" for folder in include_dirs),
+    )
+
+
+class _Constants:
+    """Symbols of constant expressions at file scope: enumerators and constants only."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def integer(self, node: object) -> Value:
+        name = str(getattr(node, "name", ""))
+        found = self.scope.find(name)
+        if found is None or found.value is None:
+            raise NotAffine(f"'{name}' is not constant", node)
+        return number(found.value, found.ctype)
+
+    def size_of(self, node: object) -> int | None:
+        if not isinstance(node, c_ast.Typename):
+            return None
+        ctype, levels, _, _ = self.scope.resolve(node)
+        return max(1, ctype.bits // 8) if ctype.bits and not levels else None
+
+    def type_of(self, node: object) -> CType:
+        return self.scope.resolve(node)[0]
+
+
+def constant(node: object, scope: Scope) -> int | None:
+    """Value of a constant expression; None when it is not constant."""
+    try:
+        return Evaluator(_Constants(scope)).value(node, universe()).constant
+    except NotAffine:
+        return None
+
+
+def _scops(
+    unit: Unit, pragmas: Sequence[Pragma], has_regions: bool, function: str | None, options: Options
+) -> tuple[Scop, ...]:
+    file_scope = Scope()
+    functions = []
+    for external in unit.externals:
+        if isinstance(external, c_ast.FuncDef):
+            file_scope.declare(external.decl, Storage.GLOBAL, constant)
+            if external.coord is not None and str(external.coord.file) == unit.source.path:
+                functions.append(external)
+        else:
+            file_scope.declare(external, Storage.GLOBAL, constant)
+    defined = set(unit.chunks)
+    if function is not None and function not in defined:
+        raise InputErrors(
+            [
+                InputError(
+                    f"there is no function '{function}'",
+                    unit.source.line_span(1),
+                    f"functions of the file: {', '.join(sorted(defined)) or 'none'}",
+                )
+            ]
+        )
+    finder = Finder(unit, {p.index: p for p in pragmas}, file_scope, constant)
+    if has_regions:
+        return _pragma_scops(unit, pragmas, functions, finder, function, options)
+    return _nest_scops(unit, functions, finder, function, options)
+
+
+def _pragma_scops(
+    unit: Unit,
+    pragmas: Sequence[Pragma],
+    functions: Sequence[object],
+    finder: Finder,
+    function: str | None,
+    options: Options,
+) -> tuple[Scop, ...]:
+    for definition in functions:
+        finder.search(definition)
+    errors = list(finder.errors)
+    inside = {pragma.index for found in finder.found for pragma in found.facts}
+    for pragma in pragmas:
+        if pragma.index in finder.placed or pragma.index in inside or pragma.kind == "endscop":
+            continue
+        if any(found.start <= pragma.start < found.end for found in finder.found):
+            continue
+        if not finder.errors:
+            errors.append(
+                InputError("this pragma stands outside any function", pragma.span, "put it inside the function")
+            )
+    scops: list[Scop] = []
+    for found in finder.found:
+        if function is not None and found.name != function:
+            continue
+        try:
+            scops.append(extract(unit, found, options))
+        except InputErrors as several:
+            errors += several.errors
+    if errors:
+        raise InputErrors(errors)
+    if not scops:
+        raise InputErrors([_no_scop(unit, function)])
+    return tuple(scops)
+
+
+def _nest_scops(
+    unit: Unit, functions: Sequence[object], finder: Finder, function: str | None, options: Options
+) -> tuple[Scop, ...]:
+    scops: list[Scop] = []
+    errors: list[InputError] = []
+    for definition in functions:
+        found: Found | None = finder.nest(definition)
+        if found is None or (function is not None and found.name != function):
+            continue
+        try:
+            scops.append(extract(unit, found, options))
+        except InputErrors as several:
+            errors += several.errors
+    if scops:
+        return tuple(scops)
+    raise InputErrors(errors or [_no_scop(unit, function)])
+
+
+def _no_scop(unit: Unit, function: str | None) -> InputError:
+    where = f"the function '{function}'" if function else "the file"
+    return InputError(
+        f"{where} has no scop",
+        unit.source.line_span(1),
+        "put '#pragma scop' and '#pragma endscop' around the loops, each on its own line",
+    )
+
+
+def _check_sizes(scops: Sequence[Scop], sizes: Mapping[str, int], path: str) -> None:
+    known = {guard.name for scop in scops for guard in scop.guards if not guard.macro}
+    unknown = [name for name in sizes if name not in known]
+    if unknown:
+        possible = ", ".join(sorted(known)) or "none"
+        raise InputErrors(
+            [
+                InputError(
+                    f"'{name}' is not an integer parameter that a scop depends on",
+                    Span(path, 1, 1),
+                    f"sizes can be given for: {possible}; macros are given with -D",
+                )
+                for name in unknown
+            ]
+        )

@@ -1,0 +1,162 @@
+"""Preprocessed text -> pycparser AST, leaving out whatever no scop needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pycparser import c_ast, c_parser  # type: ignore[import-untyped]
+from pycparser.c_parser import ParseError  # type: ignore[import-untyped]
+
+from polydl.errors import InputError, InputErrors, Span
+from polydl.frontend import chunks as chunking
+from polydl.frontend.chunks import Chunk
+from polydl.frontend.places import Places
+from polydl.frontend.pragmas import Pragma
+from polydl.frontend.preprocess import Preprocessed
+from polydl.frontend.scan import SourceText
+
+FRAGMENT = "__polydl_fragment_{}__"
+_MARKED = re.compile(r"#pragma polydl \d")
+_PLACE = re.compile(r"^(.*?):(\d+)(?::(\d+))?: ?(.*)$", re.DOTALL)
+_ATTEMPTS = 200
+"""Declarations that may be left out before giving up: system headers hold some that pycparser cannot read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A parsed translation unit."""
+
+    source: SourceText
+    preprocessed: Preprocessed
+    places: Places
+    externals: tuple[Any, ...]
+    """pycparser's external declarations, fragments left out."""
+    fragments: Mapping[int, Any]
+    """Pragma index -> the Compound of its C text."""
+    chunks: Mapping[str, Chunk]
+    """Function name -> its definition's chunk."""
+    const_functions: frozenset[str]
+    """Functions declared `__attribute__((const))`."""
+
+
+def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preprocessed, all_bodies: bool) -> Unit:
+    """The AST of a file; `all_bodies`: of all its functions, not only of those that hold a pragma.
+
+    Raises InputErrors when it is not C.
+    """
+    text, consts = chunking.clean(preprocessed.text)
+    pieces = chunking.split(text, consts)
+    prototypes = {
+        at
+        for at, chunk in enumerate(pieces)
+        if chunk.body is not None and not _body_needed(text, chunk, chunk.file == source.path, all_bodies)
+    }
+    dropped: set[int] = set()
+    tail, fragment_text = _fragments(source, pragmas, preprocessed)
+    head = chunking.prelude(text + tail)
+    while True:
+        parts: list[str] = [head, "\n"]
+        position = 0
+        for at, chunk in enumerate(pieces):
+            parts.append(text[position : chunk.start])
+            if at in dropped:
+                parts.append(chunking.blank(text[chunk.start : chunk.end], False))
+            elif at in prototypes and chunk.body is not None:
+                parts.append(text[chunk.start : chunk.body[0]])
+                parts.append(chunking.blank(text[chunk.body[0] : chunk.end], True))
+            else:
+                parts.append(text[chunk.start : chunk.end])
+            position = chunk.end
+        parts += [text[position:], "\n", tail]
+        given = "".join(parts)
+        try:
+            ast = c_parser.CParser().parse(given, source.path)
+            break
+        except ParseError as error:
+            culprit = _culprit(str(error), pieces, text, source.path, dropped, prototypes)
+            if culprit is None or len(dropped) + len(prototypes) > _ATTEMPTS + len(pieces):
+                raise _not_c(source, str(error), Places(source, given)) from error
+            kind, at = culprit
+            (prototypes if kind == "body" else dropped).add(at)
+        except RecursionError as error:
+            raise InputErrors([InputError("the code is nested too deeply to be read", source.line_span(1))]) from error
+    fragments: dict[int, Any] = {}
+    externals: list[Any] = []
+    for external in ast.ext:
+        if isinstance(external, c_ast.FuncDef) and external.decl.name in fragment_text:
+            fragments[fragment_text[external.decl.name]] = external.body
+        else:
+            externals.append(external)
+    return Unit(
+        source,
+        preprocessed,
+        Places(source, given),
+        tuple(externals),
+        fragments,
+        {chunk.name: chunk for chunk in pieces if chunk.body is not None and chunk.name},
+        frozenset(chunk.name for chunk in pieces if chunk.const and chunk.name),
+    )
+
+
+def _body_needed(text: str, chunk: Chunk, own: bool, all_bodies: bool) -> bool:
+    """Whether a function's body has to be read: it holds a pragma, may be a candidate, or is one return statement."""
+    if not own or chunk.body is None:
+        return False
+    body = text[slice(*chunk.body)]
+    return all_bodies or bool(_MARKED.search(body)) or bool(re.match(r"\{\s*return\b[^;{}]*;\s*\}$", body))
+
+
+def _fragments(
+    source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preprocessed
+) -> tuple[str, dict[str, int]]:
+    """Functions that hold the pragmas' C text, on the pragmas' lines, to be parsed behind everything else."""
+    quoted = source.path.replace("\\", "\\\\").replace('"', '\\"')
+    parts: list[str] = []
+    names: dict[str, int] = {}
+    for pragma in pragmas:
+        if pragma.kind in ("call", "loops", "assume") and pragma.index in preprocessed.fragments:
+            name = FRAGMENT.format(pragma.index)
+            names[name] = pragma.index
+            body, _ = chunking.clean(preprocessed.fragments[pragma.index])
+            parts.append(f'# {pragma.line} "{quoted}"\nvoid {name}(void) {{ {body} ; }}\n')
+    return "".join(parts), names
+
+
+def _culprit(
+    message: str, pieces: Sequence[Chunk], text: str, path: str, dropped: set[int], prototypes: set[int]
+) -> tuple[str, int] | None:
+    """The declaration that a parse error is in, when it can be left out: ("chunk" or "body", index)."""
+    match = _PLACE.match(message)
+    if match is None:
+        return None
+    file, line = match.group(1), int(match.group(2))
+    for at, chunk in enumerate(pieces):
+        if chunk.file != file or at in dropped:
+            continue
+        if chunk.line <= line <= chunk.line + text.count("\n", chunk.start, chunk.end):
+            if file != path:
+                return "chunk", at
+            if chunk.body is not None and at not in prototypes and not _MARKED.search(text[slice(*chunk.body)]):
+                return "body", at
+    return None
+
+
+def _not_c(source: SourceText, message: str, places: Places) -> InputErrors:
+    match = _PLACE.match(message)
+    if match is None:
+        return InputErrors([InputError(f"not C: {message}", source.line_span(1))])
+    file, line, column, reason = match.groups()
+    span: Span | None = None
+    if file == source.path:
+        token = places.token(int(line), int(column or 1))
+        span = source.span(token) if token else source.line_span(int(line))
+    else:
+        span = Span(file, int(line), int(column or 1))
+    what = reason.removeprefix("before: ")
+    reason = f"syntax error before '{what}'" if reason.startswith("before: ") else reason
+    return InputErrors(
+        [InputError(f"this is not C that can be read: {reason}", span, "check that the file compiles with cc -std=c11")]
+    )

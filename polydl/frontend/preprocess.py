@@ -1,0 +1,173 @@
+"""`cc -E` over a C file with polydl's pragmas turned into markers, and the macros that were defined along the way."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pycparser_fake_libc  # type: ignore[import-untyped]
+
+from polydl.errors import InputError, InputErrors, PolyDLError, Span, ToolchainError
+from polydl.frontend.pragmas import Pragma
+from polydl.frontend.scan import SourceText
+
+MARK = "__polydl_mark_{}__"
+DONE = "__polydl_done_{}__"
+TIMEOUT_SECONDS = 60
+"""A preprocessor that takes longer reads something endless."""
+
+_DEFINE = re.compile(r"^#define[ ]+(\w+)(\(([^)]*)\))?[ ]?(.*)$")
+_DIAGNOSTIC = re.compile(r"^(.*?):(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$")
+LINE_MARKER = re.compile(r'^#\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """A macro as `#define`d."""
+
+    name: str
+    parameters: tuple[str, ...] | None
+    """None for an object-like macro."""
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessed:
+    """What `cc -E -dD` gave."""
+
+    text: str
+    """Preprocessed C, `#define` lines blanked, each pragma of polydl's as a line `#pragma polydl INDEX`."""
+    fragments: dict[int, str]
+    """Pragma index -> its C text, macros expanded."""
+    history: dict[str, list[tuple[int, Macro | None]]]
+    """Macro name -> (offset in `text` from which it holds, definition or None for #undef), in order."""
+
+    def macro(self, name: str, offset: int) -> Macro | None:
+        """The macro called `name` as it stands at an offset of `text`; None when there is none."""
+        entries = self.history.get(name)
+        if not entries:
+            return None
+        at = bisect_right(entries, offset, key=lambda entry: entry[0])
+        return entries[at - 1][1] if at else None
+
+
+def with_markers(source: SourceText, pragmas: Sequence[Pragma]) -> str:
+    """The text with each pragma replaced by a marker that the preprocessor leaves, its argument exposed to it.
+
+    Line structure is kept: line n of the result is line n of the file.
+    """
+    text = source.text
+    parts: list[str] = []
+    position = 0
+    for pragma in pragmas:
+        parts.append(text[position : pragma.start])
+        first, last = pragma.body
+        if last > first:
+            before = "\\\n" * text.count("\n", pragma.start, first)
+            after = text[last : pragma.end].count("\n")
+            tail = "\\\n" * (after - 1) + "\n" if after else ""
+            parts.append(
+                f"{before}{MARK.format(pragma.index)} {text[first:last]} {DONE.format(pragma.index)}{tail}"
+            )
+        else:
+            newlines = text.count("\n", pragma.start, pragma.end)
+            parts.append(MARK.format(pragma.index) + "\\\n" * (newlines - 1) + ("\n" if newlines else ""))
+        position = pragma.end
+    parts.append(text[position:])
+    return "".join(parts)
+
+
+def preprocess(source: SourceText, pragmas: Sequence[Pragma], flags: Sequence[str], folder: str, cc: str) -> Preprocessed:
+    """Run `cc -E -dD` with pycparser's fake system headers first.
+
+    `folder` is where `#include "…"` looks. Raises ToolchainError without a compiler, InputErrors when it rejects
+    the file.
+    """
+    quoted = source.path.replace("\\", "\\\\").replace('"', '\\"')
+    command = [cc, "-E", "-dD", "-x", "c", *flags, "-iquote", folder or ".", "-isystem", pycparser_fake_libc.directory]
+    given = f'# 1 "{quoted}"\n{with_markers(source, pragmas)}'
+    try:
+        done = subprocess.run(
+            [*command, "-"],
+            input=given.encode("utf-8", "surrogateescape"),
+            capture_output=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise ToolchainError(
+            f"the C compiler '{cc}' was not found", hint="install gcc or clang, or name a compiler with --cc"
+        ) from error
+    except OSError as error:
+        raise ToolchainError(f"the C compiler '{cc}' cannot be run: {error.strerror}", hint="check --cc") from error
+    except subprocess.TimeoutExpired as error:
+        raise ToolchainError(f"'{cc} -E' took more than {TIMEOUT_SECONDS} s on {source.path}") from error
+    if done.returncode != 0:
+        raise _rejected(source, done.stderr.decode("utf-8", "replace"), cc)
+    return _digest(done.stdout.decode("utf-8", "surrogateescape"))
+
+
+def _rejected(source: SourceText, messages: str, cc: str) -> PolyDLError:
+    """The compiler's own complaints as input errors."""
+    errors: list[InputError] = []
+    for line in messages.splitlines():
+        match = _DIAGNOSTIC.match(line)
+        if match:
+            file, number, column, reason = match.groups()
+            at = int(number)
+            text = source.line_text(at) if file == source.path else None
+            errors.append(
+                InputError(
+                    f"the preprocessor says: {reason}",
+                    Span(file, at, int(column or 1), 1, text),
+                    "folders of headers are given with -I, macros with -D",
+                )
+            )
+    if errors:
+        return InputErrors(errors)
+    return ToolchainError(f"'{cc} -E' failed: {messages.strip() or 'no message'}", hint="check --cc")
+
+
+def _digest(raw: str) -> Preprocessed:
+    """Take `#define`s, `#undef`s and fragments out of the compiler's output, keeping its line structure."""
+    fragments: dict[int, str] = {}
+    history: dict[str, list[tuple[int, Macro | None]]] = {}
+    out: list[str] = []
+    length = 0
+    pending: int | None = None
+    collected: list[str] = []
+    for line in raw.split("\n"):
+        kept = line
+        if line.startswith("#define "):
+            match = _DEFINE.match(line)
+            if match:
+                name, parenthesised, parameters, body = match.groups()
+                split = tuple(p.strip() for p in parameters.split(",")) if parenthesised else None
+                history.setdefault(name, []).append((length, Macro(name, split, body)))
+            kept = ""
+        elif line.startswith("#undef "):
+            history.setdefault(line[7:].strip(), []).append((length, None))
+            kept = ""
+        elif pending is not None or "__polydl_mark_" in line:
+            kept = ""
+            if pending is None:
+                head, _, line = line.partition("__polydl_mark_")
+                number, _, line = line.partition("__")
+                pending = int(number)
+                kept = f"{head}#pragma polydl {pending}"
+                collected = []
+                if not line.strip():
+                    # scop and endscop carry no text: the marker is all there is
+                    pending = None
+            if pending is not None:
+                before, done, _ = line.partition(DONE.format(pending))
+                collected.append(before)
+                if done:
+                    fragments[pending] = "\n".join(collected)
+                    pending = None
+        out.append(kept)
+        length += len(kept) + 1
+    return Preprocessed("\n".join(out), fragments, history)

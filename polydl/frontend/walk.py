@@ -1,0 +1,482 @@
+"""The walk over a region: C statements -> raw statements with domains, positions and accesses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import islpy as isl
+from pycparser import c_ast
+
+from polydl.errors import InputError
+from polydl.frontend import loops as for_loops
+from polydl.frontend.affine import Evaluator, NotAffine, Value, constant_aff, number, symbol, tidy
+from polydl.frontend.ctypes import INT, CType
+from polydl.frontend.liveness import assigned_names
+from polydl.frontend.microkernels import MicrokernelWalk
+from polydl.frontend.parse import Unit
+from polydl.frontend.raw import Loop, RawAccess, RawAssignment, RawStatement, Walked
+from polydl.frontend.spaces import project_symbols
+from polydl.frontend.symbols import Scope, Symbol
+from polydl.frontend.values import LIBRARY_CONSTANTS, Values
+from polydl.model.expr import Binary, Const, Expr, Load
+from polydl.model.scop import Storage
+
+_REFUSED = {
+    c_ast.While: ("a 'while' loop has no bound known in advance", "write a for loop with affine bounds"),
+    c_ast.DoWhile: ("a 'do' loop has no bound known in advance", "write a for loop with affine bounds"),
+    c_ast.Switch: ("'switch' is not supported in a scop", "use if and else with affine conditions"),
+    c_ast.Goto: ("'goto' leaves the structured control flow of the scop", "use for, if and else"),
+    c_ast.Label: ("a label lets control enter the scop in the middle", "use for, if and else"),
+    c_ast.Break: ("'break' makes the number of iterations depend on data", "move the condition into the loop bound"),
+    c_ast.Continue: ("'continue' is not supported in a scop", "use if and else"),
+    c_ast.Return: ("'return' leaves the scop early", "move it behind the region"),
+}
+
+
+class NeedsData(Exception):
+    """A scalar taken for an affine temporary is data after all: the walk starts again with that known."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the walk has to know from outside the region."""
+
+    unit: Unit
+    scope: Scope
+    """Names visible where the region starts."""
+    sizes: Mapping[str, int]
+    context: isl.Set
+    """{ [] : what is known about the parameters }."""
+    assigned: frozenset[str]
+    """Names that something in the region assigns to."""
+    data: frozenset[str]
+    """Integer scalars that are data: 0-D arrays."""
+    escaping: frozenset[str]
+    """Scalars whose value after the region may be read."""
+    pragmas: Mapping[int, Any] = field(default_factory=dict)
+    """Pragma index -> Pragma."""
+
+
+class Walker(MicrokernelWalk):
+    """One walk over one region. Errors are collected: a bad statement does not hide the next one."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.places = settings.unit.places
+        self.scope = Scope(settings.scope)
+        self.evaluator = Evaluator(self)
+        self.walked = Walked()
+        self.errors: list[InputError] = []
+        self.domain = settings.context
+        self.loops: list[tuple[Loop, CType]] = []
+        self.environment: dict[str, tuple[Value, Any] | None] = {}
+        """Affine temporaries: value and expression where known, None where not."""
+        self._prefix: list[int] = []
+        self._next: list[int] = [0]
+        self._region_declared: dict[str, str] = {}
+        self._pending: Any = None
+        self._in_fragment = False
+
+    # what identifiers mean (affine.Symbols)
+
+    def integer(self, node: Any) -> Value:
+        """Value of an identifier in an integer expression. Raises NotAffine or NeedsData."""
+        name = str(node.name)
+        for loop, ctype in self.loops:
+            if loop.name == name:
+                return symbol(name, ctype)
+        found = self.scope.find(name)
+        if found is None:
+            raise NotAffine(f"'{name}' is not declared", node)
+        if not found.is_integer:
+            what = "an array" if found.levels else f"of type '{found.ctype.text}'"
+            raise NotAffine(f"'{name}' is {what}", node, data=True)
+        if found.value is not None:
+            return number(found.value, found.ctype)
+        if name in self.settings.data:
+            raise NotAffine(f"'{name}' is computed from data or read before the scop gives it a value", node, data=True)
+        if name in self.settings.assigned:
+            known = self.environment.get(name)
+            if known is not None:
+                return known[0]
+            if name in self.walked.temporaries and name not in self.environment:
+                raise NotAffine(f"'{name}' is used outside its loop", node)
+            raise NeedsData(name)
+        if "volatile" in found.declaration.split():
+            raise NotAffine(f"'{name}' is volatile", node)
+        if name in self.settings.sizes:
+            self.walked.sized[name] = self.settings.sizes[name]
+            return number(self.settings.sizes[name], found.ctype)
+        self.walked.parameters.setdefault(name, node)
+        return symbol(name, found.ctype)
+
+    def size_of(self, node: Any) -> int | None:
+        """sizeof of an arithmetic type or scalar."""
+        if isinstance(node, c_ast.Typename):
+            ctype, levels, _, _ = self.scope.resolve(node)
+        elif isinstance(node, c_ast.ID) and (found := self.scope.find(node.name)) is not None:
+            ctype, levels = found.ctype, found.levels
+        else:
+            return None
+        return max(1, ctype.bits // 8) if ctype.bits and not levels else None
+
+    def type_of(self, node: Any) -> CType:
+        """The type that a Typename names."""
+        ctype, levels, _, _ = self.scope.resolve(node)
+        return ctype if not levels else CType("pointer", "other")
+
+    def data_symbol(self, node: Any) -> Symbol | None:
+        """The array or data scalar that an identifier names; None for what the polyhedral model knows by value."""
+        name = str(node.name)
+        if any(loop.name == name for loop, _ in self.loops):
+            return None
+        found = self.scope.find(name)
+        if found is None:
+            if name in LIBRARY_CONSTANTS:
+                return None
+            raise self.places.error(f"'{name}' is not declared", node, "is a header or a -D missing?")
+        if found.is_integer and (found.value is not None or name not in self.settings.data):
+            return None
+        if found.const and found.is_scalar and found.is_integer:
+            return None
+        self.walked.symbols.setdefault(name, found)
+        return found
+
+    def pure(self, name: str) -> CType | None:
+        """Result type of a function without side effects; None for others."""
+        from polydl.frontend.purity import result_type
+
+        return result_type(name, self.settings.unit, self.scope)
+
+    def values(self) -> Values:
+        """A builder for one statement's value."""
+        return Values(self.evaluator, self.places, self.data_symbol, self.type_of, self.pure)
+
+    # statements
+
+    def walk(self, node: Any) -> None:
+        """Walk one statement, collecting its errors."""
+        try:
+            self._statement(node)
+        except NotAffine as error:
+            self.errors.append(self.values().not_affine("expression", error, node))
+        except InputError as error:
+            self.errors.append(error)
+
+    def _statement(self, node: Any) -> None:
+        if isinstance(node, c_ast.Pragma):
+            self._pragma(node)
+            return
+        if self._pending is not None and not isinstance(node, c_ast.EmptyStatement):
+            pragma, self._pending = self._pending, None
+            self.microkernel(pragma, node)
+            return
+        match node:
+            case c_ast.Compound():
+                with self._scoped():
+                    for item in node.block_items or ():
+                        self.walk(item)
+                    self.no_pending()
+            case c_ast.For():
+                self._for(node)
+            case c_ast.If():
+                self._if(node)
+            case c_ast.Decl():
+                self._declaration(node)
+            case c_ast.DeclList():
+                for decl in node.decls:
+                    self.walk(decl)
+            case c_ast.Assignment():
+                self._assignment(node, node.lvalue, node.op, node.rvalue)
+            case c_ast.UnaryOp(op="p++" | "++" | "p--" | "--"):
+                one = c_ast.Constant("int", "1", node.coord)
+                self._assignment(node, node.expr, "+=" if "+" in node.op else "-=", one)
+            case c_ast.ExprList():
+                for expr in node.exprs:
+                    self.walk(expr)
+            case c_ast.EmptyStatement() | c_ast.Typedef():
+                if isinstance(node, c_ast.Typedef):
+                    self.scope.declare(node, Storage.REGION, self.constant_value)
+            case c_ast.FuncCall():
+                self._call(node)
+            case c_ast.Cast() if self.type_of(node.to_type).kind == "void" and isinstance(node.expr, c_ast.ID):
+                pass
+            case _:
+                for kind, (reason, hint) in _REFUSED.items():
+                    if isinstance(node, kind):
+                        raise self.places.error(reason, node, hint)
+                raise self.places.error("this statement is not supported in a scop", node, "use for, if and assignments")
+
+    def constant_value(self, node: Any, scope: Scope) -> int | None:
+        """Value of a constant expression in the region's scope; None when it is not constant."""
+        try:
+            return self.evaluator.value(node, self.domain).constant
+        except (NotAffine, NeedsData):
+            return None
+
+    def _pragma(self, node: Any) -> None:
+        words = str(node.string).split()
+        if words[:1] != ["polydl"]:
+            return
+        pragma = self.settings.pragmas[int(words[1])]
+        if pragma.kind in ("call", "loops"):
+            self.no_pending()
+            self._pending = pragma
+
+    def no_pending(self) -> None:
+        """Report a microkernel pragma that nothing follows."""
+        if self._pending is not None:
+            pragma, self._pending = self._pending, None
+            what = "a loop" if pragma.kind == "call" else "a call"
+            self.errors.append(InputError(f"the microkernel pragma is not followed by {what}", pragma.span))
+
+    def _call(self, node: Any) -> None:
+        self.values().expression(node, self.domain)
+        raise self.places.error(
+            "the result of this call is not used: it does nothing, or has effects that are unknown",
+            node,
+            "say what it computes with '#pragma polydl microkernel loops(...)'",
+        )
+
+    @contextmanager
+    def _scoped(self) -> Iterator[None]:
+        self.scope = Scope(self.scope)
+        try:
+            yield
+        finally:
+            assert self.scope.outer is not None
+            self.scope = self.scope.outer
+
+    def declare(self, node: Any) -> Symbol:
+        """Enter a declaration of the region. Raises InputError when it hides something or is static."""
+        hidden = self.scope.find(node.name)
+        iterating = any(loop.name == node.name for loop, _ in self.loops)
+        if iterating or (hidden is not None and not hidden.is_function):
+            raise self.places.error(f"'{node.name}' hides another '{node.name}'", node, "give it a name of its own")
+        if "static" in (node.storage or []) or "extern" in (node.storage or []):
+            raise self.places.error(f"'{node.name}' is {node.storage[0]}", node, "declare it outside the region")
+        found = self.scope.declare(node, Storage.REGION, self.constant_value)
+        assert found is not None
+        text = found.declaration
+        if self._region_declared.setdefault(found.name, text) != text:
+            raise self.places.error(
+                f"'{found.name}' is declared twice with different types", node, "give each its own name"
+            )
+        return found
+
+    def _declaration(self, node: Any) -> None:
+        found = self.declare(node)
+        if found.levels:
+            if found.levels[0].pointer:
+                raise self.places.error(
+                    f"the pointer '{found.name}' is declared in the scop", node, "use the array it points into"
+                )
+            if node.init is not None:
+                raise self.places.error("an array is initialised in the scop", node.init, "initialise it with a loop")
+            return
+        if found.is_integer and found.value is None:
+            self.environment.pop(found.name, None)
+            self.walked.temporaries.setdefault(found.name, found)
+            self.environment[found.name] = None
+        if node.init is not None and found.value is None:
+            target = c_ast.ID(found.name, node.coord)
+            self._assignment(node, target, "=", node.init)
+
+    def _if(self, node: Any) -> None:
+        try:
+            holds = self.evaluator.condition(node.cond, self.domain)
+        except NotAffine as error:
+            raise self.values().not_affine("condition", error, node.cond) from None
+        before, outer = dict(self.environment), self.domain
+        self.domain = tidy(outer.intersect(holds))
+        self._branch(node.iftrue)
+        after_then, self.environment = self.environment, dict(before)
+        self.domain = tidy(outer.subtract(holds))
+        if node.iffalse is not None:
+            self._branch(node.iffalse)
+        after_else, self.domain = self.environment, outer
+        self.environment = {
+            name: self._merge(after_then.get(name), after_else.get(name), holds) for name in {*after_then, *after_else}
+        }
+
+    def _branch(self, node: Any) -> None:
+        with self._scoped():
+            self.walk(node)
+            self.no_pending()
+
+    @staticmethod
+    def _merge(
+        then: tuple[Value, Any] | None, otherwise: tuple[Value, Any] | None, holds: isl.Set
+    ) -> tuple[Value, Any] | None:
+        if then is otherwise or then is None or otherwise is None:
+            return then if then is otherwise else None
+        if then[0].pw is None or otherwise[0].pw is None:
+            return None
+        one = then[0].pw.intersect_domain(holds)
+        return Value(one.union_add(otherwise[0].pw.subtract_domain(holds)).coalesce(), None, then[0].ctype), None
+
+    def _for(self, node: Any) -> None:
+        loop = for_loops.header(node, self.evaluator, self.places)
+        name = loop.variable
+        if any(outer.name == name for outer, _ in self.loops):
+            raise self.places.error(
+                f"the loop variable '{name}' is already that of an outer loop", node.init, "give each loop its own"
+            )
+        with self._scoped():
+            found = self._loop_variable(loop)
+            try:
+                start = self.evaluator.value(loop.start, self.domain)
+            except NotAffine as error:
+                raise self.values().not_affine("loop bound", error, loop.start) from None
+            outer = self.domain
+            self.loops.append((Loop(name, loop.step < 0), found.ctype))
+            self._prefix.append(self._next[-1])
+            self._next[-1] += 1
+            self._next.append(0)
+            changed = assigned_names(node.stmt)
+            try:
+                self.domain = for_loops.domain(loop, found.ctype, start, outer, self.evaluator, self.places)
+                self._forget(changed)
+                self.walk(node.stmt)
+                self.no_pending()
+            finally:
+                self._forget(changed)
+                self._next.pop()
+                self._prefix.pop()
+                self.loops.pop()
+                self.domain = outer
+
+    def _forget(self, names: frozenset[str]) -> None:
+        for name in names:
+            if name in self.environment:
+                self.environment[name] = None
+            elif (found := self.scope.find(name)) is not None and found.is_integer:
+                self.environment[name] = None
+
+    def _loop_variable(self, loop: for_loops.Header) -> Symbol:
+        name = loop.variable
+        if loop.declared is not None:
+            found: Symbol | None = self.declare(loop.declared)
+        else:
+            found = self.scope.find(name)
+            if found is None and self._in_fragment:
+                decl = c_ast.Decl(name, [], [], [], [], c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(["int"])), None, None)
+                found = self.scope.declare(decl, Storage.REGION, self.constant_value)
+        if found is None:
+            raise self.places.error(f"'{name}' is not declared", loop.node.init)
+        if not found.is_integer:
+            raise self.places.error(f"the loop variable '{name}' is not an integer", loop.node.init)
+        if loop.declared is None and not self._in_fragment:
+            if found.storage is Storage.GLOBAL:
+                raise self.places.error(f"the loop variable '{name}' is global", loop.node.init, "declare it in the loop")
+            if found.storage is Storage.PARAMETER:
+                raise self.places.error(
+                    f"the function parameter '{name}' is written in the scop", loop.node.init, "use a local loop variable"
+                )
+            if name in self.settings.escaping:
+                raise self.places.error(
+                    f"the value of the loop variable '{name}' is used after the scop",
+                    loop.node.init,
+                    f"declare it in the loop: for (int {name} = ...)",
+                )
+        if name in self.settings.data:
+            raise self.places.error(
+                f"'{name}' is a loop variable here and holds data elsewhere in the scop", loop.node.init, "use two names"
+            )
+        self.walked.temporaries.setdefault(name, found)
+        self.environment.pop(name, None)
+        return found
+
+    # assignments
+
+    def _assignment(self, node: Any, target: Any, op: str, value: Any) -> None:
+        if isinstance(target, c_ast.ID):
+            name = target.name
+            if any(loop.name == name for loop, _ in self.loops):
+                raise self.places.error(f"the loop variable '{name}' is written in its loop", node, "use another variable")
+            found = self.scope.find(name)
+            if found is None:
+                raise self.places.error(f"'{name}' is not declared", target, "is a header or a -D missing?")
+            if found.levels:
+                raise self.places.error(f"the pointer '{name}' is written in the scop", node, "subscript it instead")
+            if found.is_integer and found.storage is Storage.PARAMETER:
+                raise self.places.error(
+                    f"the function parameter '{name}' is written in the scop", node, "copy it to a local variable before"
+                )
+            if found.is_integer and name not in self.settings.data:
+                self._temporary(node, found, op, value)
+                return
+        self._store(node, target, op, value)
+
+    def _temporary(self, node: Any, found: Symbol, op: str, value: Any) -> None:
+        """An integer scalar: remember its value instead of making a statement."""
+        if found.storage is Storage.GLOBAL or found.name in self.settings.escaping:
+            raise NeedsData(found.name)
+        self.walked.temporaries.setdefault(found.name, found)
+        if op != "=":
+            value = c_ast.BinaryOp(op[:-1], c_ast.ID(found.name, node.coord), value, node.coord)
+        try:
+            given = self.evaluator.value(value, self.domain)
+            given = self.evaluator.convert(given, found.ctype, value, self.domain)
+        except NotAffine:
+            raise NeedsData(found.name) from None
+        self.environment[found.name] = (given, self.substituted(value))
+
+    def _store(self, node: Any, target: Any, op: str, value: Any) -> None:
+        builder = self.values()
+        where = self.domain
+        write = builder.access(target, where, write=True)
+        if write.symbol.const:
+            raise self.places.error(f"'{write.symbol.name}' is const and written", target, "remove const")
+        expr, _ = builder.expression(value, where)
+        reads = builder.accesses
+        target_read: int | None = None
+        if op != "=":
+            reads.append(RawAccess(write.symbol, False, write.subscripts, where, target))
+            target_read = len(reads) - 1
+        else:
+            op, expr, target_read = self._reduction(write, expr, reads)
+        accesses = (*reads, write)
+        body = RawAssignment(len(reads), op, expr, target_read)
+        self.emit(accesses, body, node)
+
+    def emit(self, accesses: tuple[RawAccess, ...], body: Any, node: Any) -> None:
+        """Add a statement at the current place."""
+        position = (*self._prefix, self._next[-1])
+        self._next[-1] += 1
+        loops = tuple(loop for loop, _ in self.loops)
+        self.walked.statements.append(RawStatement(loops, self.domain, position, accesses, body, node))
+
+    def _reduction(
+        self, write: RawAccess, expr: Expr, reads: list[RawAccess]
+    ) -> tuple[str, Expr, int | None]:
+        """`x = x + e`, `x = e + x`, `x = x * e`, `x = e * x`, `x = x - e` as compound assignments."""
+        if isinstance(expr, Binary) and expr.op in ("+", "*", "-"):
+            sides = [(expr.left, expr.right)]
+            if expr.op != "-":
+                sides.append((expr.right, expr.left))
+            for same, other in sides:
+                if isinstance(same, Load) and self._same(reads[same.access], write):
+                    return f"{expr.op}=", other, same.access
+        return "=", expr, None
+
+    @staticmethod
+    def _same(read: RawAccess, write: RawAccess) -> bool:
+        if read.symbol is not write.symbol or len(read.subscripts) != len(write.subscripts):
+            return False
+        for one, other in zip(read.subscripts, write.subscripts, strict=True):
+            if one.poly is not None and one.poly == other.poly:
+                continue
+            if one.pw is None or other.pw is None or not one.pw.is_equal(other.pw):
+                return False
+        return True
+
+
+__all__ = ["INT", "Const", "NeedsData", "Settings", "Walker", "constant_aff", "project_symbols"]
