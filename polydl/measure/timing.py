@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from polydl.errors import ToolchainError
+from polydl.measure.busy import machine_warnings
 from polydl.measure.data import blocks_for, memory_budget, real_inputs, write_inputs
 from polydl.measure.driver import Block, Limits, Outcome, Place, Timing, Word, run_job, shared_memory
-from polydl.measure.busy import machine_warnings
 from polydl.measure.values import Measurement
 from polydl.measure.verify import Built, Setting
 
