@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
 
 from polydl.codegen.cexpr import Helpers, IslPrinter, expression_text
-from polydl.codegen.tree import PARALLEL, SERIAL, KernelCall
+from polydl.codegen.tree import PARALLEL, SERIAL
 from polydl.model.contraction import array_strides
 from polydl.model.scop import Array, Assignment, MicrokernelCall, Scop, Statement
 
 _NODE = isl.ast_node_type
-KernelText = Callable[[KernelCall, str, str, str, list[str]], str]
-"""Prints a generated microkernel's call from the addresses of A, B, C and the extents, innermost loops as in
-`Structure.inside`."""
-
-
 @dataclass(frozen=True, slots=True)
 class Names:
     """Names of the generated code, chosen so that they cannot collide with the user's."""
@@ -30,15 +25,58 @@ class Names:
     """Type of loop variables: `int`, or `long` where addresses need it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One place in the isl AST where a statement instance runs, and how things are said there."""
+
+    build: isl.AstBuild
+    back: isl.PwMultiAff
+    """{ [AST loops] -> S[i…] }."""
+    arrays: Mapping[str, Array]
+    printer: IslPrinter
+
+    def affine(self, value: isl.PwAff) -> str:
+        """C text of { S[i…] -> [v] }."""
+        return self.printer(self.build.expr_from_pw_aff(value.pullback_pw_multi_aff(self.back).coalesce()))
+
+    def element(self, array: str, subscript: isl.PwMultiAff) -> str:
+        """C text of the array element at { S[i…] -> A[a…] }."""
+        found = self.arrays[array]
+        if found.is_scalar:
+            return found.name
+        where = subscript.pullback_pw_multi_aff(self.back)
+        subscripts = [
+            self.printer(self.build.expr_from_pw_aff(where.get_pw_aff(d).coalesce()))
+            for d in range(len(found.extents))
+        ]
+        if not found.linear:
+            return found.name + "".join(f"[{s}]" for s in subscripts)
+        strides = array_strides(found)
+        assert strides is not None, "a linear array is recovered with known strides"
+        terms = [s if n == 1 else f"{n} * ({s})" for s, n in zip(subscripts, strides, strict=True) if s != "0"]
+        return f"{found.name}[{' + '.join(terms) or '0'}]"
+
+
 class Writer:
     """Builds the isl AST of a schedule tree and writes it as C."""
 
-    def __init__(self, scop: Scop, names: Names, helpers: Helpers, calls: Mapping[str, tuple[KernelCall, KernelText]]):
+    def __init__(
+        self,
+        scop: Scop,
+        names: Names,
+        helpers: Helpers,
+        calls: Mapping[str, Callable[[Instance], str]],
+        thread_lines: Sequence[str] = (),
+    ) -> None:
+        """`calls` prints the instances of statements that are not the scop's own; `thread_lines` are C lines needed
+        inside the parallel loops."""
         self._scop = scop
         self._names = names
         self._calls = calls
+        self._thread_lines = thread_lines
         self._print = IslPrinter(helpers, self._rename)
         self._statements = {s.name: s for s in scop.statements}
+        self._iterators: dict[str, str] = {}
         self._user_text: dict[str, str] = {}
         self._failure: BaseException | None = None
 
@@ -55,7 +93,7 @@ class Writer:
         ids = isl.IdList.alloc(ctx, dims)
         for name in self._iterators:
             ids = ids.add(isl.Id(name, context=ctx))
-        build = isl.AstBuild.from_context(self._scop.context).set_iterators(ids)
+        build = isl.AstBuild.from_context(self._scop.context.params()).set_iterators(ids)
         build, _callback = build.set_at_each_domain(self._at_domain)
         detect = ctx.get_ast_build_detect_min_max()
         ctx.set_ast_build_detect_min_max(1)
@@ -85,66 +123,15 @@ class Writer:
     def _instance(self, schedule: isl.Map, build: isl.AstBuild) -> str:
         back = schedule.reverse().as_pw_multi_aff()
         name = schedule.get_tuple_name(isl.dim_type.in_)
+        at = Instance(build, back, self._scop.arrays, self._print)
         if name in self._calls:
-            return self._kernel_call(*self._calls[name], back, build)
+            return self._calls[name](at)
         statement = self._statements[name]
         match statement.body:
             case Assignment():
-                return self._assignment(statement, statement.body, back, build)
+                return _assignment(statement, statement.body, at)
             case MicrokernelCall():
-                return self._user_call(statement.body, back, build)
-
-    def _affine(self, value: isl.PwAff, back: isl.PwMultiAff, build: isl.AstBuild) -> str:
-        return self._print(build.expr_from_pw_aff(value.pullback_pw_multi_aff(back).coalesce()))
-
-    def _element(self, array: Array, where: isl.PwMultiAff, build: isl.AstBuild) -> str:
-        """C text of the array element at a subscript given in terms of the AST's loops."""
-        if array.is_scalar:
-            return array.name
-        subscripts = [
-            self._print(build.expr_from_pw_aff(where.get_pw_aff(d).coalesce())) for d in range(len(array.extents))
-        ]
-        if not array.linear:
-            return array.name + "".join(f"[{s}]" for s in subscripts)
-        strides = array_strides(array)
-        assert strides is not None, "a linear array is recovered with known strides"
-        terms = [s if n == 1 else f"{n} * ({s})" for s, n in zip(subscripts, strides, strict=True) if s != "0"]
-        return f"{array.name}[{' + '.join(terms) or '0'}]"
-
-    def _assignment(
-        self, statement: Statement, body: Assignment, back: isl.PwMultiAff, build: isl.AstBuild
-    ) -> str:
-        def load(access: int) -> str:
-            one = statement.accesses[access]
-            where = one.relation.as_pw_multi_aff().pullback_pw_multi_aff(back)
-            return self._element(self._scop.arrays[one.array], where, build)
-
-        value = expression_text(body.value, load, lambda v: self._affine(v, back, build))
-        return f"{load(body.target)} {body.op} {value};"
-
-    def _user_call(self, body: MicrokernelCall, back: isl.PwMultiAff, build: isl.AstBuild) -> str:
-        arguments = []
-        for argument in body.arguments:
-            if argument.array is not None and argument.subscript is not None:
-                where = isl.PwMultiAff.from_multi_pw_aff(argument.subscript).pullback_pw_multi_aff(back)
-                arguments.append(f"&{self._element(self._scop.arrays[argument.array], where, build)}")
-            elif argument.value is not None:
-                arguments.append(self._affine(argument.value, back, build))
-            else:
-                arguments.append(argument.text)
-        return f"{body.function}({', '.join(arguments)});"
-
-    def _kernel_call(self, call: KernelCall, text: KernelText, back: isl.PwMultiAff, build: isl.AstBuild) -> str:
-        statement = call.statement
-        corner = call.corner.pullback_pw_multi_aff(back)
-
-        def address(access: int) -> str:
-            one = statement.accesses[access]
-            where = one.relation.as_pw_multi_aff().pullback_pw_multi_aff(corner)
-            return f"&{self._element(self._scop.arrays[one.array], where, build)}"
-
-        extents = [self._affine(e.intersect_domain(call.domain), back, build) for e in call.extents]
-        return text(call, address, extents)
+                return _user_call(statement.body, at)
 
     # Nodes
 
@@ -156,9 +143,11 @@ class Writer:
             case _NODE.user:
                 return [pad + self._user_text[node.get_annotation().get_name()]]
             case _NODE.mark:
-                name = node.mark_get_id().get_name()
-                inner = self._parallel_loops(node.mark_get_node()) if name == PARALLEL else 0
-                return self._node(node.mark_get_node(), indent, inner if name == PARALLEL else 0)
+                name, child = node.mark_get_id().get_name(), node.mark_get_node()
+                if name == PARALLEL:
+                    return self._node(child, indent, self._parallel_loops(child))
+                lines = [pad + line for line in self._thread_lines] if name == SERIAL else []
+                return [*lines, *self._node(child, indent, 0)]
             case _NODE.if_:
                 lines = [f"{pad}if ({self._print(node.if_get_cond())}) {{"]
                 lines += self._node(node.if_get_then_node(), indent + 1, parallel)
@@ -201,6 +190,27 @@ class Writer:
             outer.append(own)
             node = node.for_get_body()
         return max(len(outer), 1)
+
+
+def _assignment(statement: Statement, body: Assignment, at: Instance) -> str:
+    def load(access: int) -> str:
+        one = statement.accesses[access]
+        return at.element(one.array, one.relation.as_pw_multi_aff())
+
+    return f"{load(body.target)} {body.op} {expression_text(body.value, load, at.affine)};"
+
+
+def _user_call(body: MicrokernelCall, at: Instance) -> str:
+    arguments = []
+    for argument in body.arguments:
+        if argument.array is not None and argument.subscript is not None:
+            where = isl.PwMultiAff.from_multi_pw_aff(argument.subscript)
+            arguments.append(f"&{at.element(argument.array, where)}")
+        elif argument.value is not None:
+            arguments.append(at.affine(argument.value))
+        else:
+            arguments.append(argument.text)
+    return f"{body.function}({', '.join(arguments)});"
 
 
 def _mentions(text: str, name: str) -> bool:

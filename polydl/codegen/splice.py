@@ -6,15 +6,8 @@ import re
 from collections.abc import Sequence
 
 from polydl.codegen.emit import Generated
+from polydl.codegen.region import without_pragmas
 from polydl.model.scop import Scop, Source
-
-_PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+(?:polydl\b(?:.*\\\r?\n)*.*|(?:end)?scop\b.*)$", re.MULTILINE)
-
-
-def without_pragmas(text: str) -> str:
-    """The region's text with polydl's pragmas left out, so that `-Wunknown-pragmas` has nothing to say."""
-    return re.sub(r"\n{2,}", "\n", _PRAGMA.sub("", text)) if _PRAGMA.search(text) else text
-
 
 def guarded(scop: Scop, replacement: str, newline: str) -> str:
     """The replacement, and the original loops for values that the replacement was not made for."""

@@ -44,6 +44,8 @@ class Nest:
     """What the statement computes, when the nest is one perfectly nested contraction."""
     counts: Mapping[str, Count1D]
     """How each of the loops counts."""
+    box: bool
+    """The nest is perfect and its iterations are the whole product of its loops' ranges."""
 
     @property
     def name(self) -> str:
@@ -113,6 +115,27 @@ def _split(statements: Sequence[Statement], kept: Sequence[Dependence]) -> list[
     return groups
 
 
+def _is_box(statements: Sequence[Statement], loops: tuple[str, ...], counts: Mapping[str, Count1D]) -> bool:
+    for statement in statements:
+        domain = statement.domain
+        if statement.iterators != loops or any(c.extent is None for c in counts.values()) or domain.is_empty():
+            return False
+        hull = isl.Set.universe(domain.get_space())
+        for d, name in enumerate(loops):
+            others = domain.project_out(isl.dim_type.set, d + 1, len(loops) - d - 1)
+            values = others.project_out(isl.dim_type.set, 0, d)
+            if values.count_val().to_python() != counts[name].extent:
+                return False
+            hull = hull.intersect(
+                values.insert_dims(isl.dim_type.set, 0, d)
+                .add_dims(isl.dim_type.set, len(loops) - d - 1)
+                .set_tuple_name(domain.get_tuple_name())
+            )
+        if not domain.is_equal(hull):
+            return False
+    return True
+
+
 def nests(scop: Scop, dependences: Sequence[Dependence]) -> tuple[Nest, ...]:
     """The nests of a scop in the order in which they run."""
     kept = ordering(dependences, reassociate=False)
@@ -130,5 +153,5 @@ def nests(scop: Scop, dependences: Sequence[Dependence]) -> tuple[Nest, ...]:
             alone = contraction(scop, part[0]) if len(part) == 1 else None
             loops = part[0].iterators[:shared]
             counts = {i: counted(part, i) for i in loops}
-            result.append(Nest(tuple(part), loops, alone, counts))
+            result.append(Nest(tuple(part), loops, alone, counts, _is_box(part, loops, counts)))
     return tuple(result)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import islpy as isl
 
 from polydl.errors import InputError
+from polydl.model.contraction import Operand
 from polydl.model.schedule import map_from_affs, original_affs, time_affs
 from polydl.model.scop import Statement
 from polydl.variants.nests import Nest
-from polydl.variants.transforms import Microkernel, Parallelize, Permute, Tile, Transform
+from polydl.variants.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Structure:
     kernel: Microkernel | None = None
     inside: tuple[Loop, ...] = ()
     """Loops that run inside the microkernel: the pieces of rows and columns within a block, then the reductions."""
+    packs: tuple[Pack, ...] = ()
 
     def loop(self, name: str) -> Loop:
         """The loop called `name`. Raises InputError."""
@@ -46,6 +48,22 @@ class Structure:
                 return loop
         known = ", ".join(repr(l.name) for l in self.loops)
         raise InputError(f"nest {self.nest.name} has no loop '{name}' here", hint=f"its loops are {known}")
+
+    def pack_depth(self, pack: Pack) -> int:
+        """Number of loops around the copy."""
+        return 0 if not pack.after else self.loops.index(self.loop(pack.after)) + 1
+
+    def operand(self, pack: Pack) -> Operand:
+        """What a pack copies."""
+        assert self.kernel is not None and self.nest.contraction is not None
+        columns = next(loop.iterator for loop in self.inside if loop.name == f"{self.kernel.columns}.mk")
+        operands = self.nest.contraction.roles(columns)
+        assert operands is not None
+        return operands[0] if pack.operand == "A" else operands[1]
+
+    def is_shared(self, pack: Pack) -> bool:
+        """Whether all threads use the same copy: it is made outside of the parallel loops."""
+        return not self.parallel or self.pack_depth(pack) <= self.parallel_positions[0]
 
     @property
     def parallel_positions(self) -> tuple[int, ...]:
@@ -98,6 +116,8 @@ def _microkernel(structure: Structure, kernel: Microkernel) -> Structure:
 
 
 def _permute(structure: Structure, permute: Permute) -> Structure:
+    if structure.packs or structure.parallel:
+        raise InputError("Permute comes before Parallelize and Pack")
     loops = tuple(structure.loop(name) for name in permute.order)
     if len(set(permute.order)) != len(structure.loops) or len(loops) != len(structure.loops):
         known = ", ".join(loop.name for loop in structure.loops)
@@ -115,6 +135,22 @@ def _parallelize(structure: Structure, parallelize: Parallelize) -> Structure:
     return replace(structure, parallel=parallelize.loops)
 
 
+def _pack(structure: Structure, pack: Pack) -> Structure:
+    found = structure.nest.contraction
+    if structure.kernel is None or found is None:
+        raise InputError("Pack needs a microkernel to read what it packs")
+    if pack.operand not in ("A", "B"):
+        raise InputError(f"no operand '{pack.operand}' to pack", hint="A is moved by the rows, B by the columns")
+    if not structure.nest.box:
+        raise InputError(f"nest {structure.nest.name} is not rectangular: its operands cannot be packed")
+    if any(other.operand == pack.operand for other in structure.packs):
+        raise InputError(f"'{pack.operand}' is packed already")
+    depth = structure.pack_depth(pack)
+    if structure.parallel and structure.parallel_positions[0] < depth <= structure.parallel_positions[-1]:
+        raise InputError("no copy can be made between collapsed loops")
+    return replace(structure, packs=(*structure.packs, pack))
+
+
 def apply(nest: Nest, transforms: Sequence[Transform]) -> Structure:
     """The structure that the transforms make of a nest. Raises InputError when one does not fit; says nothing of
     legality, which `schedule` and dependences.legality decide."""
@@ -129,6 +165,8 @@ def apply(nest: Nest, transforms: Sequence[Transform]) -> Structure:
                 structure = _permute(structure, transform)
             case Parallelize():
                 structure = _parallelize(structure, transform)
+            case Pack():
+                structure = _pack(structure, transform)
     return structure
 
 

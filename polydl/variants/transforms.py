@@ -72,4 +72,23 @@ class Parallelize:
     """Adjacent loops, outermost first."""
 
 
-Transform = Tile | Microkernel | Permute | Parallelize
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Copy what the loops further inside use of one operand into a contiguous, aligned buffer.
+
+    before:    for i: for j: … microkernel(&A[…], …)
+    after:     for i: copy of A's part; for j: … microkernel(&buffer[…], …)
+    invariant: the buffer is laid out in the order of the inner loops that move the operand, then the microkernel's
+               reductions, then its rows (or columns): unit stride where the microkernel reads
+    requires:  a microkernel and a rectangular nest (the operand, unlike the output, is never written in it); not
+               between collapsed parallel loops
+    source:    the paper's data packing; BLIS; TPP-MLIR's pack
+    """
+
+    operand: str
+    """`A` (moved by rows, broadcast along columns) or `B` (read in vectors) of the microkernel."""
+    after: str
+    """The loop inside which the copy is made, once per iteration; empty: once, before all loops."""
+
+
+Transform = Tile | Microkernel | Permute | Parallelize | Pack
