@@ -22,8 +22,10 @@ FLOORS = (
     {"codegen"},
     {"measure"},
     {"report"},
-    {"pipeline"},
-    {"cli", "__init__", "__main__"},
+    {"pipeline", "analysis"},
+    {"present"},
+    {"cli"},
+    {"__init__", "__main__"},
 )
 """Lowest first. A module of one floor may import those of the floors before it, and its own package's."""
 
