@@ -36,7 +36,7 @@ def gemm(dtype: Dtype, m: int, n: int) -> MicrokernelSpec:
 
 
 def convolution(dtype: Dtype, m: int, n: int) -> MicrokernelSpec:
-    """m neighbouring output pixels, n output channels; input [ifm_tile][row][pixel][ifm] with a halo around m pixels."""
+    """m neighbouring output pixels, n output channels; input [ifm_tile][row][pixel][ifm], a row wide enough for m."""
     row = (m + FILTER - 1) * IFM
     tap = IFM * n
     reductions = (

@@ -86,12 +86,18 @@ class RegisterBlock:
     rows: int
     vectors: int
     held: int
-    """Vectors of B held at once; with fewer than `vectors`, A is broadcast again for each group of them."""
+    """Vectors of B held at once (`held_vectors`); if not all, A is broadcast again for the second half."""
 
 
 def held_vectors(target: Isa, rows: int, vectors: int) -> int:
-    """The most vectors of B that fit beside rows x vectors accumulators; 0 when the block would spill."""
-    return max(0, min(vectors, target.registers - target.scratch - rows * vectors))
+    """How many vectors of B to hold beside rows x vectors accumulators; 0 when the block would spill.
+
+    All of them where they fit. Else two even halves with a register to spare, since the loads of the second overlap
+    the FMAs of the first. More than two groups: gcc 12 keeps the vectors of several in registers, and spills.
+    """
+    free = target.registers - target.scratch - rows * vectors
+    half = -(-vectors // 2)
+    return vectors if free >= vectors else half if free > half else 0
 
 
 def cycles(target: Isa, rows: int, vectors: int) -> float:
@@ -169,10 +175,12 @@ def register_blocks(dtype: Dtype, target: Isa, least: float = 0.9) -> tuple[tupl
     then the squarer, since both lower the traffic of A and B.
     """
     lanes = target.lanes(dtype)
-    # More than eight vectors of B a row would stream B from beyond the first-level cache for next to no reuse of it.
+    # More than eight vectors leave each with fewer than four rows to be used in.
     blocks = [(rows, vectors) for rows, vectors in _fitting(target, target.registers, 8)]
-    scored = [(-efficiency_of(target, rows, vectors), -rows * vectors, abs(rows - vectors), rows, vectors)
-              for rows, vectors in blocks]
+    scored = [
+        (-efficiency_of(target, rows, vectors), -rows * vectors, abs(rows - vectors), rows, vectors)
+        for rows, vectors in blocks
+    ]
     return tuple((rows, vectors * lanes) for score, _, _, rows, vectors in sorted(scored) if -score >= least)
 
 

@@ -62,6 +62,9 @@ class MicrokernelSpec:
     """Subtract the product."""
     alpha: bool = False
     """A last scalar argument multiplies the sum once."""
+    remainders: bool = True
+    """False: only ever called with m_rt = m and n_rt = n, so that no code for smaller blocks is made (it is a
+    multiple of the rest, in bytes and in the compiler's time)."""
     prefetch: int = 0
     """Innermost iterations ahead at which B is prefetched; 0 = not at all."""
     epilogue: tuple[str, ...] = ()
@@ -181,33 +184,47 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
     loops = _fused(spec)
     a_m, c_m = stride_text(spec.a_m, "a_m"), stride_text(spec.c_m, "c_m")
     declared = [p.declaration for p in inside]
-    passed = [p.name for p in inside]
-    placed = [f"A + i * {a_m}", "B + j", f"C + i * {c_m} + j", *passed[3:]]
-    if spec.epilogue:
-        declared += ["const ptrdiff_t row0", "const ptrdiff_t column0"]
-        passed += ["row0", "column0"]
-        placed += ["i", "j"]
+    rest = [p.name for p in inside[3:]]
+    # Only an epilogue needs to know where in the block it is.
+    hook = [f"const ptrdiff_t {name}" for name in ("row0", "column0") if spec.epilogue]
+
+    def at(a: str, b: str, c: str, *place: str) -> str:
+        """The arguments of a block that starts at these addresses and, for an epilogue, this row and column."""
+        return ", ".join([a, b, c, *rest, *(place if spec.epilogue else ())])
+
+    # Loops of one iteration are left out, and with them their strides.
+    single = [i for i, r in enumerate(spec.reductions) if r.extent == 1]
+    unused = {f"{operand}_stride{i}" for i in single for operand in "ab"}
     choices = []
     for target in ISAS:
         block = split_block(target, spec.dtype, spec.m, spec.n)
         choices.append(_Choice(target.condition, block.rows, block.vectors, block.held))
-    text = environment().get_template("microkernel.c.j2").render(
-        t=element,
-        name=name,
-        summary=_summary(spec),
-        choices=choices,
-        outer=loops[:-1],
-        inner=loops[-1],
-        group=_ROWS_PER_POINTER if spec.a_m is None and spec.m > _ROWS_PER_POINTER else 0,
-        a_m=a_m,
-        c_m=c_m,
-        result=_result(spec),
-        prefetch=spec.prefetch,
-        epilogue=spec.epilogue,
-        declared=", ".join(declared),
-        passed=", ".join(passed),
-        placed=", ".join(placed),
-        signature=", ".join(p.declaration for p in arguments),
+    text = (
+        environment()
+        .get_template("microkernel.c.j2")
+        .render(
+            t=element,
+            name=name,
+            spec=spec,
+            summary=_summary(spec),
+            choices=choices,
+            outer=loops[:-1],
+            inner=loops[-1],
+            group=_ROWS_PER_POINTER if spec.a_m is None and spec.m > _ROWS_PER_POINTER else 0,
+            a_m=a_m,
+            c_m=c_m,
+            result=_result(spec),
+            ignored=[name for name in rest if name in unused],
+            part_declared=", ".join(declared),
+            column_declared=", ".join([*declared, *hook[1:]]),
+            declared=", ".join([*declared, *hook]),
+            part_start=at("A", "B", "C"),
+            passed=at("A", "B", "C", "row0", "column0"),
+            placed=at(f"A + i * {a_m}", "B + j", f"C + i * {c_m} + j", "i", "j"),
+            row_placed=at(f"A + i * {a_m}", "B", f"C + i * {c_m}", "i", "column0"),
+            column_placed=at("A", "B + j", "C + j", "j"),
+            signature=", ".join(p.declaration for p in arguments),
+        )
     )
     return Microkernel(name, text, tuple(p.name for p in arguments), spec)
 
@@ -289,9 +306,7 @@ def _summary(spec: MicrokernelSpec) -> str:
     sign = "-" if spec.negate else "+" if spec.beta else ""
     alpha = "alpha * " if spec.alpha else ""
     over = f"sum over r < {_extents(spec)} of " if spec.reductions else ""
-    return (
-        f"{c} {sign}= {alpha}{over}A[i*{_shown(spec.a_m)}{a}] * B[j{b}], i < m <= {spec.m}, j < n <= {spec.n}"
-    )
+    return f"{c} {sign}= {alpha}{over}A[i*{_shown(spec.a_m)}{a}] * B[j{b}], i < m <= {spec.m}, j < n <= {spec.n}"
 
 
 def _shown(stride: int | None) -> str:

@@ -30,8 +30,15 @@ def reference(spec: MicrokernelSpec) -> str:
             ctype=spec.dtype,
             a_m=microkernel.stride_text(spec.a_m, "a_m"),
             c_m=microkernel.stride_text(spec.c_m, "c_m"),
-            beta=spec.beta,
-            negate=spec.negate,
-            alpha=spec.alpha,
+            result=_result(spec),
         )
     )
+
+
+def _result(spec: MicrokernelSpec) -> str:
+    """C expression of the new element."""
+    product = "alpha * sum" if spec.alpha else "sum"
+    old = f"C[i * {microkernel.stride_text(spec.c_m, 'c_m')} + j]" if spec.beta else "0"
+    if spec.negate:
+        return f"{old} - {product}"
+    return f"{old} + {product}" if spec.beta else product

@@ -1,0 +1,270 @@
+"""The microkernel generator: exactness against the plain twin, memory bounds, registers, warnings, names."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from polydl.codegen import isa, microkernel, reference
+from polydl.codegen.isa import ELEMENT_TYPES, ISAS, Dtype
+from polydl.codegen.microkernel import MicrokernelSpec, Reduction, generate, isa_prologue
+from tests.codegen import contraction_program
+from tests.codegen.contraction_program import Call
+
+COMPILERS = tuple(name for name in ("gcc", "clang") if shutil.which(name))
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-std=gnu11")
+TARGETS = {
+    "native": ("-march=native",),
+    "avx2": ("-mavx2", "-mfma", "-mno-avx512f"),
+    "generic": ("-march=x86-64",),
+}
+
+GEMM = MicrokernelSpec("float", 6, 64, 96, 64, (Reduction(96, 1, 64),))
+
+
+def convolution(dtype: Dtype, m: int, n: int, ifm: int = 8) -> MicrokernelSpec:
+    """m pixels x n channels over 2 ifm tiles and a 3 x 3 filter."""
+    row, tap = (m + 2) * ifm, ifm * n
+    return MicrokernelSpec(dtype, m, n, ifm, n, (
+        Reduction(2, 3 * row, 9 * tap), Reduction(3, row, 3 * tap), Reduction(3, ifm, tap), Reduction(ifm, 1, n),
+    ))  # fmt: skip
+
+
+@cache
+def macros(compiler: str, flags: tuple[str, ...]) -> frozenset[str] | None:
+    """Names of the predefined macros, None when the compiler does not know the flags."""
+    run = subprocess.run([compiler, *flags, "-dM", "-E", "-xc", "/dev/null"], capture_output=True, text=True)
+    return None if run.returncode else frozenset(line.split()[1] for line in run.stdout.splitlines())
+
+
+def compile_and_run(folder: Path, source: str, compiler: str, flags: tuple[str, ...]) -> str:
+    (folder / "program.c").write_text(source)
+    command = [compiler, *WARNINGS, *flags, "program.c", "-o", "program"]
+    built = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr[:4000]
+    ran = subprocess.run([folder / "program"], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, f"died with {ran.returncode} after {ran.stdout[-200:]!r}"
+    return ran.stdout
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("seed", range(2))
+def test_random_specifications_equal_their_twin(target: str, seed: int, compiler: str, tmp_path: Path) -> None:
+    rng = random.Random(f"{target} {seed}")
+    specs = [contraction_program.random_spec(rng) for _ in range(16)]
+    calls = [
+        contraction_program.random_call(rng, index, spec, full=repeat == 0)
+        for index, spec in enumerate(specs)
+        for repeat in range(5)
+    ]
+    out = compile_and_run(tmp_path, contraction_program.program(specs, calls), compiler, ("-O2", *TARGETS[target]))
+    assert out == "done\n", [(line, calls[int(line.split()[1])]) for line in out.splitlines()[:-1]]
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-O3"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_remainder_of_a_gemm_and_a_convolution(target: str, level: str, tmp_path: Path) -> None:
+    """All row counts, and column counts around every multiple of a vector, in range of guard pages."""
+    specs = [MicrokernelSpec("float", 7, 48, None, 48, (Reduction(5, 1, 48),)), convolution("double", 5, 24, ifm=3)]
+    calls = [
+        Call(kernel, m, n, {"a_m": 5})
+        for kernel, spec in enumerate(specs)
+        for m in range(spec.m + 1)
+        for n in range(spec.n + 1)
+        if m in (1, spec.m) or n % 8 in (0, 1, 7)
+    ]
+    out = compile_and_run(tmp_path, contraction_program.program(specs, calls), COMPILERS[0], (level, *TARGETS[target]))
+    assert out == "done\n"
+
+
+def test_a_wrong_result_and_a_read_out_of_range_are_noticed(tmp_path: Path) -> None:
+    """The harness itself can fail."""
+    call = Call(0, 6, 64, {})
+    source = contraction_program.program([GEMM], [call])
+    name = generate(GEMM).name
+    wrong = source.replace(" + acc[i][v];\n", " - acc[i][v];\n")
+    assert wrong != source
+    assert compile_and_run(tmp_path, wrong, COMPILERS[0], ("-O1",)) == "wrong 0\ndone\n"
+    beyond = source.replace(f"    {name}(v[0], v[1], A + v[2],", f"    {name}(v[0], v[1], A + v[2] + 1,")
+    assert beyond != source
+    with pytest.raises(AssertionError, match="died with -"):
+        compile_and_run(tmp_path, beyond, COMPILERS[0], ("-O1",))
+
+
+def innermost_loops(assembly: str) -> list[list[str]]:
+    """Bodies of the loops of x86 assembly that hold an FMA or a product and no other loop."""
+    lines = [line.strip() for line in assembly.splitlines()]
+    labels = {line[:-1]: number for number, line in enumerate(lines) if re.fullmatch(r"\.L\w+:", line)}
+    jumps = [(number, re.fullmatch(r"j\w+\s+(\.L\w+)", line)) for number, line in enumerate(lines)]
+    spans = [(labels[jump[1]], number) for number, jump in jumps if jump and labels.get(jump[1], number) < number]
+    loops = [s for s in spans if not any(o != s and s[0] <= o[0] and o[1] <= s[1] for o in spans)]
+    bodies = [lines[first:last] for first, last in loops]
+    return [body for body in bodies if any("fmadd" in line for line in body)]
+
+
+def spills(body: list[str]) -> list[str]:
+    """Instructions that move vectors to or from the stack."""
+    return [line for line in body if re.search(r"%[xyz]mm", line) and re.search(r"\(%r[sb]p[,)]", line)]
+
+
+def assembly_of(folder: Path, specs: list[MicrokernelSpec], flags: tuple[str, ...]) -> str:
+    """Assembly of the full-block path of each specification."""
+    kernels = [generate(spec) for spec in specs]
+    parts = [isa_prologue(dtype) for dtype in ELEMENT_TYPES]
+    for k in kernels:
+        arguments = microkernel.parameters(k.spec)[2:]
+        declaration = f"void call_{k.name}({', '.join(p.declaration for p in arguments)})"
+        passed = ", ".join([str(k.spec.m), str(k.spec.n), *(p.name for p in arguments)])
+        parts += [k.text, f"{declaration};\n{declaration} {{ {k.name}({passed}); }}"]
+    (folder / "blocks.c").write_text("\n".join(parts))
+    command = ["gcc", *WARNINGS, "-O3", *flags, "-S", "blocks.c", "-o", "-"]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[:4000]
+    return run.stdout
+
+
+@pytest.mark.skipif("gcc" not in COMPILERS, reason="reads gcc's assembly")
+@pytest.mark.parametrize("dtype", ["float", "double"])
+@pytest.mark.parametrize("march", ["native", "znver4", "skylake-avx512", "haswell"])
+def test_no_register_block_spills(march: str, dtype: Dtype, tmp_path: Path) -> None:
+    flags = (f"-march={march}",)
+    defined = macros("gcc", flags)
+    if defined is None:
+        pytest.skip(f"this gcc does not know {march}")
+    name = "avx512" if "__AVX512F__" in defined else "avx2" if "__AVX2__" in defined else None
+    if name is None:
+        pytest.skip("no vector FMA here")
+    blocks = isa.register_blocks(dtype, isa.isa(name))
+    assert len(blocks) >= 10
+    specs = [MicrokernelSpec(dtype, m, n, 250, n, (Reduction(250, 1, n),), remainders=False) for m, n in blocks]
+    run_time = (Reduction(None, 1, None),)
+    specs += [MicrokernelSpec(dtype, m, n, None, None, run_time, remainders=False) for m, n in blocks]
+    specs += [replace(convolution(dtype, m, n, ifm=64), remainders=False) for m, n in blocks[:12]]
+    loops = innermost_loops(assembly_of(tmp_path, specs, flags))
+    assert len(loops) >= len(specs)
+    assert [spills(body) for body in loops if spills(body)] == []
+
+
+def test_the_spill_test_sees_spills(tmp_path: Path) -> None:
+    """Forced to hold more accumulators than there are registers, gcc spills and the test notices."""
+    spec = MicrokernelSpec("float", 8, 32, 250, 32, (Reduction(250, 1, 32),))
+    k = generate(spec)
+    text = re.sub(r"#define POLYDL_(ROWS|EACH_ROW|WIDTH|EACH_WIDTH|HELD) .*\n", "", k.text)
+    forced = "#define POLYDL_ROWS 8\n#define POLYDL_EACH_ROW POLYDL_EACH_8\n#define POLYDL_WIDTH 4\n"
+    forced += "#define POLYDL_EACH_WIDTH POLYDL_EACH_4\n#define POLYDL_HELD 4\n"
+    call = f"void f(const float *A, const float *B, float *C) {{ {k.name}(8, 32, A, B, C); }}\n"
+    (tmp_path / "f.c").write_text(isa_prologue("float") + forced + text + call)
+    command = ["gcc", "-O3", "-march=haswell", "-S", "f.c", "-o", "-"]
+    out = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert any(spills(body) for body in innermost_loops(out))
+
+
+@pytest.mark.parametrize("target", ISAS, ids=lambda target: target.name)
+@pytest.mark.parametrize("dtype", ["float", "double"])
+def test_blocks_fit_the_registers_and_the_model_is_a_fraction(target: isa.Isa, dtype: Dtype) -> None:
+    blocks = isa.register_blocks(dtype, target)
+    figures = [isa.efficiency(dtype, target, m, n) for m, n in blocks]
+    for (m, n), figure in zip(blocks, figures, strict=True):
+        vectors, rest = divmod(n, target.lanes(dtype))
+        assert rest == 0
+        assert m * vectors + target.scratch + 1 <= target.registers
+        assert 0.9 <= figure <= 1.0
+    for m, n in ((1, 1), (14, 64), (28, 16), (64, 64), (7, 100)):
+        split = isa.split_block(target, dtype, m, n)
+        assert split.rows <= m
+        assert split.rows * split.vectors + split.held + target.scratch <= target.registers
+        assert 0 < isa.efficiency(dtype, target, m, n) <= 1
+
+
+def test_a_block_that_divides_is_preferred() -> None:
+    avx512 = isa.isa("avx512")
+    assert isa.split_block(avx512, "float", 14, 64) == isa.RegisterBlock(14, 2, 2)
+    assert isa.split_block(avx512, "float", 7, 64).rows == 7
+    with pytest.raises(ValueError, match="do not fit"):
+        isa.cycles(avx512, 8, 4)
+    with pytest.raises(KeyError):
+        isa.isa("sse9")
+
+
+def test_neighbouring_loops_with_continuing_strides_become_one() -> None:
+    text = generate(convolution("float", 7, 32, ifm=8)).text
+    assert re.findall(r"for \(ptrdiff_t r\d* = 0; (r\d* < \d+);", text) == ["r1 < 6", "r < 24"]
+
+
+def test_names_and_parameters() -> None:
+    spec = MicrokernelSpec(
+        "double", 4, 8, None, None, (Reduction(None, None, None), Reduction(3, 1, 8)), alpha=True,
+        epilogue=("polydl_acc = polydl_acc + POLYDL_FETCH(bias + polydl_column);",),
+        epilogue_parameters=("const double *bias",),
+    )  # fmt: skip
+    kernel = generate(spec)
+    assert kernel == generate(spec)
+    assert re.fullmatch(r"polydl_mk_f64_4x8_knx3_b1_[0-9a-f]{8}", kernel.name)
+    assert kernel.parameters == (
+        "m", "n", "A", "B", "C", "a_m", "c_m", "extent0", "a_stride0", "b_stride0", "alpha", "bias",
+    )  # fmt: skip
+    assert generate(GEMM).parameters == ("m", "n", "A", "B", "C")
+    assert generate(GEMM).name != generate(MicrokernelSpec("float", 6, 64, 96, 64, (Reduction(96, 2, 64),))).name
+    with pytest.raises(ValueError, match="no scalar twin"):
+        reference.reference(spec)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_epilogue_sees_every_element_once(target: str, tmp_path: Path) -> None:
+    """C = relu(A*B + bias[column]) + 100 * row, on every remainder."""
+    spec = MicrokernelSpec(
+        "float", 5, 40, 1, 40, (Reduction(1, 0, 0),), beta=0,
+        epilogue=(
+            "polydl_acc = polydl_f32_max(polydl_acc + POLYDL_FETCH(bias + polydl_column), polydl_f32_zero());",
+            "polydl_acc = polydl_f32_min(polydl_acc, polydl_f32_all(8)) + polydl_f32_all(100 * (float)polydl_row);",
+        ),
+        epilogue_parameters=("const float *bias",),
+    )  # fmt: skip
+    kernel = generate(spec)
+    source = f"""
+#include <stdio.h>
+{isa_prologue("float")}
+{kernel.text}
+int main(void)
+{{
+    float A[5], B[40], C[200], bias[40];
+    for (int i = 0; i < 40; ++i) B[i] = (float)(i % 5 - 2), bias[i] = (float)(i % 7 - 3);
+    for (int i = 0; i < 5; ++i) A[i] = (float)(i - 2);
+    for (int m = 0; m <= 5; ++m) for (int n = 0; n <= 40; ++n) {{
+        for (int i = 0; i < 200; ++i) C[i] = -1;
+        {kernel.name}(m, n, A, B, C, bias);
+        for (int i = 0; i < 5; ++i) for (int j = 0; j < 40; ++j) {{
+            float x = A[i] * B[j] + bias[j];
+            x = (x < 0 ? 0 : x > 8 ? 8 : x) + 100 * (float)i;
+            if (C[i * 40 + j] != (i < m && j < n ? x : -1)) {{ printf("wrong %d %d %d %d\\n", m, n, i, j); return 0; }}
+        }}
+    }}
+    printf("done\\n");
+    return 0;
+}}
+"""
+    assert compile_and_run(tmp_path, source, COMPILERS[0], ("-O2", *TARGETS[target])) == "done\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"m": 0}, "no elements"),
+        ({"beta": 2}, "beta"),
+        ({"reductions": (Reduction(2, 1, 1),) * 7}, "at most 6"),
+        ({"reductions": (Reduction(-1, 1, 1),)}, ">= 0"),
+        ({"prefetch": -1}, ">= 0"),
+    ],
+)
+def test_meaningless_specifications_are_refused(change: dict[str, object], message: str) -> None:
+    fields: dict[str, object] = {"dtype": "float", "m": 4, "n": 16, "a_m": 8, "c_m": 16, "reductions": ()}
+    with pytest.raises(ValueError, match=message):
+        MicrokernelSpec(**(fields | change))  # type: ignore[arg-type]
