@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import islpy as isl
 from pycparser import c_ast
 
-from polydl.frontend.ctypes import BOOL, CHAR, INT, LONG, ULONG, CType, common, from_words, promote
+from polydl.frontend.ctypes import BOOL, INT, LONG, ULONG, CType, common, from_words, promote
 
 Poly = Mapping[tuple[str, ...], int]
 """Polynomial over identifiers: monomial (sorted names) -> coefficient; zero coefficients are left out."""
@@ -85,8 +85,10 @@ def universe() -> isl.Set:
 
 def identifier(name: str) -> isl.Id:
     """The identifier that isl gives to a name. `isl.Id(name)` would carry a Python object and differ from it."""
-    return isl.Space.params_alloc(isl.DEFAULT_CONTEXT, 1).set_dim_name(isl.dim_type.param, 0, name).get_dim_id(
-        isl.dim_type.param, 0
+    return (
+        isl.Space.params_alloc(isl.DEFAULT_CONTEXT, 1)
+        .set_dim_name(isl.dim_type.param, 0, name)
+        .get_dim_id(isl.dim_type.param, 0)
     )
 
 
@@ -398,6 +400,3 @@ def poly_aff(poly: Poly) -> isl.PwAff:
         if monomial:
             result = result.add(symbol_aff(monomial[0]).scale_val(isl.Val(coefficient)))
     return result
-
-
-__all__ = ["BOOL", "CHAR", "Evaluator", "NotAffine", "Poly", "Symbols", "Value"]

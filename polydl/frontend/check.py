@@ -91,7 +91,9 @@ def check_stable(found: Found, walker: Walker, used: Mapping[str, Array]) -> lis
         for level in symbol.levels[1:] if symbol.decays else symbol.levels:
             for mentioned in sorted(set(mentions(level.extent)) if level.extent is not None else set()):
                 known = found.scope.find(mentioned)
-                late = symbol.storage is Storage.PARAMETER or (known is not None and _assigned_late(found, mentioned, symbol))
+                late = symbol.storage is Storage.PARAMETER or (
+                    known is not None and _assigned_late(found, mentioned, symbol)
+                )
                 if known is not None and known.value is None and mentioned in written and late:
                     errors.append(
                         walker.places.error(

@@ -96,13 +96,13 @@ def _context(found: Found, settings: Settings, walker: Walker) -> isl.Set:
         fragment = settings.unit.fragments.get(pragma.index)
         items = [i for i in (fragment.block_items or ()) if not isinstance(i, c_ast.EmptyStatement)] if fragment else []
         if len(items) != 1:
-            raise InputErrors([InputError("assume(...) holds no condition", pragma.span, "write assume(N >= 1 && ...)")])
+            raise InputErrors(
+                [InputError("assume(...) holds no condition", pragma.span, "write assume(N >= 1 && ...)")]
+            )
         try:
             holds = walker.evaluator.condition(items[0], context)
         except NotAffine as error:
-            raise InputErrors(
-                [walker.values().not_affine("assumption", error, items[0])]
-            ) from None
+            raise InputErrors([walker.values().not_affine("assumption", error, items[0])]) from None
         context = tidy(context.intersect(holds))
         if context.is_empty():
             raise InputErrors(
@@ -122,9 +122,7 @@ def _extents(walker: Walker, context: isl.Set) -> dict[str, tuple[isl.PwAff | No
     return declared
 
 
-def _with_extents(
-    context: isl.Set, declared: Mapping[str, tuple[isl.PwAff | None, ...]], walker: Walker
-) -> isl.Set:
+def _with_extents(context: isl.Set, declared: Mapping[str, tuple[isl.PwAff | None, ...]], walker: Walker) -> isl.Set:
     """The context with array extents >= 0 and unsigned parameters >= 0."""
     for extents in declared.values():
         for extent in extents:
@@ -196,13 +194,9 @@ def _affine_values(raw: RawStatement, into: set[str]) -> None:
                 waiting += arguments
 
 
-def _scop(
-    unit: Unit, found: Found, options: Options, walker: Walker, settled: Settled, context: isl.Set
-) -> Scop:
+def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: Settled, context: isl.Set) -> Scop:
     walked, places = walker.walked, unit.places
-    involved = {
-        str(context.get_dim_name(isl.dim_type.param, at)) for at in range(context.dim(isl.dim_type.param))
-    }
+    involved = {str(context.get_dim_name(isl.dim_type.param, at)) for at in range(context.dim(isl.dim_type.param))}
     parameters = tuple(name for name in walked.parameters if name not in walker.settings.data)
     parameters += tuple(sorted(involved - set(parameters)))
     errors: list[InputError] = []
@@ -215,7 +209,7 @@ def _scop(
             )
         if errors:
             raise InputErrors(errors)
-    builder = Builder(settled, parameters, places)
+    builder = Builder(settled, parameters, places, context)
     model_context = parametric(context, parameters)
     statements = builder.statements(walked.statements)
     used = frozenset(access.symbol.name for access in every_access(walked.statements))
@@ -223,9 +217,7 @@ def _scop(
     errors += check_stable(found, walker, used_arrays)
     errors += check_microkernels(statements, walked.statements, places, options.pragmas)
     errors += check_bounds(walked.statements, settled, context, places)
-    assumptions, alias_errors = alias_assumptions(
-        used_arrays, walked.symbols, statements, options.strict_alias, places
-    )
+    assumptions, alias_errors = alias_assumptions(used_arrays, walked.symbols, statements, options.strict_alias, places)
     errors += alias_errors
     live, live_errors = _live(unit, found, used_arrays)
     errors += live_errors
@@ -234,7 +226,11 @@ def _scop(
     guards = _guards(unit, found, walker, used_arrays)
     guards += [Guard(name, value, False) for name, value in sorted(walked.sized.items())]
     outside = tuple(
-        str(c_generator.CGenerator().visit(c_ast.Decl(name, symbol.node.quals, [], [], [], symbol.node.type, None, None)))
+        str(
+            c_generator.CGenerator().visit(
+                c_ast.Decl(name, symbol.node.quals, [], [], [], symbol.node.type, None, None)
+            )
+        )
         for name, symbol in walked.temporaries.items()
         if found.scope.find(name) is symbol
     )

@@ -9,7 +9,7 @@ from typing import Any
 import islpy as isl
 
 from polydl.errors import InputError, Span
-from polydl.frontend.affine import Evaluator, NotAffine, universe
+from polydl.frontend.affine import Evaluator, NotAffine
 from polydl.frontend.delinearize import Shape, recover
 from polydl.frontend.places import Places
 from polydl.frontend.raw import RawAccess, RawArgument, RawAssignment, RawCall, RawStatement, Walked
@@ -69,7 +69,11 @@ def declared_extents(
 
 
 def settle(
-    walked: Walked, declared: Mapping[str, tuple[isl.PwAff | None, ...]], context: isl.Set, evaluator: Evaluator, places: Places
+    walked: Walked,
+    declared: Mapping[str, tuple[isl.PwAff | None, ...]],
+    context: isl.Set,
+    evaluator: Evaluator,
+    places: Places,
 ) -> tuple[Settled, list[InputError]]:
     """Shapes for all arrays, recovering those that are subscripted linearly."""
     errors: list[InputError] = []
@@ -106,8 +110,10 @@ def settle(
 class Builder:
     """Names statements and puts everything into its isl space."""
 
-    def __init__(self, settled: Settled, parameters: Sequence[str], places: Places) -> None:
+    def __init__(self, settled: Settled, parameters: Sequence[str], places: Places, context: isl.Set) -> None:
         self.settled = settled
+        self.context = context
+        """{ [] : what is known about the parameters }: left out of domains and relations, as Scop.context says it."""
         self.parameters = tuple(parameters)
         self.places = places
 
@@ -118,7 +124,7 @@ class Builder:
     def _statement(self, raw: RawStatement, name: str) -> Statement:
         iterators = tuple(loop.name for loop in raw.loops)
         space = StatementSpace(name, iterators, self.parameters)
-        domain = space.set(raw.domain).coalesce()
+        domain = space.set(raw.domain.gist(self.context)).coalesce()
         body: Body
         if isinstance(raw.body, RawCall):
             inner = tuple(self._statement(s, f"{name}_{at}") for at, s in enumerate(raw.body.inner))
@@ -143,7 +149,7 @@ class Builder:
         return span if span is not None else self.places.source.line_span(1)
 
     def _access(self, raw: RawAccess, space: StatementSpace) -> Access:
-        relation = space.relation(raw.symbol.name, self.settled.subscripts[id(raw)], raw.where)
+        relation = space.relation(raw.symbol.name, self.settled.subscripts[id(raw)], raw.where.gist(self.context))
         return Access(raw.symbol.name, raw.write, relation, self.places.span(raw.node))
 
     @staticmethod
@@ -205,6 +211,3 @@ def arrays(
             places.span(symbol.node),
         )
     return result
-
-
-__all__ = ["Builder", "Settled", "arrays", "declared_extents", "every_access", "settle", "universe"]

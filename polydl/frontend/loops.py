@@ -9,7 +9,7 @@ import islpy as isl
 from pycparser import c_ast
 
 from polydl.errors import InputError
-from polydl.frontend.affine import Evaluator, NotAffine, Value, constant_aff, symbol_aff, tidy
+from polydl.frontend.affine import Evaluator, NotAffine, Value, constant_aff, symbol_aff, tidy, universe
 from polydl.frontend.ctypes import INT, CType
 from polydl.frontend.places import Places
 from polydl.frontend.spaces import project_symbols, rename_symbol
@@ -59,14 +59,13 @@ def _start(node: Any, places: Places) -> tuple[str, Any, Any]:
 
 def _step(node: Any, variable: str, evaluator: Evaluator, places: Places) -> int:
     """The constant that the increment adds to the loop variable."""
-    universe = isl.Set.universe(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, 0))
 
     def is_variable(expr: Any) -> bool:
         return isinstance(expr, c_ast.ID) and expr.name == variable
 
     def constant(expr: Any) -> int:
         try:
-            value = evaluator.value(expr, universe).constant
+            value = evaluator.value(expr, universe()).constant
         except NotAffine:
             value = None
         if value is None:
@@ -90,9 +89,7 @@ def _step(node: Any, variable: str, evaluator: Evaluator, places: Places) -> int
     )
 
 
-def domain(
-    loop: Header, ctype: CType, start: Value, where: isl.Set, evaluator: Evaluator, places: Places
-) -> isl.Set:
+def domain(loop: Header, ctype: CType, start: Value, where: isl.Set, evaluator: Evaluator, places: Places) -> isl.Set:
     """`where` with the values that the loop's variable takes in the body.
 
     The variable runs through start, start + step, … and stops before the first value at which the condition fails.

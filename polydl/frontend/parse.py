@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pycparser import c_ast, c_parser  # type: ignore[import-untyped]
-from pycparser.c_parser import ParseError  # type: ignore[import-untyped]
+from pycparser import c_ast, c_parser
+from pycparser.c_parser import ParseError
 
 from polydl.errors import InputError, InputErrors, Span
 from polydl.frontend import chunks as chunking
@@ -109,9 +109,7 @@ def _body_needed(text: str, chunk: Chunk, own: bool, all_bodies: bool) -> bool:
     return all_bodies or bool(_MARKED.search(body)) or bool(re.match(r"\{\s*return\b[^;{}]*;\s*\}$", body))
 
 
-def _fragments(
-    source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preprocessed
-) -> tuple[str, dict[str, int]]:
+def _fragments(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preprocessed) -> tuple[str, dict[str, int]]:
     """Functions that hold the pragmas' C text, on the pragmas' lines, to be parsed behind everything else."""
     quoted = source.path.replace("\\", "\\\\").replace('"', '\\"')
     parts: list[str] = []

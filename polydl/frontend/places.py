@@ -34,7 +34,7 @@ class Places:
                 if marker:
                     file, number = unescape(marker.group(2)), int(marker.group(1))
                     continue
-                if file == self.source.path and text.strip():
+                if file == self.source.path and text.strip() and not text.lstrip().startswith("#pragma polydl "):
                     self._segments.setdefault(number, []).append(text)
                 number += 1
         return self._segments.get(line, [])

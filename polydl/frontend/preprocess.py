@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pycparser_fake_libc  # type: ignore[import-untyped]
+import pycparser_fake_libc
 
 from polydl.errors import InputError, InputErrors, PolyDLError, Span, ToolchainError
 from polydl.frontend.pragmas import Pragma
@@ -16,9 +16,12 @@ from polydl.frontend.scan import SourceText
 
 MARK = "__polydl_mark_{}__"
 DONE = "__polydl_done_{}__"
+BARE = "__polydl_bare_{}__"
+"""Marks of a pragma with C text, of that text's end, and of a pragma without."""
 TIMEOUT_SECONDS = 60
 """A preprocessor that takes longer reads something endless."""
 
+_BARE = re.compile(r"__polydl_bare_(\d+)__.*")
 _DEFINE = re.compile(r"^#define[ ]+(\w+)(\(([^)]*)\))?[ ]?(.*)$")
 _DIAGNOSTIC = re.compile(r"^(.*?):(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$")
 LINE_MARKER = re.compile(r'^#\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
@@ -69,18 +72,18 @@ def with_markers(source: SourceText, pragmas: Sequence[Pragma]) -> str:
             before = "\\\n" * text.count("\n", pragma.start, first)
             after = text[last : pragma.end].count("\n")
             tail = "\\\n" * (after - 1) + "\n" if after else ""
-            parts.append(
-                f"{before}{MARK.format(pragma.index)} {text[first:last]} {DONE.format(pragma.index)}{tail}"
-            )
+            parts.append(f"{before}{MARK.format(pragma.index)} {text[first:last]} {DONE.format(pragma.index)}{tail}")
         else:
             newlines = text.count("\n", pragma.start, pragma.end)
-            parts.append(MARK.format(pragma.index) + "\\\n" * (newlines - 1) + ("\n" if newlines else ""))
+            parts.append(BARE.format(pragma.index) + "\\\n" * (newlines - 1) + ("\n" if newlines else ""))
         position = pragma.end
     parts.append(text[position:])
     return "".join(parts)
 
 
-def preprocess(source: SourceText, pragmas: Sequence[Pragma], flags: Sequence[str], folder: str, cc: str) -> Preprocessed:
+def preprocess(
+    source: SourceText, pragmas: Sequence[Pragma], flags: Sequence[str], folder: str, cc: str
+) -> Preprocessed:
     """Run `cc -E -dD` with pycparser's fake system headers first.
 
     `folder` is where `#include "…"` looks. Raises ToolchainError without a compiler, InputErrors when it rejects
@@ -151,6 +154,8 @@ def _digest(raw: str) -> Preprocessed:
         elif line.startswith("#undef "):
             history.setdefault(line[7:].strip(), []).append((length, None))
             kept = ""
+        elif pending is None and "__polydl_bare_" in line:
+            kept = _BARE.sub(r"#pragma polydl \1", line)
         elif pending is not None or "__polydl_mark_" in line:
             kept = ""
             if pending is None:
@@ -159,15 +164,11 @@ def _digest(raw: str) -> Preprocessed:
                 pending = int(number)
                 kept = f"{head}#pragma polydl {pending}"
                 collected = []
-                if not line.strip():
-                    # scop and endscop carry no text: the marker is all there is
-                    pending = None
-            if pending is not None:
-                before, done, _ = line.partition(DONE.format(pending))
-                collected.append(before)
-                if done:
-                    fragments[pending] = "\n".join(collected)
-                    pending = None
+            before, done, _ = line.partition(DONE.format(pending))
+            collected.append(before)
+            if done:
+                fragments[pending] = "\n".join(collected)
+                pending = None
         out.append(kept)
         length += len(kept) + 1
     return Preprocessed("\n".join(out), fragments, history)

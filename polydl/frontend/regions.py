@@ -57,7 +57,9 @@ def pairing_errors(pragmas: Sequence[Pragma]) -> list[InputError]:
         if pragma.kind == "scop":
             if opened is not None:
                 errors.append(
-                    InputError("a scop starts inside a scop", pragma.span, f"line {opened.line} opened one: close it first")
+                    InputError(
+                        "a scop starts inside a scop", pragma.span, f"line {opened.line} opened one: close it first"
+                    )
                 )
             opened = pragma
         elif pragma.kind == "endscop":

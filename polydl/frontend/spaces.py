@@ -31,7 +31,9 @@ class StatementSpace:
         of = of.set_tuple_name(self.name)
         for position, name in enumerate(self.iterators):
             of = of.set_dim_name(isl.dim_type.set, position, name)
-        return of.project_out(isl.dim_type.param, len(self.parameters), of.dim(isl.dim_type.param) - len(self.parameters))
+        return of.project_out(
+            isl.dim_type.param, len(self.parameters), of.dim(isl.dim_type.param) - len(self.parameters)
+        )
 
     def function(self, of: isl.PwAff) -> isl.PwAff:
         """{ S[i] -> [v] } from a function of symbols."""
@@ -50,7 +52,9 @@ class StatementSpace:
         for position in range(len(subscripts)):
             target = target.set_dim_name(isl.dim_type.set, position, f"a{position}")
         whole = space.map_from_domain_and_range(target)
-        result = isl.MultiPwAff.zero(whole) if not functions else isl.MultiPwAff.from_pw_aff_list(whole, _list(functions))
+        result = (
+            isl.MultiPwAff.zero(whole) if not functions else isl.MultiPwAff.from_pw_aff_list(whole, _list(functions))
+        )
         return result
 
     def relation(self, array: str, subscripts: Sequence[isl.PwAff], where: isl.Set) -> isl.Map:

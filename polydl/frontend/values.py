@@ -9,18 +9,14 @@ import islpy as isl
 from pycparser import c_ast
 
 from polydl.errors import InputError
-from polydl.frontend.affine import Evaluator, NotAffine, Value, number
-from polydl.frontend.ctypes import CHAR, DOUBLE, FLOAT, INT, LONG, LONG_DOUBLE, CType, common, promote
+from polydl.frontend.affine import Evaluator, NotAffine, Value, number, universe
+from polydl.frontend.ctypes import DOUBLE, FLOAT, INT, LONG, LONG_DOUBLE, CType, common, promote
 from polydl.frontend.places import Places
 from polydl.frontend.raw import RawAccess
 from polydl.frontend.symbols import Symbol, mentions
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
 
-_MATH = (
-    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma "
-    "fmax fmin fmod hypot ldexp lgamma log log10 log1p log2 nearbyint nextafter pow remainder rint round sin sinh "
-    "sqrt tan tanh tgamma trunc"
-).split()
+_MATH = ["acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "fabs", "fdim", "floor", "fma", "fmax", "fmin", "fmod", "hypot", "ldexp", "lgamma", "log", "log10", "log1p", "log2", "nearbyint", "nextafter", "pow", "remainder", "rint", "round", "sin", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc"]
 # libm may set errno; nothing in a region reads it. lgamma sets signgam, so it is left out.
 PURE = {
     **{name: DOUBLE for name in _MATH if name != "lgamma"},
@@ -34,10 +30,7 @@ PURE = {
 """Functions without side effects that read nothing but their arguments -> result type."""
 
 LIBRARY_CONSTANTS = {
-    **{
-        f"M_{name}": DOUBLE
-        for name in "E LOG2E LOG10E LN2 LN10 PI PI_2 PI_4 1_PI 2_PI 2_SQRTPI SQRT2 SQRT1_2".split()
-    },
+    **{f"M_{name}": DOUBLE for name in ["E", "LOG2E", "LOG10E", "LN2", "LN10", "PI", "PI_2", "PI_4", "1_PI", "2_PI", "2_SQRTPI", "SQRT2", "SQRT1_2"]},
     **{f"FLT_{name}": FLOAT for name in ("MAX", "MIN", "EPSILON", "TRUE_MIN")},
     **{f"DBL_{name}": DOUBLE for name in ("MAX", "MIN", "EPSILON", "TRUE_MIN")},
     "INFINITY": FLOAT,
@@ -90,7 +83,9 @@ class Values:
                     "an address is taken", node, "statements of a scop work on array elements and scalars"
                 )
             case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--") | c_ast.Assignment():
-                raise self.places.error("an expression has a side effect", node, "write the update as its own statement")
+                raise self.places.error(
+                    "an expression has a side effect", node, "write the update as its own statement"
+                )
             case c_ast.BinaryOp():
                 return self._binary(node, where)
             case c_ast.TernaryOp():
@@ -119,7 +114,7 @@ class Values:
         if value.pw is None:
             return None
         expr: Expr = AffineValue(value.pw)
-        return (expr if value.ctype is INT else Cast(value.ctype.text, expr)), value.ctype
+        return (expr if value.ctype == INT else Cast(value.ctype.text, expr)), value.ctype
 
     def _integral(self, node: Any) -> bool:
         """Whether a subtree is made of integer identifiers and arithmetic alone, with at least one identifier."""
@@ -153,7 +148,7 @@ class Values:
                 return Const(text), LONG_DOUBLE
             return Const(text), FLOAT if suffix == "f" and (not hexadecimal or "p" in text.lower()) else DOUBLE
         try:
-            return Const(text), self.evaluator.value(node, isl.Set.universe(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, 0))).ctype
+            return Const(text), self.evaluator.value(node, universe()).ctype
         except NotAffine as error:
             raise self.places.error(error.why, node) from None
 
@@ -208,7 +203,9 @@ class Values:
                     raise self.places.error("an address of an address is taken", node)
                 return (symbol, subscripts[:-1], subscripts[-1]) if subscripts else (symbol, [], None)
             case c_ast.BinaryOp(op="+" | "-"):
-                sides = [(node.left, node.right), (node.right, node.left)] if node.op == "+" else [(node.left, node.right)]
+                sides = (
+                    [(node.left, node.right), (node.right, node.left)] if node.op == "+" else [(node.left, node.right)]
+                )
                 for pointer, index_node in sides:
                     if not self.is_pointer(pointer):
                         continue
@@ -326,6 +323,3 @@ class Values:
             )
         arguments: Iterable[Any] = node.args.exprs if node.args is not None else ()
         return Call(name, tuple(self.expression(argument, where)[0] for argument in arguments)), result
-
-
-__all__ = ["CHAR", "PURE", "Values"]

@@ -12,16 +12,16 @@ from pycparser import c_ast
 
 from polydl.errors import InputError
 from polydl.frontend import loops as for_loops
-from polydl.frontend.affine import Evaluator, NotAffine, Value, constant_aff, number, symbol, tidy
-from polydl.frontend.ctypes import INT, CType
+from polydl.frontend import microkernels
+from polydl.frontend.affine import Evaluator, NotAffine, Value, number, symbol, tidy
+from polydl.frontend.ctypes import CType
 from polydl.frontend.liveness import assigned_names
-from polydl.frontend.microkernels import MicrokernelWalk
 from polydl.frontend.parse import Unit
+from polydl.frontend.purity import result_type
 from polydl.frontend.raw import Loop, RawAccess, RawAssignment, RawStatement, Walked
-from polydl.frontend.spaces import project_symbols
 from polydl.frontend.symbols import Scope, Symbol
 from polydl.frontend.values import LIBRARY_CONSTANTS, Values
-from polydl.model.expr import Binary, Const, Expr, Load
+from polydl.model.expr import Binary, Expr, Load
 from polydl.model.scop import Storage
 
 _REFUSED = {
@@ -64,7 +64,7 @@ class Settings:
     """Pragma index -> Pragma."""
 
 
-class Walker(MicrokernelWalk):
+class Walker:
     """One walk over one region. Errors are collected: a bad statement does not hide the next one."""
 
     def __init__(self, settings: Settings) -> None:
@@ -74,15 +74,15 @@ class Walker(MicrokernelWalk):
         self.evaluator = Evaluator(self)
         self.walked = Walked()
         self.errors: list[InputError] = []
-        self.domain = settings.context
+        self.domain: isl.Set = settings.context
         self.loops: list[tuple[Loop, CType]] = []
         self.environment: dict[str, tuple[Value, Any] | None] = {}
         """Affine temporaries: value and expression where known, None where not."""
         self._prefix: list[int] = []
-        self._next: list[int] = [0]
+        self.counters: list[int] = [0]
         self._region_declared: dict[str, str] = {}
         self._pending: Any = None
-        self._in_fragment = False
+        self.in_fragment = False
 
     # what identifiers mean (affine.Symbols)
 
@@ -151,8 +151,6 @@ class Walker(MicrokernelWalk):
 
     def pure(self, name: str) -> CType | None:
         """Result type of a function without side effects; None for others."""
-        from polydl.frontend.purity import result_type
-
         return result_type(name, self.settings.unit, self.scope)
 
     def values(self) -> Values:
@@ -176,7 +174,7 @@ class Walker(MicrokernelWalk):
             return
         if self._pending is not None and not isinstance(node, c_ast.EmptyStatement):
             pragma, self._pending = self._pending, None
-            self.microkernel(pragma, node)
+            microkernels.microkernel(self, pragma, node)
             return
         match node:
             case c_ast.Compound():
@@ -212,7 +210,9 @@ class Walker(MicrokernelWalk):
                 for kind, (reason, hint) in _REFUSED.items():
                     if isinstance(node, kind):
                         raise self.places.error(reason, node, hint)
-                raise self.places.error("this statement is not supported in a scop", node, "use for, if and assignments")
+                raise self.places.error(
+                    "this statement is not supported in a scop", node, "use for, if and assignments"
+                )
 
     def constant_value(self, node: Any, scope: Scope) -> int | None:
         """Value of a constant expression in the region's scope; None when it is not constant."""
@@ -337,9 +337,9 @@ class Walker(MicrokernelWalk):
                 raise self.values().not_affine("loop bound", error, loop.start) from None
             outer = self.domain
             self.loops.append((Loop(name, loop.step < 0), found.ctype))
-            self._prefix.append(self._next[-1])
-            self._next[-1] += 1
-            self._next.append(0)
+            self._prefix.append(self.counters[-1])
+            self.counters[-1] += 1
+            self.counters.append(0)
             changed = assigned_names(node.stmt)
             try:
                 self.domain = for_loops.domain(loop, found.ctype, start, outer, self.evaluator, self.places)
@@ -348,16 +348,14 @@ class Walker(MicrokernelWalk):
                 self.no_pending()
             finally:
                 self._forget(changed)
-                self._next.pop()
+                self.counters.pop()
                 self._prefix.pop()
                 self.loops.pop()
                 self.domain = outer
 
     def _forget(self, names: frozenset[str]) -> None:
         for name in names:
-            if name in self.environment:
-                self.environment[name] = None
-            elif (found := self.scope.find(name)) is not None and found.is_integer:
+            if name in self.environment or ((found := self.scope.find(name)) is not None and found.is_integer):
                 self.environment[name] = None
 
     def _loop_variable(self, loop: for_loops.Header) -> Symbol:
@@ -366,19 +364,25 @@ class Walker(MicrokernelWalk):
             found: Symbol | None = self.declare(loop.declared)
         else:
             found = self.scope.find(name)
-            if found is None and self._in_fragment:
-                decl = c_ast.Decl(name, [], [], [], [], c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(["int"])), None, None)
+            if found is None and self.in_fragment:
+                decl = c_ast.Decl(
+                    name, [], [], [], [], c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(["int"])), None, None
+                )
                 found = self.scope.declare(decl, Storage.REGION, self.constant_value)
         if found is None:
             raise self.places.error(f"'{name}' is not declared", loop.node.init)
         if not found.is_integer:
             raise self.places.error(f"the loop variable '{name}' is not an integer", loop.node.init)
-        if loop.declared is None and not self._in_fragment:
+        if loop.declared is None and not self.in_fragment:
             if found.storage is Storage.GLOBAL:
-                raise self.places.error(f"the loop variable '{name}' is global", loop.node.init, "declare it in the loop")
+                raise self.places.error(
+                    f"the loop variable '{name}' is global", loop.node.init, "declare it in the loop"
+                )
             if found.storage is Storage.PARAMETER:
                 raise self.places.error(
-                    f"the function parameter '{name}' is written in the scop", loop.node.init, "use a local loop variable"
+                    f"the function parameter '{name}' is written in the scop",
+                    loop.node.init,
+                    "use a local loop variable",
                 )
             if name in self.settings.escaping:
                 raise self.places.error(
@@ -388,7 +392,9 @@ class Walker(MicrokernelWalk):
                 )
         if name in self.settings.data:
             raise self.places.error(
-                f"'{name}' is a loop variable here and holds data elsewhere in the scop", loop.node.init, "use two names"
+                f"'{name}' is a loop variable here and holds data elsewhere in the scop",
+                loop.node.init,
+                "use two names",
             )
         self.walked.temporaries.setdefault(name, found)
         self.environment.pop(name, None)
@@ -400,7 +406,9 @@ class Walker(MicrokernelWalk):
         if isinstance(target, c_ast.ID):
             name = target.name
             if any(loop.name == name for loop, _ in self.loops):
-                raise self.places.error(f"the loop variable '{name}' is written in its loop", node, "use another variable")
+                raise self.places.error(
+                    f"the loop variable '{name}' is written in its loop", node, "use another variable"
+                )
             found = self.scope.find(name)
             if found is None:
                 raise self.places.error(f"'{name}' is not declared", target, "is a header or a -D missing?")
@@ -408,7 +416,9 @@ class Walker(MicrokernelWalk):
                 raise self.places.error(f"the pointer '{name}' is written in the scop", node, "subscript it instead")
             if found.is_integer and found.storage is Storage.PARAMETER:
                 raise self.places.error(
-                    f"the function parameter '{name}' is written in the scop", node, "copy it to a local variable before"
+                    f"the function parameter '{name}' is written in the scop",
+                    node,
+                    "copy it to a local variable before",
                 )
             if found.is_integer and name not in self.settings.data:
                 self._temporary(node, found, op, value)
@@ -427,7 +437,7 @@ class Walker(MicrokernelWalk):
             given = self.evaluator.convert(given, found.ctype, value, self.domain)
         except NotAffine:
             raise NeedsData(found.name) from None
-        self.environment[found.name] = (given, self.substituted(value))
+        self.environment[found.name] = (given, microkernels.substituted(self, value))
 
     def _store(self, node: Any, target: Any, op: str, value: Any) -> None:
         builder = self.values()
@@ -449,14 +459,12 @@ class Walker(MicrokernelWalk):
 
     def emit(self, accesses: tuple[RawAccess, ...], body: Any, node: Any) -> None:
         """Add a statement at the current place."""
-        position = (*self._prefix, self._next[-1])
-        self._next[-1] += 1
+        position = (*self._prefix, self.counters[-1])
+        self.counters[-1] += 1
         loops = tuple(loop for loop, _ in self.loops)
         self.walked.statements.append(RawStatement(loops, self.domain, position, accesses, body, node))
 
-    def _reduction(
-        self, write: RawAccess, expr: Expr, reads: list[RawAccess]
-    ) -> tuple[str, Expr, int | None]:
+    def _reduction(self, write: RawAccess, expr: Expr, reads: list[RawAccess]) -> tuple[str, Expr, int | None]:
         """`x = x + e`, `x = e + x`, `x = x * e`, `x = e * x`, `x = x - e` as compound assignments."""
         if isinstance(expr, Binary) and expr.op in ("+", "*", "-"):
             sides = [(expr.left, expr.right)]
@@ -477,6 +485,3 @@ class Walker(MicrokernelWalk):
             if one.pw is None or other.pw is None or not one.pw.is_equal(other.pw):
                 return False
         return True
-
-
-__all__ = ["INT", "Const", "NeedsData", "Settings", "Walker", "constant_aff", "project_symbols"]
