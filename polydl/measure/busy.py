@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _BUSY = 0.1
 """Share of the machine used by others above which a warning is given."""
+_LOCKED = Path("/sys/devices/system/cpu")
+_PATIENCE = 120.0
+"""Seconds to wait for another polydl's timing."""
 _IDLE_PROBE = 0.1
 """Seconds for which other load is watched."""
+
+
+@contextmanager
+def timing_turn() -> Iterator[list[str]]:
+    """Wait until no other polydl on this machine is timing; the value is a list of warnings for people.
+
+    The turn is a lock on a folder of sysfs: it exists everywhere, needs no file of our own, and is given back by the
+    system when its holder dies. After two minutes the turn is taken anyway, with a warning.
+    """
+    warnings: list[str] = []
+    descriptor = os.open(_LOCKED, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    try:
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    warnings.append("another polydl was timing at the same time")
+                    break
+                time.sleep(_IDLE_PROBE / 2)
+        yield warnings
+    finally:
+        os.close(descriptor)
 
 
 def machine_warnings() -> list[str]:

@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from polydl.errors import ToolchainError
@@ -181,14 +181,17 @@ def check_compiles(
     source: Source,
     warnings: Iterable[str] = ("-Wall", "-Wextra"),
     timeout: float = 120.0,
+    name: str = "output.c",
 ) -> Compilation:
     """Compile a C file's text to an object, as if it lay beside `source`, and return what the compiler says.
 
-    `text` is encoded as utf-8 with surrogateescape. Raises ToolchainError when there is no compiler.
+    Its messages call the file `name`. `text` is encoded as utf-8 with surrogateescape. Raises ToolchainError when
+    there is no compiler.
     """
     compiler = find_compiler(toolchain)
     with tempfile.TemporaryDirectory(prefix="polydl-") as folder:
         path = Path(folder, "output.c")
         path.write_bytes(text.encode("utf-8", "surrogateescape"))
         flags = [*toolchain.cflags, *unit_flags(source), *warnings]
-        return run_compiler([compiler, *flags, "-c", "-o", Path(folder, "output.o"), path], timeout)
+        result = run_compiler([compiler, *flags, "-c", "-o", Path(folder, "output.o"), path], timeout)
+    return replace(result, output=result.output.replace(str(path), name))

@@ -42,6 +42,8 @@ class Buffer:
     written: bool
     live: bool
     """Its contents count after the region."""
+    fixed: int | None = None
+    """The value of a scalar that was given one (--size): the only input it may have."""
 
     @property
     def elements(self) -> int:
@@ -62,6 +64,7 @@ def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[
     compiled unit reports it. Raises InputError for element types that cannot be compared or extents without a bound.
     """
     written = written_arrays(scop)
+    values = {guard.name: guard.value for guard in scop.guards if not guard.macro}
     buffers = []
     for array, (element, kind, size, pointer) in zip(passed_arrays(scop), description, strict=True):
         try:
@@ -80,7 +83,18 @@ def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[
             # The object itself is the truth about its size.
             inner = int(np.prod(shape[1:], dtype=np.int64)) if shape else 1
             shape, lower = ((size // element // inner, *shape[1:]) if shape else (), 0)
-        buffers.append(Buffer(array, dtype, shape, lower, place, array.name in written, array.name in scop.live_out))
+        buffers.append(
+            Buffer(
+                array,
+                dtype,
+                shape,
+                lower,
+                place,
+                array.name in written,
+                array.name in scop.live_out,
+                values.get(array.name) if array.is_scalar else None,
+            )
+        )
     return tuple(buffers)
 
 
@@ -140,6 +154,9 @@ def integer_inputs(buffers: Sequence[Buffer], seed: int, largest: int) -> list[A
     """Inputs with integer values in 1..largest: positive, so that no quotient or root goes wrong."""
     inputs: list[AnyArray] = []
     for i, buffer in enumerate(buffers):
+        if buffer.fixed is not None:
+            inputs.append(np.full(buffer.shape, buffer.fixed).astype(buffer.dtype))
+            continue
         top = 1 if buffer.dtype.kind == "b" else largest
         values = np.random.default_rng([seed, 0, i]).integers(1, top, buffer.shape, dtype=np.int8, endpoint=True)
         inputs.append(np.asarray(values).astype(buffer.dtype))
@@ -151,7 +168,9 @@ def real_inputs(buffers: Sequence[Buffer], seed: int, low: float, high: float) -
     inputs: list[AnyArray] = []
     for i, buffer in enumerate(buffers):
         rng = np.random.default_rng([seed, 1, i])
-        if buffer.dtype.kind in "fc":
+        if buffer.fixed is not None:
+            inputs.append(np.full(buffer.shape, buffer.fixed).astype(buffer.dtype))
+        elif buffer.dtype.kind in "fc":
             values = np.asarray(rng.random(buffer.shape, dtype=np.float32))
             inputs.append((values * np.float32(high - low) + np.float32(low)).astype(buffer.dtype))
         else:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import mmap
 import os
+import select
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +30,8 @@ OUTPUT_LIMIT = 1 << 20
 """Bytes a candidate may print."""
 _GUARDS = 2 << 20
 """Inaccessible bytes around each array (`guard_bytes` in the driver, both sides)."""
+_SUPERVISOR_DELAY = 15.0
+"""Seconds after a limit at which a supervisor that has not acted is given up."""
 _THREAD_BYTES = 160 << 20
 """Address space one thread takes: its stack and the heap arena that glibc reserves for it."""
 
@@ -253,7 +257,7 @@ def run_job(
             with suppress(BrokenPipeError):  # the driver ended before it read its job: its exit code tells
                 process.stdin.write(job.encode())
                 process.stdin.flush()
-            process.wait()
+            _wait(process, control_map, limits)
         finally:
             # Closing the pipe makes the supervisor kill everything it started, also when we are interrupted.
             with suppress(BrokenPipeError):
@@ -263,11 +267,29 @@ def run_job(
         output.seek(0)
         text = output.read(4000).decode(errors="replace")
         size = os.fstat(output.fileno()).st_size
-        if process.returncode != 0:
+        if process.returncode == -signal.SIGKILL:
+            header[Word.TIMED_OUT] = 1
+        elif process.returncode != 0:
             raise ToolchainError(f"the measuring driver failed with exit code {process.returncode}: {text}")
     return Outcome(
         {word: int(header[word]) for word in Word if word is not Word.HEADER}, header[Word.HEADER :], text, size
     )
+
+
+def _wait(process: subprocess.Popen[bytes], control: mmap.mmap, limits: Limits) -> None:
+    """Wait for the supervisor; kill it when it has stopped doing its work (a candidate can stop any process)."""
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        while not poll.poll(1000):
+            started = int(np.frombuffer(control, np.int64, 1, 8 * Word.STARTED)[0])
+            if started and time.monotonic_ns() - started > (limits.seconds + _SUPERVISOR_DELAY) * 1e9:
+                process.kill()  # its worker dies with it (PR_SET_PDEATHSIG)
+                break
+    finally:
+        os.close(descriptor)
+    process.wait()
 
 
 def _clean_environment(folder: Path, threads: int, *, bind: bool) -> dict[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from polydl.errors import ToolchainError
-from polydl.measure.busy import machine_warnings
+from polydl.measure.busy import machine_warnings, timing_turn
 from polydl.measure.data import blocks_for, memory_budget, real_inputs, write_inputs
 from polydl.measure.driver import Block, Limits, Outcome, Place, Timing, Word, run_job, shared_memory
 from polydl.measure.values import Measurement
@@ -112,6 +112,12 @@ def time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Seque
     joint process is dropped and the others are timed again. When the noise is high, the original and the candidates
     that it does not tell from the fastest are timed once more, for longer.
     """
+    with timing_turn() as warnings:
+        timed = _time_entries(setting, entries, slow_samples)
+    return replace(timed, warnings=(*warnings, *timed.warnings))
+
+
+def _time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Sequence[float]) -> Timed:
     options = setting.options
     warnings = machine_warnings()
     slow = {i for i, entry in enumerate(entries) if entry.estimate > options.slow}

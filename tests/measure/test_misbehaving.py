@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from polydl.measure import Candidate, Report, Status, Toolchain, measure, original_candidate
+from polydl.measure import Candidate, Report, Status, Toolchain, driver, measure, original_candidate
 from tests.measure.builders import IKJ, QUICK, candidate, matmul
 
 INCLUDES = """
+#include <omp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,19 @@ CASES: dict[str, tuple[str, Status, str]] = {
     "exits": ("exit(0);", Status.EXITED, "exit code 0"),
     "does not compile": ("undeclared_name = 1;", Status.COMPILE_FAILED, "'undeclared_name' undeclared"),
     "does not link": ("void nowhere(void); nowhere();", Status.COMPILE_FAILED, "undefined reference to `nowhere'"),
+    "right with two threads only": ("if (omp_get_max_threads() != 2) C[3][4] = 0;", Status.WRONG, "other threads"),
+    "imprecise": (
+        "for (int i = 0; i < N; i++) for (int j = 0; j < N; j++) C[i][j] = (_Float16)C[i][j];",
+        Status.WRONG,
+        "(reals)",
+    ),
+    "stops its supervisor": ("kill(getppid(), SIGSTOP); for (;;) pause();", Status.TIMED_OUT, "did not finish"),
+    "kills its group": ("kill(0, SIGKILL);", Status.CRASHED, "signal 9"),
+    "overflows its stack": (
+        "volatile char big[1 << 26]; for (int i = 0; i < 1 << 26; i += 4096) big[i] = 1;",
+        Status.CRASHED,
+        "signal 11",
+    ),
     "crashes later": (f"{ONCE} abort();", Status.CRASHED, "while timed"),
 }
 PARALLEL = f"#pragma omp parallel for\n{IKJ}"
@@ -64,12 +78,10 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, Path]:
     candidates = [candidate(name, code, INCLUDES) for name, (code, _, _) in CASES.items() if name != "parallel"]
     candidates.insert(1, Candidate("parallel", "", PARALLEL, 48))
     candidates.append(Candidate("race", "", RACE, 48))
-    before = tempfile.tempdir
-    tempfile.tempdir = str(folder)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(folder))
+        patch.setattr(driver, "_SUPERVISOR_DELAY", 1.0)
         return measure(scop, candidates, original_candidate(scop), Toolchain(), QUICK), folder
-    finally:
-        tempfile.tempdir = before
 
 
 @pytest.mark.parametrize("name", CASES)

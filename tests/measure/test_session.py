@@ -134,10 +134,11 @@ def test_check_compiles() -> None:
     assert warned.ok
     assert [(d.severity, d.line, d.column) for d in warned.diagnostics] == [("warning", 1, 20)]
     assert "-Wunused-variable" in warned.diagnostics[0].message
-    wrong = check_compiles("int f(int x) { return y; }\n", Toolchain(), source)
+    wrong = check_compiles("int f(int x) { return y; }\n", Toolchain(), source, name="my file.c")
     assert not wrong.ok
     assert wrong.diagnostics[0].severity == "error"
     assert "'y' undeclared" in wrong.message
+    assert wrong.output.startswith("my file.c: In function")
 
 
 def test_inputs_are_reproducible_and_in_range() -> None:
