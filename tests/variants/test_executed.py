@@ -1,0 +1,109 @@
+"""Every generated variant of random programs, compiled, executed and compared bit for bit with a brute-force run."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given, settings
+
+from polydl.codegen.emit import generate
+from polydl.codegen.splice import splice
+from polydl.dependences.analysis import dependences
+from polydl.dependences.legality import violation
+from polydl.errors import InputError
+from polydl.frontend import load
+from polydl.variants.legality import nest_legality
+from polydl.variants.nests import nests
+from polydl.variants.space import SPACES, Blocks, variants
+from polydl.variants.structure import Structure, schedule
+from tests.oracle import Limits, Program, call, compile_c, difference, initial_data, interpret, programs, render
+
+TINY = replace(SPACES["default"], tile_sizes=(2, 3), levels=2, tiled_at_once=2, orders=6, limit=60)
+FLAGS = ("-O1", "-march=native", "-fopenmp", "-w")
+
+
+def tiny_blocks(nest: object, rows: str | None, columns: str) -> list[tuple[int, int]]:
+    return [(2, 3), (1, 2), (3, 16)]
+
+
+def sampled(limits: Limits, count: int) -> list[Program]:
+    found: list[Program] = []
+
+    @settings(max_examples=count, deadline=None)
+    @given(programs(limits))
+    def collect(program: Program) -> None:
+        found.append(replace(program, name=f"kernel_{len(found)}"))
+
+    collect()
+    return found
+
+
+def structures_of(scop: object, blocks: Blocks, threads: int) -> Iterator[list[Structure]]:
+    """Structures for all nests of a scop: the variants of each, side by side."""
+    found = dependences(scop, reads=False)  # type: ignore[arg-type]
+    choices: list[list[Structure]] = []
+    for nest in nests(scop, found):  # type: ignore[arg-type]
+        legality = nest_legality(nest, found)
+        structures = [v.structure for v in variants(nest, legality, TINY, blocks, threads)]
+        inside = [d for d in found if {d.source, d.target} <= {s.name for s in nest.statements}]
+        for s in structures:
+            assert violation(inside, schedule(s), parallel=s.parallel_positions) is None
+        choices.append(structures)
+    longest = max(len(c) for c in choices)
+    for i in range(longest):
+        yield [c[i % len(c)] for c in choices]
+
+
+def variants_of(program: Program, folder: Path, most: int) -> list[str]:
+    """C texts of variants; the function of variant v is called `<name>_v<v>`."""
+    text = render(program)
+    path = folder / f"{program.name}.c"
+    path.write_text(text)
+    body = text[text.rindex("\n{") :]
+    sizes = {n: v for n, v in program.parameters.items() if re.search(rf"\b{n}\b", body)}
+    loaded = load(path, sizes=sizes)
+    texts = []
+    for scop in loaded.scops:
+        every = list(structures_of(scop, tiny_blocks, 2))
+        step = max(1, len(every) // most)
+        for number, structures in enumerate(itertools.islice(every, 0, None, step)):
+            output = splice(loaded.source, [(scop, generate(scop, structures))], "")
+            texts.append(re.sub(rf"\b{program.name}\b", f"{program.name}_v{number}", output))
+    return texts
+
+
+def check(limits: Limits, count: int, most: int, folder: Path) -> int:
+    refused = 0
+    checked = 0
+    for program in sampled(limits, count):
+        try:
+            texts = variants_of(program, folder, most)
+        except InputError as error:
+            refused += 1
+            print(error)
+            continue
+        data = initial_data(program, seed=1)
+        expected = interpret(program, data).memory
+        for number, text in enumerate(texts):
+            library = compile_c([text], FLAGS)
+            got = call(library, program, data, function=f"{program.name}_v{number}")
+            assert difference(program, expected, got) == "", text
+            checked += 1
+    assert refused <= count // 20
+    return checked
+
+
+def test_variants_compute_the_same(tmp_path: Path) -> None:
+    assert check(Limits(), 400, 4, tmp_path) > 50
+
+
+def test_perfect_nests_permuted_and_tiled(tmp_path: Path) -> None:
+    assert check(Limits(imperfect=False), 200, 8, tmp_path) > 50
+
+
+def test_linear_arrays(tmp_path: Path) -> None:
+    assert check(Limits(linear=True), 100, 3, tmp_path) > 50
