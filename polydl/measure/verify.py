@@ -8,8 +8,9 @@ Runs, in order, cheapest doubt first:
 2. random reals, one thread more (the result must not depend on the count), arrays flush with their rear guard and
    aligned to their elements only. Bound: |x − ref| <= 2·gamma(n)·m, with gamma as in `compare.gamma`, n the terms of
    the longest reduction plus the roundings of the right-hand sides, and m an upper bound of Σ|terms|. Where the
-   right-hand sides only add and multiply, that is, element by element, the larger of |ref| and the original's result
-   on the integer inputs, whose terms are at least as large in magnitude (integers >= 1, reals in [-1, 1]). Where they
+   right-hand sides only add and multiply, that is, element by element, the original's result on the reals' absolute
+   values or, when the original is not quick enough to be run once more, on the integer inputs, whose terms are at
+   least as large in magnitude (integers >= 1, reals in [-1, 1]), which is a wider bound. Where they
    subtract, divide or call functions, the terms cannot be told from the results: m is max|ref| over the array, and
    with divisions or calls the reals are in [0.5, 1.5) to stay in the functions' domains.
 3. for quick regions, the integers again with twice the threads and one: another chance for a race to show.
@@ -27,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
-from polydl.errors import ToolchainError
+from polydl.errors import Span, ToolchainError
 from polydl.measure.compare import arithmetic, difference, gamma
 from polydl.measure.data import (
     AnyArray,
@@ -44,6 +45,8 @@ from polydl.measure.driver import Block, Limits, Outcome, Place, Word, describe_
 from polydl.measure.values import Candidate, Measurement, MeasureOptions, Status, WorstError
 from polydl.model.scop import Scop
 
+_CHEAP = 0.5
+"""Seconds of one run up to which the original is run for Σ|terms|."""
 _QUICK = 0.1
 """Seconds of one run up to which the third run is made."""
 
@@ -88,6 +91,14 @@ class _Reference:
     magnitude: dict[str, AnyArray] | None
     """Element by element an upper bound of the sum of the terms' magnitudes; None: unknown."""
     seconds: float
+
+
+class _ReferenceFailed(ToolchainError):
+    """The original did not come through a run."""
+
+    def __init__(self, status: Status, reason: str, span: Span, hint: str) -> None:
+        super().__init__(reason, span, hint)
+        self.status = status
 
 
 @dataclass(slots=True)
@@ -136,7 +147,8 @@ def verify(
         warnings.append("nothing that the region writes is live afterwards: there was no result to compare")
 
     integers = integer_inputs(setting.buffers, options.seed, integer_range(terms, smallest))
-    first = _Run("integers", integers, blocks_for(setting.buffers, flush_end=False), options.threads)
+    aligned = blocks_for(setting.buffers, flush_end=False)
+    first = _Run("integers", integers, aligned, options.threads)
     reference = _reference(setting, original, first, None)
     times = [reference.seconds]
     runs = [first]
@@ -157,7 +169,17 @@ def verify(
         low, high = (0.5, 1.5) if traits.singular else (-1.0, 1.0)
         reals = real_inputs(setting.buffers, options.seed, low, high)
         second = _Run("reals", reals, blocks_for(setting.buffers, flush_end=True), options.threads + 1)
-        reference = _reference(setting, original, second, magnitude)
+        if magnitude is not None and reference.seconds <= _CHEAP:
+            magnitudes = replace(second, inputs=[abs(values) for values in reals], blocks=aligned)
+            magnitude = _reference(setting, original, magnitudes, None).outputs
+        try:
+            reference = _reference(setting, original, second, magnitude)
+        except _ReferenceFailed as failure:
+            if failure.status is not Status.CRASHED:
+                raise
+            second = replace(second, blocks=aligned)
+            reference = _reference(setting, original, second, magnitude)
+            warnings.append("the original only works on aligned arrays: candidates were not run on others")
         times.append(reference.seconds)
         _check_all(setting, [second], reference, progress, traits.roundings, lambda n: tell(len(progress) + n, steps))
         how = ("equal to the original bit for bit on integer-valued inputs, " if exactly else "") + (
@@ -183,7 +205,8 @@ def _reference(setting: Setting, original: Built, run: _Run, magnitude: dict[str
             hint = "the region is run as it stands; give it sizes for which it works"
             if status is Status.TIMED_OUT:
                 hint = "give smaller sizes, or more time with --timeout"
-            raise ToolchainError(
+            raise _ReferenceFailed(
+                status,
                 f"the original code of '{setting.scop.function}' cannot serve as the reference: it {message}",
                 setting.scop.span,
                 hint,

@@ -1,0 +1,128 @@
+"""Verification of programs that round: what may differ passes, what must not is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from polydl.errors import ToolchainError
+from polydl.measure import Candidate, Measurement, Status, Toolchain, measure, original_candidate
+from polydl.model.expr import Binary, Call, Const, Expr, Load
+from tests.measure.builders import QUICK, array, scop, statement
+
+N = 1000
+
+
+def reduction(expression: str, value: Expr, region: str) -> Measurement:
+    """The fate of a candidate for `s[i] += expression`, where s has 4 sums of N terms in x and y."""
+    text = f"""\
+#include <math.h>
+#define N {N}
+void kernel(float s[restrict 4], const float x[restrict 4][N], const float y[restrict 4][N])
+{{
+#pragma scop
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < N; k++)
+            s[i] += {expression};
+#pragma endscop
+}}
+"""
+    domain = f"{{ S0[i, k] : 0 <= i < 4 and 0 <= k < {N} }}"
+    update = statement(domain, ("s", "i"), (("x", "i, k"), ("y", "i, k")), value, "+=")
+    program = scop(text, (array("s", 4), array("x", 4, N, const=True), array("y", 4, N, const=True)), (update,))
+    report = measure(program, [Candidate("v", "", region, N)], original_candidate(program, N), Toolchain(), QUICK)
+    return report.measurements[0]
+
+
+def backwards(expression: str) -> str:
+    """The same sums in another order, in several partial sums."""
+    return f"""
+for (int i = 0; i < 4; i++) {{
+    float part[8] = {{0}};
+    for (int k = N - 1; k >= 0; k--) part[k % 8] += {expression};
+    for (int p = 0; p < 8; p++) s[i] += part[p];
+}}"""
+
+
+PROGRAMS = {
+    "product": ("x[i][k] * y[i][k]", Binary("*", Load(0), Load(1)), "bit for bit on integer-valued inputs"),
+    "constant": (
+        "0.1f * x[i][k] + y[i][k]",
+        Binary("+", Binary("*", Const("0.1f"), Load(0)), Load(1)),
+        "within 2·gamma(n)·Σ|terms| of it on reals",
+    ),
+    "difference": ("x[i][k] - 0.3f * y[i][k]", Binary("-", Load(0), Binary("*", Const("0.3f"), Load(1))), "within"),
+    "quotient": ("x[i][k] / y[i][k]", Binary("/", Load(0), Load(1)), "within"),
+    "function": (
+        "expf(x[i][k]) + sqrtf(y[i][k])",
+        Binary("+", Call("expf", (Load(0),)), Call("sqrtf", (Load(1),))),
+        "within",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_another_order_passes(name: str) -> None:
+    expression, value, words = PROGRAMS[name]
+    found = reduction(expression, value, backwards(expression))
+    assert found.status is Status.VERIFIED, found.message
+    assert words in found.message
+    assert 0 < found.max_error["s"] < 0.1, "it did round, or the test shows nothing"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("change", ["a term left out", "a factor of 1.01"])
+def test_small_mistakes_are_found(name: str, change: str) -> None:
+    expression, value, _ = PROGRAMS[name]
+    last, factor = ("N - 1", "1") if change == "a term left out" else ("N", "1.01f")
+    region = f"for (int i = 0; i < 4; i++) for (int k = 0; k < {last}; k++) s[i] += ({expression}) * {factor};"
+    found = reduction(expression, value, region)
+    assert found.status is Status.WRONG, found.message
+    assert found.worst is not None
+    assert found.worst.array == "s"
+
+
+def test_exact_on_integers_but_imprecise_on_reals() -> None:
+    """Integer-valued inputs cannot show a loss of precision; the reals do."""
+    expression, value, _ = PROGRAMS["product"]
+    terms = "(float)(_Float16)x[i][k] * (float)(_Float16)y[i][k]"
+    region = f"for (int i = 0; i < 4; i++) {{ _Float16 sum = 0; for (int k = 0; k < 8; k++) {{ sum += {terms}; }} "
+    region += f"s[i] += sum; for (int k = 8; k < N; k++) s[i] += {terms}; s[i] = (int)s[i] / 1; }}"
+    found = reduction(expression, value, region)
+    assert found.status is Status.WRONG
+    assert "(reals)" in found.message
+
+
+def test_original_that_needs_alignment() -> None:
+    """A region that only works on aligned arrays is measured on aligned arrays."""
+    text = """\
+#include <stdint.h>
+void kernel(float y[restrict 24], const float x[restrict 24])
+{
+#pragma scop
+    for (int i = 0; i < 24; i++)
+        y[i] = ((uintptr_t)y % 64 ? *(volatile float *)0 : 1) * x[i];
+#pragma endscop
+}
+"""
+    copy = statement("{ S0[i] : 0 <= i < 24 }", ("y", "i"), (("x", "i"),), Load(0))
+    program = scop(text, (array("y", 24), array("x", 24, const=True)), (copy,))
+    right = Candidate("v", "", "for (int i = 23; i >= 0; i--) y[i] = x[i];")
+    report = measure(program, [right], original_candidate(program), Toolchain(), QUICK)
+    assert report.measurements[0].status is Status.VERIFIED
+    assert any("only works on aligned arrays" in warning for warning in report.warnings)
+
+
+def test_original_that_reads_out_of_bounds_is_an_error() -> None:
+    text = """\
+void kernel(float *y, const float *x)
+{
+#pragma scop
+    for (int i = 0; i < 24; i++)
+        y[i] = x[i + 1];
+#pragma endscop
+}
+"""
+    copy = statement("{ S0[i] : 0 <= i < 24 }", ("y", "i"), (("x", "i"),), Load(0))
+    program = scop(text, (array("y", 24), array("x", 24, const=True)), (copy,))
+    with pytest.raises(ToolchainError, match="it touches memory 0 bytes after the end of array 'x'"):
+        measure(program, [], original_candidate(program), Toolchain(), QUICK)
