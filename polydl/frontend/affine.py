@@ -83,6 +83,11 @@ def universe() -> isl.Set:
     return isl.Set.universe(zero_space())
 
 
+def val(value: int) -> isl.Val:
+    """An isl value of any size."""
+    return isl.Val(str(value))
+
+
 def identifier(name: str) -> isl.Id:
     """The identifier that isl gives to a name. `isl.Id(name)` would carry a Python object and differ from it."""
     return (
@@ -100,7 +105,7 @@ def symbol_aff(name: str) -> isl.PwAff:
 
 def constant_aff(value: int) -> isl.PwAff:
     """A number."""
-    return isl.PwAff.from_aff(isl.Aff.val_on_domain_space(zero_space(), isl.Val(value)))
+    return isl.PwAff.from_aff(isl.Aff.val_on_domain_space(zero_space(), val(value)))
 
 
 def symbol(name: str, ctype: CType) -> Value:
@@ -338,7 +343,7 @@ class Evaluator:
             case "<<" | ">>" if b is not None and 0 <= b < ctype.bits:
                 if node.op == "<<":
                     return self._product(left, number(1 << b, ctype), ctype, node)
-                shifted = self.require(left, node.left).scale_down_val(isl.Val(1 << b)).floor()
+                shifted = self.require(left, node.left).scale_down_val(val(1 << b)).floor()
                 return Value(shifted, None, ctype)
             case "&" | "|" | "^" if a is not None and b is not None:
                 return number({"&": a & b, "|": a | b, "^": a ^ b}[node.op], ctype)
@@ -348,7 +353,7 @@ class Evaluator:
         for one, other in ((left, right), (right, left)):
             factor = one.constant
             if factor is not None:
-                pw = None if other.pw is None else other.pw.scale_val(isl.Val(factor))
+                pw = None if other.pw is None else other.pw.scale_val(val(factor))
                 poly = None if other.poly is None else poly_mul(other.poly, {(): factor} if factor else {})
                 return Value(pw, poly, ctype)
         if left.poly is None or right.poly is None:
@@ -398,5 +403,5 @@ def poly_aff(poly: Poly) -> isl.PwAff:
     result = constant_aff(poly.get((), 0))
     for monomial, coefficient in poly.items():
         if monomial:
-            result = result.add(symbol_aff(monomial[0]).scale_val(isl.Val(coefficient)))
+            result = result.add(symbol_aff(monomial[0]).scale_val(val(coefficient)))
     return result

@@ -30,7 +30,30 @@ _SPELLINGS = {
 _WITH_PARENTHESES = frozenset({"__attribute__", "__attribute", "__declspec"})
 _ASM = frozenset({"asm", "__asm", "__asm__"})
 _TYPEOF = frozenset({"typeof", "__typeof", "__typeof__"})
-_OPAQUE = ["_Float16", "__bf16", "_Float32", "_Float64", "_Float128", "_Float32x", "_Float64x", "__float128", "__int128", "__int128_t", "__uint128_t", "__builtin_va_list", "__m64", "__m128", "__m128d", "__m128i", "__m256", "__m256d", "__m256i", "__m512", "__m512d", "__m512i"]
+_OPAQUE = [
+    "_Float16",
+    "__bf16",
+    "_Float32",
+    "_Float64",
+    "_Float128",
+    "_Float32x",
+    "_Float64x",
+    "__float128",
+    "__int128",
+    "__int128_t",
+    "__uint128_t",
+    "__builtin_va_list",
+    "__m64",
+    "__m128",
+    "__m128d",
+    "__m128i",
+    "__m256",
+    "__m256d",
+    "__m256i",
+    "__m512",
+    "__m512d",
+    "__m512i",
+]
 """Types that compilers know without a declaration: opaque here, so that using one in a scop is an error."""
 
 _LEX = re.compile(

@@ -92,25 +92,39 @@ def _try(
 ) -> Shape | None:
     """The shape with these strides (and 1), when every inner subscript is proven to be inside its dimension."""
     whole = (*chain, ((), 1))
-    extents: list[isl.PwAff | None] = [None]
+    sizes: list[Poly] = [{}]
     for large, small in zip(whole, whole[1:], strict=False):
         ratio = _ratio(large, small)
         if ratio is None:
             return None
-        extents.append(poly_aff({ratio[0]: ratio[1]}))
-    all_subscripts: list[tuple[isl.PwAff, ...]] = []
+        sizes.append({ratio[0]: ratio[1]})
+    subscripts: list[tuple[isl.PwAff, ...]] = []
     for poly, where in zip(polys, wheres, strict=True):
         parts = _split(poly, chain, where)
-        if parts is None:
+        if parts is None or not _into_range(parts, sizes, where):
             return None
-        subscripts = [poly_aff(part) for part in parts]
-        for subscript, extent in zip(subscripts[1:], extents[1:], strict=True):
-            assert extent is not None
+        subscripts.append(tuple(poly_aff(part) for part in parts))
+    return Shape((None, *(poly_aff(size) for size in sizes[1:])), tuple(subscripts))
+
+
+def _into_range(parts: list[Poly], sizes: Sequence[Poly], where: isl.Set) -> bool:
+    """Carry multiples of a dimension's size outwards until every inner subscript is proven to be inside.
+
+    Parameters in a constant offset may belong to either side: C - 1 - c, with c < C, is inside a row of C.
+    """
+    for at in range(len(parts) - 1, 0, -1):
+        extent = poly_aff(sizes[at])
+        for carry in (0, -1, 1):
+            candidate = poly_add(parts[at], sizes[at], -carry)
+            subscript = poly_aff(candidate)
             outside = subscript.lt_set(constant_aff(0)).union(subscript.ge_set(extent))
-            if not where.is_disjoint(outside):
-                return None
-        all_subscripts.append(tuple(subscripts))
-    return Shape(tuple(extents), tuple(all_subscripts))
+            if where.is_disjoint(outside):
+                parts[at] = candidate
+                parts[at - 1] = poly_add(parts[at - 1], {(): carry} if carry else {})
+                break
+        else:
+            return False
+    return True
 
 
 def _split(poly: Poly, chain: Sequence[tuple[tuple[str, ...], int]], where: isl.Set) -> list[Poly] | None:

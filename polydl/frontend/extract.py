@@ -71,16 +71,25 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
                 data |= {needed.name}
                 context = universe()
                 continue
-        if walker.errors:
-            raise InputErrors(walker.errors)
         settled, errors = settle(walker.walked, declared, context, walker.evaluator, unit.places)
-        if errors:
-            raise InputErrors(errors)
+        if walker.errors or errors:
+            raise InputErrors(in_order([*walker.errors, *errors]))
         value_only = _value_only(walker, settled, declared)
         if not value_only:
             return _scop(unit, found, options, walker, settled, context)
         data |= value_only
         context = universe()
+
+
+def in_order(errors: list[InputError]) -> list[InputError]:
+    """Errors by their place in the file, each once."""
+    seen: set[tuple[object, str]] = set()
+    result: list[InputError] = []
+    for error in sorted(errors, key=lambda e: (e.span.line, e.span.column) if e.span else (0, 0)):
+        if (error.span, error.reason) not in seen:
+            seen.add((error.span, error.reason))
+            result.append(error)
+    return result
 
 
 def _fields(settings: Settings) -> dict[str, Any]:
@@ -117,7 +126,9 @@ def _extents(walker: Walker, context: isl.Set) -> dict[str, tuple[isl.PwAff | No
         try:
             declared[name] = declared_extents(symbol, walker.evaluator, walker.places, context)
         except InputError as error:
-            walker.errors.append(error)
+            if not any(level.pointer for level in symbol.levels[1:]):
+                # arrays of pointers are reported where they are used
+                walker.errors.append(error)
             declared[name] = tuple(None for _ in symbol.levels)
     return declared
 
@@ -222,7 +233,7 @@ def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: S
     live, live_errors = _live(unit, found, used_arrays)
     errors += live_errors
     if errors:
-        raise InputErrors(errors)
+        raise InputErrors(in_order(errors))
     guards = _guards(unit, found, walker, used_arrays)
     guards += [Guard(name, value, False) for name, value in sorted(walked.sized.items())]
     outside = tuple(

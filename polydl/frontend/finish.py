@@ -50,7 +50,7 @@ def declared_extents(
     for at, level in enumerate(symbol.levels):
         if level.pointer or level.extent is None:
             if at:
-                raise places.error(f"a dimension of '{symbol.name}' has no size", symbol.node)
+                raise places.error(f"a dimension of '{symbol.name}' has no size", symbol.node, "give it one")
             extents.append(None)
             continue
         try:
@@ -97,14 +97,18 @@ def settle(
             try:
                 subscripts[id(access)] = tuple(evaluator.require(value, access.node) for value in access.subscripts)
             except NotAffine as error:
-                errors.append(
-                    places.error(
-                        f"the subscript is not affine: {error.why}, and no 2-D shape of '{name}' could be proven",
-                        access.node,
-                        error.hint,
-                    )
-                )
+                errors.append(_not_linear(error, access, iterators, places))
     return Settled(extents, frozenset(linear), subscripts), errors
+
+
+def _not_linear(error: NotAffine, access: RawAccess, iterators: frozenset[str], places: Places) -> InputError:
+    """The message for a product of symbols in a subscript."""
+    monomials = [monomial for value in access.subscripts for monomial in value.poly or {}]
+    reason = f"the subscript is not affine: {error.why}"
+    if any(sum(name in iterators for name in monomial) > 1 for monomial in monomials):
+        hint = "a subscript may use loop variables, parameters, constants, + - and * / % by constants"
+        return places.error(reason, access.node, hint)
+    return places.error(f"{reason}, and no 2-D shape of '{access.symbol.name}' is proven", access.node, error.hint)
 
 
 class Builder:

@@ -12,7 +12,7 @@ from pycparser import c_ast
 from polydl.errors import InputError, InputErrors, Span
 from polydl.frontend.affine import Evaluator, NotAffine, Value, number, universe
 from polydl.frontend.ctypes import CType
-from polydl.frontend.extract import Options, extract
+from polydl.frontend.extract import Options, extract, in_order
 from polydl.frontend.parse import Unit, parse
 from polydl.frontend.pragmas import Pragma, find_pragmas
 from polydl.frontend.preprocess import preprocess
@@ -102,7 +102,7 @@ def _read(path: Path, name: str) -> str:
     if data is None:
         raise InputErrors([InputError(f"the file is larger than {_MAX_BYTES >> 20} MiB", place, "name a .c file")])
     if b"\0" in data:
-        raise InputErrors([InputError("this is a binary file, not C", place, "name a .c file")])
+        raise InputErrors([InputError("not C: this is a binary file, not C", place, "name a .c file")])
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -208,7 +208,7 @@ def _pragma_scops(
         except InputErrors as several:
             errors += several.errors
     if errors:
-        raise InputErrors(errors)
+        raise InputErrors(in_order(errors))
     if not scops:
         raise InputErrors([_no_scop(unit, function)])
     return tuple(scops)

@@ -9,7 +9,7 @@ import islpy as isl
 from pycparser import c_ast
 
 from polydl.errors import InputError
-from polydl.frontend.affine import Evaluator, NotAffine, Value, constant_aff, symbol_aff, tidy, universe
+from polydl.frontend.affine import Evaluator, NotAffine, Value, constant_aff, symbol_aff, tidy, universe, val
 from polydl.frontend.ctypes import INT, CType
 from polydl.frontend.places import Places
 from polydl.frontend.spaces import project_symbols, rename_symbol
@@ -41,7 +41,7 @@ def header(node: Any, evaluator: Evaluator, places: Places) -> Header:
         raise places.error("the loop has no increment", node, "write for (i = a; i < b; i += c)")
     step = _step(node.next, variable, evaluator, places)
     if step == 0:
-        raise places.error(f"the step of '{variable}' is zero: the loop never ends", node.next)
+        raise places.error(f"the step of '{variable}' is zero: the loop never ends", node.next, "use another step")
     return Header(variable, declared, start, node.cond, step, node)
 
 
@@ -105,7 +105,7 @@ def domain(loop: Header, ctype: CType, start: Value, where: isl.Set, evaluator: 
         raise _not_affine(places, "loop bound", error, loop.start) from None
     reached = where.intersect(at.ge_set(first) if step > 0 else at.le_set(first))
     if abs(step) != 1:
-        reached = reached.intersect(at.sub(first).mod_val(isl.Val(abs(step))).zero_set())
+        reached = reached.intersect(at.sub(first).mod_val(val(abs(step))).zero_set())
     bound = _is_bound(loop.condition, variable, step)
     if ctype.unsigned and step < 0:
         # values below zero do not exist: the condition is judged on the values that do

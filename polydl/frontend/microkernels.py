@@ -139,7 +139,11 @@ def _address(walker: Walker, node: Any) -> RawAccess | None:
         symbol = walker.data_symbol(node)
         if symbol is None or not symbol.levels:
             return None
-    elif not isinstance(node, (c_ast.UnaryOp, c_ast.BinaryOp)) or (isinstance(node, c_ast.UnaryOp) and node.op != "&") or (isinstance(node, c_ast.BinaryOp) and not values.is_pointer(node)):
+    elif (
+        not isinstance(node, (c_ast.UnaryOp, c_ast.BinaryOp))
+        or (isinstance(node, c_ast.UnaryOp) and node.op != "&")
+        or (isinstance(node, c_ast.BinaryOp) and not values.is_pointer(node))
+    ):
         return None
     symbol, subscripts, offset = values.address(node, walker.domain)
     given: list[Value] = [*subscripts, *([offset] if offset is not None else [])]

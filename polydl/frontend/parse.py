@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from pycparser import c_ast, c_parser
 from pycparser.c_parser import ParseError
@@ -23,6 +23,21 @@ _MARKED = re.compile(r"#pragma polydl \d")
 _PLACE = re.compile(r"^(.*?):(\d+)(?::(\d+))?: ?(.*)$", re.DOTALL)
 _ATTEMPTS = 200
 """Declarations that may be left out before giving up: system headers hold some that pycparser cannot read."""
+
+
+class _Parser(c_parser.CParser):  # type: ignore[misc]
+    """pycparser, with a place in every error: some of its messages name the file alone."""
+
+    def _parse_error(self, msg: str, coord: Any) -> NoReturn:
+        tokens = getattr(self, "_tokens", None)
+        if isinstance(coord, str) and tokens is not None:
+            token = tokens.peek(1) or (tokens.peek(0) if tokens.mark() else None)
+            if token is not None:
+                coord = f"{token.filename}:{token.lineno}:{token.column}"
+                msg = f"before: {token.value}"
+            else:
+                msg = "the file ends too early"
+        raise ParseError(f"{coord}: {msg}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +88,7 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
         parts += [text[position:], "\n", tail]
         given = "".join(parts)
         try:
-            ast = c_parser.CParser().parse(given, source.path)
+            ast = _Parser().parse(given, source.path)
             break
         except ParseError as error:
             culprit = _culprit(str(error), pieces, text, source.path, dropped, prototypes)

@@ -159,7 +159,7 @@ class Finder:
             if pragma is not None and pragma.kind in ("assume", "live_out", "dead"):
                 facts.append(pragma)
             elif pragma is not None and pragma.kind == "scop":
-                self.errors.append(InputError("a scop starts inside a scop", pragma.span))
+                self.errors.append(InputError("a scop starts inside a scop", pragma.span, "close the first one before"))
         # declarations of the region stay visible behind it: keep them out of the scope that the walk starts from
         frozen = Scope(scope.outer)
         frozen.symbols, frozen.typedefs = dict(scope.symbols), dict(scope.typedefs)

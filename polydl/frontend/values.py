@@ -16,7 +16,52 @@ from polydl.frontend.raw import RawAccess
 from polydl.frontend.symbols import Symbol, mentions
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
 
-_MATH = ["acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "fabs", "fdim", "floor", "fma", "fmax", "fmin", "fmod", "hypot", "ldexp", "lgamma", "log", "log10", "log1p", "log2", "nearbyint", "nextafter", "pow", "remainder", "rint", "round", "sin", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc"]
+_MATH = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "copysign",
+    "cos",
+    "cosh",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "fabs",
+    "fdim",
+    "floor",
+    "fma",
+    "fmax",
+    "fmin",
+    "fmod",
+    "hypot",
+    "ldexp",
+    "lgamma",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "nearbyint",
+    "nextafter",
+    "pow",
+    "remainder",
+    "rint",
+    "round",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "tgamma",
+    "trunc",
+]
 # libm may set errno; nothing in a region reads it. lgamma sets signgam, so it is left out.
 PURE = {
     **{name: DOUBLE for name in _MATH if name != "lgamma"},
@@ -30,7 +75,24 @@ PURE = {
 """Functions without side effects that read nothing but their arguments -> result type."""
 
 LIBRARY_CONSTANTS = {
-    **{f"M_{name}": DOUBLE for name in ["E", "LOG2E", "LOG10E", "LN2", "LN10", "PI", "PI_2", "PI_4", "1_PI", "2_PI", "2_SQRTPI", "SQRT2", "SQRT1_2"]},
+    **{
+        f"M_{name}": DOUBLE
+        for name in [
+            "E",
+            "LOG2E",
+            "LOG10E",
+            "LN2",
+            "LN10",
+            "PI",
+            "PI_2",
+            "PI_4",
+            "1_PI",
+            "2_PI",
+            "2_SQRTPI",
+            "SQRT2",
+            "SQRT1_2",
+        ]
+    },
     **{f"FLT_{name}": FLOAT for name in ("MAX", "MIN", "EPSILON", "TRUE_MIN")},
     **{f"DBL_{name}": DOUBLE for name in ("MAX", "MIN", "EPSILON", "TRUE_MIN")},
     "INFINITY": FLOAT,
@@ -93,7 +155,9 @@ class Values:
             case c_ast.Cast():
                 ctype = self.type_of(node.to_type)
                 if not (ctype.is_int or ctype.is_float):
-                    raise self.places.error(f"a cast to '{ctype.text}' is not arithmetic", node)
+                    raise self.places.error(
+                        f"a cast to '{ctype.text}' is not arithmetic", node, "cast to arithmetic types"
+                    )
                 return Cast(ctype.text, self.expression(node.expr, where)[0]), ctype
             case c_ast.FuncCall():
                 return self._call(node, where)
@@ -101,7 +165,9 @@ class Values:
                 raise self.places.error(
                     "struct members are not supported", node, "copy the member to a local variable before the region"
                 )
-        raise self.places.error("this expression is not supported in a scop", node)
+        raise self.places.error(
+            "this expression is not supported in a scop", node, "use arithmetic on array elements and scalars"
+        )
 
     def _affine(self, node: Any, where: isl.Set) -> tuple[Expr, CType] | None:
         """The value as an affine integer expression of iterators and parameters, when it is one."""
@@ -137,7 +203,7 @@ class Values:
 
     def _constant(self, node: Any) -> tuple[Expr, CType]:
         if node.type == "string":
-            raise self.places.error("a string is not a number", node)
+            raise self.places.error("a string is not a number", node, "use numbers")
         if node.type == "char":
             return Const(node.value), INT
         text = str(node.value)
@@ -150,7 +216,7 @@ class Values:
         try:
             return Const(text), self.evaluator.value(node, universe()).ctype
         except NotAffine as error:
-            raise self.places.error(error.why, node) from None
+            raise self.places.error(error.why, node, "use a smaller constant") from None
 
     def _load(self, node: Any, where: isl.Set) -> tuple[Expr, CType]:
         if isinstance(node, c_ast.ID) and node.name in LIBRARY_CONSTANTS and self.data(node) is None:
@@ -185,9 +251,11 @@ class Values:
             case c_ast.ID():
                 symbol = self.data(node)
                 if symbol is None:
-                    raise self.places.error(f"'{node.name}' is not an array or a scalar read as data", node)
+                    raise self.places.error(
+                        f"'{node.name}' is not an array or a scalar read as data", node, "use an array"
+                    )
                 if symbol.is_function:
-                    raise self.places.error(f"'{node.name}' is a function", node)
+                    raise self.places.error(f"'{node.name}' is a function", node, "call it, or rename it")
                 self._supported(symbol, node)
                 return symbol, [], None
             case c_ast.ArrayRef():
@@ -200,7 +268,7 @@ class Values:
             case c_ast.UnaryOp(op="&"):
                 symbol, subscripts, offset = self.address(node.expr, where)
                 if offset is not None:
-                    raise self.places.error("an address of an address is taken", node)
+                    raise self.places.error("an address of an address is taken", node, "take one address")
                 return (symbol, subscripts[:-1], subscripts[-1]) if subscripts else (symbol, [], None)
             case c_ast.BinaryOp(op="+" | "-"):
                 sides = (
@@ -227,6 +295,7 @@ class Values:
                 f"'{symbol.name}' has {len(symbol.levels)} dimension{'s' * (len(symbol.levels) != 1)} but is "
                 "subscripted further",
                 node,
+                "leave out a subscript",
             )
         return symbol, subscripts, offset
 

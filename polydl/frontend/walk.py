@@ -102,7 +102,7 @@ class Walker:
             return number(found.value, found.ctype)
         if name in self.settings.data:
             raise NotAffine(f"'{name}' is computed from data or read before the scop gives it a value", node, data=True)
-        if name in self.settings.assigned:
+        if name in self.settings.assigned and found.storage is not Storage.PARAMETER:
             known = self.environment.get(name)
             if known is not None:
                 return known[0]
@@ -235,7 +235,9 @@ class Walker:
         if self._pending is not None:
             pragma, self._pending = self._pending, None
             what = "a loop" if pragma.kind == "call" else "a call"
-            self.errors.append(InputError(f"the microkernel pragma is not followed by {what}", pragma.span))
+            self.errors.append(
+                InputError(f"the microkernel pragma is not followed by {what}", pragma.span, f"put {what} behind it")
+            )
 
     def _call(self, node: Any) -> None:
         self.values().expression(node, self.domain)
@@ -327,7 +329,9 @@ class Walker:
         name = loop.variable
         if any(outer.name == name for outer, _ in self.loops):
             raise self.places.error(
-                f"the loop variable '{name}' is already that of an outer loop", node.init, "give each loop its own"
+                f"the loop variable '{name}' is already that of an outer loop",
+                loop.declared or node.init,
+                "give each loop its own",
             )
         with self._scoped():
             found = self._loop_variable(loop)
@@ -370,9 +374,11 @@ class Walker:
                 )
                 found = self.scope.declare(decl, Storage.REGION, self.constant_value)
         if found is None:
-            raise self.places.error(f"'{name}' is not declared", loop.node.init)
+            raise self.places.error(f"'{name}' is not declared", loop.node.init, "declare it in the loop")
         if not found.is_integer:
-            raise self.places.error(f"the loop variable '{name}' is not an integer", loop.node.init)
+            raise self.places.error(
+                f"the loop variable '{name}' is not an integer", loop.node.init, "declare it as int"
+            )
         if loop.declared is None and not self.in_fragment:
             if found.storage is Storage.GLOBAL:
                 raise self.places.error(

@@ -1,0 +1,8 @@
+// expect: 5:25: the loop bound depends on data: it reads a struct member
+struct size { int n; };
+void f(const struct size *s, float A[100]) {
+#pragma scop
+    for (int i = 0; i < s->n; i++)
+        A[i] = 0.0f;
+#pragma endscop
+}
