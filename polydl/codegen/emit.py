@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from polydl.codegen.ast import Names, Writer
 from polydl.codegen.cexpr import HELPER_TEXT, Helpers
-from polydl.codegen.nest_plan import Scratch, plan_nest
+from polydl.codegen.nest_plan import plan_nest
 from polydl.codegen.region import without_pragmas
+from polydl.codegen.scratch import Scratch
 from polydl.codegen.tree import nest_tree
 from polydl.model.isl import quota, to_int
 from polydl.model.scop import Scop, Storage

@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import islpy as isl
 
 from polydl.codegen.ast import Instance
 from polydl.codegen.kernel_call import KernelCall, kernel_call
+from polydl.codegen.isa import Dtype
+from polydl.codegen.microkernel import Microkernel as GeneratedMicrokernel
 from polydl.codegen.microkernel import MicrokernelSpec, Reduction, isa_prologue
 from polydl.codegen.microkernel import generate as generate_microkernel
+from polydl.codegen.packing import PackLoop, PackRoutine, PackSpec, pack_prologue, pack_routine
 from polydl.codegen.packing_plan import PackCall, pack_call
+from polydl.codegen.scratch import Scratch
 from polydl.model.contraction import Operand
 from polydl.model.isl import to_int
 from polydl.variants.nests import Nest
 from polydl.variants.structure import Structure
 
 
-@dataclass(slots=True)
-class Scratch:
-    """The packed copies of a region: one allocation, kept by the calling thread, shared part first."""
-
-    buffers: list[tuple[str, PackCall, str]] = field(default_factory=list)
-    """(C name, pack, element type)."""
-
-    def add(self, pack: PackCall, ctype: str) -> str:
-        """Reserve a buffer; returns its C name."""
-        name = f"polydl_{pack.name}"
-        self.buffers.append((name, pack, ctype))
-        return name
-
-
 @dataclass(frozen=True, slots=True)
 class NestPlan:
-    """Everything that is printed for a nest beside its loops."""
+    """Everything that a nest needs beside its loops."""
 
     call: KernelCall | None
     packs: tuple[PackCall, ...] = ()
@@ -104,23 +94,92 @@ def plan_nest(structure: Structure, scratch: Scratch) -> NestPlan:
     call = kernel_call(structure, structure.nest.statements[0])
     if call.domain.is_empty():
         return NestPlan(call)
-    packs: dict[str, PackCall] = {}
+    a, b = _operands(structure)
+    dtype: Dtype = "double" if found.dtype == "double" else "float"
+    packs = {p.operand: pack_call(structure, p, call) for p in structure.packs}
     spec = microkernel_spec(structure, call, packs)
     made = generate_microkernel(spec)
+    prologue = [isa_prologue(dtype), *([pack_prologue(dtype)] if packs else []), made.text]
+    buffers = {role: scratch.add(pack, dtype) for role, pack in packs.items()}
+    printers = {call.name: _call_printer(structure, call, made, packs, buffers)}
+    for role, pack in packs.items():
+        routine = pack_routine(_pack_spec(structure, pack, dtype))
+        prologue.append(routine.text)
+        printers[pack.name] = _copy_printer(structure, pack, routine, buffers[role])
+    thread_lines = tuple(scratch.thread_line(buffers[r]) for r, p in packs.items() if not p.shared)
+    return NestPlan(call, tuple(packs.values()), tuple(prologue), printers, thread_lines)
+
+
+def _pack_spec(structure: Structure, pack: PackCall, dtype: Dtype) -> PackSpec:
+    nest, operand = structure.nest, pack.operand
+    width = structure.inside[_width_index(structure, pack)].iterator if _has_width(structure, pack) else None
+    loops = tuple(
+        PackLoop(_constant(extent, pack.domain), _stride(nest, operand, loop.iterator))
+        for loop, extent in zip(pack.reductions, pack.extents, strict=False)
+    )
+    return PackSpec(dtype, pack.block, 1 if width is None else _stride(nest, operand, width), loops)
+
+
+def _has_width(structure: Structure, pack: PackCall) -> bool:
+    assert structure.kernel is not None
+    return pack.pack.operand == "B" or structure.kernel.rows is not None
+
+
+def _width_index(structure: Structure, pack: PackCall) -> int:
+    assert structure.kernel is not None
+    return 1 if pack.pack.operand == "B" and structure.kernel.rows is not None else 0
+
+
+def _copy_printer(structure: Structure, pack: PackCall, routine: PackRoutine, buffer: str) -> Callable[[Instance], str]:
+    statement = structure.nest.statements[0]
+    loops = tuple([*structure.loops[: pack.depth], *pack.panels])
+    relation = statement.accesses[pack.operand.access].relation.as_pw_multi_aff()
+
+    def print_copy(at: Instance) -> str:
+        width = at.affine(pack.extents[-1]) if _has_width(structure, pack) else "1"
+        source = f"&{at.element(pack.operand.array, relation.pullback_pw_multi_aff(pack.corner))}"
+        run_time = [
+            at.affine(extent)
+            for extent, loop in zip(pack.extents, routine.spec.loops, strict=False)
+            if loop.extent is None
+        ]
+        target = _plus(buffer, at.affine(pack.offset(pack.domain, loops)))
+        return f"{routine.name}({', '.join([width, source, target, *run_time])});"
+
+    return print_copy
+
+
+def _plus(pointer: str, offset: str) -> str:
+    return pointer if offset == "0" else f"{pointer} + {offset}"
+
+
+def _call_printer(
+    structure: Structure,
+    call: KernelCall,
+    made: GeneratedMicrokernel,
+    packs: Mapping[str, PackCall],
+    buffers: Mapping[str, str],
+) -> Callable[[Instance], str]:
+    kernel, found, statement = structure.kernel, structure.nest.contraction, structure.nest.statements[0]
+    assert kernel is not None and found is not None
     first = len(structure.inside) - len(kernel.reduce)
     a, b = _operands(structure)
-    statement = structure.nest.statements[0]
+
+    def address(at: Instance, role: str, operand: Operand) -> str:
+        if role in packs:
+            return _plus(buffers[role], at.affine(packs[role].offset(call.domain, structure.loops)))
+        relation = statement.accesses[operand.access].relation.as_pw_multi_aff()
+        return f"&{at.element(operand.array, relation.pullback_pw_multi_aff(call.corner))}"
 
     def print_call(at: Instance) -> str:
         m = at.affine(call.extents[0]) if kernel.rows is not None else "1"
         n = at.affine(call.extents[first - 1])
-        pointers = [
-            f"&{at.element(o.array, statement.accesses[o.access].relation.as_pw_multi_aff().pullback_pw_multi_aff(call.corner))}"
-            for o in (a, b, found.output)
-        ]
+        pointers = [address(at, role, operand) for role, operand in (("A", a), ("B", b), ("C", found.output))]
         run_time = [
-            at.affine(e) for e, r in zip(call.extents[first:], spec.reductions, strict=True) if r.extent is None
+            at.affine(extent)
+            for extent, reduction in zip(call.extents[first:], made.spec.reductions, strict=True)
+            if reduction.extent is None
         ]
         return f"{made.name}({', '.join([m, n, *pointers, *run_time])});"
 
-    return NestPlan(call, (), (isa_prologue(spec.dtype), made.text), {call.name: print_call})
+    return print_call

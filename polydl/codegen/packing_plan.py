@@ -66,8 +66,8 @@ def _trips(structure: Structure, loop: Loop) -> int:
     return -(-min(extent, whole) // loop.step)
 
 
-def pack_call(structure: Structure, pack: Pack, call: KernelCall, lanes: int) -> PackCall:
-    """The statement that fills the buffer of one pack; `lanes` is the granularity of the columns of a panel."""
+def pack_call(structure: Structure, pack: Pack, call: KernelCall) -> PackCall:
+    """The statement that fills the buffer of one pack."""
     operand = structure.operand(pack)
     depth = structure.pack_depth(pack)
     panels = tuple(loop for loop in structure.loops[depth:] if operand.strides[loop.iterator] != 0)
@@ -75,7 +75,7 @@ def pack_call(structure: Structure, pack: Pack, call: KernelCall, lanes: int) ->
     assert kernel is not None
     first = len(structure.inside) - len(kernel.reduce)
     reductions = tuple(loop for loop in structure.inside[first:] if operand.strides[loop.iterator] != 0)
-    block = kernel.m if pack.operand == "A" else math.ceil(kernel.n / lanes) * lanes
+    block = kernel.m if pack.operand == "A" else kernel.n
     sizes = [_trips(structure, loop) for loop in (*panels, *reductions)]
     strides = tuple(block * math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
     name = f"{call.statement.name}_pack_{pack.operand}"

@@ -145,6 +145,11 @@ def _pack(structure: Structure, pack: Pack) -> Structure:
         raise InputError(f"nest {structure.nest.name} is not rectangular: its operands cannot be packed")
     if any(other.operand == pack.operand for other in structure.packs):
         raise InputError(f"'{pack.operand}' is packed already")
+    for name in structure.kernel.reduce[1:]:
+        loop = next(loop for loop in structure.inside if loop.name == name)
+        extent = structure.nest.counts[loop.iterator].extent
+        if loop.within is not None and extent is not None and extent % loop.within:
+            raise InputError(f"partial tiles of '{name}' inside another reduction cannot be packed")
     depth = structure.pack_depth(pack)
     if structure.parallel and structure.parallel_positions[0] < depth <= structure.parallel_positions[-1]:
         raise InputError("no copy can be made between collapsed loops")
