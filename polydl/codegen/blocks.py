@@ -44,30 +44,36 @@ def _pieces(extent: int, size: int) -> list[tuple[int, int]]:
     return [(s, times) for s, times in ((size, whole), (rest, 1)) if s and times]
 
 
-def register_blocks_for(machine: Machine) -> Callable[[Nest, str | None, str], Sequence[tuple[int, int]]]:
-    """Blocks (m, n) for (nest, rows loop, columns loop), best modelled efficiency on the nest's extents first.
+_LEAST = 0.8
+"""Fraction of the best block's modelled efficiency below which a block is not tried: what a better place in the
+caches can win back at most, by the spread between blocks on data in the first and in the second level cache that
+experiments/microkernel_peak.py shows."""
 
-    Ties go to the block that loads least per FMA: 1/m + 1/n in units of vectors.
+
+def register_blocks_for(machine: Machine) -> Callable[[Nest], Sequence[tuple[str | None, str, int, int]]]:
+    """(rows loop, columns loop, m, n) to try for a contraction's microkernel, most promising first.
+
+    For each pair of loops and each number of vectors the block that loses least to remainders and ports; ordered by
+    that efficiency (to the percent), then by the bytes that a block loads per FMA, 1/m + 1/n.
     """
     target = target_isa(machine)
 
-    def blocks(nest: Nest, rows: str | None, columns: str) -> Sequence[tuple[int, int]]:
-        assert nest.contraction is not None
-        dtype: Dtype = "double" if nest.contraction.dtype == "double" else "float"
-        lanes = target.lanes(dtype)
-        row_extent = 1 if rows is None else nest.counts[rows].extent
-        column_extent = nest.counts[columns].extent
-        fitting = set()
-        for m, n in register_blocks(dtype, target, 0.0):
-            m = m if row_extent is None else min(m, max(row_extent, 1))
-            n = n if column_extent is None else min(n, max(column_extent, 1))
-            fitting.add((m, n))
-
-        def price(block: tuple[int, int]) -> tuple[float, float, tuple[int, int]]:
-            m, n = block
-            lost = -round(block_efficiency(target, dtype, m, n, row_extent, column_extent), 3)
-            return lost, lanes / n + 1 / m, block
-
-        return sorted(fitting, key=price)
+    def blocks(nest: Nest) -> Sequence[tuple[str | None, str, int, int]]:
+        found = nest.contraction
+        assert found is not None
+        dtype: Dtype = "double" if found.dtype == "double" else "float"
+        best: dict[tuple[str | None, str, int], tuple[float, float, int]] = {}
+        for columns in found.columns():
+            for rows in found.rows(columns) or (None,):
+                row_extent = 1 if rows is None else nest.counts[rows].extent
+                column_extent = nest.counts[columns].extent
+                for m, n in register_blocks(dtype, target, 0.0):
+                    m = m if row_extent is None else min(m, max(row_extent, 1))
+                    n = n if column_extent is None else min(n, max(column_extent, 1))
+                    lost = -round(block_efficiency(target, dtype, m, n, row_extent, column_extent), 2)
+                    key, price = (rows, columns, n), (lost, 1 / m + 1 / n, m)
+                    best[key] = min(best.get(key, price), price)
+        ordered = sorted((price, (r or "", c, n), (r, c, price[2], n)) for (r, c, n), price in best.items())
+        return [block for price, _, block in ordered if price[0] <= _LEAST * ordered[0][0][0]]
 
     return blocks

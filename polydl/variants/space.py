@@ -7,16 +7,18 @@ the loops, and which loops run in parallel. Only legal structures come out (vari
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from polydl.errors import InputError
 from polydl.variants.legality import NestLegality, is_legal
 from polydl.variants.nests import Nest
 from polydl.variants.structure import Loop, Structure, apply
-from polydl.variants.transforms import Microkernel, Parallelize, Permute, Tile, Transform
+from polydl.variants.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
 
-Blocks = Callable[[Nest, str | None, str], Sequence[tuple[int, int]]]
-"""Register blocks (m, n) worth trying for (nest, rows loop, columns loop), best first."""
+Blocks = Callable[[Nest], Sequence[tuple[str | None, str, int, int]]]
+"""(rows loop, columns loop, m, n) worth trying for a contraction, most promising first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Space:
 
     name: str
     blocks: int
-    """Register blocks tried per choice of rows and columns loops, at most."""
+    """Register blocks (with their rows and columns loops) tried, at most."""
     tile_sizes: tuple[int, ...]
     """Candidate tile sizes, in iterations of the loop."""
     tiled_at_once: int
@@ -34,14 +36,19 @@ class Space:
     """Nested tile loops per loop, at most."""
     orders: int
     """Loop orders tried per choice of the rest, at most; all of them where there are no more than that."""
+    starts: int
+    """Loops tried as the outermost parallel one, at most, from the outside."""
+    least_packed: int
+    """Operands are packed when neighbours in the microkernel (rows, columns or innermost reduction) are at least this
+    many elements apart; a denser operand gains nothing."""
     limit: int
     """Variants per nest, at most."""
 
 
 SPACES = {
-    "small": Space("small", 1, (), 0, 0, 24, 500),
-    "default": Space("default", 4, (32, 128, 512), 2, 1, 120, 10_000),
-    "wide": Space("wide", 8, (8, 16, 32, 64, 128, 256, 512, 1024), 3, 2, 5040, 200_000),
+    "small": Space("small", 1, (), 0, 0, 24, 1, 1 << 62, 500),
+    "default": Space("default", 5, (96, 256, 1024), 3, 1, 120, 3, 512, 10_000),
+    "wide": Space("wide", 12, (16, 32, 64, 128, 256, 512, 1024), 3, 2, 5040, 9, 1, 200_000),
 }
 
 
@@ -93,12 +100,11 @@ def _kernels(nest: Nest, space: Space, blocks: Blocks) -> Iterator[Microkernel |
     if found is None or not _unit_columns(nest):
         yield None
         return
-    for columns in _unit_columns(nest):
-        reductions = [i for i in found.reductions if _extent(nest, i) != 1]
-        for rows in found.rows(columns) or (None,):
-            for m, n in blocks(nest, rows, columns)[: space.blocks]:
-                for inside in range(len(reductions) + 1):
-                    yield Microkernel(rows, columns, m, n, tuple(reductions[inside:]))
+    reductions = [i for i in found.reductions if _extent(nest, i) != 1]
+    allowed = _unit_columns(nest)
+    for rows, columns, m, n in [b for b in blocks(nest) if b[1] in allowed][: space.blocks]:
+        for inside in range(max(len(reductions), 1)):
+            yield Microkernel(rows, columns, m, n, tuple(reductions[inside:]))
 
 
 def _unit_columns(nest: Nest) -> tuple[str, ...]:
@@ -145,20 +151,88 @@ def _inside_tiles(kernel: Microkernel, tiles: Sequence[Tile]) -> Microkernel:
 def _orders(
     nest: Nest, legality: NestLegality, space: Space, body: tuple[Transform, ...], threads: int
 ) -> Iterator[Variant]:
-    """Every order and parallel choice of one body, legal ones only."""
+    """Every order, parallel choice and packing of one body, legal ones only."""
     base = apply(nest, body)
-    yield from _parallel(nest, legality, body, base, threads)
+    written = tuple(loop.name for loop in base.loops)
     count = 0
-    for order in _permutations(base):
-        if order == tuple(loop.name for loop in base.loops):
-            continue
+    for order in itertools.chain([written], (o for o in _permutations(base) if o != written)):
         if count >= space.orders:
             return
-        transforms = (*body, Permute(order))
+        transforms = body if order == written else (*body, Permute(order))
         structure = apply(nest, transforms)
         if is_legal(structure, legality):
             count += 1
-            yield from _parallel(nest, legality, transforms, structure, threads)
+            for variant in _parallel(nest, legality, space, transforms, structure, threads):
+                yield variant
+                if nest.box and structure.kernel is not None:
+                    yield from _packed(variant, space)
+
+
+def _packed(variant: Variant, space: Space) -> Iterator[Variant]:
+    """The variant with A packed, with B packed, and with both, in every place where a copy is reused."""
+    chosen = [
+        [None, *_pack_places(variant.structure, operand)]
+        if _spread(variant.structure, operand) >= space.least_packed
+        else [None]
+        for operand in ("A", "B")
+    ]
+    for after_b, after_a in itertools.product(chosen[1], chosen[0]):
+        made: Variant | None = variant
+        for operand, after in (("B", after_b), ("A", after_a)):
+            if made is not None and after is not None:
+                made = _with_pack(made, Pack(operand, after))
+        if made is not None and made is not variant:
+            yield made
+
+
+def _spread(structure: Structure, operand: str) -> int:
+    """Elements between neighbours of an operand inside the microkernel, the larger of width and last reduction."""
+    kernel = structure.kernel
+    assert kernel is not None
+    strides = structure.operand(Pack(operand, "")).strides
+    width = [loop.iterator for loop in structure.inside if loop.name.endswith(".mk")]
+    inner = [loop.iterator for loop in structure.inside if not loop.name.endswith(".mk")][-1:]
+    return max(abs(strides[i]) for i in (*width, *inner))
+
+
+def _with_pack(variant: Variant, pack: Pack) -> Variant | None:
+    transforms = (*variant.transforms, pack)
+    try:
+        structure = apply(variant.structure.nest, transforms)
+    except InputError:  # between collapsed loops, or partial tiles inside: no place for a copy
+        return None
+    return Variant(transforms, structure)
+
+
+def _pack_places(structure: Structure, operand: str) -> list[str]:
+    """Loops inside which a copy of an operand is made once and used by a loop further in, outermost first.
+
+    A place right inside a loop that does not move the operand is the same copy made again: left out.
+    """
+    strides = structure.operand(Pack(operand, "")).strides
+    loops = structure.loops
+    places = []
+    for depth in range(len(loops)):
+        moved = depth == 0 or strides[loops[depth - 1].iterator] != 0
+        reused = any(strides[loop.iterator] == 0 and _trips(structure.nest, loop) != 1 for loop in loops[depth:])
+        if moved and reused and _copied(structure, strides, depth) <= _MOST_PACKED:
+            places.append(loops[depth - 1].name if depth else "")
+    return places
+
+
+_MOST_PACKED = 1 << 24
+"""Elements of a packed copy, at most."""
+
+
+def _copied(structure: Structure, strides: Mapping[str, int], depth: int) -> int:
+    """Elements of the copy made inside `depth` loops."""
+    extents = {i: c.extent or 1 for i, c in structure.nest.counts.items()}
+    covered: dict[str, int] = {}
+    for loop in (*structure.inside, *reversed(structure.loops[depth:])):
+        if strides[loop.iterator] != 0:
+            span = extents[loop.iterator] if loop.within is None else loop.within
+            covered[loop.iterator] = max(covered.get(loop.iterator, 1), min(span, extents[loop.iterator]))
+    return math.prod(covered.values())
 
 
 def _trips(nest: Nest, loop: Loop) -> int | None:
@@ -192,27 +266,39 @@ def _with_idle(structure: Structure, idle: tuple[str, ...], order: tuple[str, ..
 
 
 def _parallel(
-    nest: Nest, legality: NestLegality, transforms: tuple[Transform, ...], structure: Structure, threads: int
+    nest: Nest,
+    legality: NestLegality,
+    space: Space,
+    transforms: tuple[Transform, ...],
+    structure: Structure,
+    threads: int,
 ) -> Iterator[Variant]:
-    """Sequential, and each run of adjacent loops that may be shared out among the threads."""
-    sequential = Variant(transforms, structure)
-    choices: list[Variant] = []
-    if threads > 1:
-        names = [loop.name for loop in structure.loops]
-        for start in range(len(names)):
-            if _trips(nest, structure.loops[start]) == 1:
-                continue
-            for end in range(start + 1, len(names) + 1):
-                if _trips(nest, structure.loops[end - 1]) == 1:
-                    break
-                parallel = Parallelize(tuple(names[start:end]))
-                made = apply(nest, (*transforms, parallel))
-                if not is_legal(made, legality):
-                    break
-                choices.append(Variant((*transforms, parallel), made))
-            if choices:
-                break  # loops further inside only add fork and join
-    if choices:
-        yield from choices
-    elif is_legal(structure, legality):
-        yield sequential
+    """Runs of adjacent loops shared out among the threads; sequential where there is none.
+
+    Loops are collapsed until there is enough for every thread: more would only make the chunks smaller.
+    """
+    names = [loop.name for loop in structure.loops]
+    trips = [_trips(nest, loop) for loop in structure.loops]
+    starts = 0
+    for start in range(len(names) if threads > 1 else 0):
+        if starts == space.starts or trips[start] == 1:
+            continue
+        work = 1
+        for end in range(start + 1, len(names) + 1):
+            parallel = Parallelize(tuple(names[start:end]))
+            made = apply(nest, (*transforms, parallel))
+            if not is_legal(made, legality):
+                break
+            starts += end == start + 1
+            trip = trips[end - 1]
+            work = work * trip if trip is not None else work * threads * _CHUNKS
+            if trip != 1 and (work >= threads or end == len(names)):
+                yield Variant((*transforms, parallel), made)
+            if work >= threads * _CHUNKS or (work >= threads and work % threads == 0 and trip is not None):
+                break
+    if not starts:
+        yield Variant(transforms, structure)
+
+
+_CHUNKS = 8
+"""Parallel iterations per thread beyond which collapsing one more loop cannot balance the load noticeably."""

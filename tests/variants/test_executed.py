@@ -17,7 +17,7 @@ from polydl.dependences.legality import violation
 from polydl.errors import InputError
 from polydl.frontend import load
 from polydl.variants.legality import nest_legality
-from polydl.variants.nests import nests
+from polydl.variants.nests import Nest, nests
 from polydl.variants.space import SPACES, Blocks, variants
 from polydl.variants.structure import Structure, schedule
 from tests.oracle import Limits, Program, call, compile_c, difference, initial_data, interpret, programs, render
@@ -26,8 +26,11 @@ TINY = replace(SPACES["default"], tile_sizes=(2, 3), levels=2, tiled_at_once=2, 
 FLAGS = ("-O1", "-march=native", "-fopenmp", "-w")
 
 
-def tiny_blocks(nest: object, rows: str | None, columns: str) -> list[tuple[int, int]]:
-    return [(2, 3), (1, 2), (3, 16)]
+def tiny_blocks(nest: Nest) -> list[tuple[str | None, str, int, int]]:
+    assert nest.contraction is not None
+    columns = nest.contraction.columns()[-1]
+    rows = (nest.contraction.rows(columns) or (None,))[-1]
+    return [(rows, columns, m, n) for m, n in ((2, 3), (1, 2), (3, 16))]
 
 
 def sampled(limits: Limits, count: int) -> list[Program]:
