@@ -22,25 +22,34 @@ _IDLE_PROBE = 0.1
 def timing_turn() -> Iterator[list[str]]:
     """Wait until no other polydl on this machine is timing; the value is a list of warnings for people.
 
-    The turn is a lock on a folder of sysfs: it exists everywhere, needs no file of our own, and is given back by the
-    system when its holder dies. After two minutes the turn is taken anyway, with a warning.
+    The turn is a lock on a folder of sysfs: no file of our own is needed, and the system gives it back when its holder
+    dies. After two minutes the turn is taken anyway, with a warning; so it is, at once, where sysfs cannot be read.
     """
     warnings: list[str] = []
-    descriptor = os.open(_LOCKED, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    try:
+        descriptor = os.open(_LOCKED, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    except OSError as error:
+        warnings.append(f"cannot tell whether another polydl is timing: {error}")
+        yield warnings
+        return
     try:
         deadline = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        while not _try_lock(descriptor):
+            if time.monotonic() > deadline:
+                warnings.append("another polydl was timing at the same time")
                 break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    warnings.append("another polydl was timing at the same time")
-                    break
-                time.sleep(_IDLE_PROBE / 2)
+            time.sleep(_IDLE_PROBE / 2)
         yield warnings
     finally:
         os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def machine_warnings() -> list[str]:

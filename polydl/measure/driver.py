@@ -172,6 +172,8 @@ _DRIVER_FAILURE = 125
 
 def describe_offset(offset: int, size: int) -> str:
     """Where a byte `offset` lies that is outside an array of `size` bytes: `4 bytes after the end of`."""
+    if offset == size:
+        return "directly after the end of"
     return f"{offset - size} bytes after the end of" if offset >= size else f"{-offset} bytes before the start of"
 
 

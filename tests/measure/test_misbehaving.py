@@ -29,7 +29,7 @@ CASES: dict[str, tuple[str, Status, str]] = {
     "wrong by one bit": ("union { float f; int i; } u = {C[5][7]}; u.i ^= 1; C[5][7] = u.f;", Status.WRONG, "C[5][7]"),
     "not a number": ("C[2][2] = NAN;", Status.WRONG, "C[2][2] is nan"),
     "writes an input": ("A[1][1] += 1;", Status.WRONG, "'A', which the original only reads"),
-    "one past the end": ("(&C[0][0])[N * N] = 1;", Status.OUT_OF_BOUNDS, "0 bytes after the end of array 'C'"),
+    "one past the end": ("(&C[0][0])[N * N] = 1;", Status.OUT_OF_BOUNDS, "directly after the end of array 'C'"),
     "one before the start": ("(&C[0][0])[-1] = 1;", Status.OUT_OF_BOUNDS, "4 bytes before the start of array 'C'"),
     "reads past the end": ("volatile float x = (&B[0][0])[N * N]; (void)x;", Status.OUT_OF_BOUNDS, "array 'B'"),
     "segfault": ("*(volatile int *)8 = 1;", Status.CRASHED, "signal 11"),
@@ -67,7 +67,7 @@ CASES: dict[str, tuple[str, Status, str]] = {
 }
 PARALLEL = f"#pragma omp parallel for\n{IKJ}"
 RACE = """#pragma omp parallel for schedule(static, 1)
-for (int k = 0; k < N; k++) for (int r = 0; r < 20; r++)
+for (int k = 0; k < N; k++) for (int r = 0; r < 5000; r++)
     for (int i = 0; i < N; i++) for (int j = 0; j < N; j++) C[i][j] += A[i][k] * B[k][j] * (r == 7);"""
 
 
