@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast as python_ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import islpy as isl
@@ -97,12 +98,14 @@ def identifier(name: str) -> isl.Id:
     )
 
 
+@lru_cache(maxsize=1024)
 def symbol_aff(name: str) -> isl.PwAff:
     """The symbol itself, as a function of symbols."""
     space = zero_space().add_param_id(identifier(name))
     return isl.PwAff.from_aff(isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), isl.dim_type.param, 0))
 
 
+@lru_cache(maxsize=1024)
 def constant_aff(value: int) -> isl.PwAff:
     """A number."""
     return isl.PwAff.from_aff(isl.Aff.val_on_domain_space(zero_space(), val(value)))

@@ -20,6 +20,7 @@ from polydl.frontend.pragmas import Pragma
 from polydl.frontend.raw import RawCall, RawStatement
 from polydl.frontend.regions import Found, model_region
 from polydl.frontend.spaces import parametric
+from polydl.frontend.symbols import mentions
 from polydl.frontend.walk import NeedsData, Settings, Walker
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Expr, Unary
 from polydl.model.scop import Guard, Scop, Source, Storage
@@ -47,7 +48,7 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
         settings = Settings(unit, found.scope, options.sizes, context, assigned, data, escaping, options.pragmas)
         walker = Walker(settings)
         try:
-            context = _context(found, settings, walker)
+            context = _declared_facts(found, region, _context(found, settings, walker), walker)
             walker = Walker(Settings(**{**_fields(settings), "context": context}))
             for item in found.items:
                 walker.walk(item)
@@ -117,6 +118,19 @@ def _context(found: Found, settings: Settings, walker: Walker) -> isl.Set:
             raise InputErrors(
                 [InputError("the assumption contradicts the sizes or another assumption", pragma.span, "correct one")]
             )
+    return context
+
+
+def _declared_facts(found: Found, region: Any, context: isl.Set, walker: Walker) -> isl.Set:
+    """The context with what the declarations of the names in the region say; errors are left to the walk."""
+    for name in sorted(set(mentions(region))):
+        symbol = found.scope.find(name)
+        if symbol is not None and symbol.levels and not symbol.is_function:
+            try:
+                extents = declared_extents(symbol, walker.evaluator, walker.places, context)
+            except InputError:
+                continue
+            context = _with_extents(context, {name: extents}, walker)
     return context
 
 

@@ -89,13 +89,21 @@ def _step(node: Any, variable: str, evaluator: Evaluator, places: Places) -> int
     )
 
 
-def domain(loop: Header, ctype: CType, start: Value, where: isl.Set, evaluator: Evaluator, places: Places) -> isl.Set:
+def domain(
+    loop: Header,
+    ctype: CType,
+    start: Value,
+    where: isl.Set,
+    evaluator: Evaluator,
+    places: Places,
+    iterators: frozenset[str],
+) -> isl.Set:
     """`where` with the values that the loop's variable takes in the body.
 
     The variable runs through start, start + step, … and stops before the first value at which the condition fails.
     A bound (`i < e`, e without i) fails for ever once it fails, so that the condition itself says which values are
     taken; any other condition has its values removed that come after a failure. Raises InputError when the loop may
-    not end, or may leave the range of its type.
+    not end, or may leave the range of its type. `iterators` are this loop's and the outer ones' variables.
     """
     variable, step = loop.variable, loop.step
     at = symbol_aff(variable)
@@ -135,7 +143,7 @@ def domain(loop: Header, ctype: CType, start: Value, where: isl.Set, evaluator: 
         failed = rename_symbol(stops, variable, _EARLIER)
         failed = failed.intersect(earlier.le_set(at) if step > 0 else earlier.ge_set(at))
         result = seen.intersect(holds).subtract(project_symbols(failed, [_EARLIER]))
-    _in_range(loop, ctype, result, places)
+    _in_range(loop, ctype, result, iterators, places)
     return tidy(result)
 
 
@@ -162,7 +170,7 @@ def _is_bound(condition: Any, variable: str, step: int) -> bool:
     return op in (("<", "<=") if step > 0 else (">", ">="))
 
 
-def _in_range(loop: Header, ctype: CType, taken: isl.Set, places: Places) -> None:
+def _in_range(loop: Header, ctype: CType, taken: isl.Set, iterators: frozenset[str], places: Places) -> None:
     """Refuse loops whose last increment leaves the range of the variable's type."""
     following = symbol_aff(loop.variable).add(constant_aff(loop.step))
     if loop.step < 0 and ctype.unsigned and not taken.intersect(following.lt_set(constant_aff(0))).is_empty():
@@ -171,12 +179,10 @@ def _in_range(loop: Header, ctype: CType, taken: isl.Set, places: Places) -> Non
             loop.condition,
             f"declare '{loop.variable}' as int",
         )
-    beyond = taken.intersect(following.gt_set(constant_aff(ctype.maximum)))
-    if ctype.bits >= INT.bits and taken.dim(isl.dim_type.param) > 1 and not beyond.is_empty():
+    if ctype.bits >= INT.bits and any(name not in iterators for name in _symbols(taken)):
         # symbolic bounds of 32 and 64 bits are taken to stay in range (see affine.py); numeric ones are checked
-        names = [n for n in _symbols(taken) if n != loop.variable]
-        if any(not _bounded(taken, name) for name in names):
-            return
+        return
+    beyond = taken.intersect(following.gt_set(constant_aff(ctype.maximum)))
     if not beyond.is_empty():
         raise places.error(
             f"'{loop.variable}' leaves the range of '{ctype.text}'", loop.condition, "use a wider type for it"
@@ -185,12 +191,3 @@ def _in_range(loop: Header, ctype: CType, taken: isl.Set, places: Places) -> Non
 
 def _symbols(of: isl.Set) -> list[str]:
     return [str(of.get_dim_name(isl.dim_type.param, at)) for at in range(of.dim(isl.dim_type.param))]
-
-
-def _bounded(of: isl.Set, name: str) -> bool:
-    only = project_symbols(of, [other for other in _symbols(of) if other != name])
-    at = only.find_dim_by_name(isl.dim_type.param, name)
-    if at < 0:
-        return True
-    line = only.move_dims(isl.dim_type.set, 0, isl.dim_type.param, at, 1)
-    return bool(line.is_bounded())

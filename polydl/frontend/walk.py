@@ -346,7 +346,8 @@ class Walker:
             self.counters.append(0)
             changed = assigned_names(node.stmt)
             try:
-                self.domain = for_loops.domain(loop, found.ctype, start, outer, self.evaluator, self.places)
+                iterators = frozenset(outer_loop.name for outer_loop, _ in self.loops)
+                self.domain = for_loops.domain(loop, found.ctype, start, outer, self.evaluator, self.places, iterators)
                 self._forget(changed)
                 self.walk(node.stmt)
                 self.no_pending()
