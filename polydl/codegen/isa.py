@@ -55,6 +55,8 @@ class Isa:
     """Cycles from one FMA to the next that needs its result."""
     scratch: int
     """Registers the inner loop needs beside the accumulators and the held vectors of B."""
+    pairs: bool
+    """Whether the prologue has the shuffles for two reduction steps at a time (see `paired_rows`)."""
 
     def lanes(self, dtype: Dtype) -> int:
         """Elements per vector."""
@@ -63,11 +65,11 @@ class Isa:
 
 # Most capable first: the order of the #if chain.
 ISAS: tuple[Isa, ...] = (
-    Isa("avx512", "defined(POLYDL_AVX512)", 64, 32, fmas=2, loads=2, latency=4, scratch=1),
-    Isa("avx2", "defined(POLYDL_AVX2)", 32, 16, fmas=2, loads=2, latency=4, scratch=1),
-    Isa("neon", "defined(POLYDL_VECTOR16_32)", 16, 32, fmas=2, loads=2, latency=4, scratch=1),
+    Isa("avx512", "defined(POLYDL_AVX512)", 64, 32, fmas=2, loads=2, latency=4, scratch=1, pairs=True),
+    Isa("avx2", "defined(POLYDL_AVX2)", 32, 16, fmas=2, loads=2, latency=4, scratch=1, pairs=True),
+    Isa("neon", "defined(POLYDL_VECTOR16_32)", 16, 32, fmas=2, loads=2, latency=4, scratch=1, pairs=False),
     # Two-operand SSE without FMA: the product needs a register of its own.
-    Isa("generic", "", 16, 16, fmas=1, loads=2, latency=8, scratch=2),
+    Isa("generic", "", 16, 16, fmas=1, loads=2, latency=8, scratch=2, pairs=False),
 )
 
 
@@ -100,18 +102,36 @@ def held_vectors(target: Isa, rows: int, vectors: int) -> int:
     return vectors if free >= vectors else half if free > half else 0
 
 
-def cycles(target: Isa, rows: int, vectors: int) -> float:
-    """Cycles of one step of the innermost reduction for a register block, operands in the first-level cache.
+def paired_rows(target: Isa) -> int:
+    """The most rows of a block one vector wide that takes two reduction steps at a time; 0 where it never does.
 
-    The slowest of the FMA ports, the load ports (each vector of B once, each element of A broadcast once for each
-    group of held vectors) and the latency of the FMA, on which each accumulator waits for itself.
-    Raises ValueError for a block that does not fit the registers.
+    Such a block broadcasts pairs of neighbours of A, interleaves two rows of B and has two accumulators a row: half
+    the loads, half the latency. Beside them, the two interleaved rows stay in registers.
     """
+    return (target.registers - target.scratch - 2) // 2 if target.pairs else 0
+
+
+def _loads(target: Isa, rows: int, vectors: int, paired: bool) -> float:
+    """Vector loads of one step of the innermost reduction."""
+    if paired and vectors == 1 and rows <= paired_rows(target):
+        return 1 + rows / 2
     held = held_vectors(target, rows, vectors)
     if held == 0:
         raise ValueError(f"{rows} x {vectors} accumulators do not fit {target.name}")
-    loads = vectors + rows * -(-vectors // held)
-    return max(rows * vectors / target.fmas, loads / target.loads, float(target.latency))
+    return vectors + rows * -(-vectors // held)
+
+
+def cycles(target: Isa, rows: int, vectors: int, paired: bool = False) -> float:
+    """Cycles of one step of the innermost reduction for a register block, operands in the first-level cache.
+
+    The slowest of the FMA ports, the load ports (each vector of B once, each element of A broadcast once for each
+    group of held vectors) and the latency of the FMA, on which each accumulator waits for itself. `paired`: A allows
+    blocks one vector wide to take two steps at a time.
+    Raises ValueError for a block that does not fit the registers.
+    """
+    steps = 2 if paired and vectors == 1 and rows <= paired_rows(target) else 1
+    loads = _loads(target, rows, vectors, paired)
+    return max(rows * vectors / target.fmas, loads / target.loads, target.latency / steps)
 
 
 def _fitting(target: Isa, most_rows: int, most_vectors: int) -> Iterator[tuple[int, int]]:
@@ -128,7 +148,7 @@ def _cover(extent: int, step: int) -> list[tuple[int, int]]:
 
 
 @cache
-def split_block(target: Isa, dtype: Dtype, m: int, n: int) -> RegisterBlock:
+def split_block(target: Isa, dtype: Dtype, m: int, n: int, paired: bool = False) -> RegisterBlock:
     """The register block that covers m rows x n elements in the fewest modelled cycles.
 
     Remainders count for what they cost, so blocks that divide m x n are preferred; ties go to the fewest pieces,
@@ -136,7 +156,7 @@ def split_block(target: Isa, dtype: Dtype, m: int, n: int) -> RegisterBlock:
     """
     vectors_in_all = -(-n // target.lanes(dtype))
 
-    def price(block: tuple[int, int]) -> tuple[float, int, int]:
+    def price(block: tuple[int, int]) -> tuple[float, int, float]:
         rows, vectors = block
         pieces = [
             (r, v, rows_times * vectors_times)
@@ -144,24 +164,24 @@ def split_block(target: Isa, dtype: Dtype, m: int, n: int) -> RegisterBlock:
             for v, vectors_times in _cover(vectors_in_all, vectors)
         ]
         return (
-            sum(times * cycles(target, r, v) for r, v, times in pieces),
+            sum(times * cycles(target, r, v, paired) for r, v, times in pieces),
             sum(times for _, _, times in pieces),
-            sum(times * (v + r * -(-v // held_vectors(target, r, v))) for r, v, times in pieces),
+            sum(times * _loads(target, r, v, paired) for r, v, times in pieces),
         )
 
     rows, vectors = min(_fitting(target, m, vectors_in_all), key=price)
     return RegisterBlock(rows, vectors, held_vectors(target, rows, vectors))
 
 
-def efficiency(dtype: Dtype, target: Isa, m: int, n: int) -> float:
+def efficiency(dtype: Dtype, target: Isa, m: int, n: int, paired: bool = False) -> float:
     """Modelled fraction of the FMA peak, in (0, 1], of an m x n block (elements) on data in the first-level cache.
 
     Counts lanes that a masked last vector leaves empty as lost. Any m, n >= 1: split into register blocks as
     `split_block` does.
     """
-    block = split_block(target, dtype, m, n)
+    block = split_block(target, dtype, m, n, paired)
     spent = sum(
-        rows_times * vectors_times * cycles(target, r, v)
+        rows_times * vectors_times * cycles(target, r, v, paired)
         for r, rows_times in _cover(m, block.rows)
         for v, vectors_times in _cover(-(-n // target.lanes(dtype)), block.vectors)
     )

@@ -15,7 +15,7 @@ from functools import cache
 import jinja2
 
 from polydl import resources
-from polydl.codegen.isa import ELEMENT_TYPES, ISAS, Dtype, split_block
+from polydl.codegen.isa import ELEMENT_TYPES, ISAS, Dtype, paired_rows, split_block
 
 MOST_CASES = max(target.registers for target in ISAS)
 """Longest POLYDL_EACH_n list of the prologue: no register block has more rows."""
@@ -130,6 +130,7 @@ class _Choice:
     rows: int
     vectors: int
     held: int
+    paired_rows: int
 
 
 @cache
@@ -181,7 +182,7 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
     name = _name(spec)
     arguments = parameters(spec)
     inside = arguments[2:]
-    loops = _fused(spec)
+    loops = [_loop(index, reduction) for index, reduction in _joined(spec)]
     a_m, c_m = stride_text(spec.a_m, "a_m"), stride_text(spec.c_m, "c_m")
     declared = [p.declaration for p in inside]
     rest = [p.name for p in inside[3:]]
@@ -195,10 +196,13 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
     # Loops of one iteration are left out, and with them their strides.
     single = [i for i, r in enumerate(spec.reductions) if r.extent == 1]
     unused = {f"{operand}_stride{i}" for i in single for operand in "ab"}
+    pairs = _is_paired(spec)
     choices = []
     for target in ISAS:
-        block = split_block(target, spec.dtype, spec.m, spec.n)
-        choices.append(_Choice(target.condition, block.rows, block.vectors, block.held))
+        block = split_block(target, spec.dtype, spec.m, spec.n, pairs)
+        choices.append(
+            _Choice(target.condition, block.rows, block.vectors, block.held, min(block.rows, paired_rows(target)))
+        )
     text = (
         environment()
         .get_template("microkernel.c.j2")
@@ -214,6 +218,8 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
             a_m=a_m,
             c_m=c_m,
             result=_result(spec),
+            pairs=pairs,
+            bystanders=["A", "B", *(p.name for p in arguments[5:] if p.name not in ("c_m", "alpha"))],
             ignored=[name for name in rest if name in unused],
             part_declared=", ".join(declared),
             column_declared=", ".join([*declared, *hook[1:]]),
@@ -234,8 +240,8 @@ def stride_text(value: int | None, name: str) -> str:
     return name if value is None else str(value) if value >= 0 else f"({value})"
 
 
-def _fused(spec: MicrokernelSpec) -> list[Loop]:
-    """The reduction loops as C text, neighbours joined where their constant strides make them one longer loop.
+def _joined(spec: MicrokernelSpec) -> list[tuple[int, Reduction]]:
+    """The reduction loops with their indices, those of one iteration left out, neighbours joined where they can be.
 
     An outer loop continues an inner one exactly when each of its strides is the inner extent times the inner stride.
     Longer innermost loops mean fewer loop exits, each of which costs a branch misprediction.
@@ -251,7 +257,13 @@ def _fused(spec: MicrokernelSpec) -> list[Loop]:
             loops[-1] = (index, joined)
     if not loops:
         loops = [(0, Reduction(1, 0, 0))]
-    return [_loop(index, reduction) for index, reduction in loops]
+    return loops
+
+
+def _is_paired(spec: MicrokernelSpec) -> bool:
+    """Whether blocks one vector wide take two reduction steps at a time: neighbours in A, a whole number of pairs."""
+    loop = _joined(spec)[-1][1]
+    return spec.a_m is not None and loop.a_stride == 1 and loop.extent is not None and loop.extent % 2 == 0
 
 
 def plain_loops(spec: MicrokernelSpec) -> list[Loop]:
@@ -280,7 +292,7 @@ def _join(outer: Reduction, inner: Reduction) -> Reduction | None:
 def _result(spec: MicrokernelSpec) -> str:
     """C expression of the vector to store, before the epilogue."""
     v = f"polydl_{ELEMENT_TYPES[spec.dtype].suffix}"
-    product = f"acc[i][v] * {v}_all(alpha)" if spec.alpha else "acc[i][v]"
+    product = f"sum * {v}_all(alpha)" if spec.alpha else "sum"
     old = f"(cut ? {v}_load_part(p, part) : {v}_load(p))" if spec.beta else f"{v}_zero()"
     if spec.negate:
         return f"{old} - {product}"

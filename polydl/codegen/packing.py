@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from polydl.codegen.isa import ELEMENT_TYPES, ISAS, Dtype
 from polydl.codegen.microkernel import MOST_REDUCTIONS, Parameter, environment, stride_text
 
-
 _LINE_BYTES = 64
 """Unit in which a transposing routine reads: the cache line of every machine with these instruction sets, and at
 least a vector of each."""

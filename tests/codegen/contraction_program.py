@@ -137,6 +137,9 @@ def random_spec(rng: random.Random) -> MicrokernelSpec:
             reductions += [Reduction(outer.extent, extent * a, extent * b), Reduction(extent, a, b)]
         else:
             reductions.append(Reduction(rng.choice((None, rng.randint(0, 4))), stride(20), stride(60)))
+    if reductions and rng.random() < 0.4:
+        # Pairs of neighbours in A.
+        reductions[-1] = Reduction(rng.choice((None, 2, 4, 6)), 1, reductions[-1].b_stride)
     return MicrokernelSpec(
         dtype,
         m,

@@ -59,7 +59,7 @@ def compile_and_run(folder: Path, source: str, compiler: str, flags: tuple[str, 
 @pytest.mark.parametrize("seed", range(2))
 def test_random_specifications_equal_their_twin(target: str, seed: int, compiler: str, tmp_path: Path) -> None:
     rng = random.Random(f"{target} {seed}")
-    specs = [contraction_program.random_spec(rng) for _ in range(16)]
+    specs = [contraction_program.random_spec(rng) for _ in range(12)]
     calls = [
         contraction_program.random_call(rng, index, spec, full=repeat == 0)
         for index, spec in enumerate(specs)
@@ -69,11 +69,11 @@ def test_random_specifications_equal_their_twin(target: str, seed: int, compiler
     assert out == "done\n", [(line, calls[int(line.split()[1])]) for line in out.splitlines()[:-1]]
 
 
-@pytest.mark.parametrize("level", ["-O0", "-O1", "-O3"])
+@pytest.mark.parametrize("level", ["-O0", "-O3"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_remainder_of_a_gemm_and_a_convolution(target: str, level: str, tmp_path: Path) -> None:
     """All row counts, and column counts around every multiple of a vector, in range of guard pages."""
-    specs = [MicrokernelSpec("float", 7, 48, None, 48, (Reduction(5, 1, 48),)), convolution("double", 5, 24, ifm=3)]
+    specs = [MicrokernelSpec("float", 7, 48, None, 48, (Reduction(5, 1, 48),)), convolution("double", 5, 24, ifm=4)]
     calls = [
         Call(kernel, m, n, {"a_m": 5})
         for kernel, spec in enumerate(specs)
@@ -90,7 +90,7 @@ def test_a_wrong_result_and_a_read_out_of_range_are_noticed(tmp_path: Path) -> N
     call = Call(0, 6, 64, {})
     source = contraction_program.program([GEMM], [call])
     name = generate(GEMM).name
-    wrong = source.replace(" + acc[i][v];\n", " - acc[i][v];\n")
+    wrong = source.replace("load(p)) + sum;", "load(p)) - sum;")
     assert wrong != source
     assert compile_and_run(tmp_path, wrong, COMPILERS[0], ("-O1",)) == "wrong 0\ndone\n"
     beyond = source.replace(f"    {name}(v[0], v[1], A + v[2],", f"    {name}(v[0], v[1], A + v[2] + 1,")
@@ -196,7 +196,8 @@ def test_a_block_that_divides_is_preferred() -> None:
 
 def test_neighbouring_loops_with_continuing_strides_become_one() -> None:
     text = generate(convolution("float", 7, 32, ifm=8)).text
-    assert re.findall(r"for \(ptrdiff_t r\d* = 0; (r\d* < \d+);", text) == ["r1 < 6", "r < 24"]
+    loops = re.findall(r"for \(ptrdiff_t r\d* = 0; (r\d* < \d+);", text)
+    assert loops == 2 * ["r1 < 6", "r < 24"]  # of the blocks one vector wide, and of the others
 
 
 def test_names_and_parameters() -> None:
@@ -252,6 +253,17 @@ int main(void)
 }}
 """
     assert compile_and_run(tmp_path, source, COMPILERS[0], ("-O2", *TARGETS[target])) == "done\n"
+
+
+def test_a_text_takes_pairs_of_steps_only_where_they_exist() -> None:
+    even = MicrokernelSpec("float", 7, 16, 64, 16, (Reduction(64, 1, 16),))
+    assert "_paired(" in generate(even).text
+    for reduction, a_m in ((Reduction(63, 1, 16), 64), (Reduction(64, 2, 16), 64), (Reduction(None, 1, 16), 64),
+                           (Reduction(64, 1, 16), None)):  # fmt: skip
+        assert "_paired(" not in generate(replace(even, reductions=(reduction,), a_m=a_m)).text
+    avx512 = isa.isa("avx512")
+    assert isa.split_block(avx512, "float", 28, 16, paired=True) == isa.RegisterBlock(14, 1, 1)
+    assert isa.efficiency("float", avx512, 28, 16, paired=True) == 1.0
 
 
 @pytest.mark.parametrize(
