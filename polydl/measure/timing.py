@@ -16,6 +16,8 @@ from polydl.measure.verify import Built, Setting
 
 _NOISY = 0.03
 """Noise above which the contenders are timed once more."""
+_FAR = 2.0
+"""Ratio to the fastest from which the original is not timed again."""
 _EXTENSION = 2
 """How many times the budget and rounds the second time takes."""
 _SINGLE_RUN_NOISE = 0.1
@@ -135,7 +137,8 @@ def _time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Sequ
     if record.noise() > _NOISY and len(joint) - len(failed) > 1:
         fastest = min(record.median(i) for i in record.samples)
         close = [i for i in joint if i in record.samples and record.median(i) <= fastest * (1 + 2 * record.noise())]
-        again = sorted({*close, *(i for i in (0,) if i in record.samples)})
+        # An original that is far slower needs no better figure.
+        again = sorted({*close, *(i for i in (0,) if i in record.samples and record.median(i) <= _FAR * fastest)})
         longer = replace(base, budget=_EXTENSION * base.budget, max_rounds=_EXTENSION * base.max_rounds)
         _joint_pass(setting, entries, again, longer, record, failed)
     if 0 in failed:

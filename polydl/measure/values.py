@@ -57,7 +57,7 @@ class MeasureOptions:
     """Samples of a candidate at least; candidates with runs longer than the budget get two."""
     max_rounds: int = 40
     """Samples of a candidate at most."""
-    slow: float = 2.0
+    slow: float = 1.0
     """A region that takes longer than this for one run is timed by its verification runs alone."""
     jobs: int = field(default_factory=_cores)
     """Compilers running at once."""
