@@ -1,0 +1,118 @@
+"""What conv.py and gemm.py share: options, polydl's own side, running and writing."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from bench import Contender, Problem, Row, Settings, WrongResult, measure
+from native import keep_freed_memory, openmp_runtimes, read_bandwidth, set_threads
+from output import write_all
+
+import polydl
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """The options of both scripts."""
+    defaults = Settings()
+    options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: all cores")
+    options.add_argument("--peers", default="onednn,xsmm", help="of onednn, xsmm, plain; comma-separated")
+    options.add_argument("--against", dest="peers", help="the same")
+    options.add_argument("--json", type=Path, metavar="FILE")
+    options.add_argument("--csv", type=Path, metavar="FILE")
+    options.add_argument("--plot", type=Path, metavar="PNG")
+    options.add_argument("--rounds", type=int, default=defaults.rounds, help="per allocation")
+    options.add_argument("--allocations", type=int, default=defaults.allocations, help="of the buffers")
+    options.add_argument("--cold-rounds", type=int, default=defaults.cold_rounds, help="0: no cold figures")
+    options.add_argument("--turn-seconds", type=float, default=defaults.turn_seconds, help="of a contender's turn")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--only", metavar="NAME", action="append", help="only the problems of this name")
+    options.add_argument("--top-k", type=int, default=5, help="variants that polydl times")
+    options.add_argument("--space", default="default", help="polydl's space")
+    options.add_argument("--skip-polydl", action="store_true", help="measure the peers alone")
+    options.add_argument("--keep", type=Path, metavar="DIR", help="keep what polydl writes there")
+    return options
+
+
+def peers_of(given: argparse.Namespace) -> set[str]:
+    """The peers asked for. Raises SystemExit for an unknown one."""
+    names = set(given.peers.split(","))
+    if unknown := names - {"onednn", "xsmm", "plain"}:
+        sys.exit(f"no peer called {', '.join(sorted(unknown))}: there are onednn, xsmm, plain")
+    return names
+
+
+def need_peer(contenders: Sequence[Contender]) -> None:
+    """There must be something to compare with. Raises SystemExit."""
+    if not contenders:
+        sys.exit("none of the peers asked for is there: install torch or libxsmm-dev, or choose others with --peers")
+
+
+def optimized(source: Path, name: str, defines: Mapping[str, int], given: argparse.Namespace) -> tuple[Path, float]:
+    """polydl's output for a kernel with these sizes, and the seconds that it took."""
+    folder = given.keep or Path(_scratch.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    done = polydl.optimize(
+        source,
+        folder / f"{name}.c",
+        defines={key: str(value) for key, value in defines.items()},
+        threads=given.threads,
+        top_k=given.top_k,
+        space=given.space,
+        seed=given.seed,
+    )
+    if done.output is None:
+        raise RuntimeError(f"polydl wrote no output for {name}")
+    return done.output, done.seconds["total"]
+
+
+_scratch = tempfile.TemporaryDirectory(prefix="polydl-experiments-")
+
+
+def define_flags(defines: Mapping[str, int]) -> list[str]:
+    """-D flags."""
+    return [f"-D{name}={value}" for name, value in defines.items()]
+
+
+def run(given: argparse.Namespace, title: str, problems: Sequence[tuple[str, Callable[[], Problem]]]) -> int:
+    """Measure problem after problem and write what was asked for. Returns the exit code: 1 when one came out wrong.
+
+    What was measured so far is written after each problem, so that an interrupted run is not lost.
+    """
+    settings = Settings(given.rounds, given.allocations, given.turn_seconds, given.cold_rounds, given.seed)
+    chosen = [(name, make) for name, make in problems if not given.only or name in given.only]
+    if not chosen:
+        sys.exit(f"no problem is called {given.only}: there are {', '.join(name for name, _ in problems)}")
+    bandwidth = read_bandwidth()
+    rows: list[Row] = []
+    wrong: list[str] = []
+    outputs = {"json": given.json, "csv": given.csv, "plot": given.plot}
+    for number, (name, make) in enumerate(chosen, start=1):
+        print(f"[{number}/{len(chosen)}] {name}", file=sys.stderr, flush=True)
+        try:
+            problem = make()
+            if len(runtimes := openmp_runtimes()) > 1:
+                sys.exit(f"several OpenMP runtimes are loaded, which spoils every timing: {', '.join(runtimes)}")
+            rows.append(measure(problem, settings))
+        except WrongResult as error:
+            print(f"wrong: {error}", file=sys.stderr)
+            wrong.append(name)
+            continue
+        if number < len(chosen):
+            write_all(rows, title, given.threads, bandwidth, outputs, quiet=True)
+    if rows:
+        write_all(rows, title, given.threads, bandwidth, outputs)
+    if wrong:
+        print(f"left out, since results differed: {', '.join(wrong)}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def prepare(threads: int) -> None:
+    """To be called before anything starts threads."""
+    set_threads(threads)
+    keep_freed_memory()

@@ -1,0 +1,114 @@
+"""Convolutions of image networks: polydl against oneDNN in three layouts and LIBXSMM, weights packed beforehand.
+
+python experiments/conv.py --network resnet --json resnet.json --plot resnet.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from bench import POLYDL, Bound, Contender, Problem
+from blocked import blocked_inputs, blocked_output
+from common import define_flags, need_peer, optimized, parser, peers_of, prepare, run
+from native import KERNELS, Floats, bound_call, placed
+from sizes import DATA, ConvLayer, conv_layers
+
+SOURCE = KERNELS / "conv.c"
+PLAIN_OPERATIONS = 2e10
+"""The plain code is run on problems of up to this many operations only."""
+
+
+def data(layer: ConvLayer, images: int, rng: np.random.Generator, integral: bool) -> Sequence[Floats]:
+    """Image [N][C][H][W] and filter [K][C][kh][kw]. Integers from -2 to 2: sums stay far below 2^24."""
+    shapes = ((images, layer.C, layer.ifh, layer.ifw), (layer.K, layer.C, layer.kh, layer.kw))
+    if integral:
+        return [rng.integers(-2, 3, shape, dtype=np.int8).astype(np.float32) for shape in shapes]
+    return [rng.random(shape, dtype=np.float32) - np.float32(0.5) for shape in shapes]
+
+
+def defines(layer: ConvLayer, images: int) -> dict[str, int]:
+    """Macros of conv.c."""
+    return {
+        "NIMG": images,
+        "NOFM": layer.K,
+        "NIFM": layer.C,
+        "OFH": layer.ofh,
+        "OFW": layer.ofw,
+        "KH": layer.kh,
+        "KW": layer.kw,
+        "STRIDE_H": layer.stride,
+        "STRIDE_W": layer.stride,
+        "OFM_BLOCK": layer.ofm_block,
+        "IFM_BLOCK": layer.ifm_block,
+    }
+
+
+def from_c(name: str, layer: ConvLayer, c_file: Path, flags: Sequence[str]) -> Contender:
+    """`conv2d` of a C file."""
+
+    def bind(inputs: Sequence[Floats], rng: np.random.Generator) -> Bound:
+        image, filters, out = (placed(a, rng) for a in blocked_inputs(layer, *inputs))
+        return Bound(bound_call(c_file, "conv2d", flags, (out, image, filters)), lambda: blocked_output(out))
+
+    return Contender(name, bind)
+
+
+def problem(layer: ConvLayer, images: int, given: argparse.Namespace) -> Problem:
+    """A layer with everything that is to compute it. The first contender is what the others are compared with."""
+    wanted = peers_of(given)
+    macros = defines(layer, images)
+    flags = define_flags(macros)
+    contenders: list[Contender] = []
+    notes: dict[str, object] = {"network": layer.network, "images": images}
+    if "onednn" in wanted:
+        from peers import onednn
+
+        contenders += onednn.conv_contenders(layer)
+    if "xsmm" in wanted:
+        from peers import xsmm
+
+        if xsmm.available():
+            contenders.append(xsmm.conv_contender(layer))
+    if "plain" in wanted and layer.operations(images) <= PLAIN_OPERATIONS:
+        contenders.append(from_c("plain C", layer, SOURCE, flags))
+    need_peer(contenders)
+    if not given.skip_polydl:
+        output, seconds = optimized(SOURCE, f"conv_{layer.name}", macros, given)
+        notes["polydl_seconds"] = seconds
+        contenders.append(from_c(POLYDL, layer, output, flags))
+    return Problem(
+        layer.name,
+        layer.operations(images),
+        layer.bytes(images),
+        lambda r, i: data(layer, images, r, i),
+        contenders,
+        notes,
+    )
+
+
+def main() -> int:
+    options = parser(__doc__ or "")
+    options.add_argument("--layers", type=Path, default=DATA / "conv_layers.csv", metavar="CSV")
+    options.add_argument("--network", default="", help="comma-separated; default: all of the file")
+    options.add_argument("--minibatch", type=int, help="images; default: as many as threads")
+    given = options.parse_args()
+    prepare(given.threads)
+    if "onednn" in peers_of(given):
+        from peers import onednn
+
+        onednn.start(given.threads)
+    try:
+        layers = conv_layers(given.layers, tuple(n for n in given.network.split(",") if n))
+    except ValueError as error:
+        sys.exit(str(error))
+    images = given.minibatch or given.threads
+    title = f"Convolutions, fp32, {images} images, {given.threads} threads, GFLOP/s hot (cold)"
+    return run(given, title, [(layer.name, lambda layer=layer: problem(layer, images, given)) for layer in layers])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

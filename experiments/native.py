@@ -1,0 +1,152 @@
+"""C code called from the harness: compiling, placing buffers, the peak, the bandwidth, flushing caches."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+KERNELS = Path(__file__).parent / "kernels"
+FLAGS = ("-O3", "-march=native", "-fopenmp")
+"""What the output of polydl is promised to compile with."""
+
+Floats = NDArray[np.float32]
+
+_build = tempfile.TemporaryDirectory(prefix="polydl-bench-")
+
+
+@cache
+def library(c_file: Path, flags: tuple[str, ...] = (), after: tuple[str, ...] = ()) -> ctypes.CDLL:
+    """A C file compiled with FLAGS and `flags` (and `after`, behind the file: libraries), loaded.
+
+    Raises subprocess.CalledProcessError, having printed the compiler's message.
+    """
+    key = hashlib.sha256(repr((c_file, c_file.read_bytes(), flags, after)).encode()).hexdigest()[:16]
+    out = Path(_build.name) / f"{c_file.stem}-{key}.so"
+    subprocess.run(["cc", *FLAGS, *flags, "-shared", "-fPIC", "-o", str(out), str(c_file), *after, "-lm"], check=True)
+    return ctypes.CDLL(str(out))
+
+
+def polydl_callable(
+    c_file: Path, function_name: str, flags: Sequence[str] = ()
+) -> Callable[[Sequence[Floats], Sequence[int]], None]:
+    """The function of a C file as `f(arrays, sizes)`: pointers first, then integers, as its arguments stand.
+
+    The arrays must stay alive and contiguous; nothing is checked at the call, so that it costs next to nothing.
+    """
+    entry = getattr(library(c_file, tuple(flags)), function_name)
+    entry.restype = None
+
+    def call(arrays: Sequence[Floats], sizes: Sequence[int] = ()) -> None:
+        entry(*(a.ctypes.data_as(ctypes.c_void_p) for a in arrays), *(ctypes.c_int(s) for s in sizes))
+
+    return call
+
+
+def bound_call(c_file: Path, function_name: str, flags: Sequence[str], arrays: Sequence[Floats]) -> Callable[[], None]:
+    """`polydl_callable` with its arguments converted once: what is timed."""
+    entry = getattr(library(c_file, tuple(flags)), function_name)
+    entry.restype = None
+    pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in arrays]
+    return lambda: entry(*pointers)
+
+
+def placed(values: Floats, rng: np.random.Generator) -> Floats:
+    """A contiguous copy that starts at a random multiple of 64 bytes within some 256 KiB.
+
+    Placement alone can change the speed of the same code (4 KiB aliasing, pages), so every allocation of a run
+    draws another.
+    """
+    line = 16  # floats in 64 bytes
+    offset = int(rng.integers(0, 4096)) * line
+    room = np.empty(values.size + offset + line, dtype=np.float32)
+    first = -(room.ctypes.data // room.itemsize) % line + offset
+    view = room[first : first + values.size].reshape(values.shape)
+    view[...] = values
+    return view
+
+
+def _support() -> ctypes.CDLL:
+    loaded = library(KERNELS / "support.c")
+    loaded.fma_peak.restype = ctypes.c_double
+    loaded.read_all.restype = ctypes.c_float
+    return loaded
+
+
+def peak_gflops(seconds: float = 0.1, repeats: int = 3) -> float:
+    """fp32 FMA peak of all threads together, in GFLOP/s: the best of some runs of a register-only kernel."""
+    support, sink = _support(), ctypes.c_float()
+    steps, best = 200_000, 0.0
+    for _ in range(repeats + 1):  # the first finds out how many steps to take
+        begin = time.perf_counter()
+        operations = support.fma_peak(ctypes.c_long(steps), ctypes.byref(sink))
+        taken = time.perf_counter() - begin
+        best = max(best, operations / taken / 1e9)
+        steps = max(1000, int(steps * seconds / taken))
+    return best
+
+
+@cache
+def _large() -> Floats:
+    """A buffer four times as large as all last-level caches, and at least 256 MiB."""
+    return np.ones(max(4 * last_level_bytes(), 256 << 20) // 4, dtype=np.float32)
+
+
+def last_level_bytes() -> int:
+    """Sum of the distinct last-level caches as sysfs tells them; 64 MiB where it tells nothing."""
+    caches: dict[str, int] = {}
+    for index in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cache/index3"):
+        text = (index / "size").read_text(encoding="ascii").strip()
+        unit = {"K": 1 << 10, "M": 1 << 20}.get(text[-1], 1)
+        caches[(index / "shared_cpu_list").read_text(encoding="ascii")] = int(text.rstrip("KM")) * unit
+    return sum(caches.values()) or 64 << 20
+
+
+def read_bandwidth(repeats: int = 5) -> float:
+    """Memory read bandwidth of all threads together, in GB/s: the best of some passes over a large buffer."""
+    support, data, best = _support(), _large(), 0.0
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        support.read_all(data.ctypes.data_as(ctypes.c_void_p), ctypes.c_long(data.size))
+        best = max(best, data.nbytes / (time.perf_counter() - begin) / 1e9)
+    return best
+
+
+def flush_caches() -> None:
+    """Take everything else out of every cache."""
+    data = _large()
+    _support().touch_all(data.ctypes.data_as(ctypes.c_void_p), ctypes.c_long(data.size))
+
+
+def openmp_runtimes() -> list[str]:
+    """The OpenMP runtimes that this process has loaded. With more than one, each keeps threads of its own that spin
+    on the others' cores, and no timing means anything."""
+    names = ("libgomp", "libomp", "libiomp")
+    lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    files = {Path(line.split()[-1]).resolve() for line in lines if "/" in line}
+    return sorted(str(f) for f in files if f.name.startswith(names))
+
+
+def set_threads(threads: int) -> None:
+    """Tell every OpenMP runtime of this process how many threads to use. Call before anything loads one."""
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    os.environ["MKL_NUM_THREADS"] = str(threads)
+
+
+def keep_freed_memory() -> None:
+    """Make malloc keep what is freed, so that a library that allocates its result on every call does not pay for
+    page faults that another, writing in place, is spared. glibc only; elsewhere nothing changes."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        m_trim_threshold, m_mmap_max = -1, -4  # from malloc.h
+        libc.mallopt(m_mmap_max, 0)
+        libc.mallopt(m_trim_threshold, -1)

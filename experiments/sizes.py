@@ -1,0 +1,109 @@
+"""Problem sizes as data: the rows of experiments/data/*.csv."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True, slots=True)
+class ConvLayer:
+    """A convolution layer; columns as in experiments/data/README.md."""
+
+    network: str
+    layer: str
+    ifw: int
+    ifh: int
+    C: int
+    K: int
+    kw: int
+    kh: int
+    pad_w: int
+    pad_h: int
+    stride: int
+
+    @property
+    def name(self) -> str:
+        return self.layer
+
+    @property
+    def ofw(self) -> int:
+        return (self.ifw + 2 * self.pad_w - self.kw) // self.stride + 1
+
+    @property
+    def ofh(self) -> int:
+        return (self.ifh + 2 * self.pad_h - self.kh) // self.stride + 1
+
+    @property
+    def padded(self) -> tuple[int, int]:
+        """(height, width) of the part of the padded input that the filter reaches."""
+        return (self.ofh - 1) * self.stride + self.kh, (self.ofw - 1) * self.stride + self.kw
+
+    @property
+    def ofm_block(self) -> int:
+        return channel_block(self.K)
+
+    @property
+    def ifm_block(self) -> int:
+        return channel_block(self.C)
+
+    def operations(self, images: int) -> float:
+        """Multiplications and additions."""
+        return 2.0 * images * self.K * self.C * self.kh * self.kw * self.ofh * self.ofw
+
+    def bytes(self, images: int) -> float:
+        """Least traffic with memory in fp32: input and filter read, output written."""
+        height, width = self.padded
+        inputs = images * self.C * height * width + self.K * self.C * self.kh * self.kw
+        return 4.0 * (inputs + images * self.K * self.ofh * self.ofw)
+
+
+@dataclass(frozen=True, slots=True)
+class GemmSize:
+    """C[M x N] += A[M x K] B[K x N]."""
+
+    workload: str
+    M: int
+    N: int
+    K: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.M}x{self.N}x{self.K}"
+
+    @property
+    def operations(self) -> float:
+        return 2.0 * self.M * self.N * self.K
+
+    @property
+    def bytes(self) -> float:
+        """Least traffic with memory in fp32: A and B read, C read and written."""
+        return 4.0 * (self.M * self.K + self.K * self.N + 2 * self.M * self.N)
+
+
+def channel_block(channels: int, most: int = 64) -> int:
+    """The largest divisor of `channels` up to `most` that is a multiple of 16, or else the largest divisor."""
+    divisors = [d for d in range(1, min(channels, most) + 1) if channels % d == 0]
+    return max((d for d in divisors if d % 16 == 0), default=divisors[-1])
+
+
+def conv_layers(path: Path = DATA / "conv_layers.csv", networks: tuple[str, ...] = ()) -> list[ConvLayer]:
+    """Layers of the given networks (all when none is named), in file order. Raises ValueError for an unknown one."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [
+            ConvLayer(row.pop("network"), row.pop("layer"), **{name: int(value) for name, value in row.items()})
+            for row in csv.DictReader(file)
+        ]
+    known = {row.network for row in rows}
+    if unknown := set(networks) - known:
+        raise ValueError(f"no network {', '.join(sorted(unknown))} in {path}: it has {', '.join(sorted(known))}")
+    return [row for row in rows if not networks or row.network in networks]
+
+
+def gemm_sizes(path: Path = DATA / "gemm_sizes.csv") -> list[GemmSize]:
+    """Sizes in file order."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return [GemmSize(r["workload"], int(r["M"]), int(r["N"]), int(r["K"])) for r in csv.DictReader(file)]
