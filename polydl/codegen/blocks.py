@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from polydl.codegen.isa import Dtype, Isa, cycles, isa, register_blocks
 from polydl.machine import Machine
+from polydl.machine.isa import Dtype, Isa, register_blocks
+from polydl.rank.compute import block_cycles, target_isa
 from polydl.variants.nests import Nest
 
-
-
-def target_isa(machine: Machine) -> Isa:
-    """The generator's instruction set for a machine; the portable one for an unknown name."""
-    try:
-        return isa(machine.simd.isa)
-    except KeyError:
-        return isa("generic")
 
 
 @cache
@@ -26,22 +19,8 @@ def block_efficiency(target: Isa, dtype: Dtype, m: int, n: int, rows: int | None
     Remainder blocks count with their own, lower efficiency; lanes that a mask leaves idle count as lost. An unknown
     extent counts as a multiple of the block.
     """
-    lanes = target.lanes(dtype)
-    row_pieces = [(m, 1)] if rows is None else _pieces(rows, m)
-    column_pieces = [(n, 1)] if columns is None else _pieces(columns, n)
-    spent = 0.0
-    useful = 0
-    for r, row_times in row_pieces:
-        for c, column_times in column_pieces:
-            vectors = -(-c // lanes)
-            spent += row_times * column_times * cycles(target, r, vectors)
-            useful += row_times * column_times * r * c
-    return useful / (lanes * target.fmas) / spent
-
-
-def _pieces(extent: int, size: int) -> list[tuple[int, int]]:
-    whole, rest = divmod(extent, size)
-    return [(s, times) for s, times in ((size, whole), (rest, 1)) if s and times]
+    r, c = m if rows is None else rows, n if columns is None else columns
+    return r * c / (target.lanes(dtype) * target.fmas) / block_cycles(target, dtype, m, n, r, c)
 
 
 _LEAST = 0.8

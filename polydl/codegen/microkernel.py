@@ -15,7 +15,7 @@ from functools import cache
 import jinja2
 
 from polydl import resources
-from polydl.codegen.isa import ELEMENT_TYPES, ISAS, Dtype, paired_rows, split_block
+from polydl.machine.isa import ELEMENT_TYPES, ISAS, Dtype, paired_rows, split_block
 
 MOST_CASES = max(target.registers for target in ISAS)
 """Longest POLYDL_EACH_n list of the prologue: no register block has more rows."""
@@ -176,7 +176,7 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
 
     A block of full size takes a path of compile-time constants; anything smaller takes code specialised on its rows
     and vectors, with the last vector masked. Where m x n accumulators do not fit the registers of the instruction set
-    the function loops over register blocks that do (`polydl.codegen.isa.split_block`).
+    the function loops over register blocks that do (`polydl.machine.isa.split_block`).
     """
     element = ELEMENT_TYPES[spec.dtype]
     name = _name(spec)

@@ -9,7 +9,7 @@ import islpy as isl
 
 from polydl.codegen.ast import Instance
 from polydl.codegen.kernel_call import KernelCall, kernel_call
-from polydl.codegen.isa import Dtype
+from polydl.machine.isa import Dtype
 from polydl.codegen.microkernel import Microkernel as GeneratedMicrokernel
 from polydl.codegen.microkernel import MicrokernelSpec, Reduction, isa_prologue
 from polydl.codegen.microkernel import generate as generate_microkernel

@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from polydl.codegen.isa import ELEMENT_TYPES, ISAS, Dtype
+from polydl.machine.isa import ELEMENT_TYPES, ISAS, Dtype
 from polydl.codegen.microkernel import MOST_REDUCTIONS, Parameter, environment, stride_text
 
 _LINE_BYTES = 64

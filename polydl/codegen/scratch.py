@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from polydl.codegen.isa import ELEMENT_TYPES, Dtype
+from polydl.machine.isa import ELEMENT_TYPES, Dtype
 from polydl.codegen.packing_plan import PackCall
 
 _ALIGNMENT = 4096

@@ -11,7 +11,7 @@ from pycparser import c_ast
 from polydl.errors import InputError
 from polydl.frontend.affine import constant_aff
 from polydl.frontend.finish import Settled
-from polydl.frontend.liveness import assigned_names
+from polydl.frontend.liveness import changed_names
 from polydl.frontend.places import Places
 from polydl.frontend.pragmas import Pragma
 from polydl.frontend.raw import RawAccess, RawCall, RawStatement
@@ -85,7 +85,7 @@ def _example(outside: isl.Set, iterators: Sequence[str], subscript: isl.PwAff) -
 def check_stable(found: Found, walker: Walker, used: Mapping[str, Array]) -> list[InputError]:
     """Array sizes that are variables must still have the value that they had where the array was declared."""
     errors: list[InputError] = []
-    written = assigned_names(found.function.body) - _declared(found.function.body)
+    written = changed_names(found.function.body)
     for name in used:
         symbol = walker.walked.symbols[name]
         for level in symbol.levels[1:] if symbol.decays else symbol.levels:
@@ -105,36 +105,16 @@ def check_stable(found: Found, walker: Walker, used: Mapping[str, Array]) -> lis
     return errors
 
 
-def _declared(node: object) -> frozenset[str]:
-    """Names that a subtree declares and nothing in it assigns otherwise."""
-    names: set[str] = set()
-    assigned: set[str] = set()
-
-    def visit(at: object) -> None:
-        match at:
-            case c_ast.Decl() if at.name is not None:
-                names.add(at.name)
-            case c_ast.Assignment(lvalue=c_ast.ID() as target):
-                assigned.add(target.name)
-            case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--" | "&", expr=c_ast.ID() as target):
-                assigned.add(target.name)
-        for _, child in at.children():  # type: ignore[attr-defined]
-            visit(child)
-
-    visit(node)
-    return frozenset(names - assigned)
-
-
 def _assigned_late(found: Found, name: str, symbol: Symbol) -> bool:
     """Whether a variable may be assigned after an array's declaration (textually; loops around count as after)."""
     coord = symbol.node.coord
 
     def visit(at: object) -> bool:
-        if isinstance(at, (c_ast.For, c_ast.While, c_ast.DoWhile)) and name in assigned_names(at):
+        if isinstance(at, (c_ast.For, c_ast.While, c_ast.DoWhile)) and name in changed_names(at):
             return True
         if (
             isinstance(at, (c_ast.Assignment, c_ast.UnaryOp))
-            and name in assigned_names(at)
+            and name in changed_names(at)
             and at.coord is not None
             and (at.coord.line, at.coord.column or 0) > (coord.line, coord.column or 0)
         ):
@@ -216,11 +196,11 @@ def _contract(
         else:
             touched[access.array] = access.relation
     named = {argument.array for argument in call.arguments if argument.array is not None}
-    passed = {argument.text for argument in call.arguments}
+    passed = {name for argument in raw.arguments for name in mentions(argument.node)}
     errors: list[InputError] = []
     scalars = {a.symbol.name for s in raw.inner for a in s.accesses if a.symbol.is_scalar}
     for array in touched:
-        if array not in named and not (array in scalars and any(array in text for text in passed)):
+        if array not in named and not (array in scalars and array in passed):
             errors.append(
                 InputError(
                     f"{reason}: '{array}' is touched by the loops and is no argument", pragma.span, f"pass '{array}'"

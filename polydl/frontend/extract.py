@@ -14,7 +14,7 @@ from polydl.frontend.affine import Evaluator, NotAffine, constant_aff, symbol_af
 from polydl.frontend.check import alias_assumptions, check_bounds, check_microkernels, check_stable
 from polydl.frontend.finish import Builder, Settled, arrays, declared_extents, every_access, settle
 from polydl.frontend.guards import macro_guards, names_between
-from polydl.frontend.liveness import assigned_names
+from polydl.frontend.liveness import assigned_names, changed_names
 from polydl.frontend.parse import Unit
 from polydl.frontend.pragmas import Pragma
 from polydl.frontend.raw import RawCall, RawStatement
@@ -42,10 +42,13 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
     region = c_ast.Compound(found.items, found.items[0].coord if found.items else None)
     assigned = assigned_names(region)
     escaping = frozenset(name for name in assigned if found.escapes(name))
+    changed = changed_names(found.function.body)
     data: frozenset[str] = frozenset()
     context = universe()
     while True:
-        settings = Settings(unit, found.scope, options.sizes, context, assigned, data, escaping, options.pragmas)
+        settings = Settings(
+            unit, found.scope, options.sizes, context, assigned, data, escaping, changed, options.pragmas
+        )
         walker = Walker(settings)
         try:
             context = _declared_facts(found, region, _context(found, settings, walker), walker)
@@ -72,6 +75,7 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
                 data |= {needed.name}
                 context = universe()
                 continue
+        _check_hiding(walker)
         settled, errors = settle(walker.walked, declared, context, walker.evaluator, unit.places)
         if walker.errors or errors:
             raise InputErrors(in_order([*walker.errors, *errors]))
@@ -91,6 +95,16 @@ def in_order(errors: list[InputError]) -> list[InputError]:
             seen.add((error.span, error.reason))
             result.append(error)
     return result
+
+
+def _check_hiding(walker: Walker) -> None:
+    """A loop variable may not have the name of something else that the region uses: isl knows names only."""
+    walked = walker.walked
+    for name, node in walked.hiding.items():
+        if name in walked.parameters or name in walked.symbols or name in walked.constants or name in walked.sized:
+            walker.errors.append(
+                walker.places.error(f"'{name}' hides another '{name}'", node, "give it a name of its own")
+            )
 
 
 def _fields(settings: Settings) -> dict[str, Any]:
@@ -225,6 +239,8 @@ def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: S
     parameters = tuple(name for name in walked.parameters if name not in walker.settings.data)
     parameters += tuple(sorted(involved - set(parameters)))
     errors: list[InputError] = []
+    if not walked.statements:
+        raise InputErrors([InputError("the scop computes nothing", found.span, "put the loops between its pragmas")])
     if options.require_sizes:
         for name in parameters:
             errors.append(
@@ -249,7 +265,12 @@ def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: S
     if errors:
         raise InputErrors(in_order(errors))
     guards = _guards(unit, found, walker, used_arrays)
-    guards += [Guard(name, value, False) for name, value in sorted(walked.sized.items())]
+    runtime = dict(walked.sized)
+    for name, symbol in walked.constants.items():
+        if places.token_of(symbol.node) is None and symbol.value is not None:
+            # declared in a header, which may say something else next time
+            runtime[name] = symbol.value
+    guards += [Guard(name, value, False) for name, value in sorted(runtime.items())]
     outside = tuple(
         str(
             c_generator.CGenerator().visit(
@@ -291,6 +312,13 @@ def _guards(unit: Unit, found: Found, walker: Walker, used: Mapping[str, Any]) -
             names |= names_between(source, source.line_start(token.line), source.text.find(";", token.offset))
     for pragma in found.facts:
         names |= names_between(source, pragma.start, pragma.end)
+    for symbol in walker.walked.constants.values():
+        token = unit.places.token_of(symbol.node)
+        if token is not None:
+            # from the end of the declaration before, so that all enumerators of an enum count
+            names |= names_between(
+                source, source.text.rfind(";", 0, token.offset) + 1, source.text.find(";", token.offset)
+            )
     marker = f"#pragma polydl {next((p.index for p in walker.settings.pragmas.values() if p.span == found.span), -1)}\n"
     offset = unit.preprocessed.text.find(marker)
     at = offset if offset >= 0 else len(unit.preprocessed.text)

@@ -15,7 +15,7 @@ from polydl.frontend.places import Places
 from polydl.frontend.raw import RawAccess, RawArgument, RawAssignment, RawCall, RawStatement, Walked
 from polydl.frontend.spaces import StatementSpace, parametric
 from polydl.frontend.symbols import Symbol
-from polydl.model.scop import Access, Array, Assignment, Body, CallArgument, MicrokernelCall, Statement
+from polydl.model.scop import Access, Array, Assignment, Body, CallArgument, MicrokernelCall, Statement, Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,17 @@ def _not_linear(error: NotAffine, access: RawAccess, iterators: frozenset[str], 
     return places.error(f"{reason}, and no 2-D shape of '{access.symbol.name}' is proven", access.node, error.hint)
 
 
+def _private(statements: Sequence[RawStatement]) -> frozenset[str]:
+    """Arrays declared in the region that one microkernel alone uses: they are inside of it."""
+    users: dict[str, set[int]] = {}
+    calls = {at for at, statement in enumerate(statements) if isinstance(statement.body, RawCall)}
+    for at, statement in enumerate(statements):
+        for access in every_access([statement]):
+            if access.symbol.storage is Storage.REGION:
+                users.setdefault(access.symbol.name, set()).add(at)
+    return frozenset(name for name, used in users.items() if len(used) == 1 and used <= calls)
+
+
 class Builder:
     """Names statements and puts everything into its isl space."""
 
@@ -118,11 +129,13 @@ class Builder:
         self.settled = settled
         self.context = context
         """{ [] : what is known about the parameters }: left out of domains and relations, as Scop.context says it."""
+        self._private: frozenset[str] = frozenset()
         self.parameters = tuple(parameters)
         self.places = places
 
     def statements(self, raw: Sequence[RawStatement]) -> tuple[Statement, ...]:
         """S0, S1, … in textual order."""
+        self._private = _private(raw)
         return tuple(self._statement(statement, f"S{at}") for at, statement in enumerate(raw))
 
     def _statement(self, raw: RawStatement, name: str) -> Statement:
@@ -133,7 +146,7 @@ class Builder:
         if isinstance(raw.body, RawCall):
             inner = tuple(self._statement(s, f"{name}_{at}") for at, s in enumerate(raw.body.inner))
             body = self._call(raw.body, inner, space)
-            accesses = self._united(inner, space, domain)
+            accesses = self._united(inner, space, domain, self._private)
         else:
             accesses = tuple(self._access(access, space) for access in raw.accesses)
             body = self._assignment(raw.body, space)
@@ -172,14 +185,16 @@ class Builder:
         return CallArgument(raw.text, value=None if raw.value is None else space.function(raw.value))
 
     @staticmethod
-    def _united(inner: Sequence[Statement], space: StatementSpace, domain: isl.Set) -> tuple[Access, ...]:
+    def _united(
+        inner: Sequence[Statement], space: StatementSpace, domain: isl.Set, private: frozenset[str]
+    ) -> tuple[Access, ...]:
         """One access per array and direction over the outer iterations: the union over the loops inside."""
         found: dict[tuple[bool, str], tuple[isl.Map, Span | None]] = {}
         depth = len(space.iterators)
         for write in (False, True):
             for statement in inner:
                 for access in statement.accesses:
-                    if access.write is not write:
+                    if access.write is not write or access.array in private:
                         continue
                     relation = access.relation
                     relation = relation.project_out(isl.dim_type.in_, depth, relation.dim(isl.dim_type.in_) - depth)

@@ -25,20 +25,27 @@ class Effect(Enum):
 def assigned_names(node: Any) -> frozenset[str]:
     """Scalars (plain identifiers) that a subtree assigns to, increments, declares or takes the address of."""
     names: set[str] = set()
-    _collect(node, names)
+    _collect(node, names, True)
     return frozenset(names)
 
 
-def _collect(node: Any, names: set[str]) -> None:
+def changed_names(node: Any) -> frozenset[str]:
+    """Scalars that a subtree assigns to, increments or takes the address of; initialisers do not count."""
+    names: set[str] = set()
+    _collect(node, names, False)
+    return frozenset(names)
+
+
+def _collect(node: Any, names: set[str], declared: bool) -> None:
     match node:
         case c_ast.Assignment(lvalue=c_ast.ID() as target):
             names.add(target.name)
         case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--" | "&", expr=c_ast.ID() as target):
             names.add(target.name)
-        case c_ast.Decl() if node.name is not None:
+        case c_ast.Decl() if declared and node.name is not None:
             names.add(node.name)
     for _, child in node.children():
-        _collect(child, names)
+        _collect(child, names, declared)
 
 
 def effect(nodes: Iterable[Any], name: str) -> Effect:
@@ -98,3 +105,12 @@ def jumps(node: Any) -> bool:
     if isinstance(node, (c_ast.Goto, c_ast.Label)):
         return True
     return any(jumps(child) for _, child in node.children())
+
+
+def leaves(node: Any) -> bool:
+    """Whether a loop body holds a break or continue of its own loop."""
+    if isinstance(node, (c_ast.Break, c_ast.Continue)):
+        return True
+    if isinstance(node, (c_ast.For, c_ast.While, c_ast.DoWhile)):
+        return False
+    return any(leaves(child) for _, child in node.children())

@@ -10,8 +10,7 @@ from pathlib import Path
 from pycparser import c_ast
 
 from polydl.errors import InputError, InputErrors, Span
-from polydl.frontend.affine import Evaluator, NotAffine, Value, number, universe
-from polydl.frontend.ctypes import CType
+from polydl.frontend.constants import constant
 from polydl.frontend.extract import Options, extract, in_order
 from polydl.frontend.parse import Unit, parse
 from polydl.frontend.pragmas import Pragma, find_pragmas
@@ -116,37 +115,6 @@ def _flags(defines: Mapping[str, str], undefines: Sequence[str], include_dirs: S
         *(f"-U{name}" for name in undefines),
         *(f"-I{folder}" for folder in include_dirs),
     )
-
-
-class _Constants:
-    """Symbols of constant expressions at file scope: enumerators and constants only."""
-
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
-
-    def integer(self, node: object) -> Value:
-        name = str(getattr(node, "name", ""))
-        found = self.scope.find(name)
-        if found is None or found.value is None:
-            raise NotAffine(f"'{name}' is not constant", node)
-        return number(found.value, found.ctype)
-
-    def size_of(self, node: object) -> int | None:
-        if not isinstance(node, c_ast.Typename):
-            return None
-        ctype, levels, _, _ = self.scope.resolve(node)
-        return max(1, ctype.bits // 8) if ctype.bits and not levels else None
-
-    def type_of(self, node: object) -> CType:
-        return self.scope.resolve(node)[0]
-
-
-def constant(node: object, scope: Scope) -> int | None:
-    """Value of a constant expression; None when it is not constant."""
-    try:
-        return Evaluator(_Constants(scope)).value(node, universe()).constant
-    except NotAffine:
-        return None
 
 
 def _scops(

@@ -91,5 +91,9 @@ class Walked:
     """Symbols that took their value from `sizes`."""
     symbols: dict[str, Symbol] = field(default_factory=dict)
     """Arrays and data scalars that statements access."""
+    constants: dict[str, Symbol] = field(default_factory=dict)
+    """Enumerators and constants whose value was used."""
+    hiding: dict[str, Any] = field(default_factory=dict)
+    """Loop variables declared in their loop that hide another object -> their Decl."""
     temporaries: dict[str, Symbol] = field(default_factory=dict)
     """Loop variables and affine temporaries."""

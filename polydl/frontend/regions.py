@@ -99,7 +99,10 @@ class Finder:
     def search(self, function: Any) -> None:
         """Collect the pragma regions of a function."""
         self._facts = []
+        before = len(self.found)
         self._block(function, function.body, self.function_scope(function), [])
+        for found in self.found[before:]:
+            found.facts += self._facts
 
     def _block(self, function: Any, block: Any, outer: Scope, after: list[Any]) -> None:
         scope = Scope(outer)
@@ -153,7 +156,7 @@ class Finder:
         opening, closing = self._pragma(items[first]), self._pragma(items[last])
         assert opening is not None and closing is not None
         inside = items[first + 1 : last]
-        facts = [*self._facts]
+        facts: list[Pragma] = []
         for node in _all_pragmas(inside):
             pragma = self._pragma(node)
             if pragma is not None and pragma.kind in ("assume", "live_out", "dead"):

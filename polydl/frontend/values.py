@@ -193,7 +193,7 @@ class Values:
         if isinstance(node, c_ast.Cast):
             return self.type_of(node.to_type).is_int and self._integral(node.expr)
         if isinstance(node, c_ast.UnaryOp):
-            return node.op in ("-", "+") and self._integral(node.expr)
+            return node.op == "sizeof" or (node.op in ("-", "+") and self._integral(node.expr))
         if isinstance(node, c_ast.BinaryOp):
             both = self._integral(node.left) and self._integral(node.right)
             return both and any(True for _ in mentions(node))

@@ -14,12 +14,13 @@ from polydl.errors import InputError
 from polydl.frontend import loops as for_loops
 from polydl.frontend import microkernels
 from polydl.frontend.affine import Evaluator, NotAffine, Value, number, symbol, tidy
+from polydl.frontend.constants import constant
 from polydl.frontend.ctypes import CType
-from polydl.frontend.liveness import assigned_names
+from polydl.frontend.liveness import assigned_names, leaves
 from polydl.frontend.parse import Unit
 from polydl.frontend.purity import result_type
 from polydl.frontend.raw import Loop, RawAccess, RawAssignment, RawStatement, Walked
-from polydl.frontend.symbols import Scope, Symbol
+from polydl.frontend.symbols import Scope, Symbol, mentions
 from polydl.frontend.values import LIBRARY_CONSTANTS, Values
 from polydl.model.expr import Binary, Expr, Load
 from polydl.model.scop import Storage
@@ -60,6 +61,8 @@ class Settings:
     """Integer scalars that are data: 0-D arrays."""
     escaping: frozenset[str]
     """Scalars whose value after the region may be read."""
+    changed: frozenset[str] = frozenset()
+    """Names that the function assigns to anywhere, initialisers apart."""
     pragmas: Mapping[int, Any] = field(default_factory=dict)
     """Pragma index -> Pragma."""
 
@@ -98,8 +101,10 @@ class Walker:
         if not found.is_integer:
             what = "an array" if found.levels else f"of type '{found.ctype.text}'"
             raise NotAffine(f"'{name}' is {what}", node, data=True)
-        if found.value is not None:
-            return number(found.value, found.ctype)
+        known_value = self._known(found)
+        if known_value is not None:
+            self.walked.constants[name] = found
+            return number(known_value, found.ctype)
         if name in self.settings.data:
             raise NotAffine(f"'{name}' is computed from data or read before the scop gives it a value", node, data=True)
         if name in self.settings.assigned and found.storage is not Storage.PARAMETER:
@@ -116,6 +121,15 @@ class Walker:
             return number(self.settings.sizes[name], found.ctype)
         self.walked.parameters.setdefault(name, node)
         return symbol(name, found.ctype)
+
+    def _known(self, found: Symbol) -> int | None:
+        """Value of an enumerator, a constant, or a local that keeps its constant initialiser; None otherwise."""
+        if found.value is not None or found.storage is not Storage.LOCAL or found.name in self.settings.changed:
+            return found.value
+        init = getattr(found.node, "init", None)
+        if init is None or any(mentioned == found.name for mentioned in mentions(init)):
+            return None
+        return constant(init, self.scope)
 
     def size_of(self, node: Any) -> int | None:
         """sizeof of an arithmetic type or scalar."""
@@ -201,7 +215,9 @@ class Walker:
                     self.walk(expr)
             case c_ast.EmptyStatement() | c_ast.Typedef():
                 if isinstance(node, c_ast.Typedef):
-                    self.scope.declare(node, Storage.REGION, self.constant_value)
+                    self.scope.declare(node, Storage.REGION, constant)
+            case c_ast.DoWhile() if self._once(node):
+                self.walk(node.stmt)
             case c_ast.FuncCall():
                 self._call(node)
             case c_ast.Cast() if self.type_of(node.to_type).kind == "void" and isinstance(node.expr, c_ast.ID):
@@ -214,12 +230,9 @@ class Walker:
                     "this statement is not supported in a scop", node, "use for, if and assignments"
                 )
 
-    def constant_value(self, node: Any, scope: Scope) -> int | None:
-        """Value of a constant expression in the region's scope; None when it is not constant."""
-        try:
-            return self.evaluator.value(node, self.domain).constant
-        except (NotAffine, NeedsData):
-            return None
+    def _once(self, node: Any) -> bool:
+        """Whether a do loop is `do … while (0)`, as macros have it, without jumps."""
+        return constant(node.cond, self.scope) == 0 and not leaves(node.stmt)
 
     def _pragma(self, node: Any) -> None:
         words = str(node.string).split()
@@ -256,15 +269,21 @@ class Walker:
             assert self.scope.outer is not None
             self.scope = self.scope.outer
 
-    def declare(self, node: Any) -> Symbol:
-        """Enter a declaration of the region. Raises InputError when it hides something or is static."""
+    def declare(self, node: Any, loop_variable: bool = False) -> Symbol:
+        """Enter a declaration of the region. Raises InputError when it hides something or is static.
+
+        A loop variable may hide what the region does not use otherwise (see extract.py).
+        """
         hidden = self.scope.find(node.name)
+        if hidden is not None and loop_variable and hidden.storage is not Storage.REGION:
+            self.walked.hiding.setdefault(node.name, node)
+            hidden = None
         iterating = any(loop.name == node.name for loop, _ in self.loops)
         if iterating or (hidden is not None and not hidden.is_function):
             raise self.places.error(f"'{node.name}' hides another '{node.name}'", node, "give it a name of its own")
         if "static" in (node.storage or []) or "extern" in (node.storage or []):
             raise self.places.error(f"'{node.name}' is {node.storage[0]}", node, "declare it outside the region")
-        found = self.scope.declare(node, Storage.REGION, self.constant_value)
+        found = self.scope.declare(node, Storage.REGION, constant)
         assert found is not None
         text = found.declaration
         if self._region_declared.setdefault(found.name, text) != text:
@@ -366,14 +385,14 @@ class Walker:
     def _loop_variable(self, loop: for_loops.Header) -> Symbol:
         name = loop.variable
         if loop.declared is not None:
-            found: Symbol | None = self.declare(loop.declared)
+            found: Symbol | None = self.declare(loop.declared, loop_variable=True)
         else:
             found = self.scope.find(name)
             if found is None and self.in_fragment:
                 decl = c_ast.Decl(
                     name, [], [], [], [], c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(["int"])), None, None
                 )
-                found = self.scope.declare(decl, Storage.REGION, self.constant_value)
+                found = self.scope.declare(decl, Storage.REGION, constant)
         if found is None:
             raise self.places.error(f"'{name}' is not declared", loop.node.init, "declare it in the loop")
         if not found.is_integer:

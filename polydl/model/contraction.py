@@ -77,23 +77,40 @@ def array_strides(array: Array) -> tuple[int, ...] | None:
     return tuple(reversed(strides))
 
 
+def affine_rows(statement: Statement, access: Access) -> list[tuple[dict[str, int], int]] | None:
+    """Per array dimension, the integer coefficient of each iterator and the constant; None when a subscript is not
+    one affine expression (a modulo, a case distinction, a parameter) or the access is not single-valued."""
+    if not access.relation.is_single_valued():
+        return None
+    function = access.relation.as_pw_multi_aff()
+    rows: list[tuple[dict[str, int], int]] = []
+    for dim in range(function.dim(isl.dim_type.out)):
+        affine = pieces(function.get_pw_aff(dim).gist(statement.domain))
+        if len(affine) != 1:
+            return None
+        aff = affine[0][1]
+        if aff.dim(isl.dim_type.div) != 0 or any(
+            not aff.get_coefficient_val(isl.dim_type.param, i).is_zero() for i in range(aff.dim(isl.dim_type.param))
+        ):
+            return None
+        values = [aff.get_coefficient_val(isl.dim_type.in_, d) for d in range(statement.depth)]
+        if not all(v.is_int() for v in (*values, aff.get_constant_val())):
+            return None
+        coefficients = dict(zip(statement.iterators, map(to_int, values), strict=True))
+        rows.append((coefficients, to_int(aff.get_constant_val())))
+    return rows
+
+
 def linear_strides(scop: Scop, statement: Statement, access: Access) -> dict[str, int] | None:
     """Elements by which each iterator moves the address of an access; None when that is not one constant."""
     strides = array_strides(scop.arrays[access.array])
-    if strides is None or not access.relation.is_single_valued():
+    rows = affine_rows(statement, access)
+    if strides is None or rows is None:
         return None
-    moved = dict.fromkeys(statement.iterators, 0)
-    function = access.relation.as_pw_multi_aff()
-    for dim in range(len(scop.arrays[access.array].extents)):
-        affine = pieces(function.get_pw_aff(dim).gist(statement.domain))
-        if len(affine) != 1 or affine[0][1].dim(isl.dim_type.div) != 0:
-            return None
-        for d, name in enumerate(statement.iterators):
-            coefficient = affine[0][1].get_coefficient_val(isl.dim_type.in_, d)
-            if not coefficient.is_int():
-                return None
-            moved[name] += to_int(coefficient) * strides[dim]
-    return moved
+    return {
+        name: sum(row[name] * stride for (row, _), stride in zip(rows, strides, strict=True))
+        for name in statement.iterators
+    }
 
 
 def contraction(scop: Scop, statement: Statement) -> Contraction | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polydl.codegen import microkernel, reference
-from polydl.codegen.isa import ELEMENT_TYPES, Dtype
+from polydl.machine.isa import ELEMENT_TYPES, Dtype
 from polydl.codegen.microkernel import MicrokernelSpec, Reduction
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from polydl.codegen import isa, microkernel, reference
-from polydl.codegen.isa import ELEMENT_TYPES, ISAS, Dtype
+from polydl.machine.isa import ELEMENT_TYPES, ISAS, Dtype
 from polydl.codegen.microkernel import MicrokernelSpec, Reduction, generate, isa_prologue
 from tests.codegen import contraction_program
 from tests.codegen.contraction_program import Call

@@ -1,0 +1,76 @@
+"""Nests and structures in the form that the vectorised locality analysis takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from polydl.locality.boxes import BoxAccess, BoxNest, LoopBatch
+from polydl.model.contraction import affine_rows
+from polydl.model.ctypes import element_bytes
+from polydl.model.isl import to_int
+from polydl.model.scop import Scop
+from polydl.variants.nests import Nest
+from polydl.variants.structure import Structure
+
+
+def box_nest(scop: Scop, nest: Nest, *, hull: bool = False) -> BoxNest | None:
+    """The nest with its loops counted from 0; None when it is no box, or a subscript is not affine.
+
+    With hull=True a nest that is no box (triangles, statements with loops of their own) is taken for the box around
+    its shared loops, which estimates may do and exact analyses may not; None only without constant bounds.
+    """
+    if not nest.box and not (hull and all(c.extent for c in nest.counts.values())):
+        return None
+    accesses: list[BoxAccess] = []
+    shapes: dict[str, tuple[int, ...]] = {}
+    for statement in nest.statements:
+        for access in statement.accesses:
+            rows = affine_rows(statement, access)
+            array = scop.arrays[access.array]
+            if rows is None and hull:
+                continue
+            if rows is None:
+                return None
+            shape = []
+            for dim, extent in enumerate(array.extents):
+                if extent is not None and extent.is_cst():
+                    shape.append(max(1, to_int(extent.max_val())))
+                else:
+                    touched = access.relation.range().dim_max_val(dim)
+                    shape.append(to_int(touched) + 1 if touched.is_int() else 1)
+            shapes[access.array] = tuple(max(a, b) for a, b in zip(shapes.get(access.array, shape), shape, strict=True))
+            coefficients = []
+            offsets = []
+            for row, constant in rows:
+                steps = []
+                for iterator in nest.loops:
+                    count = nest.counts[iterator]
+                    sign = -1 if iterator in statement.descending else 1
+                    steps.append(row[iterator] * count.stride * sign)
+                    constant += row[iterator] * count.first * sign
+                coefficients.append(tuple(steps))
+                offsets.append(constant)
+            accesses.append(
+                BoxAccess(access.array, tuple(coefficients), tuple(offsets), access.write, statement.name)
+            )
+    bytes_of = {name: element_bytes(scop.arrays[name].ctype) for name in shapes}
+    extents = tuple(nest.counts[i].extent or 1 for i in nest.loops)
+    return BoxNest(nest.loops, extents, tuple(accesses), bytes_of, shapes)
+
+
+def loop_batch(nest: BoxNest, structures: Sequence[Structure]) -> LoopBatch:
+    """The loops of each structure, those inside the microkernel included as the innermost ones."""
+    place = {name: i for i, name in enumerate(nest.iterators)}
+    depth = max(len(s.loops) + len(s.inside) for s in structures)
+    iterator = np.full((len(structures), depth), -1, dtype=np.int64)
+    span = np.ones((len(structures), depth), dtype=np.int64)
+    parallel = np.zeros((len(structures), depth), dtype=np.bool_)
+    for v, structure in enumerate(structures):
+        for d, loop in enumerate((*structure.loops, *structure.inside)):
+            iterator[v, d] = place[loop.iterator]
+            span[v, d] = loop.step
+        for d in structure.parallel_positions:
+            parallel[v, d] = True
+    return LoopBatch(nest.extents, iterator, span, parallel)

@@ -1,0 +1,109 @@
+"""Time in the core alone, all data in the first-level cache."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from polydl.machine import Machine
+from polydl.machine.isa import Dtype, Isa, cycles, isa
+from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.contraction import linear_strides
+from polydl.model.ctypes import element_bytes
+from polydl.rank.ranker import FloatArray
+from polydl.variants.nests import Nest
+from polydl.variants.structure import Structure
+
+CALL_CYCLES = 24.0
+"""Cycles from one microkernel call to the next beside its FMAs and its stores: arguments, the loop around it, filling
+and draining the FMA pipeline (twice the latency of an FMA, and a mispredicted exit of the reduction loop)."""
+
+LOOP_CYCLES = 12.0
+"""Cycles to enter and leave an innermost loop that runs a few times: a mispredicted branch on current cores."""
+
+
+def target_isa(machine: Machine) -> Isa:
+    """The vector instruction set of a machine as the generator knows it; the portable one for an unknown name."""
+    try:
+        return isa(machine.simd.isa)
+    except KeyError:
+        return isa("generic")
+
+
+def pieces(extent: int, size: int) -> list[tuple[int, int]]:
+    """(size, how many) when an extent is cut into whole pieces and a remainder."""
+    whole, rest = divmod(extent, size)
+    return [(s, times) for s, times in ((size, whole), (rest, 1)) if s and times]
+
+
+@cache
+def block_cycles(target: Isa, dtype: Dtype, m: int, n: int, rows: int, columns: int) -> float:
+    """Cycles of one reduction step over a rows x columns output cut into m x n register blocks."""
+    lanes = target.lanes(dtype)
+    return math.fsum(
+        row_times * column_times * cycles(target, r, -(-c // lanes))
+        for r, row_times in pieces(rows, m)
+        for c, column_times in pieces(columns, n)
+    )
+
+
+def _kernel_cycles(nest: Nest, structure: Structure, calls: float, target: Isa) -> float:
+    """Cycles of a whole nest in microkernel calls, all threads together."""
+    kernel, found = structure.kernel, nest.contraction
+    assert kernel is not None and found is not None
+    dtype: Dtype = "double" if found.dtype == "double" else "float"
+    rows = None if kernel.rows is None else structure.inside[0].iterator
+    columns = structure.inside[0 if rows is None else 1].iterator
+    row_extent = 1 if rows is None else nest.counts[rows].extent or 1
+    column_extent = nest.counts[columns].extent or 1
+    steps = math.prod(c.extent or 1 for name, c in nest.counts.items() if name not in (rows, columns))
+    arithmetic = steps * block_cycles(target, dtype, kernel.m, kernel.n, row_extent, column_extent)
+    # C is loaded and stored once a call: one store a cycle, the loads beside them.
+    stores = kernel.m * -(-kernel.n // target.lanes(dtype))
+    return arithmetic + calls * (stores + CALL_CYCLES)
+
+
+def _plain_cycles(
+    scop: Scop, nest: Nest, structure: Structure, instances: float, innermost: float, target: Isa
+) -> float:
+    """Cycles of a nest of plain loops: what the compiler makes of the innermost one, all threads together."""
+    last = structure.loops[-1].iterator if structure.loops else ""
+    total = 0.0
+    for statement in nest.statements:
+        total += instances * _instance_cycles(scop, statement, last, target)
+    return total + innermost * LOOP_CYCLES
+
+
+def _instance_cycles(scop: Scop, statement: Statement, last: str, target: Isa) -> float:
+    strides = [(linear_strides(scop, statement, a) or {}).get(last) for a in statement.accesses]
+    widest = max((element_bytes(scop.arrays[a.array].ctype) for a in statement.accesses), default=8)
+    carried = any(a.write and s == 0 for a, s in zip(statement.accesses, strides, strict=True))
+    if carried and isinstance(statement.body, Assignment) and statement.body.op != "=":
+        return float(target.latency)  # a sum in order: each addition waits for the one before
+    memory = len(statement.accesses) / target.loads
+    if all(s in (0, 1) for s in strides):
+        return memory / max(1, target.vector_bytes // widest)
+    return memory + sum(1 for s in strides if s not in (0, 1))
+
+
+def compute_seconds(
+    scop: Scop, nest: Nest, structures: Sequence[Structure], full: FloatArray, mine: FloatArray, machine: Machine
+) -> FloatArray:
+    """(V,) seconds in the core of one thread. `full` and `mine` (V, D): iterations of each loop, those inside the
+    microkernel last, in all and of one thread."""
+    target = target_isa(machine)
+    result = np.empty(len(structures))
+    share = np.prod(mine, axis=1) / np.prod(full, axis=1)
+    for v, structure in enumerate(structures):
+        outer = len(structure.loops)
+        if structure.kernel is not None:
+            spent = _kernel_cycles(nest, structure, float(np.prod(full[v, :outer])), target)
+        else:
+            instances = float(np.prod(full[v, :outer]))
+            entered = float(np.prod(full[v, : outer - 1])) if outer else 1.0
+            spent = _plain_cycles(scop, nest, structure, instances, entered, target)
+        result[v] = machine.seconds(spent)
+    return result * share

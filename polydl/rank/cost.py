@@ -1,0 +1,80 @@
+"""`cost`: the PolyDL paper's equation 1 (Tavarageri et al., TACO 2021) on the working sets of Algorithms 1 and 2.
+
+    C = sum over cache levels Li of WS_Li * lat_Li / bw_Li, plus WS_mem * lat_mem / bw_mem
+
+where WS_L is the size of the working sets that level L serves. The paper leaves the units open; here sizes are in
+bytes, latencies in cycles, bandwidths in bytes per cycle: C has no unit and only orders variants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from polydl.locality.assign import assign
+from polydl.locality.batch import BoxAnalysis
+from polydl.locality.boxes import LoopBatch
+from polydl.locality.exact import working_sets
+from polydl.locality.progressions import NotClosedForm
+from polydl.machine import Machine
+from polydl.model.scop import Scop
+from polydl.rank.batches import box_nest, loop_batch
+from polydl.rank.ranker import FloatArray, Scored
+from polydl.variants.nests import Nest
+from polydl.variants.structure import Structure
+from polydl.variants.timed import timed
+
+
+def weights(machine: Machine) -> FloatArray:
+    """(levels + 1,) lat/bw of each cache level, then of memory, in cycles² per byte."""
+    caches = [c.latency_cycles / c.bandwidth_bytes_per_cycle for c in machine.caches]
+    memory_cycles = machine.memory.latency_ns * machine.frequency_ghz
+    memory_bytes_per_cycle = machine.memory.bandwidth_gbs / machine.frequency_ghz
+    return np.array([*caches, memory_cycles / memory_bytes_per_cycle])
+
+
+class CostRanker:
+    """Equation 1: exact working sets, in closed form where the nest allows it, else through isl."""
+
+    name = "cost"
+
+    def rank(
+        self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int
+    ) -> Scored:
+        """Scores without unit; features: bytes of the working sets that each level serves."""
+        box = box_nest(scop, nest)
+        if box is None or box.why_not_separable() is not None:
+            sizes = self._exact(scop, structures, machine)
+        else:
+            try:
+                sizes = self._closed(BoxAnalysis(box), loop_batch(box, structures), machine)
+            except NotClosedForm:
+                sizes = self._exact(scop, structures, machine)
+        names = [f"served_by_L{c.level}_bytes" for c in machine.caches] + ["served_by_memory_bytes"]
+        columns = {name: sizes[:, i] for i, name in enumerate(names)}
+        return Scored(np.asarray(sizes @ weights(machine)), columns)
+
+    def _exact(self, scop: Scop, structures: Sequence[Structure], machine: Machine) -> FloatArray:
+        rows = []
+        for structure in structures:
+            served = assign(working_sets(timed(scop, structure)), machine)
+            rows.append([float(c.upper) for c in (*served.caches, served.memory)])
+        return np.array(rows)
+
+    def _closed(self, analysis: BoxAnalysis, batch: LoopBatch, machine: Machine) -> FloatArray:
+        found = analysis.working_sets(batch)
+        bytes_of = np.array([analysis.nest.element_bytes[a] for a in found.arrays], dtype=np.int64)
+        low, high = found.minimum @ bytes_of, found.maximum @ bytes_of
+        # As `assign` does: pairs of equal sizes count once a variant, and equal least and greatest size are one.
+        pairs = np.unique(np.stack([found.variant, low, high], axis=1), axis=0)
+        sizes = np.zeros((len(batch), len(machine.caches) + 1))
+        for column in (1, 2):
+            values = pairs[:, column].astype(np.float64)
+            if column == 2:
+                values = np.where(pairs[:, 1] == pairs[:, 2], 0.0, values)
+            level = np.full(len(pairs), len(machine.caches))
+            for index in reversed(range(len(machine.caches))):
+                level = np.where(pairs[:, column] <= machine.caches[index].bytes, index, level)
+            np.add.at(sizes, (pairs[:, 0], level), values)
+        return sizes
