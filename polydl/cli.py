@@ -42,7 +42,7 @@ StrictAlias = Annotated[bool, typer.Option("--strict-alias", help="Refuse arrays
 NoReassociate = Annotated[bool, typer.Option("--no-reassociate", help="Keep the order of every sum.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the input data.")]
 Cc = Annotated[str, typer.Option("--cc", help="C compiler.")]
-Flags = Annotated[list[str], typer.Option("--cflags", metavar="FLAGS", help="More compiler flags, split as by a shell.")]
+Flags = Annotated[list[str], typer.Option("--cflags", metavar="FLAGS", help="More compiler flags.")]
 LdFlags = Annotated[list[str], typer.Option("--ldflags", metavar="FLAGS", help="More linker flags.")]
 Link = Annotated[list[str], typer.Option("--link", metavar="FILE.o", help="Object or library with your microkernel.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.001, help="Seconds one run of the nest may take.")]
@@ -80,7 +80,7 @@ def _options(**given: Any) -> Options:
     for name in ("cflags", "ldflags"):
         if name in given:
             given[name] = tuple(word for text in given[name] for word in shlex.split(text))
-    ready = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+    ready: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
     return Options(**ready, command=shlex.join(["polydl", *sys.argv[1:]]))
 
 
@@ -107,7 +107,7 @@ def optimize(
     link: Link = [],
     timeout: Timeout = 60.0,
     cold: Annotated[bool, typer.Option("--cold", help="Time with flushed caches.")] = False,
-    no_run: Annotated[bool, typer.Option("--no-run", help="Stop after ranking; with -o, write the best ranked.")] = False,
+    no_run: Annotated[bool, typer.Option("--no-run", help="Rank only; with -o, write the best ranked.")] = False,
     json_: Json = False,
 ) -> None:
     """Write a faster FILE.c that computes the same, checked and timed against it."""
@@ -200,16 +200,16 @@ def analyze(
 
 @app.command(name="machine")
 def show_machine(
-    calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure it (under 20 s) and keep the result.")] = False,
+    calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure it (under 20 s), keep it.")] = False,
     name: MachineFile = None,
     json_: Json = False,
 ) -> None:
     """Show what the machine is taken to be."""
     from polydl import present
     from polydl.machine import calibrate as measure_machine
-    from polydl.machine import detect, load
+    from polydl.pipeline import Options
 
-    found = measure_machine() if calibrate else load(name) if name else detect()
+    found = measure_machine() if calibrate else Options(machine=name).target()
     if json_:
         _print_json(present.machine_json(found))
     else:
@@ -228,7 +228,7 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def _main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Version.")] = False,
 ) -> None:
     pass
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 import heapq
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import islpy as isl
 
 from polydl._version import __version__
 from polydl.codegen.blocks import register_blocks_for
@@ -25,10 +27,19 @@ from polydl.dependences.legality import violation
 from polydl.errors import IllegalVariant, InputError, ToolchainError
 from polydl.frontend import Program
 from polydl.frontend import load as load_program
-from polydl.machine import Machine, detect
+from polydl.machine import Machine, detect, preset, preset_names
 from polydl.machine import load as load_machine
-from polydl.measure import Candidate, Measurement, MeasureOptions, Report, Toolchain, check_compiles, measure
-from polydl.measure import original_candidate
+from polydl.measure import (
+    Candidate,
+    Measurement,
+    MeasureOptions,
+    Progress,
+    Report,
+    Toolchain,
+    check_compiles,
+    measure,
+    original_candidate,
+)
 from polydl.model.scop import Scop
 from polydl.rank import rankers
 from polydl.variants.legality import nest_legality
@@ -36,9 +47,6 @@ from polydl.variants.nests import Nest, nests
 from polydl.variants.recipe import NestRecipe, Recipe
 from polydl.variants.space import SPACES, Variant, variants
 from polydl.variants.structure import Structure, apply, schedule
-
-Progress = Callable[[str, int, int], None]
-"""progress(stage, done, total): stages `rank`, `compile`, `verify`, `time`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +100,9 @@ class Options:
 
     def target(self) -> Machine:
         """The machine to rank for. Raises InputError."""
-        machine = detect() if self.machine is None else load_machine(self.machine)
-        return machine
+        if self.machine is None:
+            return detect()
+        return preset(self.machine) if self.machine in preset_names() else load_machine(Path(self.machine))
 
     def thread_count(self, machine: Machine) -> int:
         """Threads of the timed runs."""
@@ -253,8 +262,6 @@ def _only(program: Program) -> Scop:
     return program.scops[0]
 
 
-_MOST_COMBINATIONS = 200_000
-
 
 def _combined(
     parts: Sequence[Nest], ordered: Sequence[Sequence[tuple[float, Variant, Mapping[str, float]]]]
@@ -315,8 +322,8 @@ def optimize(
     if run:
         toolchain = o.toolchain()
         diagnostics = check_compiles(text, toolchain, program.source)
-        if diagnostics.failed:
-            raise ToolchainError(f"the output does not compile: {diagnostics.text}")
+        if not diagnostics.ok:
+            raise ToolchainError(f"the output does not compile: {diagnostics.message}")
     written = target if run or output is not None else None
     if written is not None:
         _write(written, text)
@@ -379,7 +386,9 @@ def check(
     return None
 
 
-def from_recipe(scop: Scop, recipe: Recipe, found: Sequence[Dependence], *, reassociate: bool = True) -> list[Structure]:
+def from_recipe(
+    scop: Scop, recipe: Recipe, found: Sequence[Dependence], *, reassociate: bool = True
+) -> list[Structure]:
     """The structures of a recipe that was read from text. Raises IllegalVariant, InputError."""
     parts = {nest.name: nest for nest in nests(scop, found)}
     if [n.nest for n in recipe.nests] != list(parts):
@@ -410,7 +419,7 @@ def terms(scop: Scop) -> int:
             if access.write:
                 hull = access.relation.range()
                 extent = 1
-                for d in range(hull.dim(_SET)):
+                for d in range(hull.dim(isl.dim_type.set)):
                     extent *= max(1, int(hull.dim_max_val(d).sub(hull.dim_min_val(d)).to_python()) + 1)
                 written = max(written, extent)
         most = max(most, -(-product // written))
@@ -439,7 +448,7 @@ def _write(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         temporary.write_bytes(text.encode("utf-8", "surrogateescape"))
-        os.replace(temporary, path)
+        temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise InputError(f"cannot write {path}: {error.strerror}", hint="choose another place with -o") from error

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -14,13 +15,14 @@ from rich.table import Table
 if TYPE_CHECKING:
     from polydl.analysis import Analysis
     from polydl.machine import Machine
+    from polydl.measure import Progress as ProgressCallback
     from polydl.pipeline import Optimized, OptimizeResult, RankedVariant, Ranking
 
 _STAGES = {"rank": "ranking", "compile": "compiling", "verify": "checking", "time": "timing"}
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+def progress(*, quiet: bool) -> Iterator[ProgressCallback]:
     """A progress bar per stage on standard error, shown on terminals only."""
     console = Console(stderr=True)
     bars = Progress(
@@ -58,13 +60,15 @@ def flops(ranking: Ranking) -> float | None:
 
 
 def loops_text(variant: RankedVariant) -> str:
-    """The loops of a variant in one line: `j/32 [parallel], k.0, i/12 | i.mk, j.mk, k.1`."""
+    """The loops of a variant in one line: `j/32* pack(B) k.0/256 i/12 | i.mk j.mk k.1`; * is parallel, / a step."""
     parts = []
     for structure in variant.structures:
         words = []
         for loop in structure.loops:
             word = f"{loop.name}/{loop.step}" if loop.step > 1 else loop.name
             words.append(f"{word}*" if loop.name in structure.parallel else word)
+        for pack in sorted(structure.packs, key=structure.pack_depth, reverse=True):
+            words.insert(structure.pack_depth(pack), f"pack({pack.operand})")
         inside = " ".join(loop.name for loop in structure.inside)
         parts.append(" ".join(words) + (f" | {inside}" if inside else ""))
     return "; ".join(parts)
@@ -150,9 +154,18 @@ def _seconds(value: float) -> str:
     return ""
 
 
+_WIDE = 150
+
+
+def _console() -> Console:
+    """Standard output; wide where it is no terminal, so that files and pipes get whole lines."""
+    console = Console()
+    return console if console.is_terminal else Console(width=_WIDE)
+
+
 def show_optimized(result: OptimizeResult, *, ran: bool) -> None:
     """The result table on standard output."""
-    console = Console()
+    console = _console()
     for done in result.scops:
         if done.report is None:
             show_rankings([done.ranking], 10)
@@ -176,7 +189,8 @@ def _measured_table(console: Console, done: Optimized) -> None:
     assert report is not None
     work = flops(done.ranking)
     ranking = done.ranking
-    title = f"{ranking.scop.function}: {len(report.measurements)} of {ranking.space_size} variants, {ranking.threads} threads"
+    measured_of = f"{len(report.measurements)} of {ranking.space_size} variants"
+    title = f"{ranking.scop.function}: {measured_of}, {ranking.threads} threads"
     table = Table(title=title, title_justify="left")
     for name in ("variant", "loops (* parallel, | in the microkernel)", "time", "spread", "GFLOP/s", "speed-up", ""):
         table.add_column(name, justify="left" if name in ("variant", "") or name.startswith("loops") else "right")
@@ -198,7 +212,7 @@ def _measured_table(console: Console, done: Optimized) -> None:
 
 def show_rankings(rankings: Sequence[Ranking], top: int) -> None:
     """The best ranked variants."""
-    console = Console()
+    console = _console()
     for ranking in rankings:
         title = (
             f"{ranking.scop.function}: {ranking.space_size} variants ranked by {ranking.ranker} "
@@ -214,7 +228,7 @@ def show_rankings(rankings: Sequence[Ranking], top: int) -> None:
 
 def show_analyses(results: Sequence[Analysis]) -> None:
     """What was extracted."""
-    console = Console()
+    console = _console()
     for result in results:
         data = result.to_data()
         console.print(f"{data['file']}:{data['line']}: {data['function']}", style="bold", markup=False)
@@ -242,13 +256,12 @@ def _table(console: Console, title: str, rows: Sequence[Mapping[str, Any]], colu
 
 def machine_json(machine: Machine) -> dict[str, Any]:
     """A machine as data."""
-    from polydl.machine import to_data
-
-    return {"fingerprint": machine.fingerprint, **to_data(machine)}
+    provenance = {key: value.value for key, value in machine.provenance.items()}
+    return {"fingerprint": machine.fingerprint, **asdict(machine), "provenance": provenance}
 
 
 def show_machine(machine: Machine) -> None:
     """A machine as its TOML text, each figure with where it comes from."""
-    from polydl.machine import to_toml
+    from polydl.machine import dumps
 
-    Console().print(to_toml(machine), markup=False, highlight=False, soft_wrap=True)
+    Console().print(dumps(machine), markup=False, highlight=False, soft_wrap=True)

@@ -10,9 +10,10 @@ import islpy as isl
 from polydl.codegen.cexpr import Helpers, IslPrinter, expression_text
 from polydl.codegen.tree import PARALLEL, SERIAL
 from polydl.model.contraction import array_strides
+from polydl.model.isl import node_kind
 from polydl.model.scop import Array, Assignment, MicrokernelCall, Scop, Statement
 
-_NODE = isl.ast_node_type
+
 @dataclass(frozen=True, slots=True)
 class Names:
     """Names of the generated code, chosen so that they cannot collide with the user's."""
@@ -78,7 +79,7 @@ class Writer:
         self._statements = {s.name: s for s in scop.statements}
         self._iterators: dict[str, str] = {}
         self._user_text: dict[str, str] = {}
-        self._failure: BaseException | None = None
+        self._failure: Exception | None = None
 
     def _rename(self, name: str) -> str:
         if name in self._iterators:
@@ -113,7 +114,7 @@ class Writer:
         # isl calls this from C: an exception must be carried across, not thrown through.
         try:
             text = self._instance(isl.Map.from_union_map(build.get_schedule()), build)
-        except BaseException as error:
+        except Exception as error:  # noqa: BLE001 - raised again by write()
             self._failure = error
             return node
         key = f"user{len(self._user_text)}"
@@ -137,26 +138,26 @@ class Writer:
 
     def _node(self, node: isl.AstNode, indent: int, parallel: int) -> list[str]:
         pad = "  " * indent
-        match node.get_type():
-            case _NODE.block:
+        match node_kind(node):
+            case "block":
                 return [line for child in self._children(node) for line in self._node(child, indent, parallel)]
-            case _NODE.user:
+            case "user":
                 return [pad + self._user_text[node.get_annotation().get_name()]]
-            case _NODE.mark:
+            case "mark":
                 name, child = node.mark_get_id().get_name(), node.mark_get_node()
                 if name == PARALLEL:
                     return self._node(child, indent, self._parallel_loops(child))
                 lines = [pad + line for line in self._thread_lines] if name == SERIAL else []
                 return [*lines, *self._node(child, indent, 0)]
-            case _NODE.if_:
+            case "if_":
                 lines = [f"{pad}if ({self._print(node.if_get_cond())}) {{"]
                 lines += self._node(node.if_get_then_node(), indent + 1, parallel)
                 if node.if_has_else_node():
                     lines += [f"{pad}}} else {{", *self._node(node.if_get_else_node(), indent + 1, parallel)]
                 return [*lines, f"{pad}}}"]
-            case _NODE.for_:
+            case "for_":
                 return self._for(node, indent, parallel)
-        raise ValueError(f"isl AST node {node.get_type()} has no C form here")
+        raise ValueError(f"isl AST node {node_kind(node)} has no C form here")
 
     def _children(self, node: isl.AstNode) -> list[isl.AstNode]:
         children = node.block_get_children()
@@ -182,7 +183,7 @@ class Writer:
     def _parallel_loops(self, node: isl.AstNode) -> int:
         """How many loops from here on can be collapsed: directly nested, rectangular, above the serial mark."""
         outer: list[str] = []
-        while node.get_type() == _NODE.for_ and not node.for_is_degenerate():
+        while node_kind(node) == "for_" and not node.for_is_degenerate():
             bounds = self._print(node.for_get_init()) + " " + self._print(node.for_get_cond())
             own = self._print(node.for_get_iterator())
             if any(_mentions(bounds, name) for name in outer):

@@ -11,7 +11,6 @@ from polydl.rank.compute import block_cycles, target_isa
 from polydl.variants.nests import Nest
 
 
-
 @cache
 def block_efficiency(target: Isa, dtype: Dtype, m: int, n: int, rows: int | None, columns: int | None) -> float:
     """Modelled fraction of the FMA peak when a rows x columns output is cut into m x n register blocks.

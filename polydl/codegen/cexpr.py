@@ -9,30 +9,29 @@ from typing import assert_never
 import islpy as isl
 
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
-
-_OP = isl.ast_expr_op_type
+from polydl.model.isl import expression_kind, operation, to_int
 
 # C precedence levels, higher binds tighter.
 _POSTFIX, _UNARY, _MUL, _ADD, _SHIFT, _REL, _EQ, _BAND, _XOR, _BOR, _AND, _OR, _TERNARY = range(13, 0, -1)
 
-_INFIX: Mapping[object, tuple[str, int]] = {
-    _OP.and_: ("&&", _AND),
-    _OP.and_then: ("&&", _AND),
-    _OP.or_: ("||", _OR),
-    _OP.or_else: ("||", _OR),
-    _OP.add: ("+", _ADD),
-    _OP.sub: ("-", _ADD),
-    _OP.mul: ("*", _MUL),
+_INFIX: Mapping[str, tuple[str, int]] = {
+    "and_": ("&&", _AND),
+    "and_then": ("&&", _AND),
+    "or_": ("||", _OR),
+    "or_else": ("||", _OR),
+    "add": ("+", _ADD),
+    "sub": ("-", _ADD),
+    "mul": ("*", _MUL),
     # isl asserts exactness or non-negative operands for these three, where C's truncation is right.
-    _OP.div: ("/", _MUL),
-    _OP.pdiv_q: ("/", _MUL),
-    _OP.pdiv_r: ("%", _MUL),
-    _OP.zdiv_r: ("%", _MUL),
-    _OP.eq: ("==", _EQ),
-    _OP.le: ("<=", _REL),
-    _OP.lt: ("<", _REL),
-    _OP.ge: (">=", _REL),
-    _OP.gt: (">", _REL),
+    "div": ("/", _MUL),
+    "pdiv_q": ("/", _MUL),
+    "pdiv_r": ("%", _MUL),
+    "zdiv_r": ("%", _MUL),
+    "eq": ("==", _EQ),
+    "le": ("<=", _REL),
+    "lt": ("<", _REL),
+    "ge": (">=", _REL),
+    "gt": (">", _REL),
 }
 
 _BINARY_LEVEL: Mapping[str, int] = {
@@ -76,11 +75,11 @@ class IslPrinter:
         return text if own >= level else f"({text})"
 
     def _print(self, expression: isl.AstExpr) -> tuple[str, int]:
-        kind = expression.get_type()
-        if kind == isl.ast_expr_type.id:
+        kind = expression_kind(expression)
+        if kind == "id":
             return self._rename(expression.get_id().get_name()), _POSTFIX
-        if kind == isl.ast_expr_type.int:
-            value = expression.get_val().to_python()
+        if kind == "int":
+            value = to_int(expression.get_val())
             return str(value), _POSTFIX if value >= 0 else _UNARY
         return self._operation(expression)
 
@@ -89,26 +88,26 @@ class IslPrinter:
         return [expression.get_op_arg(i) for i in range(start, expression.get_op_n_arg())]
 
     def _operation(self, expression: isl.AstExpr) -> tuple[str, int]:
-        op = expression.get_op_type()
+        op = operation(expression)
         operands = self.arguments(expression)
         if op in _INFIX:
             symbol, level = _INFIX[op]
             text = f"{self._at(operands[0], level)} {symbol} {self._at(operands[1], level + 1)}"
             return text, level
-        if op == _OP.minus:
+        if op == "minus":
             return f"-{self._at(operands[0], _UNARY + 1)}", _UNARY
-        if op in (_OP.max, _OP.min):
-            name = self._helpers.name("max" if op == _OP.max else "min")
+        if op in ("max", "min"):
+            name = self._helpers.name("max" if op == "max" else "min")
             text = self(operands[0])
             for operand in operands[1:]:
                 text = f"{name}({text}, {self(operand)})"
             return text, _POSTFIX
-        if op == _OP.fdiv_q:
+        if op == "fdiv_q":
             return f"{self._helpers.name('floord')}({self(operands[0])}, {self(operands[1])})", _POSTFIX
-        if op in (_OP.cond, _OP.select):
+        if op in ("cond", "select"):
             a, b, c = operands
             return f"{self._at(a, _OR)} ? {self(b)} : {self._at(c, _TERNARY)}", _TERNARY
-        if op == _OP.access:
+        if op == "access":
             subscripts = "".join(f"[{self(s)}]" for s in operands[1:])
             return f"{self(operands[0])}{subscripts}", _POSTFIX
         raise ValueError(f"isl AST operation {op} has no C form here")

@@ -28,13 +28,6 @@ class KernelCall:
     """{ S0_mk[t…] -> S0[i…] } the first instance of a block."""
 
 
-def _named(time: isl.Set | isl.Map, name: str) -> isl.Set | isl.Map:
-    """Give the (domain) tuple a name."""
-    if isinstance(time, isl.Set):
-        return time.set_tuple_name(name)
-    return time.set_tuple_name(isl.dim_type.in_, name)
-
-
 def kernel_call(structure: Structure, statement: Statement) -> KernelCall:
     """Split the instances into blocks that are boxes, and say where each block begins and how large it is.
 
@@ -44,7 +37,7 @@ def kernel_call(structure: Structure, statement: Statement) -> KernelCall:
     name = f"{statement.name}_mk"
     outer = map_from_affs(statement.domain, outer_affs(structure, statement))
     inside = map_from_affs(statement.domain, [loop_aff(loop, y[loop.iterator]) for loop in structure.inside])
-    block = _named(outer.reverse().apply_range(inside), name)
+    block = outer.reverse().apply_range(inside).set_tuple_name(isl.dim_type.in_, name)
     box = isl.Map.from_domain(block.domain())
     low: list[isl.PwAff] = []
     high: list[isl.PwAff] = []
@@ -62,14 +55,14 @@ def kernel_call(structure: Structure, statement: Statement) -> KernelCall:
     first = isl.Map.from_domain(block.domain())
     for d in range(len(structure.inside)):
         first = first.flat_range_product(isl.Map.from_pw_aff(low[d]))
-    corner = _named(outer.reverse(), name).intersect(first.apply_range(inside.reverse()))
+    corner = outer.reverse().set_tuple_name(isl.dim_type.in_, name).intersect(first.apply_range(inside.reverse()))
     one_val = isl.Val.one(statement.domain.get_ctx())
     return KernelCall(
         name,
         statement,
         full.coalesce(),
         tuple(low),
-        tuple(h.sub(l).add_constant_val(one_val) for l, h in zip(low, high, strict=True)),
+        tuple(last.sub(start).add_constant_val(one_val) for start, last in zip(low, high, strict=True)),
         corner.intersect_domain(full).as_pw_multi_aff(),
     )
 

@@ -9,13 +9,13 @@ import islpy as isl
 
 from polydl.codegen.ast import Instance
 from polydl.codegen.kernel_call import KernelCall, kernel_call
-from polydl.machine.isa import Dtype
 from polydl.codegen.microkernel import Microkernel as GeneratedMicrokernel
 from polydl.codegen.microkernel import MicrokernelSpec, Reduction, isa_prologue
 from polydl.codegen.microkernel import generate as generate_microkernel
 from polydl.codegen.packing import PackLoop, PackRoutine, PackSpec, pack_prologue, pack_routine
 from polydl.codegen.packing_plan import PackCall, pack_call
 from polydl.codegen.scratch import Scratch
+from polydl.machine.isa import Dtype
 from polydl.model.contraction import Operand
 from polydl.model.isl import to_int
 from polydl.variants.nests import Nest
@@ -94,7 +94,6 @@ def plan_nest(structure: Structure, scratch: Scratch) -> NestPlan:
     call = kernel_call(structure, structure.nest.statements[0])
     if call.domain.is_empty():
         return NestPlan(call)
-    a, b = _operands(structure)
     dtype: Dtype = "double" if found.dtype == "double" else "float"
     packs = {p.operand: pack_call(structure, p, call) for p in structure.packs}
     spec = microkernel_spec(structure, call, packs)
@@ -132,7 +131,7 @@ def _width_index(structure: Structure, pack: PackCall) -> int:
 
 def _copy_printer(structure: Structure, pack: PackCall, routine: PackRoutine, buffer: str) -> Callable[[Instance], str]:
     statement = structure.nest.statements[0]
-    loops = tuple([*structure.loops[: pack.depth], *pack.panels])
+    loops = (*structure.loops[: pack.depth], *pack.panels)
     relation = statement.accesses[pack.operand.access].relation.as_pw_multi_aff()
 
     def print_copy(at: Instance) -> str:

@@ -16,8 +16,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from polydl.machine.isa import ELEMENT_TYPES, ISAS, Dtype
 from polydl.codegen.microkernel import MOST_REDUCTIONS, Parameter, environment, stride_text
+from polydl.machine.isa import ELEMENT_TYPES, ISAS, Dtype
 
 _LINE_BYTES = 64
 """Unit in which a transposing routine reads: the cache line of every machine with these instruction sets, and at

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from polydl.machine.isa import ELEMENT_TYPES, Dtype
 from polydl.codegen.packing_plan import PackCall
+from polydl.machine.isa import ELEMENT_TYPES, Dtype
 
 _ALIGNMENT = 4096
 """Bytes between buffers: page-aligned, so that the placement does not depend on the sizes before it."""

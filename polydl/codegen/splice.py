@@ -9,6 +9,7 @@ from polydl.codegen.emit import Generated
 from polydl.codegen.region import without_pragmas
 from polydl.model.scop import Scop, Source
 
+
 def guarded(scop: Scop, replacement: str, newline: str) -> str:
     """The replacement, and the original loops for values that the replacement was not made for."""
     original = without_pragmas(scop.source.text[scop.region.start : scop.region.end]).strip("\r\n")

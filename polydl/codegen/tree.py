@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import islpy as isl
 
@@ -31,11 +32,11 @@ def _union_pw_affs(statements: Sequence[Part], dims: int) -> isl.MultiUnionPwAff
     ctx = isl.DEFAULT_CONTEXT
     columns = isl.UnionPwAffList.alloc(ctx, dims)
     for d in range(dims):
-        column: isl.UnionPwAff | None = None
-        for part in statements:
-            piece = isl.UnionPwAff.from_pw_aff(isl.PwAff.from_aff(part.affs[d]).intersect_domain(part.domain))
-            column = piece if column is None else column.union_add(piece)
-        columns = columns.add(column)
+        pieces = [
+            isl.UnionPwAff.from_pw_aff(isl.PwAff.from_aff(part.affs[d]).intersect_domain(part.domain))
+            for part in statements
+        ]
+        columns = columns.add(reduce(isl.UnionPwAff.union_add, pieces))
     space = statements[0].domain.get_space().params().add_unnamed_tuple_ui(dims)
     return isl.MultiUnionPwAff.from_union_pw_aff_list(space, columns)
 

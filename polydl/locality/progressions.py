@@ -160,6 +160,8 @@ Box = tuple[Sum, ...]
 """The image of one box: one Sum an array dimension. A 0-D array has none: then a box is one element or nothing."""
 
 
+MASK_BITS = 52
+"""Boxes that a bit mask summed in double precision can tell apart."""
 FEW = 5
 """Boxes with elements in common that inclusion and exclusion is used for: at most 2**FEW terms."""
 
@@ -260,6 +262,8 @@ def _by_patterns(boxes: Sequence[Box], present: BoolArray) -> IntArray:
 
 def _union_of_row(boxes: Sequence[Box], present: BoolArray, row: int) -> int:
     chosen = np.flatnonzero(present)
+    if len(chosen) > MASK_BITS:
+        raise NotClosedForm
     patterns = {(1 << len(chosen)) - 1: 1}
     for dimension in range(len(boxes[0])):
         found: dict[int, list[IntArray]] = {}

@@ -137,5 +137,6 @@ def contraction(scop: Scop, statement: Statement) -> Contraction | None:
         if strides is None or scop.arrays[access.array].is_scalar:
             return None
         operands.append(Operand(access.array, index, strides))
-    found = Contraction(statement.name, types.pop(), *operands, negate=body.op == "-=")
+    output, a, b = operands
+    found = Contraction(statement.name, types.pop(), output, a, b, negate=body.op == "-=")
     return found if found.columns() else None

@@ -1,4 +1,4 @@
-"""Right-hand sides of statements: a small typed expression tree. Subscripts are not in it: they are access relations."""
+"""Right-hand sides of statements: a small typed expression tree. Subscripts are access relations instead."""
 
 from __future__ import annotations
 

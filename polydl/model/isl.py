@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import islpy as isl
 
@@ -71,3 +72,21 @@ def map_over_basic_sets(of: isl.Set, action: Callable[[isl.BasicSet], None]) -> 
     """Call `action` on each basic set of a set."""
     for basic in of.get_basic_sets():
         action(basic)
+
+
+def node_kind(node: isl.AstNode) -> str:
+    """`for_`, `if_`, `block`, `mark` or `user`. islpy's type stubs call these enumerators plain ints."""
+    kind: Any = node.get_type()
+    return str(kind.name)
+
+
+def expression_kind(expression: isl.AstExpr) -> str:
+    """`op`, `id` or `int`."""
+    kind: Any = expression.get_type()
+    return str(kind.name)
+
+
+def operation(expression: isl.AstExpr) -> str:
+    """Name of an AST operation: `add`, `fdiv_q`, `and_then`, …"""
+    kind: Any = expression.get_op_type()
+    return str(kind.name)

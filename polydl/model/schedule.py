@@ -58,6 +58,6 @@ def map_from_affs(domain: isl.Set, affs: Sequence[isl.PwAff | isl.Aff]) -> isl.M
 
 
 def original_schedule(scop: Scop) -> dict[str, isl.Map]:
-    """Per statement, { S[i…] -> [p0, t0, p1, t1, …] }, all of the same length: lexicographic order is execution order."""
+    """Per statement, { S[i…] -> [p0, t0, p1, t1, …] }, all of the same length: executed in lexicographic order."""
     depth = max((s.depth for s in scop.statements), default=0)
     return {s.name: map_from_affs(s.domain, original_affs(s, depth)) for s in scop.statements}

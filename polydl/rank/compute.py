@@ -10,9 +10,9 @@ import numpy as np
 
 from polydl.machine import Machine
 from polydl.machine.isa import Dtype, Isa, cycles, isa
-from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.contraction import linear_strides
 from polydl.model.ctypes import element_bytes
+from polydl.model.scop import Assignment, Scop, Statement
 from polydl.rank.ranker import FloatArray
 from polydl.variants.nests import Nest
 from polydl.variants.structure import Structure
@@ -106,4 +106,4 @@ def compute_seconds(
             entered = float(np.prod(full[v, : outer - 1])) if outer else 1.0
             spent = _plain_cycles(scop, nest, structure, instances, entered, target)
         result[v] = machine.seconds(spent)
-    return result * share
+    return np.asarray(result * share)

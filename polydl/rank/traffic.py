@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-
 from polydl.locality.batch import BoxAnalysis
 from polydl.locality.boxes import BoxNest, LoopBatch
 from polydl.machine import CacheLevel, Machine

@@ -48,7 +48,7 @@ def nest_legality(nest: Nest, dependences: Sequence[Dependence], *, reassociate:
 
 
 def _last_pieces(structure: Structure) -> dict[str, Loop]:
-    """Per iterator, the loop outside of the microkernel after which its value is fixed; absent when it goes on inside."""
+    """Per iterator, the loop outside of the microkernel that fixes its value; absent when it goes on inside."""
     last = {loop.iterator: loop for loop in structure.loops}
     for loop in structure.inside:
         last.pop(loop.iterator, None)

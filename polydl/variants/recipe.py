@@ -98,7 +98,7 @@ def _nest_from_data(data: object) -> NestRecipe:
 def _from_data(data: object) -> Transform:
     match data:
         case {"transform": str(kind), **values} if kind in _TRANSFORMS:
-            return _checked(_TRANSFORMS[kind], values)
+            return _checked(_TRANSFORMS[kind], {str(k): v for k, v in values.items()})
     raise InputError(f"not a transform: {data!r}", hint=f"known transforms: {', '.join(_TRANSFORMS)}")
 
 

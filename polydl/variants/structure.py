@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -46,7 +47,7 @@ class Structure:
         for loop in self.loops:
             if loop.name == name:
                 return loop
-        known = ", ".join(repr(l.name) for l in self.loops)
+        known = ", ".join(repr(loop.name) for loop in self.loops)
         raise InputError(f"nest {self.nest.name} has no loop '{name}' here", hint=f"its loops are {known}")
 
     def pack_depth(self, pack: Pack) -> int:
@@ -79,7 +80,7 @@ def start(nest: Nest) -> Structure:
 def _tile(structure: Structure, tile: Tile) -> Structure:
     loop = structure.loop(tile.loop)
     sizes = (*tile.sizes, 1)
-    if len(sizes) < 2 or any(a <= b or a % b for a, b in zip(sizes, sizes[1:], strict=False)):
+    if len(sizes) < 2 or any(a <= b or a % b for a, b in itertools.pairwise(sizes)):
         raise InputError(
             f"Tile({tile.loop}) has sizes {tile.sizes}",
             hint="tile sizes must decrease, each dividing the one before, the last greater than 1",

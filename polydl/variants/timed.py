@@ -14,7 +14,11 @@ from polydl.variants.structure import Structure, loop_aff, normalised, outer_aff
 
 
 def _nest(
-    scop: Scop, statements: Sequence[Statement], time: Mapping[str, Sequence[isl.Aff]], loops: Sequence[str], parallel: frozenset[str]
+    scop: Scop,
+    statements: Sequence[Statement],
+    time: Mapping[str, Sequence[isl.Aff]],
+    loops: Sequence[str],
+    parallel: frozenset[str],
 ) -> TimedNest:
     """Drop the time dimensions that are the same constant for every instance, and put the accesses into time."""
     maps = {s.name: map_from_affs(s.domain, time[s.name]) for s in statements}
@@ -22,7 +26,8 @@ def _nest(
     for one in maps.values():
         domain = one.range() if domain is None else domain.union(one.range())
     assert domain is not None
-    idle = [d for d in range(len(loops)) if loops[d].startswith("@") and domain.dim_min_val(d).eq(domain.dim_max_val(d))]
+    texts = [d for d, name in enumerate(loops) if name.startswith("@")]
+    idle = [d for d in texts if domain.dim_min_val(d).eq(domain.dim_max_val(d))]
     for d in reversed(idle):
         domain = domain.project_out(isl.dim_type.set, d, 1)
         maps = {name: one.project_out(isl.dim_type.out, d, 1) for name, one in maps.items()}
