@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hypothesis import reject
 from hypothesis import strategies as st
 
-from tests.oracle.interpret import TooLong, Trace, interpret, worst_data
+from tests.oracle.fit import fit_extents, tame, without_unused_parameters
+from tests.oracle.interpret import TooLong, interpret, worst_data
 from tests.oracle.language import (
     ArrayDecl,
     Assign,
@@ -36,9 +37,6 @@ from tests.oracle.language import (
     assignments,
     loads,
 )
-
-EXACT = 2**22
-"""Bound on every value: exact in float (24 bits of significand), double and int."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +79,13 @@ def programs(draw: st.DrawFn, limits: Limits = Limits()) -> Program:
     builder = _Builder(draw, limits)
     program = builder.program()
     try:
-        program = _fit_extents(program, interpret(program), builder)
+        program = fit_extents(program, interpret(program), builder.spelled)
         trace = interpret(program, worst_data(program))
     except TooLong:
         reject()
     if not 1 <= len(trace.instances) <= limits.max_instances:
         reject()
-    return _tame(program, trace)
+    return without_unused_parameters(tame(program, trace))
 
 
 class _Builder:
@@ -165,7 +163,9 @@ class _Builder:
 
     def node(self, loops: tuple[str, ...], scope: tuple[str, ...]) -> Node:
         depth = len(loops)
-        if depth < self.limits.max_depth and self.chance((9, 8, 6, 4)[min(depth, 3)], 10):
+        # At the top, what hypothesis shrinks to is a loop: a program without one shows little.
+        deeper = self.chance((8, 6, 4)[min(depth, 3) - 1], 10) if depth else not self.chance(1, 10)
+        if depth < self.limits.max_depth and deeper:
             var = self.names[0][depth]
             return self.loop(var, self.block((*loops, var), scope), loops, scope)
         visible = (*scope, *loops)
@@ -300,7 +300,9 @@ class _Builder:
                 return Binary(kind, self.value(visible, depth - 1), self.value(visible, depth - 1))
 
     def spelled(self, extents: tuple[int, ...]) -> tuple[str, ...]:
-        """Extents in C, some in terms of a parameter: right for the values the program is run with."""
+        """Extents in C, some in terms of a parameter: right for the values the program is run with. Often ()."""
+        if not self.chance(1, 3):
+            return ()
         texts = []
         for extent in extents:
             if self.parameters and self.chance(1, 3):
@@ -310,96 +312,3 @@ class _Builder:
             else:
                 texts.append(str(extent))
         return tuple(texts)
-
-
-def _fit_extents(program: Program, trace: Trace, builder: _Builder) -> Program:
-    """Shift every subscript so that the smallest is 0, and give each dimension the extent it needs."""
-    low = {key: bounds[0] for key, bounds in trace.index_range.items()}
-    arrays = {}
-    for name, array in program.arrays.items():
-        ranges = [trace.index_range.get((name, d), (0, 0)) for d in range(len(array.extents))]
-        extents = tuple(high - first + 1 for first, high in ranges)
-        spelled = builder.spelled(extents) if builder.chance(1, 3) else ()
-        arrays[name] = replace(array, extents=extents, spelled=spelled)
-
-    def shift(array: str, subscripts: tuple[Int, ...]) -> tuple[Int, ...]:
-        return tuple(_shifted(s, -low.get((array, d), 0)) for d, s in enumerate(subscripts))
-
-    def data(value: Data) -> Data:
-        match value:
-            case Load(array, subscripts):
-                return Load(array, shift(array, subscripts))
-            case Binary(op, left, right):
-                return Binary(op, data(left), data(right))
-            case Negate(operand):
-                return Negate(data(operand))
-            case Num() | IntValue():
-                return value
-
-    def assign(node: Assign) -> Assign:
-        return Assign(node.array, shift(node.array, node.subscripts), node.op, data(node.value))
-
-    return replace(program, arrays=arrays, body=_rebuilt(program.body, assign))
-
-
-def _shifted(value: Int, by: int) -> Int:
-    """`value + by`, with a trailing constant merged."""
-    match value:
-        case Lit(number):
-            return Lit(number + by)
-        case Sum(op, left, Lit(number)):
-            total = by + (number if op == "+" else -number)
-            return _shifted(left, total) if total == 0 else Sum("+" if total > 0 else "-", left, Lit(abs(total)))
-        case _:
-            return value if by == 0 else Sum("+" if by > 0 else "-", value, Lit(abs(by)))
-
-
-def _rebuilt(nodes: tuple[Node, ...], assign) -> tuple[Node, ...]:  # type: ignore[no-untyped-def]
-    """The same nodes with every assignment replaced by assign(it), in textual order."""
-    result: list[Node] = []
-    for node in nodes:
-        match node:
-            case Assign():
-                result.append(assign(node))
-            case For():
-                result.append(replace(node, body=_rebuilt(node.body, assign)))
-            case If():
-                then = _rebuilt(node.then, assign)
-                result.append(replace(node, then=then, otherwise=_rebuilt(node.otherwise, assign)))
-            case Temp():
-                result.append(node)
-    return tuple(result)
-
-
-def _tame(program: Program, trace: Trace) -> Program:
-    """Keep the accesses, and give up arithmetic until no value can exceed EXACT.
-
-    Statements are damped one after the other, last first, which ends: a program whose statements are all damped
-    only copies values around.
-    """
-    damped = len(list(assignments(program.body)))
-    original = program.body
-    while trace.magnitude > EXACT and damped:
-        damped -= 1
-        remaining = iter(range(10**6))
-
-        def assign(node: Assign, first: int = damped, numbers=remaining) -> Assign:  # type: ignore[no-untyped-def]
-            return _damped(node) if next(numbers) >= first else node
-
-        program = replace(program, body=_rebuilt(original, assign))
-        trace = interpret(program, worst_data(program))
-    assert trace.magnitude <= EXACT
-    return program
-
-
-def _damped(node: Assign) -> Assign:
-    """The same accesses without growth: `x op= f(loads)` becomes `x = 0 * x + 0 * load + … + last load`."""
-    reads = list(loads(node.value))
-    if node.op != "=":
-        reads.insert(0, Load(node.array, node.subscripts))
-    if not reads:
-        return replace(node, op="=")
-    value: Data = reads[-1]
-    for read in reversed(reads[:-1]):
-        value = Binary("+", Binary("*", Num(0), read), value)
-    return Assign(node.array, node.subscripts, "=", value)

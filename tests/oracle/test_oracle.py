@@ -26,6 +26,7 @@ from tests.oracle import (
     render,
     working_sets,
 )
+from tests.oracle.fit import EXACT
 from tests.oracle.language import (
     ArrayDecl,
     Assign,
@@ -41,7 +42,6 @@ from tests.oracle.language import (
     Var,
     assignments,
 )
-from tests.oracle.strategy import EXACT
 
 
 def sample(limits: Limits, count: int) -> list[Program]:
