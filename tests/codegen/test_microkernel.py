@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from polydl.codegen import isa, microkernel, reference
-from polydl.machine.isa import ELEMENT_TYPES, ISAS, Dtype
+from polydl.codegen import microkernel, reference
 from polydl.codegen.microkernel import MicrokernelSpec, Reduction, generate, isa_prologue
+from polydl.machine import isa
+from polydl.machine.isa import ELEMENT_TYPES, ISAS, Dtype
 from tests.codegen import contraction_program
 from tests.codegen.contraction_program import Call
 
