@@ -26,6 +26,10 @@ _ROWS_PER_POINTER = 4
 """With a run-time row stride, rows are addressed from one pointer for each four rows: p, p+s, p+2s, p+3s. With one
 pointer in all, 28 rows need 28 offsets in general registers and gcc spills them (0.74 of the speed, measured)."""
 
+_PAIRED_DOUBLE_ROWS = 8
+"""From so many rows on there are accumulators enough to hide the latency of the FMA, and pairs of doubles only lose:
+their broadcast to 64 bytes takes an arithmetic port on Zen 5 (28x8: 0.87 of the peak in pairs, 0.95 without)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
@@ -262,6 +266,8 @@ def _joined(spec: MicrokernelSpec) -> list[tuple[int, Reduction]]:
 
 def _is_paired(spec: MicrokernelSpec) -> bool:
     """Whether blocks one vector wide take two reduction steps at a time: neighbours in A, a whole number of pairs."""
+    if spec.dtype == "double" and spec.m >= _PAIRED_DOUBLE_ROWS:
+        return False
     loop = _joined(spec)[-1][1]
     return spec.a_m is not None and loop.a_stride == 1 and loop.extent is not None and loop.extent % 2 == 0
 
