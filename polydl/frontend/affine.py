@@ -64,6 +64,9 @@ class Value:
 class Symbols(Protocol):
     """Where the evaluator looks identifiers up."""
 
+    in_value: bool
+    """True while a right-hand side is evaluated: what is looked up then does not shape the program."""
+
     def integer(self, node: Any) -> Value:
         """Value of the identifier `node`. Raises NotAffine."""
 

@@ -12,6 +12,8 @@ from polydl.frontend.symbols import Scope
 class _Constants:
     """The identifiers of constant expressions."""
 
+    in_value = False
+
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import islpy as isl
 
@@ -65,7 +65,7 @@ def _strides(polys: Sequence[Poly], iterators: frozenset[str]) -> list[tuple[tup
 def _chains(strides: list[tuple[tuple[str, ...], int]]) -> Iterator[tuple[tuple[tuple[str, ...], int], ...]]:
     for length in range(len(strides), 0, -1):
         for chain in combinations(strides, length):
-            if all(_ratio(a, b) is not None for a, b in zip(chain, chain[1:], strict=False)):
+            if all(_ratio(a, b) is not None for a, b in pairwise(chain)):
                 yield chain
 
 
@@ -93,7 +93,7 @@ def _try(
     """The shape with these strides (and 1), when every inner subscript is proven to be inside its dimension."""
     whole = (*chain, ((), 1))
     sizes: list[Poly] = [{}]
-    for large, small in zip(whole, whole[1:], strict=False):
+    for large, small in pairwise(whole):
         ratio = _ratio(large, small)
         if ratio is None:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import islpy as isl
@@ -17,12 +17,10 @@ from polydl.frontend.guards import macro_guards, names_between
 from polydl.frontend.liveness import assigned_names, changed_names
 from polydl.frontend.parse import Unit
 from polydl.frontend.pragmas import Pragma
-from polydl.frontend.raw import RawCall, RawStatement
 from polydl.frontend.regions import Found, model_region
 from polydl.frontend.spaces import parametric
 from polydl.frontend.symbols import mentions
 from polydl.frontend.walk import NeedsData, Settings, Walker
-from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Expr, Unary
 from polydl.model.scop import Guard, Scop, Source, Storage
 
 
@@ -44,46 +42,30 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
     escaping = frozenset(name for name in assigned if found.escapes(name))
     changed = changed_names(found.function.body)
     data: frozenset[str] = frozenset()
-    context = universe()
     while True:
         settings = Settings(
-            unit, found.scope, options.sizes, context, assigned, data, escaping, changed, options.pragmas
+            unit, found.scope, options.sizes, universe(), assigned, data, escaping, changed, options.pragmas
         )
-        walker = Walker(settings)
         try:
-            context = _declared_facts(found, region, _context(found, settings, walker), walker)
-            walker = Walker(Settings(**{**_fields(settings), "context": context}))
-            for item in found.items:
-                walker.walk(item)
-            walker.no_pending()
-            declared = _extents(walker, context)
+            facts = Walker(settings)
+            context = _declared_facts(found, region, _context(found, settings, facts), facts)
+            walker, declared = _walk(found, replace(settings, context=context), facts)
+            known = _with_extents(context, declared, walker)
+            if not known.is_equal(context):
+                # array sizes say more about the parameters: judge bounds and conversions with that
+                context = known
+                walker, declared = _walk(found, replace(settings, context=context), facts)
         except NeedsData as needed:
             data |= {needed.name}
-            context = universe()
             continue
-        known = _with_extents(context, declared, walker)
-        if not known.is_equal(context):
-            # array sizes say more about the parameters: judge bounds and conversions with that
-            context = known
-            walker = Walker(Settings(**{**_fields(settings), "context": context}))
-            try:
-                for item in found.items:
-                    walker.walk(item)
-                walker.no_pending()
-                declared = _extents(walker, context)
-            except NeedsData as needed:
-                data |= {needed.name}
-                context = universe()
-                continue
         _check_hiding(walker)
         settled, errors = settle(walker.walked, declared, context, walker.evaluator, unit.places)
         if walker.errors or errors:
             raise InputErrors(in_order([*walker.errors, *errors]))
-        value_only = _value_only(walker, settled, declared)
+        value_only = _value_only(walker)
         if not value_only:
             return _scop(unit, found, options, walker, settled, context)
         data |= value_only
-        context = universe()
 
 
 def in_order(errors: list[InputError]) -> list[InputError]:
@@ -107,8 +89,14 @@ def _check_hiding(walker: Walker) -> None:
             )
 
 
-def _fields(settings: Settings) -> dict[str, Any]:
-    return {name: getattr(settings, name) for name in settings.__slots__}
+def _walk(found: Found, settings: Settings, facts: Walker) -> tuple[Walker, dict[str, tuple[isl.PwAff | None, ...]]]:
+    """Walk the region; the walk, and the declared extents of its arrays. Raises NeedsData."""
+    walker = Walker(settings)
+    walker.walked.shaping |= facts.walked.shaping
+    for item in found.items:
+        walker.walk(item)
+    walker.no_pending()
+    return walker, _extents(walker, settings.context)
 
 
 def _context(found: Found, settings: Settings, walker: Walker) -> isl.Set:
@@ -174,63 +162,9 @@ def _with_extents(context: isl.Set, declared: Mapping[str, tuple[isl.PwAff | Non
     return context
 
 
-def _value_only(
-    walker: Walker, settled: Settled, declared: Mapping[str, tuple[isl.PwAff | None, ...]]
-) -> frozenset[str]:
+def _value_only(walker: Walker) -> frozenset[str]:
     """Parameters that only values depend on: data rather than parameters of the program's shape."""
-    shaping: set[str] = set()
-
-    def involve(of: Any) -> None:
-        for at in range(of.dim(isl.dim_type.param)):
-            if of.involves_dims(isl.dim_type.param, at, 1):
-                shaping.add(str(of.get_dim_name(isl.dim_type.param, at)))
-
-    def statement(raw: RawStatement) -> None:
-        involve(raw.domain)
-        if isinstance(raw.body, RawCall):
-            for argument in raw.body.arguments:
-                if argument.value is not None:
-                    involve(argument.value)
-            for inner in raw.body.inner:
-                statement(inner)
-
-    for raw in walker.walked.statements:
-        statement(raw)
-    for access in every_access(walker.walked.statements):
-        involve(access.where)
-        for subscript in settled.subscripts[id(access)]:
-            involve(subscript)
-    for extents in (*settled.extents.values(), *declared.values()):
-        for extent in extents:
-            if extent is not None:
-                involve(extent)
-    involve(walker.settings.context)
-    valued: set[str] = set()
-    for raw in walker.walked.statements:
-        _affine_values(raw, valued)
-    return frozenset(
-        name for name in valued - shaping if name in walker.walked.parameters and name not in walker.settings.data
-    )
-
-
-def _affine_values(raw: RawStatement, into: set[str]) -> None:
-    if isinstance(raw.body, RawCall):
-        for inner in raw.body.inner:
-            _affine_values(inner, into)
-        return
-    waiting: list[Expr] = [raw.body.value]
-    while waiting:
-        match waiting.pop():
-            case AffineValue(value=value):
-                into |= {str(value.get_dim_name(isl.dim_type.param, at)) for at in range(value.dim(isl.dim_type.param))}
-            case Unary(operand=operand) | Cast(operand=operand):
-                waiting.append(operand)
-            case Binary(left=left, right=right):
-                waiting += [left, right]
-            case Conditional(condition=condition, then=then, otherwise=otherwise):
-                waiting += [condition, then, otherwise]
-            case Call(arguments=arguments):
-                waiting += arguments
+    return frozenset(walker.walked.parameters) - walker.walked.shaping - walker.settings.data
 
 
 def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: Settled, context: isl.Set) -> Scop:

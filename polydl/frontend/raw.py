@@ -87,6 +87,8 @@ class Walked:
     statements: list[RawStatement] = field(default_factory=list)
     parameters: dict[str, Any] = field(default_factory=dict)
     """Integer symbols left symbolic -> the node of their first use."""
+    shaping: set[str] = field(default_factory=set)
+    """Those of them that bounds, conditions, subscripts or extents mention: the others are data."""
     sized: dict[str, int] = field(default_factory=dict)
     """Symbols that took their value from `sizes`."""
     symbols: dict[str, Symbol] = field(default_factory=dict)

@@ -173,10 +173,14 @@ class Values:
         """The value as an affine integer expression of iterators and parameters, when it is one."""
         if isinstance(node, c_ast.Constant) or not self._integral(node):
             return None
+        symbols = self.evaluator.symbols
+        before, symbols.in_value = symbols.in_value, True
         try:
             value = self.evaluator.value(node, where)
         except NotAffine:
             return None
+        finally:
+            symbols.in_value = before
         if value.pw is None:
             return None
         expr: Expr = AffineValue(value.pw)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,6 +74,14 @@ class Walker:
         self.settings = settings
         self.places = settings.unit.places
         self.scope = Scope(settings.scope)
+        self.in_value = False
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            c_ast.Compound: self._compound,
+            c_ast.For: self._for,
+            c_ast.If: self._if,
+            c_ast.Decl: self._declaration,
+            c_ast.FuncCall: self._call,
+        }
         self.evaluator = Evaluator(self)
         self.walked = Walked()
         self.errors: list[InputError] = []
@@ -120,6 +128,8 @@ class Walker:
             self.walked.sized[name] = self.settings.sizes[name]
             return number(self.settings.sizes[name], found.ctype)
         self.walked.parameters.setdefault(name, node)
+        if not self.in_value:
+            self.walked.shaping.add(name)
         return symbol(name, found.ctype)
 
     def _known(self, found: Symbol) -> int | None:
@@ -190,45 +200,38 @@ class Walker:
             pragma, self._pending = self._pending, None
             microkernels.microkernel(self, pragma, node)
             return
+        handler = self._handlers.get(type(node))
+        if handler is not None:
+            handler(node)
+            return
         match node:
-            case c_ast.Compound():
-                with self._scoped():
-                    for item in node.block_items or ():
-                        self.walk(item)
-                    self.no_pending()
-            case c_ast.For():
-                self._for(node)
-            case c_ast.If():
-                self._if(node)
-            case c_ast.Decl():
-                self._declaration(node)
-            case c_ast.DeclList():
-                for decl in node.decls:
-                    self.walk(decl)
+            case c_ast.DeclList(decls=parts) | c_ast.ExprList(exprs=parts):
+                for part in parts:
+                    self.walk(part)
             case c_ast.Assignment():
                 self._assignment(node, node.lvalue, node.op, node.rvalue)
             case c_ast.UnaryOp(op="p++" | "++" | "p--" | "--"):
                 one = c_ast.Constant("int", "1", node.coord)
                 self._assignment(node, node.expr, "+=" if "+" in node.op else "-=", one)
-            case c_ast.ExprList():
-                for expr in node.exprs:
-                    self.walk(expr)
-            case c_ast.EmptyStatement() | c_ast.Typedef():
-                if isinstance(node, c_ast.Typedef):
-                    self.scope.declare(node, Storage.REGION, constant)
+            case c_ast.EmptyStatement():
+                pass
+            case c_ast.Typedef():
+                self.scope.declare(node, Storage.REGION, constant)
             case c_ast.DoWhile() if self._once(node):
                 self.walk(node.stmt)
-            case c_ast.FuncCall():
-                self._call(node)
             case c_ast.Cast() if self.type_of(node.to_type).kind == "void" and isinstance(node.expr, c_ast.ID):
                 pass
             case _:
-                for kind, (reason, hint) in _REFUSED.items():
-                    if isinstance(node, kind):
-                        raise self.places.error(reason, node, hint)
-                raise self.places.error(
-                    "this statement is not supported in a scop", node, "use for, if and assignments"
+                reason, hint = _REFUSED.get(
+                    type(node), ("this statement is not supported in a scop", "use for, if and assignments")
                 )
+                raise self.places.error(reason, node, hint)
+
+    def _compound(self, node: Any) -> None:
+        with self._scoped():
+            for item in node.block_items or ():
+                self.walk(item)
+            self.no_pending()
 
     def _once(self, node: Any) -> bool:
         """Whether a do loop is `do … while (0)`, as macros have it, without jumps."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from polydl.errors import InputErrors, ToolchainError
+from polydl.errors import InputError, InputErrors, ToolchainError
 from polydl.frontend import load
 from tests.frontend.reading import same_map, same_set, scop, write
 
@@ -88,7 +88,7 @@ def test_offsets_are_those_of_the_original_text(tmp_path: Path, newline: str) ->
     expected = "\tfor (i = 0; i < 10; i++)\n\t\tA[i] = 0.0f; /* \u2713 */\n".replace("\n", newline)
     assert program.source.text[start:end] == expected
     helpers = program.source.text[found.region.helpers :]
-    assert helpers.startswith(" comment */ static") or helpers.startswith("static")
+    assert helpers.startswith((" comment */ static", "static"))
     assert found.statements[0].span.line == 9
     assert found.statements[0].span.column == 3
     assert found.region.declared_outside == ("int i",)
@@ -97,7 +97,8 @@ def test_offsets_are_those_of_the_original_text(tmp_path: Path, newline: str) ->
 def test_a_definition_starts_at_its_own_line(tmp_path: Path) -> None:
     found = scop(
         tmp_path,
-        "int a;\n\nstatic\nvoid f(float A[10])\n{\n#pragma scop\nfor (int i = 0; i < 10; i++) A[i] = 0;\n#pragma endscop\n}\n",
+        "int a;\n\nstatic\nvoid f(float A[10])\n{\n#pragma scop\n"
+        "for (int i = 0; i < 10; i++) A[i] = 0;\n#pragma endscop\n}\n",
     )
     assert found.source.text[found.region.helpers :].startswith("static\nvoid f")
 
@@ -187,7 +188,8 @@ def test_headers_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "include").mkdir()
     (tmp_path / "include" / "sizes.h").write_text("#pragma once\n#define N 12\nstatic const int K = 3;\n")
     (tmp_path / "local.h").write_text("#include <sizes.h>\n#pragma scop\ntypedef double real;\n")
-    code = '#include "local.h"\nvoid f(real A[N]) {\n#pragma scop\nfor (int i = K; i < N; i++) A[i] = 0;\n#pragma endscop\n}\n'
+    code = '#include "local.h"\nvoid f(real A[N]) {\n#pragma scop\n'
+    code += "for (int i = K; i < N; i++) A[i] = 0;\n#pragma endscop\n}\n"
     found = scop(tmp_path, code, include_dirs=[tmp_path / "include"])
     assert same_set(found.statements[0].domain, "{ S0[i] : 3 <= i < 12 }")
     assert found.arrays["A"].ctype == "double"
@@ -270,10 +272,12 @@ def test_a_macro_name_that_is_none(tmp_path: Path) -> None:
     ],
 )
 def test_absurd_input_is_refused_without_a_traceback(tmp_path: Path, body: str) -> None:
+    refused: tuple[InputError, ...] = ()
     try:
         scop(tmp_path, f"void f(float A[1]) {{\n#pragma scop\n{body}\n#pragma endscop\n}}\n")
     except InputErrors as error:
-        assert error.errors[0].span is not None
+        refused = error.errors
+    assert all(error.span is not None and error.hint for error in refused)
 
 
 def test_all_errors_at_once(tmp_path: Path) -> None:
@@ -317,7 +321,8 @@ def test_examples(name: str, arrays: set[str], statements: int, options: dict[st
 def test_conv2d_accesses() -> None:
     (found,) = load(EXAMPLES / "conv2d.c", defines={"STRIDE_H": "2", "STRIDE_W": "2", "NIMG": "2"}).scops
     (statement,) = found.statements
-    box = "0 <= img < 2 and t = 0 and u = 0 and 0 <= oj < 56 and 0 <= kj < 3 and 0 <= ki < 3 and 0 <= oi < 56 and 0 <= ofm < 64 and 0 <= ifm < 64"
+    box = "0 <= img < 2 and t = 0 and u = 0 and 0 <= oj < 56 and 0 <= kj < 3 and 0 <= ki < 3 and "
+    box += "0 <= oi < 56 and 0 <= ofm < 64 and 0 <= ifm < 64"
     head = "S0[img, t, u, oj, kj, ki, oi, ofm, ifm]"
     assert same_set(statement.domain, f"{{ {head} : {box} }}")
     (read,) = (a for a in statement.accesses if a.array == "input")
@@ -325,9 +330,11 @@ def test_conv2d_accesses() -> None:
     assert found.sizes["IFH"] == 113
 
 
+@pytest.mark.timing
 def test_twenty_statements_take_less_than_a_tenth_of_a_second(tmp_path: Path) -> None:
     loops = "\n".join(
-        f"for (int i = 1; i < N - 1; i++) for (int j = 1; j < M - 1; j++) {a}[i][j] = {b}[i - 1][j] + {b}[i][j + 1] * {b}[i][j];"
+        "for (int i = 1; i < N - 1; i++) for (int j = 1; j < M - 1; j++) "
+        f"{a}[i][j] = {b}[i - 1][j] + {b}[i][j + 1] * {b}[i][j];"
         for a, b in (("A", "B"), ("B", "A")) * 10
     )
     path = tmp_path / "twenty.c"
@@ -340,5 +347,5 @@ def test_twenty_statements_take_less_than_a_tenth_of_a_second(tmp_path: Path) ->
         start = time.perf_counter()
         load(path, require_sizes=False)
         best = min(best, time.perf_counter() - start)
-    # the target is 0.1 s beside the compiler's process; a loaded machine gets room
-    assert best < 0.5
+    # 0.1 s for the front end, and as much for the compiler's process
+    assert best < 0.2

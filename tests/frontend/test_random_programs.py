@@ -84,11 +84,25 @@ def _accepted_sizes(path: Path, values: dict[str, int]) -> dict[str, int]:
     """The sizes that the program's shape depends on: the others are refused by name."""
     try:
         load(path, sizes=values)
-    except InputErrors as refused:
-        unknown = {error.reason.split("'")[1] for error in refused.errors if "is not an integer param" in error.reason}
-        assert unknown, refused.render()
-        return {name: value for name, value in values.items() if name not in unknown}
-    return values
+    except InputErrors as error:
+        refused = error
+    else:
+        return values
+    unknown = {error.reason.split("'")[1] for error in refused.errors if "is not an integer param" in error.reason}
+    assert unknown, refused.render()
+    return {name: value for name, value in values.items() if name not in unknown}
+
+
+def _symbolic(path: Path) -> Scop:
+    """The scop without sizes. Run with other parameter values, the program may leave its arrays: such are rejected."""
+    try:
+        (scop,) = load(path, require_sizes=False).scops
+    except InputErrors as error:
+        refused = error
+    else:
+        return scop
+    assert all("leaves its bounds" in error.reason for error in refused.errors), refused.render()
+    reject()
 
 
 def check(program: Program, symbolic: bool) -> None:
@@ -104,12 +118,7 @@ def check(program: Program, symbolic: bool) -> None:
         path = Path(folder) / "random.c"
         path.write_text(render(program))
         if symbolic:
-            try:
-                (scop,) = load(path, require_sizes=False).scops
-            except InputErrors as refused:
-                # run with other parameter values, the program may leave its arrays whenever a statement executes
-                assert all("leaves its bounds" in error.reason for error in refused.errors), refused.render()
-                reject()
+            scop = _symbolic(path)
         else:
             (scop,) = load(path, sizes=_accepted_sizes(path, values)).scops
     expected = [
