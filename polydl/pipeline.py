@@ -24,6 +24,7 @@ from polydl.codegen.emit import Generated, generate
 from polydl.codegen.splice import splice
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.legality import violation
+from polydl.dependences.scalars import in_place
 from polydl.errors import IllegalVariant, InputError, ToolchainError
 from polydl.frontend import Program
 from polydl.frontend import load as load_program
@@ -228,7 +229,7 @@ def rank(
     Raises InputError, QuotaExceeded.
     """
     o = replace(options or Options(), **changes)
-    scop = source if isinstance(source, Scop) else _only(load(source, o))
+    scop = in_place(source if isinstance(source, Scop) else _only(load(source, o)), reassociate=o.reassociate)
     start = time.perf_counter()
     machine = o.target()
     threads = o.thread_count(machine)
@@ -268,10 +269,13 @@ def _combined(
 ) -> Iterator[RankedVariant]:
     """Variants of the whole scop, best sum of scores first (the nests run one after the other, so times add up).
 
-    A* over the product of the nests' own orders; what differs only in a nest further down comes later.
+    Best-first search over the product of the nests' own orders. A nest whose best variant takes less than a
+    twentieth of the whole keeps that variant: what it could win is within the noise.
     """
     start = (0,) * len(parts)
-    heap = [(sum(o[0][0] for o in ordered), start)]
+    whole = sum(o[0][0] for o in ordered)
+    ordered = [o if o[0][0] * 20 >= whole else o[:1] for o in ordered]
+    heap = [(whole, start)]
     seen = {start}
     most = max((len(o) for o in ordered), default=0)
     for _ in range(max(most, 1000) if len(parts) > 1 else most):
@@ -340,6 +344,7 @@ def optimize(
 
 def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | None) -> Optimized:
     ranking = rank(scop, o, progress=progress)
+    scop = ranking.scop
     candidates: list[Candidate] = []
     kept: list[RankedVariant] = []
     illegal: list[str] = []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from polydl.analysis import Analysis
@@ -201,11 +202,11 @@ def _measured_table(console: Console, done: Optimized) -> None:
         rate = work / measured.median / 1e9 if work and measured.median > 0 else math.nan
         remark = "chosen" if chosen else "" if measured.verified else f"{measured.status.value}: {measured.message}"
         table.add_row(
-            measured.id, loops, _seconds(measured.median),
+            measured.id, Text(loops), _seconds(measured.median),
             f"{measured.spread * 100:.1f} %" if math.isfinite(measured.spread) else "-",
             f"{rate:.1f}" if math.isfinite(rate) else "-",
             f"{measured.speedup:.2f}x" if math.isfinite(measured.speedup) else "-",
-            remark, style="bold green" if chosen else None,
+            Text(remark), style="bold green" if chosen else None,
         )  # fmt: skip
     console.print(table)
 
@@ -222,7 +223,7 @@ def show_rankings(rankings: Sequence[Ranking], top: int) -> None:
         for name in ("rank", "variant", "score", "loops (* parallel, | in the microkernel)"):
             table.add_column(name)
         for place, variant in enumerate(ranking.variants[:top], 1):
-            table.add_row(str(place), variant.id, f"{variant.score:.4g}", loops_text(variant))
+            table.add_row(str(place), variant.id, f"{variant.score:.4g}", Text(loops_text(variant)))
         console.print(table)
 
 
@@ -250,7 +251,7 @@ def _table(console: Console, title: str, rows: Sequence[Mapping[str, Any]], colu
     for column in columns:
         table.add_column(column.replace("_", " "))
     for row in rows:
-        table.add_row(*("" if row[c] is None else str(row[c]) for c in columns))
+        table.add_row(*(Text("" if row[c] is None else str(row[c])) for c in columns))
     console.print(table)
 
 

@@ -46,15 +46,16 @@ class Instance:
         if found.is_scalar:
             return found.name
         where = subscript.pullback_pw_multi_aff(self.back)
-        subscripts = [
-            self.printer(self.build.expr_from_pw_aff(where.get_pw_aff(d).coalesce()))
-            for d in range(len(found.extents))
-        ]
+        subscripts = [self.build.expr_from_pw_aff(where.get_pw_aff(d).coalesce()) for d in range(len(found.extents))]
         if not found.linear:
-            return found.name + "".join(f"[{s}]" for s in subscripts)
+            return found.name + "".join(f"[{self.printer(s)}]" for s in subscripts)
         strides = array_strides(found)
         assert strides is not None, "a linear array is recovered with known strides"
-        terms = [s if n == 1 else f"{n} * ({s})" for s, n in zip(subscripts, strides, strict=True) if s != "0"]
+        terms = [
+            self.printer(s) if n == 1 else f"{n} * {self.printer.factor(s)}"
+            for s, n in zip(subscripts, strides, strict=True)
+            if self.printer(s) != "0"
+        ]
         return f"{found.name}[{' + '.join(terms) or '0'}]"
 
 
@@ -68,9 +69,11 @@ class Writer:
         helpers: Helpers,
         calls: Mapping[str, Callable[[Instance], str]],
         thread_lines: Sequence[str] = (),
+        private: Sequence[str] = (),
     ) -> None:
         """`calls` prints the instances of statements that are not the scop's own; `thread_lines` are C lines needed
-        inside the parallel loops."""
+        inside the parallel loops; `private` are scalars of which each thread has its own."""
+        self._private = private
         self._scop = scop
         self._names = names
         self._calls = calls
@@ -173,7 +176,8 @@ class Writer:
         lines = []
         if parallel:
             collapse = f" collapse({parallel})" if parallel > 1 else ""
-            lines.append(f"{pad}#pragma omp parallel for{collapse}")
+            private = f" private({', '.join(self._private)})" if self._private else ""
+            lines.append(f"{pad}#pragma omp parallel for{collapse}{private}")
         condition = self._print(node.for_get_cond())
         step = self._print(node.for_get_inc())
         advance = f"{variable}++" if step == "1" else f"{variable} += {step}"

@@ -70,6 +70,10 @@ class IslPrinter:
     def __call__(self, expression: isl.AstExpr) -> str:
         return self._print(expression)[0]
 
+    def factor(self, expression: isl.AstExpr) -> str:
+        """Text that may stand on the right of a multiplication."""
+        return self._at(expression, _UNARY)
+
     def _at(self, expression: isl.AstExpr, level: int) -> str:
         text, own = self._print(expression)
         return text if own >= level else f"({text})"
@@ -83,6 +87,19 @@ class IslPrinter:
             return str(value), _POSTFIX if value >= 0 else _UNARY
         return self._operation(expression)
 
+    def _negated(self, expression: isl.AstExpr) -> str | None:
+        """Text of -expression, where expression is a product with a negative constant or a negation; else None."""
+        if expression_kind(expression) != "op":
+            return None
+        operands = self.arguments(expression)
+        if operation(expression) == "minus":
+            return self._at(operands[0], _MUL)
+        if operation(expression) == "mul" and expression_kind(operands[0]) == "int":
+            value = to_int(operands[0].get_val())
+            if value < 0:
+                return f"{-value} * {self._at(operands[1], _UNARY)}"
+        return None
+
     def arguments(self, expression: isl.AstExpr, start: int = 0) -> list[isl.AstExpr]:
         """The operands of an operation."""
         return [expression.get_op_arg(i) for i in range(start, expression.get_op_n_arg())]
@@ -90,6 +107,9 @@ class IslPrinter:
     def _operation(self, expression: isl.AstExpr) -> tuple[str, int]:
         op = operation(expression)
         operands = self.arguments(expression)
+        if op == "add" and self._negated(operands[0]) is not None:
+            # isl writes `-4 * c0 + 99`; people write `99 - 4 * c0`.
+            return f"{self._at(operands[1], _ADD)} - {self._negated(operands[0])}", _ADD
         if op in _INFIX:
             symbol, level = _INFIX[op]
             text = f"{self._at(operands[0], level)} {symbol} {self._at(operands[1], level + 1)}"

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from polydl.codegen.ast import Names, Writer
 from polydl.codegen.cexpr import HELPER_TEXT, Helpers
 from polydl.codegen.nest_plan import plan_nest
-from polydl.codegen.region import without_pragmas
+from polydl.codegen.region import original_text
 from polydl.codegen.scratch import Scratch
 from polydl.codegen.tree import nest_tree
+from polydl.dependences.scalars import private_scalars
 from polydl.model.isl import quota, to_int
 from polydl.model.scop import Scop, Storage
 from polydl.variants.structure import Structure
@@ -74,25 +75,24 @@ def generate(scop: Scop, structures: Sequence[Structure]) -> Generated:
     prologue: list[str] = []
     lines = [f"  {a.declaration};" for a in scop.arrays.values() if a.storage is Storage.REGION]
     scratch = Scratch()
+    private = private_scalars(scop)
     with quota("code generation"):
         for structure in structures:
             plan = plan_nest(structure, scratch)
             prologue += plan.prologue
             tree = nest_tree(structure, plan.call, plan.packs)
-            lines += Writer(scop, names, helpers, plan.printers, plan.thread_lines).write(tree, 1)
+            used = {a.array for s in structure.nest.statements for a in s.accesses}
+            own = [name for name in private if name in used]
+            lines += Writer(scop, names, helpers, plan.printers, plan.thread_lines, own).write(tree, 1)
     for helper in sorted(helpers.used):
         prologue.append(HELPER_TEXT[helper].format(type=names.integer, prefix=names.prefix))
     if scratch.buffers:
         prologue.append(scratch.prologue())
-        lines = scratch.around(lines, _original(scop))
+        lines = scratch.around(lines, original_text(scop))
     base = _indentation(scop)
     lines = ["{", *lines, "}"]
     text = "\n".join(base + line if line.strip() and not line.startswith("#") else line for line in lines)
     return Generated(tuple(_reprefix(p, names) for p in dict.fromkeys(prologue)), _reprefix(text, names))
-
-
-def _original(scop: Scop) -> str:
-    return without_pragmas(scop.source.text[scop.region.start : scop.region.end]).strip("\r\n")
 
 
 def _reprefix(text: str, names: Names) -> str:
@@ -105,7 +105,9 @@ def _reprefix(text: str, names: Names) -> str:
 
 def _indentation(scop: Scop) -> str:
     """White space in front of the region's first line of code."""
-    for line in scop.source.text[scop.region.start : scop.region.end].splitlines():
+    text = scop.source.text
+    first = text.rfind("\n", 0, scop.region.start) + 1
+    for line in text[first : scop.region.end].splitlines():
         if line.strip() and not line.lstrip().startswith("#"):
             return line[: len(line) - len(line.lstrip())]
     return ""

@@ -6,21 +6,20 @@ import re
 from collections.abc import Sequence
 
 from polydl.codegen.emit import Generated
-from polydl.codegen.region import without_pragmas
+from polydl.codegen.region import original_text
 from polydl.model.scop import Scop, Source
 
 
 def guarded(scop: Scop, replacement: str, newline: str) -> str:
     """The replacement, and the original loops for values that the replacement was not made for."""
-    original = without_pragmas(scop.source.text[scop.region.start : scop.region.end]).strip("\r\n")
+    original = original_text(scop)
     macros = [f"({g.name}) == {g.value}" for g in scop.guards if g.macro]
     values = [f"{g.name} == {g.value}" for g in scop.guards if not g.macro]
     text = replacement
     if values:
-        indent = re.match(r"[ \t]*", replacement)
-        pad = indent.group() if indent else ""
-        body = replacement[len(pad) :]
-        text = f"{pad}if ({' && '.join(values)}) {body}{newline}{pad}else {{{newline}{original}{newline}{pad}}}"
+        pad = replacement[: len(replacement) - len(replacement.lstrip(" \t"))]
+        condition = f"{pad}if ({' && '.join(values)}) "
+        text = f"{condition}{replacement[len(pad) :]} else {{{newline}{original}{newline}{pad}}}"
     if macros:
         text = f"#if {' && '.join(macros)}{newline}{text}{newline}#else{newline}{original}{newline}#endif"
     return text
@@ -39,6 +38,12 @@ def _region_with_pragmas(scop: Scop) -> tuple[int, int]:
     return start, end
 
 
+def _whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
+    """The region from the beginning of its first line, where only white space stands before it."""
+    line = text.rfind("\n", 0, start) + 1
+    return (line, end) if not text[line:start].strip() else (start, end)
+
+
 def splice(source: Source, replacements: Sequence[tuple[Scop, Generated]], header: str) -> str:
     """Text of the output file. `header` is the comment at its head."""
     newline = "\r\n" if "\r\n" in source.text else "\n"
@@ -50,7 +55,7 @@ def splice(source: Source, replacements: Sequence[tuple[Scop, Generated]], heade
         seen.update(dict.fromkeys(generated.prologue))
         if fresh:
             edits.append((scop.region.helpers, scop.region.helpers, "\n\n".join(fresh) + "\n\n"))
-        start, end = _region_with_pragmas(scop)
+        start, end = _whole_lines(text, *_region_with_pragmas(scop))
         ending = newline if text[start:end].endswith("\n") else ""
         edits.append((start, end, guarded(scop, generated.region, newline) + ending))
     for start, end, replacement in sorted(edits, reverse=True):

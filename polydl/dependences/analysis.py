@@ -7,12 +7,13 @@ scalar references", 1991, without its last-write refinement).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 import islpy as isl
 
+from polydl.dependences.scalars import private_scalars
 from polydl.model.isl import quota
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Assignment, MicrokernelCall, Scop, Statement
@@ -99,7 +100,7 @@ def _restrict_order(relation: isl.Map, source: Statement, target: Statement, dep
     return relation
 
 
-def _between(source: Statement, target: Statement) -> Iterable[Dependence]:
+def _between(source: Statement, target: Statement, private: Mapping[str, int]) -> Iterable[Dependence]:
     shared = common_depth(source, target)
     textually_before = source.position[: shared + 1] < target.position[: shared + 1]
     accumulators = _accumulator_accesses(source) if source.name == target.name else frozenset()
@@ -108,6 +109,8 @@ def _between(source: Statement, target: Statement) -> Iterable[Dependence]:
             if a.array != b.array:
                 continue
             same_element = a.relation.apply_range(b.relation.reverse())
+            for d in range(private.get(a.array, 0)):
+                same_element = same_element.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
             if same_element.is_empty():
                 continue
             orders = [(d, True) for d in range(shared)] + ([(shared, False)] if textually_before else [])
@@ -143,9 +146,11 @@ def _merged(dependences: Iterable[Dependence]) -> tuple[Dependence, ...]:
 def dependences(scop: Scop, *, reads: bool = True) -> tuple[Dependence, ...]:
     """All dependences of a scop, one entry per kind, array, pair of statements and carrying loop.
 
-    `reads=False` leaves out RAR, which matters to locality but never to legality.
+    Scalars that are private to an iteration (dependences.scalars) depend on nothing outside of it. `reads=False`
+    leaves out RAR, which matters to locality but never to legality.
     Raises QuotaExceeded when isl needs more operations than its quota.
     """
     with quota(f"the dependence analysis of {scop.function}"):
-        found = _merged(d for s in scop.statements for t in scop.statements for d in _between(s, t))
+        private = private_scalars(scop)
+        found = _merged(d for s in scop.statements for t in scop.statements for d in _between(s, t, private))
     return tuple(d for d in found if reads or d.kind is not Kind.RAR)

@@ -11,7 +11,6 @@ Unsigned values of 32 and 64 bits are taken not to wrap past their maximum.
 from __future__ import annotations
 
 import ast as python_ast
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -20,9 +19,7 @@ import islpy as isl
 from pycparser import c_ast
 
 from polydl.frontend.ctypes import BOOL, INT, LONG, ULONG, CType, common, from_words, promote
-
-Poly = Mapping[tuple[str, ...], int]
-"""Polynomial over identifiers: monomial (sorted names) -> coefficient; zero coefficients are left out."""
+from polydl.frontend.poly import Poly, poly_add, poly_mul
 
 _MAX_DIGITS = 40
 _RELATIONS = {"<": "lt_set", "<=": "le_set", ">": "gt_set", ">=": "ge_set", "==": "eq_set", "!=": "ne_set"}
@@ -122,24 +119,6 @@ def symbol(name: str, ctype: CType) -> Value:
 def number(value: int, ctype: CType = INT) -> Value:
     """A constant."""
     return Value(constant_aff(value), {(): value} if value else {}, ctype)
-
-
-def poly_add(left: Poly, right: Poly, factor: int = 1) -> Poly:
-    """left + factor * right."""
-    out = dict(left)
-    for monomial, coefficient in right.items():
-        out[monomial] = out.get(monomial, 0) + factor * coefficient
-    return {monomial: c for monomial, c in out.items() if c}
-
-
-def poly_mul(left: Poly, right: Poly) -> Poly:
-    """left * right."""
-    out: dict[tuple[str, ...], int] = {}
-    for a, x in left.items():
-        for b, y in right.items():
-            monomial = tuple(sorted((*a, *b)))
-            out[monomial] = out.get(monomial, 0) + x * y
-    return {monomial: c for monomial, c in out.items() if c}
 
 
 def tidy(of: isl.Set) -> isl.Set:

@@ -15,7 +15,8 @@ from itertools import combinations, pairwise
 
 import islpy as isl
 
-from polydl.frontend.affine import Poly, constant_aff, poly_add, poly_aff, poly_mul
+from polydl.frontend.affine import constant_aff, poly_aff
+from polydl.frontend.poly import Poly, poly_add, poly_mul
 from polydl.frontend.raw import RawAccess
 
 _MAX_STRIDES = 7

@@ -15,12 +15,13 @@ from polydl.frontend.check import alias_assumptions, check_bounds, check_microke
 from polydl.frontend.finish import Builder, Settled, arrays, declared_extents, every_access, settle
 from polydl.frontend.guards import macro_guards, names_between
 from polydl.frontend.liveness import assigned_names, changed_names
+from polydl.frontend.lookup import NeedsData, Settings
 from polydl.frontend.parse import Unit
 from polydl.frontend.pragmas import Pragma
 from polydl.frontend.regions import Found, model_region
 from polydl.frontend.spaces import parametric
 from polydl.frontend.symbols import mentions
-from polydl.frontend.walk import NeedsData, Settings, Walker
+from polydl.frontend.walk import Walker
 from polydl.model.scop import Guard, Scop, Source, Storage
 
 

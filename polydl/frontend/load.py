@@ -83,7 +83,7 @@ def load(
             scops = _scops(unit, pragmas, has_regions, function, options)
         except RecursionError as error:
             reason = "the code is nested too deeply to be analysed"
-            raise InputErrors([InputError(reason, original.line_span(1))]) from error
+            raise InputErrors([InputError(reason, original.line_span(1), "take the nest apart")]) from error
     _check_sizes(scops, sizes, name)
     return Program(source, scops)
 

@@ -97,7 +97,9 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
             kind, at = culprit
             (prototypes if kind == "body" else dropped).add(at)
         except RecursionError as error:
-            raise InputErrors([InputError("the code is nested too deeply to be read", source.line_span(1))]) from error
+            raise InputErrors(
+                [InputError("the code is nested too deeply to be read", source.line_span(1), "take expressions apart")]
+            ) from error
     fragments: dict[int, Any] = {}
     externals: list[Any] = []
     for external in ast.ext:
@@ -160,7 +162,7 @@ def _culprit(
 def _not_c(source: SourceText, message: str, places: Places) -> InputErrors:
     match = _PLACE.match(message)
     if match is None:
-        return InputErrors([InputError(f"not C: {message}", source.line_span(1))])
+        return InputErrors([InputError(f"not C: {message}", source.line_span(1), "check that the file compiles")])
     file, line, column, reason = match.groups()
     span: Span | None = None
     if file == source.path:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
+from polydl.locality.batch import BatchWorkingSets
+from polydl.locality.boxes import BoxNest, IntArray
 from polydl.locality.exact import WorkingSet
 from polydl.machine.model import Machine
 from polydl.model.counting import ZERO, Count
@@ -47,3 +51,18 @@ def assign(working_sets: Iterable[WorkingSet], machine: Machine) -> LevelSizes:
             else:
                 caches[index] += size
     return LevelSizes(tuple(caches), memory)
+
+
+def assign_batch(found: BatchWorkingSets, nest: BoxNest, machine: Machine, variants: int) -> IntArray:
+    """`assign` for each of `variants` variants of a box nest: (V, caches + 1) bytes, memory last."""
+    element_bytes = np.array([nest.element_bytes[array] for array in found.arrays], dtype=np.int64)
+    low, high = found.minimum @ element_bytes, found.maximum @ element_bytes
+    pairs = np.unique(np.stack([found.variant, low, high], axis=1), axis=0)
+    capacities = np.array([cache.bytes for cache in machine.caches], dtype=np.int64)
+    result = np.zeros((variants, len(capacities) + 1), dtype=np.int64)
+    for column in (1, 2):
+        chosen = pairs if column == 1 else pairs[pairs[:, 1] != pairs[:, 2]]
+        fits = chosen[:, column, None] <= capacities
+        level = np.where(fits.any(axis=1), fits.argmax(axis=1), len(capacities))
+        np.add.at(result, (chosen[:, 0], level), chosen[:, column])
+    return result

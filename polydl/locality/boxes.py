@@ -135,9 +135,7 @@ class LoopBatch:
         result[:, 0, :] = np.array(self.extents, dtype=np.int64)
         for d in range(self.depth):
             stepped = self.iterator[:, d, None] == np.arange(count)
-            result[:, d + 1, :] = np.where(
-                stepped, np.minimum(result[:, d, :], self.span[:, d, None]), result[:, d, :]
-            )
+            result[:, d + 1, :] = np.where(stepped, np.minimum(result[:, d, :], self.span[:, d, None]), result[:, d, :])
         return result
 
     @cached_property
@@ -166,7 +164,7 @@ def timed_nest(nest: BoxNest, batch: LoopBatch, variant: int) -> TimedNest:
     places = isl.BasicSet.universe(space)
     values: list[dict[int, int]] = []
     for index, extent in enumerate(nest.extents):
-        value = {position: span for position, span in spans[index]} | {times + index: 1}
+        value = dict(spans[index]) | {times + index: 1}
         values.append(value)
         limits = [extent, *(span for _, span in spans[index]), block[index]]
         inside = [*(position for position, _ in spans[index]), times + index]
@@ -176,7 +174,10 @@ def timed_nest(nest: BoxNest, batch: LoopBatch, variant: int) -> TimedNest:
             places = places.add_constraint(_at_least(space, rest, limits[level] - 1))
         places = places.add_constraint(_at_least(space, {times + index: -1}, block[index] - 1))
     domain = places.to_set().project_out(isl.dim_type.set, times, len(nest.iterators))
-    accesses = tuple(TimedAccess(a.statement, a.array, a.write, _relation(places, values, a, times)) for a in nest.accesses)
+    accesses = tuple(
+        TimedAccess(each.statement, each.array, each.write, _relation(places, values, each, times))
+        for each in nest.accesses
+    )
     names = tuple(f"{nest.iterators[batch.iterator[variant, d]]}.{d}" for d in depths)
     shared = frozenset(name for name, d in zip(names, depths, strict=True) if batch.parallel[variant, d])
     return TimedNest(names, domain, accesses, nest.element_bytes, shared)

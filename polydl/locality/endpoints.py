@@ -17,7 +17,7 @@ import islpy as isl
 import numpy as np
 
 from polydl.locality.boxes import BoolArray, BoxAccess, BoxNest, IntArray, LoopBatch
-from polydl.model.isl import quota, to_int
+from polydl.model.isl import lex_extreme, quota
 
 
 class Meeting(Enum):
@@ -173,9 +173,7 @@ class PairSolver:
     ) -> BoolArray:
         """Ends of a group with windows or offsets, by isl for each different arrangement of its loops."""
         outer = (part.member[chosen, :depth] & (part.trip[chosen, :depth] > 1)).sum(axis=1)
-        cases, inverse = np.unique(
-            np.stack([part.arrangement[chosen], outer], axis=1), axis=0, return_inverse=True
-        )
+        cases, inverse = np.unique(np.stack([part.arrangement[chosen], outer], axis=1), axis=0, return_inverse=True)
         inverse = inverse.reshape(-1)
         exists = np.zeros(len(chosen), dtype=np.bool_)
         for case, (arrangement, equal) in enumerate(cases.tolist()):
@@ -243,7 +241,7 @@ class PairSolver:
         pairs = pairs.project_out(isl.dim_type.in_, len(loops), inner).project_out(isl.dim_type.out, len(loops), inner)
         if pairs.is_empty():
             return None
-        source = _point(pairs.domain().lexmin())
+        source = lex_extreme(pairs.domain())
         of_source = pairs
         for position, value in enumerate(source):
             of_source = of_source.fix_val(isl.dim_type.in_, position, _val(value))
@@ -254,7 +252,7 @@ class PairSolver:
             )
             for position in range(len(loops))
         )
-        return Ends(source, _point(targets.lexmin()), _point(targets.lexmax()), differs)
+        return Ends(source, lex_extreme(targets), lex_extreme(targets, greatest=True), differs)
 
 
 class _GroupLoops:
@@ -287,8 +285,3 @@ class _GroupLoops:
 
 def _val(value: int) -> isl.Val:
     return isl.Val.int_from_si(isl.DEFAULT_CONTEXT, value)
-
-
-def _point(single: isl.Set) -> tuple[int, ...]:
-    point = single.sample_point()
-    return tuple(to_int(point.get_coordinate_val(isl.dim_type.set, i)) for i in range(single.dim(isl.dim_type.set)))

@@ -18,7 +18,7 @@ from enum import Enum
 import islpy as isl
 
 from polydl.model.counting import Count, count, total
-from polydl.model.isl import DEFAULT_QUOTA, context, quota, to_int
+from polydl.model.isl import DEFAULT_QUOTA, context, lex_extreme, quota, to_int
 from polydl.model.nest import TimedAccess, TimedNest
 
 
@@ -209,9 +209,9 @@ class _Analysis:
             carried = same_element.intersect(carries)
             if carried.is_empty():
                 continue
-            source = _point(carried.domain().lexmin())
+            source = lex_extreme(carried.domain())
             targets = _fix(carried, isl.dim_type.in_, source).range()
-            first, last = _point(targets.lexmin()), _point(targets.lexmax())
+            first, last = lex_extreme(targets), lex_extreme(targets, greatest=True)
             yield _Carried(loop, source, first, last, self._spans(carried, loop))
 
     def _spans(self, carried: isl.Map, loop: int) -> int | None:
@@ -355,9 +355,3 @@ def _fix(relation: isl.Map, kind: isl.dim_type, values: Time) -> isl.Map:
     for position, value in enumerate(values):
         relation = relation.fix_val(kind, position, isl.Val.int_from_si(context(), value))
     return relation
-
-
-def _point(single: isl.Set) -> Time:
-    """Coordinates of the only point of a set."""
-    point = single.sample_point()
-    return tuple(to_int(point.get_coordinate_val(isl.dim_type.set, i)) for i in range(single.dim(isl.dim_type.set)))

@@ -8,6 +8,7 @@ that fails are counted by listing values, each distinct case once.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -110,9 +111,7 @@ def intersect(left: Values, right: Values) -> Values:
     coarse_count = np.where(swap, left.count, count)
     divides = coarse_stride % fine_stride == 0
     in_phase = (coarse_start - fine_start) % fine_stride == 0
-    last = np.minimum(
-        fine_start + (fine_count - 1) * fine_stride, coarse_start + (coarse_count - 1) * coarse_stride
-    )
+    last = np.minimum(fine_start + (fine_count - 1) * fine_stride, coarse_start + (coarse_count - 1) * coarse_stride)
     skipped = np.maximum(0, -((coarse_start - fine_start) // coarse_stride))
     first = coarse_start + skipped * coarse_stride
     found = np.where(in_phase, np.maximum(0, (last - first) // coarse_stride + 1), 0)
@@ -256,31 +255,58 @@ def _by_patterns(boxes: Sequence[Box], present: BoolArray) -> IntArray:
             for term in total.terms:
                 columns += [term.low[:, None], term.high[:, None]]
     _, first, inverse = np.unique(np.concatenate(columns, axis=1), axis=0, return_index=True, return_inverse=True)
-    counts = np.array([_union_of_row(boxes, present[:, row], int(row)) for row in first], dtype=np.int64)
-    return counts[inverse.reshape(-1)]
+    chosen = [tuple(total.take(first) for total in box) for box in boxes]
+    images = [[image(total, len(first)) for total in box] for box in chosen]
+    ends = [
+        [
+            (
+                each.start.tolist(),
+                (each.start + each.count - 1).tolist(),
+                (each.regular & ((each.stride == 1) | (each.count <= 1))).tolist(),
+            )
+            for each in box
+        ]
+        for box in images
+    ]
+    counts = []
+    for row, there in enumerate(present[:, first].T.tolist()):
+        numbers = [number for number, mask in enumerate(there) if mask]
+        if len(numbers) > MASK_BITS:
+            raise NotClosedForm
+        patterns = {(1 << len(numbers)) - 1: 1}
+        for dimension in range(len(boxes[0])):
+            intervals = [(low[row], high[row]) for low, high, _ in (ends[n][dimension] for n in numbers)]
+            if all(ends[number][dimension][2][row] for number in numbers):
+                cells = _cells(intervals)
+            else:
+                cells = _listed_cells([chosen[number][dimension] for number in numbers], row)
+            combined: dict[int, int] = {}
+            for mask, length in cells.items():
+                for pattern, count in patterns.items():
+                    if mask & pattern:
+                        combined[mask & pattern] = combined.get(mask & pattern, 0) + count * length
+            patterns = combined
+        counts.append(sum(patterns.values()))
+    return np.array(counts, dtype=np.int64)[inverse.reshape(-1)]
 
 
-def _union_of_row(boxes: Sequence[Box], present: BoolArray, row: int) -> int:
-    chosen = np.flatnonzero(present)
-    if len(chosen) > MASK_BITS:
-        raise NotClosedForm
-    patterns = {(1 << len(chosen)) - 1: 1}
-    for dimension in range(len(boxes[0])):
-        found: dict[int, list[IntArray]] = {}
-        for bit, number in enumerate(chosen):
-            total = boxes[number][dimension]
-            bounds = [int(bound[row]) for term in total.terms for bound in (term.low, term.high)]
-            found[bit] = [_values(total, bounds)]
-        values = np.concatenate([each[0] for each in found.values()])
-        bits = np.concatenate([np.full(len(each[0]), 1 << bit, dtype=np.int64) for bit, each in found.items()])
-        _, inverse = np.unique(values, return_inverse=True)
-        masks = np.bincount(inverse.reshape(-1), weights=bits.astype(np.float64)).astype(np.int64)
-        kinds, numbers = np.unique(masks, return_counts=True)
-        combined: dict[int, int] = {}
-        for mask, number in zip(kinds.tolist(), numbers.tolist(), strict=True):
-            for pattern, count in patterns.items():
-                both = mask & pattern
-                if both:
-                    combined[both] = combined.get(both, 0) + count * number
-        patterns = combined
-    return sum(patterns.values())
+def _cells(intervals: list[tuple[int, int]]) -> dict[int, int]:
+    """Numbers of integers by the set of intervals (low, high) that they lie in, as a bit mask."""
+    cuts = sorted({cut for low, high in intervals for cut in (low, high + 1)})
+    cells: dict[int, int] = {}
+    for low, end in itertools.pairwise(cuts):
+        mask = sum(1 << bit for bit, (first, last) in enumerate(intervals) if first <= low <= last)
+        cells[mask] = cells.get(mask, 0) + end - low
+    return cells
+
+
+def _listed_cells(totals: list[Sum], row: int) -> dict[int, int]:
+    """As `_cells`, for sums that are no intervals."""
+    found = []
+    for total in totals:
+        found.append(_values(total, [int(bound[row]) for term in total.terms for bound in (term.low, term.high)]))
+    bits = np.concatenate([np.full(len(values), 1 << bit, dtype=np.int64) for bit, values in enumerate(found)])
+    _, inverse = np.unique(np.concatenate(found), return_inverse=True)
+    masks = np.bincount(inverse.reshape(-1), weights=bits.astype(np.float64)).astype(np.int64)
+    kinds, numbers = np.unique(masks, return_counts=True)
+    return dict(zip(kinds.tolist(), numbers.tolist(), strict=True))

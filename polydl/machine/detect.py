@@ -90,7 +90,14 @@ def read_processor(root: Path = Path("/")) -> Processor:
 
 
 def _keys(machine: Machine) -> list[str]:
-    keys = ["name", "cores", "frequency_ghz", *(f"fma_peak_gflops.{ctype}" for ctype in machine.fma_peak_gflops)]
+    keys = [
+        "name",
+        "cores",
+        "frequency_ghz",
+        "call_cycles",
+        "parallel_region_us",
+        *(f"fma_peak_gflops.{ctype}" for ctype in machine.fma_peak_gflops),
+    ]
     for name in ("simd", "memory", "tlb"):
         keys += [f"{name}.{item.name}" for item in fields(getattr(machine, name))]
     return keys + [f"cache.{cache.level}.{item.name}" for cache in machine.caches for item in fields(cache)]

@@ -28,7 +28,14 @@ class Match:
 
 
 _SECTIONS: dict[str, dict[str, type]] = {
-    "": {"name": str, "cores": int, "frequency_ghz": float, "base": str},
+    "": {
+        "name": str,
+        "cores": int,
+        "frequency_ghz": float,
+        "call_cycles": float,
+        "parallel_region_us": float,
+        "base": str,
+    },
     "simd": {"isa": str, "vector_bytes": int, "registers": int},
     "memory": {"latency_ns": float, "bandwidth_gbs": float, "shared_bandwidth_gbs": float},
     "tlb": {
@@ -274,6 +281,8 @@ def _build(
         name=figures["name"],
         cores=figures["cores"],
         frequency_ghz=figures["frequency_ghz"],
+        call_cycles=figures["call_cycles"],
+        parallel_region_us=figures["parallel_region_us"],
         simd=Simd(**part("simd", _SECTIONS["simd"])),
         caches=tuple(CacheLevel(**part(f"cache.{level}", _SECTIONS["cache"])) for level in levels),
         memory=Memory(**part("memory", _SECTIONS["memory"])),

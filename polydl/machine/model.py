@@ -92,6 +92,10 @@ class Machine:
     """Physical cores that this process may use."""
     frequency_ghz: float
     """Core clock while running vector code; turns cycles into seconds."""
+    call_cycles: float
+    """Spent on one call of a microkernel besides its arithmetic and its data: call, addresses, loop control."""
+    parallel_region_us: float
+    """Microseconds to start and join the threads of one parallel loop."""
     simd: Simd
     caches: tuple[CacheLevel, ...]
     """Fastest first; at least one."""

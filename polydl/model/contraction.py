@@ -68,6 +68,8 @@ class Contraction:
 
 def array_strides(array: Array) -> tuple[int, ...] | None:
     """Elements between neighbours along each dimension, row-major; None when an extent is not a known constant."""
+    if array.is_scalar:
+        return ()
     strides = [1]
     for extent in reversed(array.extents[1:]):
         value = extent.max_val() if extent is not None and extent.is_cst() else None

@@ -90,3 +90,17 @@ def operation(expression: isl.AstExpr) -> str:
     """Name of an AST operation: `add`, `fdiv_q`, `and_then`, …"""
     kind: Any = expression.get_op_type()
     return str(kind.name)
+
+
+def lex_extreme(points: isl.Set, greatest: bool = False) -> tuple[int, ...]:
+    """Coordinates of the lexicographically least (greatest) point of a bounded set without parameters, not empty.
+
+    One integer minimum a coordinate: isl's own lexmin fails on some sets with existential variables ("affine
+    expression involves some of the domain dimensions").
+    """
+    found = []
+    for position in range(points.dim(isl.dim_type.set)):
+        bound = points.dim_max_val(position) if greatest else points.dim_min_val(position)
+        found.append(to_int(bound))
+        points = points.fix_val(isl.dim_type.set, position, bound)
+    return tuple(found)

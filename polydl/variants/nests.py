@@ -14,6 +14,7 @@ import islpy as isl
 
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import ordering
+from polydl.dependences.scalars import kept_together, private_scalars
 from polydl.model.contraction import Contraction, contraction
 from polydl.model.isl import to_int
 from polydl.model.schedule import common_depth
@@ -98,13 +99,18 @@ def _first_of(statement: Statement, iterator: str) -> int:
     return to_int(statement.domain.dim_min_val(d))
 
 
-def _split(statements: Sequence[Statement], kept: Sequence[Dependence]) -> list[list[Statement]]:
+def _split(
+    statements: Sequence[Statement], kept: Sequence[Dependence], inseparable: Sequence[tuple[str, str]]
+) -> list[list[Statement]]:
     """The finest cut of textually ordered statements into consecutive groups that no dependence runs backwards over."""
     place = {s.name: i for i, s in enumerate(statements)}
     together = list(range(len(statements)))  # together[i]: the last statement that i must stay with
     for d in kept:
         if d.source in place and d.target in place and place[d.source] > place[d.target]:
             together[place[d.target]] = max(together[place[d.target]], place[d.source])
+    for first, last in inseparable:
+        if first in place and last in place:
+            together[place[first]] = max(together[place[first]], place[last])
     groups: list[list[Statement]] = []
     end = -1
     for i, statement in enumerate(statements):
@@ -139,6 +145,7 @@ def _is_box(statements: Sequence[Statement], loops: tuple[str, ...], counts: Map
 def nests(scop: Scop, dependences: Sequence[Dependence]) -> tuple[Nest, ...]:
     """The nests of a scop in the order in which they run."""
     kept = ordering(dependences, reassociate=False)
+    inseparable = kept_together(scop, private_scalars(scop))
     top: list[list[Statement]] = []
     for statement in scop.statements:
         if top and common_depth(top[-1][0], statement) > 0:
@@ -148,7 +155,7 @@ def nests(scop: Scop, dependences: Sequence[Dependence]) -> tuple[Nest, ...]:
     result: list[Nest] = []
     for group in top:
         heavy = any(isinstance(s.body, MicrokernelCall) or contraction(scop, s) is not None for s in group)
-        for part in _split(group, kept) if heavy and len(group) > 1 else [group]:
+        for part in _split(group, kept, inseparable) if heavy and len(group) > 1 else [group]:
             shared = _shared(part)
             alone = contraction(scop, part[0]) if len(part) == 1 else None
             loops = part[0].iterators[:shared]

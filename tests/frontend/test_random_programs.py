@@ -102,7 +102,7 @@ def _symbolic(path: Path) -> Scop:
     else:
         return scop
     assert all("leaves its bounds" in error.reason for error in refused.errors), refused.render()
-    reject()
+    return reject()
 
 
 def check(program: Program, symbolic: bool) -> None:

@@ -65,9 +65,7 @@ def of_batch(found: BatchWorkingSets, variant: int) -> WorkingSets:
             for sizes in (found.minimum, found.maximum)
         )
         for kind in pair.kinds:
-            result.append(
-                (kind.value, pair.array, int(found.depth[row]), low, high, int(found.spans_parallel[row]))
-            )
+            result.append((kind.value, pair.array, int(found.depth[row]), low, high, int(found.spans_parallel[row])))
     return sorted(result, key=repr)
 
 

@@ -1,0 +1,168 @@
+"""Scalars that are only temporaries: which are private to an iteration, and accumulators that are really array elements.
+
+    for i: for j: { s = 0; for k: s += A[i][k] * B[k][j]; C[i][j] = s; }
+
+`s` is private to each (i, j): its reuse orders nothing between iterations (array privatisation: Feautrier, "Array
+expansion", 1988; here without the memory). And since `C[i][j] = s` only copies it, the sum may be made in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from polydl.model.expr import Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
+from polydl.model.schedule import common_depth
+from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
+
+
+def _users(scop: Scop, name: str) -> list[Statement]:
+    return [s for s in scop.statements if any(a.array == name for a in s.accesses)]
+
+
+def _prefix(statement: Statement, depth: int) -> isl.Set:
+    """The iterations of the `depth` outer loops in which a statement runs, as an anonymous set."""
+    dropped = statement.domain.project_out(isl.dim_type.set, depth, statement.depth - depth)
+    return dropped.reset_tuple_id()
+
+
+def private_depth(scop: Scop, name: str) -> int | None:
+    """Number of loops to one iteration of which a scalar is private: written there before it is read, dead after.
+
+    None for an array, for a scalar that is live after the scop, or one whose value may come from before.
+    """
+    if not scop.arrays[name].is_scalar or (name in scop.live_out and scop.arrays[name].storage is not Storage.REGION):
+        return None
+    users = _users(scop, name)
+    if not users:
+        return None
+    first = users[0]
+    depth = min((common_depth(first, s) for s in users[1:]), default=first.depth)
+    depth = min(depth, first.depth)
+    writes = isinstance(first.body, Assignment) and first.body.op == "=" and first.depth == depth
+    if not writes or any(a.array == name and not a.write for a in first.accesses):
+        return None
+    assert isinstance(first.body, Assignment)
+    if first.accesses[first.body.target].array != name:
+        return None
+    if not all(_prefix(s, depth).is_subset(_prefix(first, depth)) for s in users[1:]):
+        return None
+    return depth
+
+
+def private_scalars(scop: Scop) -> dict[str, int]:
+    """Every private scalar with the number of loops it is private to."""
+    found = {name: private_depth(scop, name) for name in scop.arrays}
+    return {name: depth for name, depth in found.items() if depth is not None}
+
+
+def in_place(scop: Scop, *, reassociate: bool = True) -> Scop:
+    """The scop with every private accumulator that is only copied to an array element replaced by that element.
+
+    before:    s = e;  for k: s += …;  C[f(i)] = s
+    after:     C[f(i)] = e;  for k: C[f(i)] += …
+    requires:  s private to the copy's iteration and of C's type; C not accessed between the two
+
+    With `C[f(i)] += s` and e zero the first statement goes away too; that changes the order of a sum, so it needs
+    `reassociate`.
+    """
+    for name in private_scalars(scop):
+        rewritten = _in_place(scop, name, reassociate)
+        if rewritten is not None:
+            scop = rewritten
+    return scop
+
+
+def _in_place(scop: Scop, name: str, reassociate: bool) -> Scop | None:
+    users = _users(scop, name)
+    first, last = users[0], users[-1]
+    copied = _copied(last, name)
+    if len(users) < 3 or copied is None or last.depth != first.depth or common_depth(first, last) != last.depth:
+        return None
+    if not last.domain.reset_tuple_id().is_equal(first.domain.reset_tuple_id()):
+        return None
+    if any(not _accumulates(s, name) for s in users[1:-1]) or not _same_type(scop, name, copied.array):
+        return None
+    between = [s for s in scop.statements if first.position <= s.position <= last.position and s is not last]
+    if any(a.array == copied.array for s in between for a in s.accesses):
+        return None
+    assert isinstance(last.body, Assignment)
+    adds = last.body.op == "+="
+    sums = all(isinstance(s.body, Assignment) and s.body.op in ("+=", "-=") for s in users[1:-1])
+    if adds and not (reassociate and sums and _is_zero(first)):
+        return None
+    dropped = {last.name, first.name} if adds else {last.name}
+    statements = tuple(
+        _redirected(s, name, copied, last.depth) if s in users else s for s in scop.statements if s.name not in dropped
+    )
+    arrays = {n: a for n, a in scop.arrays.items() if n != name}
+    return replace(scop, statements=statements, arrays=arrays, live_out=scop.live_out - {name})
+
+
+def _copied(statement: Statement, name: str) -> Access | None:
+    """The write of `C[…] = s` or `C[…] += s`; None for any other statement."""
+    body = statement.body
+    if not isinstance(body, Assignment) or body.op not in ("=", "+=") or not isinstance(body.value, Load):
+        return None
+    target = statement.accesses[body.target]
+    return target if statement.accesses[body.value.access].array == name and target.array != name else None
+
+
+def _accumulates(statement: Statement, name: str) -> bool:
+    """Whether a statement only accumulates into the scalar, and does not read it otherwise."""
+    body = statement.body
+    if not isinstance(body, Assignment) or body.op == "=" or statement.accesses[body.target].array != name:
+        return False
+    return all(statement.accesses[i].array != name for i in _loads(body.value))
+
+
+def _loads(expr: Expr) -> list[int]:
+    match expr:
+        case Load(access):
+            return [access]
+        case Unary(_, operand) | Cast(_, operand):
+            return _loads(operand)
+        case Binary(_, left, right):
+            return _loads(left) + _loads(right)
+        case Conditional(condition, then, otherwise):
+            return _loads(condition) + _loads(then) + _loads(otherwise)
+        case Call(_, arguments):
+            return [i for a in arguments for i in _loads(a)]
+        case _:
+            return []
+
+
+def _same_type(scop: Scop, scalar: str, array: str) -> bool:
+    return scop.arrays[scalar].ctype == scop.arrays[array].ctype
+
+
+def _is_zero(statement: Statement) -> bool:
+    body = statement.body
+    if not isinstance(body, Assignment) or not isinstance(body.value, Const):
+        return False
+    try:
+        return float(body.value.text.rstrip("fFlLuU")) == 0.0
+    except ValueError:
+        return False
+
+
+def _redirected(statement: Statement, scalar: str, target: Access, depth: int) -> Statement:
+    """The statement with the scalar's accesses turned into the array element of the surrounding iteration."""
+    domain = statement.domain
+    to_prefix = isl.Map.identity(domain.get_space().map_from_set()).intersect_domain(domain)
+    to_prefix = to_prefix.reset_tuple_id(isl.dim_type.out).project_out(
+        isl.dim_type.out, depth, statement.depth - depth
+    )
+    element = target.relation.reset_tuple_id(isl.dim_type.in_)
+    relation = to_prefix.apply_range(element)
+    accesses = tuple(
+        Access(target.array, a.write, relation, a.span) if a.array == scalar else a for a in statement.accesses
+    )
+    return replace(statement, accesses=accesses)
+
+
+def kept_together(scop: Scop, private: dict[str, int]) -> Sequence[tuple[str, str]]:
+    """(first, last) statement names that loop distribution must not separate: they share a private scalar."""
+    return [(_users(scop, name)[0].name, _users(scop, name)[-1].name) for name in private]

@@ -1,0 +1,75 @@
+"""Constructs of real code that are easy to get wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from polydl.errors import InputErrors
+from polydl.model.scop import MicrokernelCall
+from tests.frontend.reading import region, same_map, same_set, scop, write
+
+
+def test_a_loop_variable_may_hide_what_the_region_does_not_use(tmp_path: Path) -> None:
+    code = "void f(float *A) {{ int i = {}; i++;\n#pragma scop\nfor (int i = 0; i < 9; i++) A[i] = 0;{}\n#pragma endscop\n}}"
+    assert same_set(scop(tmp_path, code.format(3, "")).statements[0].domain, "{ S0[i] : 0 <= i < 9 }")
+    with pytest.raises(InputErrors, match="'i' hides another 'i'"):
+        scop(tmp_path, code.format(3, " A[i] = 1;"))
+
+
+def test_do_while_zero_is_a_block(tmp_path: Path) -> None:
+    found = scop(
+        tmp_path,
+        "#define SET(x) do { A[x] = 0; } while (0)\nvoid f(float *A) {\n#pragma scop\n"
+        "for (int j = 0; j < 9; j++) SET(j + 1);\n#pragma endscop\n}",
+    )
+    assert same_map(write(found.statements[0]).relation, "{ S0[j] -> A[j + 1] : 0 <= j < 9 }")
+
+
+def test_a_local_that_keeps_its_value_needs_no_size(tmp_path: Path) -> None:
+    code = (
+        "void f(float *A) {{ int n = 10; {}\n#pragma scop\nfor (int j = 0; j < n; j++) A[j] = 0;\n#pragma endscop\n}}"
+    )
+    assert scop(tmp_path, code.format(""), require_sizes=True).parameters == ()
+    assert scop(tmp_path, code.format("n = 4;")).parameters == ("n",)
+
+
+def test_temporaries_inside_a_microkernel_are_its_own(tmp_path: Path) -> None:
+    found = scop(
+        tmp_path,
+        """
+        void g(const float *a, float *c);
+        void f(float A[restrict 8][8], float C[restrict 8]) {
+        #pragma scop
+          for (int i = 0; i < 8; i++) {
+        #pragma polydl microkernel call(g(A[i], &C[i]))
+            { float acc = 0; for (int k = 0; k < 8; k++) acc += A[i][k]; C[i] = acc; }
+          }
+        #pragma endscop
+        }""",
+    )
+    (statement,) = found.statements
+    assert isinstance(statement.body, MicrokernelCall)
+    assert {access.array for access in statement.accesses} == {"A", "C"}
+
+
+def test_a_parameter_that_cancels_in_a_subscript_is_still_one(tmp_path: Path) -> None:
+    found = region(tmp_path, "A[m - m] += 2 * m;", "void f(int m, int *A)")
+    assert found.parameters == ("m",)
+    assert same_map(write(found.statements[0]).relation, "[m] -> { S0[] -> A[0] }")
+
+
+def test_facts_behind_the_region_count(tmp_path: Path) -> None:
+    code = "void f(float *A, float *B) {\n#pragma scop\nfor (int i = 0; i < 9; i++) A[i] = B[i];\n#pragma endscop\n"
+    assert scop(tmp_path, code + "#pragma polydl dead(B)\n}").live_out == {"A"}
+
+
+def test_constants_depend_on_macros(tmp_path: Path) -> None:
+    found = scop(
+        tmp_path,
+        "#ifndef SIZE\n#define SIZE 7\n#endif\nenum { HALF = SIZE / 2, N };\nvoid f(float *A) {\n#pragma scop\n"
+        "for (int i = 0; i < N; i++) A[i] = 0;\n#pragma endscop\n}",
+    )
+    assert same_set(found.statements[0].domain, "{ S0[i] : 0 <= i < 4 }")
+    assert {guard.name: guard.value for guard in found.guards} == {"SIZE": 7}
