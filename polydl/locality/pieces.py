@@ -41,7 +41,7 @@ class Piece:
     @property
     def present(self) -> BoolArray:
         """(R,): the piece isn't empty."""
-        return np.logical_and.reduce(self.low <= self.high, axis=1)
+        return np.asarray((self.low <= self.high).all(axis=1))
 
 
 class Prefixes:
@@ -91,7 +91,7 @@ def between(loops: LoopBatch, carrier: IntArray, source: IntArray, target: IntAr
     A source that stands at the start of its iteration makes that a whole iteration of the carrier.
     """
     depths = np.arange(loops.depth)
-    moved: BoolArray = ((source > 0) & (depths > carrier[:, None])).any(axis=1)
+    moved = np.asarray(((source > 0) & (depths > carrier[:, None])).any(axis=1))
     whole = ~moved
     starts, ends = Prefixes(loops, source), Prefixes(loops, target)
     every = np.ones(len(loops), dtype=np.bool_)
