@@ -12,10 +12,11 @@ from tests.frontend.reading import region, same_map, same_set, scop, write
 
 
 def test_a_loop_variable_may_hide_what_the_region_does_not_use(tmp_path: Path) -> None:
-    code = "void f(float *A) {{ int i = {}; i++;\n#pragma scop\nfor (int i = 0; i < 9; i++) A[i] = 0;{}\n#pragma endscop\n}}"
-    assert same_set(scop(tmp_path, code.format(3, "")).statements[0].domain, "{ S0[i] : 0 <= i < 9 }")
+    nest = "\n#pragma scop\n{}for (int i = 0; i < 9; i++) A[i] = 0;\n#pragma endscop\n}}"
+    found = scop(tmp_path, "void f(float *A) { int i = 3; i++;" + nest.format(""))
+    assert same_set(found.statements[0].domain, "{ S0[i] : 0 <= i < 9 }")
     with pytest.raises(InputErrors, match="'i' hides another 'i'"):
-        scop(tmp_path, code.format(3, " A[i] = 1;"))
+        scop(tmp_path, "void f(int i, float *A) {" + nest.format("for (int j = 0; j < i; j++) A[j] = 1; "))
 
 
 def test_do_while_zero_is_a_block(tmp_path: Path) -> None:
