@@ -11,37 +11,35 @@
 #endif
 typedef float vec __attribute__((vector_size(LANES * sizeof(float)), aligned(4)));
 
-/* Independent chains: enough to cover the latency of every FMA unit, few enough to stay in registers. */
-#define CHAINS 12
+/* Independent chains: enough to cover the latency of every FMA unit, few enough to stay in registers. Each is a variable
+   of its own, since an array would live in memory. */
+#define FOR_EACH_CHAIN(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
+#define START(c) vec sum##c = factor * (float)c;
+/* The empty assembly keeps a chain in its register and the compiler from computing it otherwise. */
+#define STEP(c)                        \
+    sum##c = sum##c * factor + addend; \
+    __asm__ volatile("" : "+v"(sum##c));
+#define COUNT(c) +1
+#define ADD(c) all += sum##c;
 
-/* Runs `steps` times CHAINS fused multiply-adds on full vectors, in every thread. Returns the operations done, a
-   multiplication and an addition counting as two; `*sink` keeps the compiler from dropping them. */
+/* Runs `steps` times as many fused multiply-adds on full vectors as there are chains, in every thread. Returns the
+   operations done, a multiplication and an addition counting as two; `*sink` keeps the compiler from dropping them. */
 double fma_peak(long steps, float *sink)
 {
     double operations = 0;
     float total = 0;
 #pragma omp parallel reduction(+ : operations, total)
     {
-        vec sums[CHAINS];
-        vec factor, addend;
-        for (int lane = 0; lane < LANES; lane++) {
-            factor[lane] = 0.999f;
-            addend[lane] = 0.001f;
-        }
-        for (int c = 0; c < CHAINS; c++)
-            sums[c] = addend * (float)c;
+        const vec factor = (vec){0} + 0.999f, addend = (vec){0} + 0.001f;
+        FOR_EACH_CHAIN(START)
         for (long step = 0; step < steps; step++) {
-#pragma GCC unroll 16
-            for (int c = 0; c < CHAINS; c++) {
-                sums[c] = sums[c] * factor + addend;
-                /* A register operand: the chain can be neither vectorised across steps nor moved to memory. */
-                __asm__ volatile("" : "+v"(sums[c]));
-            }
+            FOR_EACH_CHAIN(STEP)
         }
-        for (int c = 0; c < CHAINS; c++)
-            for (int lane = 0; lane < LANES; lane++)
-                total += sums[c][lane];
-        operations += 2.0 * LANES * CHAINS * (double)steps;
+        vec all = {0};
+        FOR_EACH_CHAIN(ADD)
+        for (int lane = 0; lane < LANES; lane++)
+            total += all[lane];
+        operations += 2.0 * LANES * (FOR_EACH_CHAIN(COUNT)) * (double)steps;
     }
     *sink = total;
     return operations;

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import platform
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 from bench import Bound, Contender, Problem, Row, Settings, Timings, WrongResult, compare, geomean, measure, run_peak
 from blocked import blocked_inputs, blocked_output
-from native import KERNELS, Floats, bound_call, openmp_runtimes, placed, polydl_callable
+from native import FLAGS, KERNELS, Floats, bound_call, openmp_runtimes, placed, polydl_callable
 from output import document, plot, summary, table, write_csv
 from rich.console import Console
 from sizes import ConvLayer, GemmSize, channel_block, conv_layers, gemm_sizes
@@ -135,6 +137,18 @@ def test_onednn_runs_in_the_layouts_it_is_named_for() -> None:
     assert blocked.kind == "convolution"
     assert blocked.formats[0] == blocked.formats[-1] == "aBcd16b"
     assert all(r.kind == "reorder" and r.problem == "64x64x3x3" for r in reorders)
+
+
+def test_peak_kernel_stays_in_registers() -> None:
+    """As many fused multiply-adds as chains, none with a memory operand: otherwise it is no peak."""
+    if platform.machine() != "x86_64" or "fma" not in Path("/proc/cpuinfo").read_text(encoding="utf-8"):
+        pytest.skip("the mnemonics are those of x86 with FMA")
+    listing = subprocess.run(
+        ["cc", *FLAGS, "-S", "-o", "-", str(KERNELS / "support.c")], capture_output=True, text=True, check=True
+    ).stdout
+    fused = [line for line in listing.splitlines() if "vfmadd" in line]
+    assert len(fused) >= 12
+    assert not [line for line in fused if "(" in line]
 
 
 def test_one_openmp_runtime() -> None:
