@@ -39,5 +39,6 @@ $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 	touch $@ $(VENV)/.base
 
 clean:
+	rm -f examples/*.polydl.c
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
