@@ -1,5 +1,6 @@
 """What the hardware is: detection, presets, TOML, calibration."""
 
+from polydl.machine.calibrate import calibrate
 from polydl.machine.detect import calibration_path, detect
 from polydl.machine.files import dumps, load, loads, preset, preset_names, save
 from polydl.machine.model import CacheLevel, Machine, Memory, Provenance, Simd, Tlb
@@ -11,6 +12,7 @@ __all__ = [
     "Provenance",
     "Simd",
     "Tlb",
+    "calibrate",
     "calibration_path",
     "detect",
     "dumps",
