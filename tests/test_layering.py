@@ -22,6 +22,8 @@ FLOORS = (
     {"codegen"},
     {"measure"},
     {"report"},
+    {"options", "output"},
+    {"options"},
     {"pipeline", "analysis"},
     {"present"},
     {"cli"},
