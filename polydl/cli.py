@@ -14,7 +14,7 @@ from polydl._version import __version__
 from polydl.errors import InputError, PolyDLError
 
 if TYPE_CHECKING:
-    from polydl.pipeline import Options
+    from polydl.options import Options
 
 app = typer.Typer(
     name="polydl",
@@ -73,7 +73,7 @@ def _defines(texts: list[str]) -> dict[str, str]:
 
 
 def _options(**given: Any) -> Options:
-    from polydl.pipeline import Options
+    from polydl.options import Options
 
     given["defines"] = _defines(given.pop("define"))
     given["sizes"] = _sizes(given.pop("size"))
@@ -207,7 +207,7 @@ def show_machine(
     """Show what the machine is taken to be."""
     from polydl import present
     from polydl.machine import calibrate as measure_machine
-    from polydl.pipeline import Options
+    from polydl.options import Options
 
     found = measure_machine() if calibrate else Options(machine=name).target()
     if json_:

@@ -9,12 +9,11 @@
 from __future__ import annotations
 
 import heapq
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import islpy as isl
 
@@ -28,86 +27,26 @@ from polydl.dependences.scalars import in_place
 from polydl.errors import IllegalVariant, InputError, ToolchainError
 from polydl.frontend import Program
 from polydl.frontend import load as load_program
-from polydl.machine import Machine, detect, preset, preset_names
-from polydl.machine import load as load_machine
+from polydl.machine import Machine
 from polydl.measure import (
     Candidate,
     Measurement,
     MeasureOptions,
     Progress,
     Report,
-    Toolchain,
     check_compiles,
     measure,
     original_candidate,
 )
 from polydl.model.scop import Scop
+from polydl.options import OptionChanges, Options
+from polydl.output import output_path, write
 from polydl.rank import rankers
 from polydl.variants.legality import nest_legality
 from polydl.variants.nests import Nest, nests
 from polydl.variants.recipe import NestRecipe, Recipe
 from polydl.variants.space import SPACES, Variant, variants
 from polydl.variants.structure import Structure, apply, schedule
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What can be asked for; every field is an option of the command line and a keyword of the Python API."""
-
-    function: str | None = None
-    """Only the scops of this function."""
-    defines: Mapping[str, str] = field(default_factory=dict)
-    """-D macros."""
-    undefines: tuple[str, ...] = ()
-    include_dirs: tuple[str, ...] = ()
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    """Values of integer function parameters to tune for."""
-    space: str = "default"
-    """`small`, `default` or `wide`."""
-    ranker: str = "traffic"
-    top_k: int = 5
-    """Variants compiled, checked and timed."""
-    threads: int | None = None
-    """None: every core this process may use."""
-    machine: str | None = None
-    """TOML file or preset name; None: detected."""
-    strict_alias: bool = False
-    """Refuse arrays that might overlap, instead of assuming that they do not."""
-    reassociate: bool = True
-    """Sums may be added up in another order."""
-    seed: int = 0
-    cc: str = "cc"
-    cflags: tuple[str, ...] = ()
-    """Added to -O3 -march=native -fopenmp."""
-    ldflags: tuple[str, ...] = ()
-    link: tuple[str, ...] = ()
-    """Object files and libraries with the microkernels."""
-    timeout: float = 60.0
-    """Seconds that one run of the nest may take."""
-    cold: bool = False
-    """Time with flushed caches."""
-    command: str = ""
-    """The command line, for the output's header."""
-
-    def toolchain(self) -> Toolchain:
-        """The compiler with the default flags and the user's."""
-        plain = Toolchain(cc=self.cc)
-        return replace(
-            plain,
-            cflags=(*plain.cflags, *self.cflags),
-            ldflags=(*plain.ldflags, *self.ldflags),
-            link=(*plain.link, *self.link),
-        )
-
-    def target(self) -> Machine:
-        """The machine to rank for. Raises InputError."""
-        if self.machine is None:
-            return detect()
-        return preset(self.machine) if self.machine in preset_names() else load_machine(Path(self.machine))
-
-    def thread_count(self, machine: Machine) -> int:
-        """Threads of the timed runs."""
-        return self.threads or (machine.cores if self.machine else len(os.sched_getaffinity(0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,16 +136,22 @@ class OptimizeResult:
         return self.scops[0].speedup
 
 
-def load(path: str | Path, options: Options | None = None, *, require_sizes: bool = True, **changes: Any) -> Program:
+def load(
+    path: str | Path,
+    options: Options | None = None,
+    *,
+    require_sizes: bool = True,
+    **changes: Unpack[OptionChanges],
+) -> Program:
     """Read a C file and extract its scops.
 
     Keywords are fields of `Options`. Raises InputError (InputErrors for several) with the place in the file.
     """
-    o = replace(options or Options(), **changes)
+    o = (options or Options()).changed(**changes)
     return load_program(
         path,
         function=o.function,
-        defines=o.defines,
+        defines={name: str(value) for name, value in o.defines.items()},
         undefines=o.undefines,
         include_dirs=o.include_dirs,
         sizes=o.sizes,
@@ -221,14 +166,14 @@ def rank(
     options: Options | None = None,
     *,
     progress: Progress | None = None,
-    **changes: Any,
+    **changes: Unpack[OptionChanges],
 ) -> Ranking:
     """Rank the legal variants of a scop; nothing is compiled or run.
 
     `source` is a scop, or a C file with exactly one. Keywords are fields of `Options`.
     Raises InputError, QuotaExceeded.
     """
-    o = replace(options or Options(), **changes)
+    o = (options or Options()).changed(**changes)
     scop = in_place(source if isinstance(source, Scop) else _only(load(source, o)), reassociate=o.reassociate)
     start = time.perf_counter()
     machine = o.target()
@@ -304,7 +249,7 @@ def optimize(
     *,
     run: bool = True,
     progress: Progress | None = None,
-    **changes: Any,
+    **changes: Unpack[OptionChanges],
 ) -> OptimizeResult:
     """Optimise every scop of a C file and write the result.
 
@@ -312,13 +257,11 @@ def optimize(
     run=False the best ranked variant is written without being measured, and only if `output` is given.
     Keywords are fields of `Options`. Raises InputError, ToolchainError, QuotaExceeded; nothing is written then.
     """
-    o = replace(options or Options(), **changes)
+    o = (options or Options()).changed(**changes)
     begin = time.perf_counter()
     source = Path(path)
-    target = Path(output) if output is not None else source.with_name(f"{source.stem}.polydl.c")
-    if target.exists() and source.exists() and target.samefile(source):
-        raise InputError(f"the output would replace the input {source}", hint="choose another name with -o")
     program = load(source, o)
+    target = output_path(source, output)
     done = [_optimize_scop(scop, o, run=run, progress=progress) for scop in program.scops]
     chosen = [(d.ranking.scop, d.chosen) for d in done if d.chosen is not None]
     pieces = [(scop, generate(scop, variant.structures)) for scop, variant in chosen]
@@ -330,7 +273,7 @@ def optimize(
             raise ToolchainError(f"the output does not compile: {diagnostics.message}")
     written = target if run or output is not None else None
     if written is not None:
-        _write(written, text)
+        write(written, text)
     total = time.perf_counter() - begin
     reports = [d.report for d in done if d.report is not None]
     seconds = {
@@ -421,7 +364,7 @@ def terms(scop: Scop) -> int:
                 product *= max(1, int(high.sub(low).to_python()) + 1)
         written = 1
         for access in statement.accesses:
-            if access.write:
+            if access.write and not access.relation.is_empty():
                 hull = access.relation.range()
                 extent = 1
                 for d in range(hull.dim(isl.dim_type.set)):
@@ -446,14 +389,3 @@ def _header(done: Sequence[Optimized], o: Options) -> str:
     # A comment must not end early nor hold a trigraph-like surprise, whatever the file and flags are called.
     safe = [line.replace("*/", "* /").replace("\n", " ") for line in lines]
     return "/* " + "\n * ".join(safe) + "\n */\n"
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the whole new one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(text.encode("utf-8", "surrogateescape"))
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InputError(f"cannot write {path}: {error.strerror}", hint="choose another place with -o") from error

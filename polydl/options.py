@@ -1,0 +1,141 @@
+"""What can be asked for: `Options`; its fields are the command line's options and the Python API's keywords."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+from polydl.errors import InputError
+from polydl.machine import Machine, detect, preset, preset_names
+from polydl.machine import load as load_machine
+from polydl.measure import Toolchain
+
+
+class OptionChanges(TypedDict, total=False):
+    """The keywords that set fields of `Options`, for type checkers: same names, same types."""
+
+    function: str | None
+    defines: Mapping[str, str | int]
+    undefines: tuple[str, ...]
+    include_dirs: tuple[str | Path, ...]
+    sizes: Mapping[str, int]
+    space: str
+    ranker: str
+    top_k: int
+    threads: int | None
+    machine: str | Path | None
+    strict_alias: bool
+    reassociate: bool
+    seed: int
+    cc: str
+    cflags: tuple[str, ...]
+    ldflags: tuple[str, ...]
+    link: tuple[str, ...]
+    timeout: float
+    cold: bool
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What can be asked for; every field is an option of the command line and a keyword of the Python API.
+
+    Making one raises InputError for a value out of range and TypeError for a string where a sequence is meant.
+    """
+
+    function: str | None = None
+    """Only the scops of this function."""
+    defines: Mapping[str, str | int] = field(default_factory=dict)
+    """-D macros, name to value."""
+    undefines: tuple[str, ...] = ()
+    """-U macros."""
+    include_dirs: tuple[str | Path, ...] = ()
+    """-I folders."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Values of integer function parameters to tune for."""
+    space: str = "default"
+    """`small`, `default` or `wide`."""
+    ranker: str = "traffic"
+    """How variants are ranked: `traffic` or `cost`."""
+    top_k: int = 5
+    """Variants compiled, checked and timed, >= 1."""
+    threads: int | None = None
+    """Threads of the timed runs, >= 1; None: every core this process may use (of `machine`, when one is given)."""
+    machine: str | Path | None = None
+    """TOML file or preset name; None: detected."""
+    strict_alias: bool = False
+    """Refuse arrays that might overlap, instead of assuming that they do not."""
+    reassociate: bool = True
+    """Sums may be added up in another order."""
+    seed: int = 0
+    """Of the input data, >= 0."""
+    cc: str = "cc"
+    """The C compiler: a name on PATH or a path, no flags."""
+    cflags: tuple[str, ...] = ()
+    """Added to -O3 -march=native -fopenmp, one argument each."""
+    ldflags: tuple[str, ...] = ()
+    """Added to -lm, one argument each."""
+    link: tuple[str, ...] = ()
+    """Object files and libraries with the microkernels."""
+    timeout: float = 60.0
+    """Seconds that one run of the nest may take, > 0."""
+    cold: bool = False
+    """Time with flushed caches."""
+    command: str = ""
+    """The command line, for the output's header."""
+
+    def __post_init__(self) -> None:
+        for name in ("undefines", "include_dirs", "cflags", "ldflags", "link"):
+            if isinstance(getattr(self, name), str):
+                raise TypeError(f"{name} is a sequence of strings, one for each argument, not one string")
+        for name, least in (("top_k", 1), ("threads", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"{name} is {value}", hint=f"give {least} or more")
+        if not 0 < self.timeout < math.inf:
+            raise InputError(f"timeout is {self.timeout}", hint="give a positive number of seconds")
+
+    def changed(self, **changes: Unpack[OptionChanges]) -> Options:
+        """These options with some fields replaced. Raises TypeError for a name that is no field."""
+        known = [f.name for f in fields(self)]
+        for name in changes:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                what = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
+                raise TypeError(f"there is no option '{name}'; {what}")
+        return replace(self, **changes)
+
+    def toolchain(self) -> Toolchain:
+        """The compiler with the default flags and the user's."""
+        plain = Toolchain(cc=self.cc)
+        return replace(
+            plain,
+            cflags=(*plain.cflags, *self.cflags),
+            ldflags=(*plain.ldflags, *self.ldflags),
+            link=(*plain.link, *self.link),
+        )
+
+    def target(self) -> Machine:
+        """The machine to rank for. Raises InputError."""
+        if self.machine is None:
+            return detect()
+        name, path = str(self.machine), Path(self.machine)
+        if name in preset_names():
+            return preset(name)
+        if not path.exists() and path.suffix != ".toml":
+            near = difflib.get_close_matches(name, preset_names(), n=1)
+            did_you_mean = f"did you mean '{near[0]}'? " if near else ""
+            raise InputError(
+                f"there is no machine file and no preset called '{name}'",
+                hint=f"{did_you_mean}presets: {', '.join(preset_names())}",
+            )
+        return load_machine(path)
+
+    def thread_count(self, machine: Machine) -> int:
+        """Threads of the timed runs."""
+        return self.threads or (machine.cores if self.machine else len(os.sched_getaffinity(0)))
