@@ -74,6 +74,7 @@ class Writer:
         """`calls` prints the instances of statements that are not the scop's own; `thread_lines` are C lines needed
         inside the parallel loops; `private` are scalars of which each thread has its own."""
         self._private = private
+        self._clauses = ""
         self._scop = scop
         self._names = names
         self._calls = calls
@@ -148,7 +149,8 @@ class Writer:
                 return [pad + self._user_text[node.get_annotation().get_name()]]
             case "mark":
                 name, child = node.mark_get_id().get_name(), node.mark_get_node()
-                if name == PARALLEL:
+                if name.startswith(PARALLEL):
+                    self._clauses = name.removeprefix(PARALLEL)
                     return self._node(child, indent, self._parallel_loops(child))
                 lines = [pad + line for line in self._thread_lines] if name == SERIAL else []
                 return [*lines, *self._node(child, indent, 0)]
@@ -177,7 +179,7 @@ class Writer:
         if parallel:
             collapse = f" collapse({parallel})" if parallel > 1 else ""
             private = f" private({', '.join(self._private)})" if self._private else ""
-            lines.append(f"{pad}#pragma omp parallel for{collapse}{private}")
+            lines.append(f"{pad}#pragma omp parallel for{collapse}{self._clauses}{private}")
         condition = self._print(node.for_get_cond())
         step = self._print(node.for_get_inc())
         advance = f"{variable}++" if step == "1" else f"{variable} += {step}"

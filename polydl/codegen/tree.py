@@ -16,7 +16,8 @@ from polydl.variants.structure import Structure, loop_aff, normalised, outer_aff
 PARALLEL = "parallel"
 SERIAL = "serial"
 COPIED = "copied"
-"""Mark names: the loops from the first to the next are to be run by all threads, collapsed."""
+"""Mark names: the loops from the first to the next are to be run by all threads, collapsed. After PARALLEL the name may
+go on with OpenMP clauses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +92,35 @@ def _insert_loops(
         if position == len(structure.loops):
             break
         if parallel and position == parallel[0]:
-            node = _insert_mark(node, PARALLEL)
+            node = _insert_mark(node, PARALLEL + _clause(structure))
+            if structure.grid:
+                node = _insert_mark(_insert_grid(node, structure, statements, later), SERIAL)
         column = [Part(s.domain, [s.affs[position]]) for s in statements]
         column += [Part(p.domain, [_identity_affs(p.domain)[position]]) for p in later]
         node = node.insert_partial_schedule(_union_pw_affs(column, 1)).child(0)
-        if parallel and position == parallel[-1]:
+        if parallel and position == parallel[-1] and not structure.grid:
             node = _insert_mark(node, SERIAL)
+    return node
+
+
+def _clause(structure: Structure) -> str:
+    if structure.grid:
+        return " schedule(static, 1)"  # thread t takes cell t of the grid; with fewer threads they take turns
+    return f" schedule({structure.omp_schedule})" if structure.omp_schedule else ""
+
+
+def _insert_grid(
+    node: isl.ScheduleNode, structure: Structure, statements: Sequence[Part], packs: Sequence[PackCall]
+) -> isl.ScheduleNode:
+    """A loop over each axis of the thread grid, layers outside of rows outside of columns, as PARLOOPER numbers its
+    threads. The grid's loops, further inside, run over one block each."""
+    names = [loop.name for loop in structure.loops]
+    for axis in sorted(structure.grid, key=lambda a: "LRC".index(a.axis)):
+        position = names.index(axis.loop)
+        chunk = isl.Val.int_from_si(node.get_ctx(), axis.chunk)
+        column = [Part(s.domain, [s.affs[position].scale_down_val(chunk).floor()]) for s in statements]
+        column += [Part(p.domain, [_identity_affs(p.domain)[position].scale_down_val(chunk).floor()]) for p in packs]
+        node = node.insert_partial_schedule(_union_pw_affs(column, 1)).child(0)
     return node
 
 

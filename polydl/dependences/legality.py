@@ -64,11 +64,13 @@ def violation(
     *,
     parallel: Sequence[int] = (),
     reassociate: bool = True,
+    grid: bool = False,
 ) -> Violation | None:
     """The first dependence that a schedule breaks, or None when the schedule is legal.
 
     `schedule` maps each statement to time, { S[i…] -> [t0, …, tn] }, all of the same length. `parallel` lists
-    time dimensions that run concurrently, consecutive ones collapsed into one. Instances of equal time are
+    time dimensions that run concurrently, consecutive ones collapsed into one; with grid=True sequential
+    ones between them wait for nobody. Instances of equal time are
     unordered. Raises QuotaExceeded.
     """
     kept = [d for d in dependences if d.kind is not Kind.RAR]
@@ -83,7 +85,7 @@ def violation(
             for dim in parallel:
                 # The pairs that every outer sequential loop leaves together, but this parallel one takes apart.
                 together = time
-                for d in range(dim):
+                for d in range(parallel[0] if grid else dim):
                     if d not in parallel:
                         together = together.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
                 apart = together.subtract(together.equate(isl.dim_type.in_, dim, isl.dim_type.out, dim))

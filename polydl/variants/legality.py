@@ -79,11 +79,13 @@ def _keeps_order(
 
 
 def _keeps_apart(structure: Structure, signs: Signs, place: dict[str, int], last: dict[str, Loop]) -> bool:
+    started = False  # on a grid no thread waits for another before the last parallel loop has ended
     for loop in structure.loops:
         sign = signs[place[loop.iterator]]
         if loop.name in structure.parallel:
             if sign:
                 return False
-        elif sign and last.get(loop.iterator) is loop:
+        elif sign and last.get(loop.iterator) is loop and not (structure.grid and started):
             return True
+        started = started or loop.name in structure.parallel
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from typing import Any
 
 from polydl.errors import InputError
@@ -21,11 +21,15 @@ def _text(value: object) -> str:
     return str(value)
 
 
+def _left_out(of: Field[Any], value: object) -> bool:
+    return bool(of.metadata.get("optional")) and value == of.default
+
+
 def _transform_text(transform: Transform) -> str:
     shown = [
         f"{f.name}={_text(getattr(transform, f.name))}"
         for f in fields(transform)
-        if getattr(transform, f.name) not in ("", None)
+        if getattr(transform, f.name) not in ("", None) and not _left_out(f, getattr(transform, f.name))
     ]
     return f"{type(transform).__name__}({', '.join(shown)})"
 
@@ -82,7 +86,11 @@ class Recipe:
 
 
 def _to_data(transform: Transform) -> dict[str, Any]:
-    values = {f.name: getattr(transform, f.name) for f in fields(transform)}
+    values = {
+        f.name: getattr(transform, f.name)
+        for f in fields(transform)
+        if not _left_out(f, getattr(transform, f.name))
+    }
     return {"transform": type(transform).__name__} | {
         k: list(v) if isinstance(v, tuple) else v for k, v in values.items()
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -31,6 +32,19 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
+class GridAxis:
+    """A parallel loop's part of a thread grid."""
+
+    axis: str
+    """R, C or L."""
+    loop: str
+    ways: int
+    """Blocks that the loop is cut into."""
+    chunk: int
+    """Iterations of the loop in a block; the last one may have fewer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Structure:
     """A transformed nest: loops outermost first, what is parallel, what runs inside a microkernel."""
 
@@ -41,6 +55,12 @@ class Structure:
     inside: tuple[Loop, ...] = ()
     """Loops that run inside the microkernel: the pieces of rows and columns within a block, then the reductions."""
     packs: tuple[Pack, ...] = ()
+    grid: tuple[GridAxis, ...] = ()
+    """How the parallel loops are cut into blocks, one a thread; empty: they are collapsed and shared out by OpenMP."""
+    omp_schedule: str = ""
+    """What OpenMP's schedule clause says; empty: no clause."""
+    barriers: tuple[str, ...] = ()
+    """See `Parallelize.barriers`."""
 
     def loop(self, name: str) -> Loop:
         """The loop called `name`. Raises InputError."""
@@ -131,9 +151,49 @@ def _permute(structure: Structure, permute: Permute) -> Structure:
 
 def _parallelize(structure: Structure, parallelize: Parallelize) -> Structure:
     at = [structure.loops.index(structure.loop(name)) for name in parallelize.loops]
-    if not at or at != list(range(at[0], at[0] + len(at))):
+    grid = _grid(structure, parallelize) if parallelize.axes or parallelize.ways else ()
+    if not at or (at != sorted(set(at)) if grid else at != list(range(at[0], at[0] + len(at)))):
         raise InputError("Parallelize needs adjacent loops, outermost first")
-    return replace(structure, parallel=parallelize.loops)
+    if parallelize.schedule and (grid or not OMP_SCHEDULE.fullmatch(parallelize.schedule)):
+        raise InputError(
+            f"'{parallelize.schedule}' cannot be the schedule of these loops",
+            hint="static, dynamic, guided (each with ',chunk'), auto or runtime; none with a grid, which has its own",
+        )
+    if any(structure.loops.index(structure.loop(name)) > at[0] for name in parallelize.barriers):
+        raise InputError("a barrier inside a parallel loop", hint="OpenMP allows none there")
+    return replace(
+        structure,
+        parallel=parallelize.loops,
+        grid=grid,
+        omp_schedule=parallelize.schedule,
+        barriers=parallelize.barriers,
+    )
+
+
+OMP_SCHEDULE = re.compile(r"(?:(?:static|dynamic|guided)(?:,[1-9][0-9]*)?|auto|runtime)")
+"""What may stand in OpenMP's schedule clause (white space left out)."""
+
+
+def trips(nest: Nest, loop: Loop) -> int | None:
+    """Iterations of a loop in a full tile; None where the sizes don't say."""
+    extent = loop.within if loop.within is not None else nest.counts[loop.iterator].extent
+    return None if extent is None else -(-extent // loop.step)
+
+
+def _grid(structure: Structure, parallelize: Parallelize) -> tuple[GridAxis, ...]:
+    axes, ways, loops = parallelize.axes, parallelize.ways, parallelize.loops
+    if len(axes) != len(loops) or len(ways) != len(loops) or set(axes) != set("RCL"[: len(axes)]) or min(ways) < 1:
+        raise InputError(
+            f"a thread grid of axes '{axes}' and ways {ways} for {len(loops)} loops",
+            hint="one loop takes R, two take R and C, three R, C and L, each cut in at least one way",
+        )
+    found = []
+    for axis, name, way in zip(axes, loops, ways, strict=True):
+        trip = trips(structure.nest, structure.loop(name))
+        if trip is None:
+            raise InputError(f"loop '{name}' has no constant number of iterations to cut in {way}")
+        found.append(GridAxis(axis, name, way, max(1, -(-trip // way))))
+    return tuple(found)
 
 
 def _pack(structure: Structure, pack: Pack) -> Structure:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+OPTIONAL = {"optional": True}
+"""Metadata of fields that the text and JSON forms leave out when they have their default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +64,28 @@ class Permute:
 
 @dataclass(frozen=True, slots=True)
 class Parallelize:
-    """Run one loop, or several adjacent ones collapsed into one, on all threads.
+    """Run one loop, or several adjacent ones collapsed into one, on all threads; or up to three on a grid of threads.
 
     before:    for i: for j
     after:     #pragma omp parallel for collapse(2) / for i: for j
-    requires:  no dependence (accumulations included) is carried by these loops
+    grid:      #pragma omp parallel for collapse(2) schedule(static, 1) / for r in [0, R): for c in [0, C):
+                   for i in block r of R: … for j in block c of C
+    requires:  no dependence (accumulations included) is carried by these loops; on a grid none between iterations
+               that differ in one of them, whatever sequential loop between them carries it
+    source:    PARLOOPER's two ways of parallelisation (Georganas et al., 2023)
     """
 
     loops: tuple[str, ...]
-    """Adjacent loops, outermost first."""
+    """Outermost first; adjacent unless on a grid."""
+    schedule: str = field(default="", metadata=OPTIONAL)
+    """What OpenMP's schedule clause says, `dynamic,1`; empty: no clause."""
+    axes: str = field(default="", metadata=OPTIONAL)
+    """On a grid the axis of each loop, one letter a loop: R (rows), C (columns), L (layers); empty: no grid."""
+    ways: tuple[int, ...] = field(default=(), metadata=OPTIONAL)
+    """On a grid into how many blocks each loop is cut."""
+    barriers: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
+    """Loops at whose end all threads wait. None of them is inside a parallel loop, and each parallel loop ends in a
+    barrier anyway: these are kept as a part of the variant's text only."""
 
 
 @dataclass(frozen=True, slots=True)
