@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -15,6 +17,9 @@ from polydl.errors import InputError, PolyDLError
 
 if TYPE_CHECKING:
     from polydl.options import Options
+
+_INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
 
 app = typer.Typer(
     name="polydl",
@@ -40,7 +45,7 @@ SpaceName = Annotated[str, typer.Option("--space", metavar="small|default|wide",
 MachineFile = Annotated[str | None, typer.Option("--machine", metavar="TOML", help="Machine file or preset.")]
 StrictAlias = Annotated[bool, typer.Option("--strict-alias", help="Refuse arrays that might overlap.")]
 NoReassociate = Annotated[bool, typer.Option("--no-reassociate", help="Keep the order of every sum.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the input data.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the input data.")]
 Cc = Annotated[str, typer.Option("--cc", help="C compiler.")]
 Flags = Annotated[list[str], typer.Option("--cflags", metavar="FLAGS", help="More compiler flags.")]
 LdFlags = Annotated[list[str], typer.Option("--ldflags", metavar="FLAGS", help="More linker flags.")]
@@ -50,15 +55,17 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on standar
 
 
 def _sizes(texts: list[str]) -> dict[str, int]:
-    sizes = {}
+    sizes: dict[str, int] = {}
     for part in (p for text in texts for p in text.split(",") if p.strip()):
-        name, equals, value = part.partition("=")
+        name, equals, value = (word.strip() for word in part.partition("="))
         try:
-            sizes[name.strip()] = int(value, 0)
+            number = int(value, 0)
         except ValueError:
-            raise InputError(f"--size {part}: not NAME=INTEGER", hint="for example --size M=1024,N=512") from None
-        if not equals or not name.strip().isidentifier():
+            number, equals = 0, ""
+        if not equals or not name.isidentifier():
             raise InputError(f"--size {part}: not NAME=INTEGER", hint="for example --size M=1024,N=512")
+        if sizes.setdefault(name, number) != number:
+            raise InputError(f"--size: {name} is {sizes[name]} and {number}", hint="give each name one value")
     return sizes
 
 
@@ -72,6 +79,13 @@ def _defines(texts: list[str]) -> dict[str, str]:
     return defines
 
 
+def _words(option: str, texts: list[str]) -> tuple[str, ...]:
+    try:
+        return tuple(word for text in texts for word in shlex.split(text))
+    except ValueError as error:
+        raise InputError(f"--{option}: {error}", hint="every quotation mark needs its partner") from None
+
+
 def _options(**given: Any) -> Options:
     from polydl.options import Options
 
@@ -79,7 +93,7 @@ def _options(**given: Any) -> Options:
     given["sizes"] = _sizes(given.pop("size"))
     for name in ("cflags", "ldflags"):
         if name in given:
-            given[name] = tuple(word for text in given[name] for word in shlex.split(text))
+            given[name] = _words(name, given[name])
     ready: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
     return Options(**ready, command=shlex.join(["polydl", *sys.argv[1:]]))
 
@@ -125,13 +139,11 @@ def optimize(
         _print_json(present.optimize_json(result))
     else:
         present.show_optimized(result, ran=not no_run)
-    if not no_run and any(d.report is not None and not _any_verified(d) for d in result.scops):
-        raise typer.Exit(1)
-
-
-def _any_verified(done: Any) -> bool:
-    report = done.report
-    return not report.measurements or any(m.verified for m in report.measurements)
+    if not any(scop.usable for scop in result.scops):
+        raise PolyDLError(
+            "no variant computed what the original computes; nothing was written",
+            hint="the reasons stand beside the variants; --top-k tries more of them",
+        )
 
 
 @app.command()
@@ -233,17 +245,26 @@ def _main(
     pass
 
 
+def _terminated(signal_number: int, frame: object) -> NoReturn:
+    """End as Ctrl-C does, so that processes and temporary files are cleaned up."""
+    sys.exit(128 + signal_number)
+
+
 def main() -> NoReturn:
     """Entry point. Exit codes: 0 done, 1 could not do it, 2 the input is at fault, 130 interrupted."""
+    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGHUP, _terminated)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # File names need not be text, and terminals need not know every character.
+            stream.reconfigure(errors="backslashreplace")
     try:
         app(standalone_mode=True)
     except PolyDLError as error:
         sys.stderr.write(error.render() + "\n")
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
+    except SystemExit as ended:
+        if ended.code == _INTERRUPTED:
+            sys.stderr.write("interrupted: nothing was written\n")
+        raise
     sys.exit(0)

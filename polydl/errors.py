@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+
+def choices(word: str, known: Iterable[str]) -> str:
+    """The hint for a word that is none of the known ones: the nearest of them, and all of them."""
+    names = tuple(known)
+    near = difflib.get_close_matches(word, names, n=1)
+    nearest = f"did you mean '{near[0]}'? " if near else ""
+    return f"{nearest}choose one of {', '.join(names)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from polydl.errors import InputError
+from polydl.errors import InputError, choices
 from polydl.machine import Machine, detect, preset, preset_names
 from polydl.machine import load as load_machine
 from polydl.measure import Toolchain
@@ -105,13 +104,14 @@ class Options:
         known = [f.name for f in fields(self)]
         for name in changes:
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                what = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
-                raise TypeError(f"there is no option '{name}'; {what}")
+                raise TypeError(f"there is no option '{name}'; {choices(name, known)}")
         return replace(self, **changes)
 
     def toolchain(self) -> Toolchain:
-        """The compiler with the default flags and the user's."""
+        """The compiler with the default flags and the user's. Raises InputError for a file to link that is not there."""
+        for item in self.link:
+            if not item.startswith("-") and not Path(item).exists():
+                raise InputError(f"there is no file {item} to link", hint="check --link; libraries are named as -lNAME")
         plain = Toolchain(cc=self.cc)
         return replace(
             plain,
@@ -128,11 +128,9 @@ class Options:
         if name in preset_names():
             return preset(name)
         if not path.exists() and path.suffix != ".toml":
-            near = difflib.get_close_matches(name, preset_names(), n=1)
-            did_you_mean = f"did you mean '{near[0]}'? " if near else ""
             raise InputError(
                 f"there is no machine file and no preset called '{name}'",
-                hint=f"{did_you_mean}presets: {', '.join(preset_names())}",
+                hint=f"name a TOML file, or a preset: {choices(name, preset_names())}",
             )
         return load_machine(path)
 

@@ -22,9 +22,9 @@ from polydl.codegen.blocks import register_blocks_for
 from polydl.codegen.emit import Generated, generate
 from polydl.codegen.splice import splice
 from polydl.dependences.analysis import Dependence, dependences
-from polydl.dependences.legality import violation
+from polydl.dependences.legality import block_violation, violation
 from polydl.dependences.scalars import in_place
-from polydl.errors import IllegalVariant, InputError, ToolchainError
+from polydl.errors import IllegalVariant, InputError, ToolchainError, choices
 from polydl.frontend import Program
 from polydl.frontend import load as load_program
 from polydl.machine import Machine
@@ -46,7 +46,7 @@ from polydl.variants.legality import nest_legality
 from polydl.variants.nests import Nest, nests
 from polydl.variants.recipe import NestRecipe, Recipe
 from polydl.variants.space import SPACES, Variant, variants
-from polydl.variants.structure import Structure, apply, schedule
+from polydl.variants.structure import Structure, apply, registers, schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,12 @@ class Optimized:
             return 1.0
         return self.measurement(self.chosen.id).speedup
 
+    @property
+    def usable(self) -> bool:
+        """Whether a variant computes what the original computes, or there was none to be tried, or nothing was run."""
+        report = self.report
+        return report is None or not report.measurements or any(m.verified for m in report.measurements)
+
     def measurement(self, variant: str) -> Measurement:
         """The measurement of a variant. Raises KeyError."""
         for found in self.report.measurements if self.report else ():
@@ -123,7 +129,7 @@ class OptimizeResult:
     """The result of `optimize`."""
 
     output: Path | None
-    """The file written; None with run=False and no output asked for."""
+    """The file written; None with run=False and no output asked for, and when no variant passed its check."""
     text: str
     """Its text."""
     scops: tuple[Optimized, ...]
@@ -179,12 +185,14 @@ def rank(
     machine = o.target()
     threads = o.thread_count(machine)
     if o.space not in SPACES:
-        raise InputError(f"no space called '{o.space}'", hint=f"choose one of {', '.join(SPACES)}")
+        raise InputError(f"no space called '{o.space}'", hint=choices(o.space, SPACES))
     ranker = rankers.named(o.ranker)
     found = dependences(scop, reads=False)
     parts = nests(scop, found)
     ordered: list[list[tuple[float, Variant, Mapping[str, float]]]] = []
     size = 0
+    if progress:
+        progress("rank", 0, len(parts))
     for nest in parts:
         legality = nest_legality(nest, found, reassociate=o.reassociate)
         blocks = register_blocks_for(machine)
@@ -254,24 +262,25 @@ def optimize(
     """Optimise every scop of a C file and write the result.
 
     The output (default: FILE.polydl.c beside the input) has the same functions with the same signatures. With
-    run=False the best ranked variant is written without being measured, and only if `output` is given.
+    run=False the best ranked variant is written without being measured, and only if `output` is given. When none of
+    the variants of any scop computes what the original computes, nothing is written (`OptimizeResult.output`).
     Keywords are fields of `Options`. Raises InputError, ToolchainError, QuotaExceeded; nothing is written then.
     """
     o = (options or Options()).changed(**changes)
     begin = time.perf_counter()
     source = Path(path)
+    toolchain = o.toolchain()
     program = load(source, o)
-    target = output_path(source, output)
+    target = output_path(source, output) if run or output is not None else None
     done = [_optimize_scop(scop, o, run=run, progress=progress) for scop in program.scops]
     chosen = [(d.ranking.scop, d.chosen) for d in done if d.chosen is not None]
     pieces = [(scop, generate(scop, variant.structures)) for scop, variant in chosen]
     text = splice(program.source, pieces, _header(done, o))
     if run:
-        toolchain = o.toolchain()
         diagnostics = check_compiles(text, toolchain, program.source)
         if not diagnostics.ok:
             raise ToolchainError(f"the output does not compile: {diagnostics.message}")
-    written = target if run or output is not None else None
+    written = target if any(d.usable for d in done) else None
     if written is not None:
         write(written, text)
     total = time.perf_counter() - begin
@@ -323,8 +332,9 @@ def check(
         names = {s.name for s in structure.nest.statements}
         inside = [d for d in found if d.source in names and d.target in names]
         broken = violation(
-            inside, schedule(structure), parallel=structure.parallel_positions, reassociate=reassociate
+            inside, schedule(structure), parallel=structure.parallel_positions, reassociate=reassociate, grid=bool(structure.grid)
         )
+        broken = broken or block_violation(inside, schedule(structure), registers(structure))
         if broken is not None:
             return str(broken)
     place = {s.name: i for i, part in enumerate(structures) for s in part.nest.statements}
@@ -386,6 +396,10 @@ def _header(done: Sequence[Optimized], o: Options) -> str:
         lines.append(f"{one.ranking.scop.function}: variant {name} = {recipe}")
         for assumption in one.ranking.scop.assumptions:
             lines.append(f"assumed: {assumption}")
-    # A comment must not end early nor hold a trigraph-like surprise, whatever the file and flags are called.
-    safe = [line.replace("*/", "* /").replace("\n", " ") for line in lines]
-    return "/* " + "\n * ".join(safe) + "\n */\n"
+    return "/* " + "\n * ".join(_comment(line) for line in lines) + "\n */\n"
+
+
+def _comment(line: str) -> str:
+    """Text that neither ends a comment nor draws a warning in one, whatever the file and the flags are called."""
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+    return shown.replace("*/", "* /").replace("/*", "/ *")

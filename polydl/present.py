@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich import box
+from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -133,7 +134,7 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
             }
             for m in (report.measurements if report else ())
         ],
-        "noise": report.noise if report else None,
+        "noise": _finite(report.noise) if report else None,
         "warnings": list(report.warnings) if report else [],
         "illegal": list(done.illegal),
     }
@@ -155,34 +156,60 @@ def _seconds(value: float) -> str:
     return ""
 
 
-_WIDE = 150
+def _rate(gflops: float) -> str:
+    if not math.isfinite(gflops):
+        return "-"
+    return f"{gflops:.1f}" if gflops >= 1 else f"{gflops:.2g}"
+
+
+_LOOPS = "loops (* parallel, | in the microkernel)"
 
 
 def _console() -> Console:
-    """Standard output; wide where it is no terminal, so that files and pipes get whole lines."""
+    """Standard output; where it is no terminal nothing is wrapped, so that files and pipes get whole lines."""
     console = Console()
-    return console if console.is_terminal else Console(width=_WIDE)
+    return console if console.is_terminal else Console(width=10_000)
+
+
+def _say(console: Console, text: str, style: str | None = None) -> None:
+    """A line of plain text: what it holds (file names, compiler messages) is no markup."""
+    console.print(Text(_printable(text)), style=style, soft_wrap=True)
+
+
+def _printable(text: str) -> str:
+    """Names of files may hold anything; what a terminal would obey is shown as an escape."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+
+
+def _result_table(*columns: tuple[str, JustifyMethod]) -> Table:
+    """A table whose last column is folded where the terminal is narrow; the others are always whole."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, justify in columns[:-1]:
+        table.add_column(name, justify=justify, no_wrap=True)
+    table.add_column(columns[-1][0], justify=columns[-1][1], overflow="fold")
+    return table
 
 
 def show_optimized(result: OptimizeResult, *, ran: bool) -> None:
     """The result table on standard output."""
     console = _console()
     for done in result.scops:
-        if done.report is None:
+        if not ran or done.report is None:
             show_rankings([done.ranking], 10)
-            continue
-        _measured_table(console, done)
-        for text in (*done.report.warnings, *(f"refused: {i}" for i in done.illegal)):
-            console.print(f"note: {text}", style="yellow", markup=False, highlight=False)
+        else:
+            _measured_table(console, done)
+        notes = [*(done.report.warnings if done.report else ()), *(f"refused: {i}" for i in done.illegal)]
+        for text in notes:
+            _say(console, f"note: {text}", "yellow")
         for assumption in done.ranking.scop.assumptions:
-            console.print(f"assumed: {assumption}", markup=False, highlight=False)
-        verdict = (
-            f"{done.speedup:.2f}x faster than the original" if done.chosen else "nothing beat the original: unchanged"
-        )
-        console.print(f"{done.ranking.scop.function}: {verdict}", style="bold", markup=False, highlight=False)
+            _say(console, f"assumed: {assumption}")
+        if done.report is not None:
+            faster = f"{done.speedup:.2f}x faster than the original"
+            verdict = faster if done.chosen else "nothing beat the original: unchanged"
+            _say(console, f"{done.ranking.scop.function}: {verdict}", "bold")
     times = ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items())
     written = f"wrote {result.output}" if result.output else "nothing written"
-    console.print(f"{written} ({times})", markup=False, highlight=False, soft_wrap=True)
+    _say(console, f"{written} ({times})")
 
 
 def _measured_table(console: Console, done: Optimized) -> None:
@@ -190,38 +217,41 @@ def _measured_table(console: Console, done: Optimized) -> None:
     assert report is not None
     work = flops(done.ranking)
     ranking = done.ranking
-    measured_of = f"{len(report.measurements)} of {ranking.space_size} variants"
-    title = f"{ranking.scop.function}: {measured_of}, {ranking.threads} threads"
-    table = Table(title=title, title_justify="left")
-    for name in ("variant", "loops (* parallel, | in the microkernel)", "time", "spread", "GFLOP/s", "speed-up", ""):
-        table.add_column(name, justify="left" if name in ("variant", "") or name.startswith("loops") else "right")
+    tried = f"{len(report.measurements)} of {ranking.space_size} variants measured"
+    _say(console, f"{ranking.scop.function}: {tried}, {ranking.threads} threads")
+    table = _result_table(
+        ("", "left"), ("variant", "left"), ("time", "right"), ("spread", "right"), ("GFLOP/s", "right"),
+        ("speed-up", "right"), (_LOOPS, "left"),
+    )  # fmt: skip
     variants = {v.id: v for v in ranking.variants}
     rows = [(report.original, "as written"), *((m, loops_text(variants[m.id])) for m in report.measurements)]
     for measured, loops in rows:
         chosen = measured.id == (done.chosen.id if done.chosen else report.original.id)
         rate = work / measured.median / 1e9 if work and measured.median > 0 else math.nan
-        remark = "chosen" if chosen else "" if measured.verified else f"{measured.status.value}: {measured.message}"
         table.add_row(
-            measured.id, Text(loops), _seconds(measured.median),
+            ">" if chosen else "" if measured.verified else "x",
+            measured.id, _seconds(measured.median),
             f"{measured.spread * 100:.1f} %" if math.isfinite(measured.spread) else "-",
-            f"{rate:.1f}" if math.isfinite(rate) else "-",
+            _rate(rate),
             f"{measured.speedup:.2f}x" if math.isfinite(measured.speedup) else "-",
-            Text(remark), style="bold green" if chosen else None,
+            Text(loops), style="bold green" if chosen else None if measured.verified else "red",
         )  # fmt: skip
     console.print(table)
+    for measured in report.measurements:
+        if not measured.verified:
+            _say(console, f"dropped: {measured.id} {measured.status.value}: {measured.message}", "red")
 
 
 def show_rankings(rankings: Sequence[Ranking], top: int) -> None:
     """The best ranked variants."""
     console = _console()
     for ranking in rankings:
-        title = (
+        _say(
+            console,
             f"{ranking.scop.function}: {ranking.space_size} variants ranked by {ranking.ranker} "
-            f"for {ranking.machine.name}, {ranking.threads} threads, in {ranking.seconds:.2f} s"
+            f"for {ranking.machine.name}, {ranking.threads} threads, in {ranking.seconds:.2f} s",
         )
-        table = Table(title=title, title_justify="left")
-        for name in ("rank", "variant", "score", "loops (* parallel, | in the microkernel)"):
-            table.add_column(name)
+        table = _result_table(("rank", "right"), ("variant", "left"), ("score", "right"), (_LOOPS, "left"))
         for place, variant in enumerate(ranking.variants[:top], 1):
             table.add_row(str(place), variant.id, f"{variant.score:.4g}", Text(loops_text(variant)))
         console.print(table)
@@ -232,13 +262,15 @@ def show_analyses(results: Sequence[Analysis]) -> None:
     console = _console()
     for result in results:
         data = result.to_data()
-        console.print(f"{data['file']}:{data['line']}: {data['function']}", style="bold", markup=False)
+        _say(console, f"{data['file']}:{data['line']}: {data['function']}", "bold")
         for statement in data["statements"]:
-            console.print(f"  {statement['name']}: {statement['domain']}", markup=False, highlight=False)
+            _say(console, f"  {statement['name']}: {statement['domain']}")
             for verb in ("reads", "writes"):
                 for access in statement[verb]:
-                    console.print(f"    {verb} {access}", markup=False, highlight=False)
-        console.print(f"  parallel loops: {', '.join(data['parallel_loops']) or 'none'}", markup=False)
+                    _say(console, f"    {verb} {access}")
+        _say(console, f"  parallel loops: {', '.join(data['parallel_loops']) or 'none'}")
+        for assumption in data["assumptions"]:
+            _say(console, f"  assumed: {assumption}")
         _table(console, "dependences", data["dependences"], ("kind", "array", "carried_by", "map"))
         _table(
             console, "working sets (elements)", data["working_sets"],
@@ -247,9 +279,8 @@ def show_analyses(results: Sequence[Analysis]) -> None:
 
 
 def _table(console: Console, title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column.replace("_", " "))
+    _say(console, f"\n{title}")
+    table = _result_table(*((column.replace("_", " "), "left") for column in columns))
     for row in rows:
         table.add_row(*(Text("" if row[c] is None else str(row[c])) for c in columns))
     console.print(table)
@@ -265,4 +296,4 @@ def show_machine(machine: Machine) -> None:
     """A machine as its TOML text, each figure with where it comes from."""
     from polydl.machine import dumps
 
-    Console().print(dumps(machine), markup=False, highlight=False, soft_wrap=True)
+    _say(_console(), dumps(machine))

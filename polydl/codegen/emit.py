@@ -89,6 +89,9 @@ def generate(scop: Scop, structures: Sequence[Structure]) -> Generated:
     if scratch.buffers:
         prologue.append(scratch.prologue())
         lines = scratch.around(lines, original_text(scop))
+    unused = [declaration.split()[-1].strip("*") for declaration in scop.region.declared_outside]
+    if unused:
+        lines = [f"  {', '.join(f'(void){name}' for name in unused)};", *lines]
     base = _indentation(scop)
     lines = ["{", *lines, "}"]
     text = "\n".join(base + line if line.strip() and not line.startswith("#") else line for line in lines)

@@ -15,9 +15,12 @@ from polydl.codegen.microkernel import generate as generate_microkernel
 from polydl.codegen.packing import PackLoop, PackRoutine, PackSpec, pack_prologue, pack_routine
 from polydl.codegen.packing_plan import PackCall, pack_call
 from polydl.codegen.scratch import Scratch
+from polydl.errors import InputError
 from polydl.machine.isa import Dtype
 from polydl.model.contraction import Operand
+from polydl.model.expr import Const, Load
 from polydl.model.isl import to_int
+from polydl.model.scop import Statement
 from polydl.variants.nests import Nest
 from polydl.variants.structure import Structure
 
@@ -74,14 +77,19 @@ def microkernel_spec(structure: Structure, call: KernelCall, packs: Mapping[str,
         reductions=reductions,
         beta=1,
         negate=found.negate,
+        alpha=bool(found.scale),
     )
 
 
+def _columns(structure: Structure) -> str:
+    assert structure.kernel is not None
+    return structure.inside[1 if structure.kernel.rows is not None else 0].iterator
+
+
 def _operands(structure: Structure) -> tuple[Operand, Operand]:
-    kernel, found = structure.kernel, structure.nest.contraction
-    assert kernel is not None and found is not None
-    columns = structure.inside[1 if kernel.rows is not None else 0].iterator
-    operands = found.roles(columns)
+    found = structure.nest.contraction
+    assert found is not None
+    operands = found.roles(_columns(structure))
     assert operands is not None
     return operands
 
@@ -91,6 +99,8 @@ def plan_nest(structure: Structure, scratch: Scratch) -> NestPlan:
     kernel, found = structure.kernel, structure.nest.contraction
     if kernel is None or found is None:
         return NestPlan(None)
+    if found.transposed(_columns(structure)) and not any(p.operand == "B" for p in structure.packs):
+        raise InputError(f"nest {structure.nest.name}: B is not contiguous along the columns", hint="add Pack(B, …)")
     call = kernel_call(structure, structure.nest.statements[0])
     if call.domain.is_empty():
         return NestPlan(call)
@@ -148,6 +158,14 @@ def _copy_printer(structure: Structure, pack: PackCall, routine: PackRoutine, bu
     return print_copy
 
 
+def _factor_text(factor: Const | Load, at: Instance, statement: Statement) -> str:
+    """C text of a scale factor."""
+    if isinstance(factor, Const):
+        return factor.text
+    access = statement.accesses[factor.access]
+    return at.element(access.array, access.relation.as_pw_multi_aff())
+
+
 def _plus(pointer: str, offset: str) -> str:
     return pointer if offset == "0" else f"{pointer} + {offset}"
 
@@ -179,6 +197,7 @@ def _call_printer(
             for extent, reduction in zip(call.extents[first:], made.spec.reductions, strict=True)
             if reduction.extent is None
         ]
-        return f"{made.name}({', '.join([m, n, *pointers, *run_time])});"
+        scale = [" * ".join(_factor_text(f, at, statement) for f in found.scale)] if found.scale else []
+        return f"{made.name}({', '.join([m, n, *pointers, *run_time, *scale])});"
 
     return print_call

@@ -94,6 +94,27 @@ def violation(
     return None
 
 
+def block_violation(
+    dependences: Iterable[Dependence], schedule: Mapping[str, isl.Map], registers: Mapping[str, isl.Map]
+) -> Violation | None:
+    """A pair of accumulations into one element that a register block would keep in two accumulators, or None.
+
+    `registers` maps each statement that runs in a microkernel to its accumulator, { S[i…] -> [row, column] }; the
+    instances of one call have equal times in `schedule`.
+    """
+    with quota("the legality check"):
+        for dependence in dependences:
+            if dependence.kind is Kind.RAR or dependence.source not in registers or dependence.target not in registers:
+                continue
+            same_call = schedule[dependence.source].apply_range(schedule[dependence.target].reverse())
+            same_register = registers[dependence.source].apply_range(registers[dependence.target].reverse())
+            broken = dependence.relation.intersect(same_call).subtract(same_register)
+            if not broken.is_empty():
+                pair = isl.Map.from_basic_map(broken.sample())
+                return Violation(dependence, _instance(pair.domain()), _instance(pair.range()), parallel=True)
+    return None
+
+
 Signs = tuple[int, ...]
 """Direction vector: the sign of target - source, in time, for each loop."""
 

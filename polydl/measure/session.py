@@ -111,6 +111,8 @@ class _Builder:
             whole = run_compiler(whole_job, self._options.compile_timeout)
             if not whole.ok:
                 hint = "the file must compile as it is; give its flags with -D, -I, --cflags, --ldflags and --link"
+                if "undefined reference" in results[0].output:
+                    hint = "name the object or library that defines it with --link (a microkernel's too), or --ldflags"
                 if "recompile with -fPIC" in results[0].output:
                     hint = "candidates are measured in a shared object: compile what --link names with -fPIC"
                 raise ToolchainError(

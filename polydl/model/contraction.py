@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from polydl.model.expr import Binary, Load
+from polydl.model.expr import Binary, Const, Expr, Load
 from polydl.model.isl import pieces, to_int
 from polydl.model.scop import Access, Array, Assignment, Scop, Statement
 
@@ -38,6 +38,8 @@ class Contraction:
     right: Operand
     negate: bool
     """`C -= A * B`."""
+    scale: tuple[Const | Load, ...] = ()
+    """Factors that are the same for every iteration, literals and scalars: `C += alpha * A * B`."""
 
     @property
     def reductions(self) -> tuple[str, ...]:
@@ -45,11 +47,19 @@ class Contraction:
         return tuple(i for i, stride in self.output.strides.items() if stride == 0)
 
     def roles(self, columns: str) -> tuple[Operand, Operand] | None:
-        """(A, B) when `columns` can be the vectorised loop: unit stride in C and B, absent from A. Else None."""
+        """(A, B) when `columns` can be the vectorised loop: unit stride in C, moves B, absent from A. Else None.
+
+        With another stride than 1 in B, the microkernel needs a packed copy of B (`transposed`).
+        """
         for a, b in ((self.left, self.right), (self.right, self.left)):
-            if self.output.strides[columns] == 1 and b.strides[columns] == 1 and a.strides[columns] == 0:
+            if self.output.strides[columns] == 1 and b.strides[columns] != 0 and a.strides[columns] == 0:
                 return a, b
         return None
+
+    def transposed(self, columns: str) -> bool:
+        """Whether B has to be packed for `columns` to be vectorised."""
+        operands = self.roles(columns)
+        return operands is not None and operands[1].strides[columns] != 1
 
     def columns(self) -> tuple[str, ...]:
         """Loops that can be vectorised."""
@@ -115,6 +125,26 @@ def linear_strides(scop: Scop, statement: Statement, access: Access) -> dict[str
     }
 
 
+def _factors(value: Expr) -> list[Expr]:
+    """The factors of a product, however it is parenthesised."""
+    match value:
+        case Binary("*", left, right):
+            return _factors(left) + _factors(right)
+        case _:
+            return [value]
+
+
+def _exact(factor: Expr, scop: Scop, output: str) -> bool:
+    """Whether a scale factor means the same in the output's type: a scalar, or a literal that is not wider."""
+    match factor:
+        case Load():
+            return True
+        case Const(text):
+            return scop.arrays[output].ctype == "double" or text[-1:] in "fF" or text.lstrip("+-").isdigit()
+        case _:
+            return False
+
+
 def contraction(scop: Scop, statement: Statement) -> Contraction | None:
     """The contraction that a statement computes, or None when it computes something else.
 
@@ -123,13 +153,18 @@ def contraction(scop: Scop, statement: Statement) -> Contraction | None:
     body = statement.body
     if not isinstance(body, Assignment) or body.op not in ("+=", "-="):
         return None
-    match body.value:
-        case Binary(op="*", left=Load(access=left), right=Load(access=right)):
-            pass
-        case _:
-            return None
     accesses = statement.accesses
+    factors = _factors(body.value)
+    moving = [f.access for f in factors if isinstance(f, Load) and not scop.arrays[accesses[f.access].array].is_scalar]
+    scale = tuple(f for f in factors if not isinstance(f, Load) or f.access not in moving)
+    written = {a.array for s in scop.statements for a in s.accesses if a.write}
+    if len(moving) != 2 or any(isinstance(f, Load) and accesses[f.access].array in written for f in scale):
+        return None
+    left, right = moving
     used = [accesses[body.target], accesses[left], accesses[right]]
+    scalars = {scop.arrays[accesses[f.access].array].ctype for f in scale if isinstance(f, Load)}
+    if scalars - {scop.arrays[used[0].array].ctype} or not all(_exact(f, scop, used[0].array) for f in scale):
+        return None
     types = {scop.arrays[a.array].ctype for a in used}
     if len(types) != 1 or not types <= set(ELEMENT_TYPES) or used[0].array in (used[1].array, used[2].array):
         return None
@@ -140,5 +175,6 @@ def contraction(scop: Scop, statement: Statement) -> Contraction | None:
             return None
         operands.append(Operand(access.array, index, strides))
     output, a, b = operands
-    found = Contraction(statement.name, types.pop(), output, a, b, negate=body.op == "-=")
+    constant = tuple(f for f in scale if isinstance(f, Const | Load))
+    found = Contraction(statement.name, types.pop(), output, a, b, negate=body.op == "-=", scale=constant)
     return found if found.columns() else None

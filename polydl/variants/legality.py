@@ -60,8 +60,12 @@ def is_legal(structure: Structure, legality: NestLegality) -> bool:
     place = {iterator: d for d, iterator in enumerate(structure.nest.loops)}
     last = _last_pieces(structure)
     inside = {loop.iterator for loop in structure.inside}
-    return all(_keeps_order(structure, signs, place, last, inside) for signs in legality.ordered) and all(
-        _keeps_apart(structure, signs, place, last) for signs in legality.concurrent
+    # Two accumulations into one element must not be in different accumulators of one register block.
+    held = [place[loop.iterator] for loop in structure.inside if loop.name.endswith(".mk")]
+    return (
+        all(_keeps_order(structure, signs, place, last, inside) for signs in legality.ordered)
+        and all(_keeps_apart(structure, signs, place, last) for signs in legality.concurrent)
+        and all(signs[d] == 0 for signs in legality.concurrent for d in held)
     )
 
 

@@ -111,7 +111,8 @@ def _unit_columns(nest: Nest) -> tuple[str, ...]:
     """Columns loops whose steps, as counted, are neighbours in memory."""
     assert nest.contraction is not None
     upwards = [c for c in nest.contraction.columns() if c not in nest.statements[0].descending]
-    return tuple(c for c in upwards if nest.counts[c].stride == 1)
+    neighbours = [c for c in upwards if nest.counts[c].stride == 1]
+    return tuple(c for c in neighbours if nest.box or not nest.contraction.transposed(c))
 
 
 def _extent(nest: Nest, loop: str) -> int | None:
@@ -163,26 +164,38 @@ def _orders(
         if is_legal(structure, legality):
             count += 1
             for variant in _parallel(nest, legality, space, transforms, structure, threads):
-                yield variant
+                if not _needs_packed_columns(variant.structure):
+                    yield variant
                 if nest.box and structure.kernel is not None:
                     yield from _packed(variant, space)
 
 
 def _packed(variant: Variant, space: Space) -> Iterator[Variant]:
     """The variant with A packed, with B packed, and with both, in every place where a copy is reused."""
-    chosen = [
+    needed = _needs_packed_columns(variant.structure)
+    chosen: list[list[str | None]] = [
         [None, *_pack_places(variant.structure, operand)]
-        if _spread(variant.structure, operand) >= space.least_packed
+        if _spread(variant.structure, operand) >= space.least_packed or (needed and operand == "B")
         else [None]
         for operand in ("A", "B")
     ]
     for after_b, after_a in itertools.product(chosen[1], chosen[0]):
+        if needed and after_b is None:
+            continue
         made: Variant | None = variant
         for operand, after in (("B", after_b), ("A", after_a)):
             if made is not None and after is not None:
                 made = _with_pack(made, Pack(operand, after))
         if made is not None and made is not variant:
             yield made
+
+
+def _needs_packed_columns(structure: Structure) -> bool:
+    """Whether the microkernel can read B only from a packed copy."""
+    found = structure.nest.contraction
+    if structure.kernel is None or found is None:
+        return False
+    return found.transposed(structure.inside[1 if structure.kernel.rows is not None else 0].iterator)
 
 
 def _spread(structure: Structure, operand: str) -> int:

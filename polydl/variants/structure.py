@@ -278,3 +278,13 @@ def schedule(structure: Structure) -> dict[str, isl.Map]:
         s.name: map_from_affs(s.domain, [*outer_affs(structure, s), *rest_affs(structure, s, depth)])
         for s in structure.nest.statements
     }
+
+
+def registers(structure: Structure) -> dict[str, isl.Map]:
+    """Per statement that runs in a microkernel, { S[i…] -> [row, column] }: the accumulator that an instance uses."""
+    if structure.kernel is None:
+        return {}
+    statement = structure.nest.statements[0]
+    y = normalised(structure.nest, statement)
+    held = [loop for loop in structure.inside if loop.name.endswith(".mk")]
+    return {statement.name: map_from_affs(statement.domain, [loop_aff(loop, y[loop.iterator]) for loop in held])}
