@@ -273,8 +273,7 @@ def optimize(
     program = load(source, o)
     target = output_path(source, output) if run or output is not None else None
     done = [_optimize_scop(scop, o, run=run, progress=progress) for scop in program.scops]
-    chosen = [(d.ranking.scop, d.chosen) for d in done if d.chosen is not None]
-    pieces = [(scop, generate(scop, variant.structures)) for scop, variant in chosen]
+    pieces = [(d.ranking.scop, generate(d.ranking.scop, d.chosen.structures) if d.chosen else None) for d in done]
     text = splice(program.source, pieces, _header(done, o))
     if run:
         diagnostics = check_compiles(text, toolchain, program.source)
@@ -304,6 +303,8 @@ def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | No
     for variant in ranking.variants:
         if len(candidates) == (o.top_k if run else 1):
             break
+        if not any(nest.transforms for nest in variant.recipe.nests):
+            continue  # the loops as they are written: that is the original
         broken = check(scop, variant.structures, ranking.dependences, reassociate=o.reassociate)
         if broken is not None:
             illegal.append(f"{variant.id}: {broken}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from polydl.codegen.ast import Names, Writer
 from polydl.codegen.cexpr import HELPER_TEXT, Helpers
+from polydl.codegen.initial import absorbed_zeroing
 from polydl.codegen.nest_plan import plan_nest
 from polydl.codegen.region import original_text
 from polydl.codegen.scratch import Scratch
@@ -77,8 +78,11 @@ def generate(scop: Scop, structures: Sequence[Structure]) -> Generated:
     scratch = Scratch()
     private = private_scalars(scop)
     with quota("code generation"):
-        for structure in structures:
-            plan = plan_nest(structure, scratch)
+        absorbed = absorbed_zeroing(scop, structures)
+        for number, structure in enumerate(structures):
+            if number in absorbed:
+                continue
+            plan = plan_nest(structure, scratch, zeroed=number in absorbed.values())
             prologue += plan.prologue
             tree = nest_tree(structure, plan.call, plan.packs)
             used = {a.array for s in structure.nest.statements for a in s.accesses}

@@ -20,6 +20,8 @@ class KernelCall:
     statement: Statement
     domain: isl.Set
     """{ S0_mk[t…] }: the blocks that are full boxes; the others run as plain loops."""
+    blocks: isl.Set
+    """{ S0_mk[t…] }: all blocks."""
     low: tuple[isl.PwAff, ...]
     """{ S0_mk[t…] -> [u] } first iteration inside the block, per inside loop."""
     extents: tuple[isl.PwAff, ...]
@@ -61,6 +63,7 @@ def kernel_call(structure: Structure, statement: Statement) -> KernelCall:
         name,
         statement,
         full.coalesce(),
+        block.domain(),
         tuple(low),
         tuple(last.sub(start).add_constant_val(one_val) for start, last in zip(low, high, strict=True)),
         corner.intersect_domain(full).as_pw_multi_aff(),

@@ -50,7 +50,9 @@ def _constant(extent: isl.PwAff, domain: isl.Set) -> int | None:
     return to_int(low) if low.is_int() and low.eq(high) else None
 
 
-def microkernel_spec(structure: Structure, call: KernelCall, packs: Mapping[str, PackCall]) -> MicrokernelSpec:
+def microkernel_spec(
+    structure: Structure, call: KernelCall, packs: Mapping[str, PackCall], beta: int
+) -> MicrokernelSpec:
     """What the generated microkernel of a structure computes, with the strides of packed copies where there are."""
     nest, kernel, found = structure.nest, structure.kernel, structure.nest.contraction
     assert kernel is not None and found is not None
@@ -75,7 +77,7 @@ def microkernel_spec(structure: Structure, call: KernelCall, packs: Mapping[str,
         a_m=a_m,
         c_m=c_m,
         reductions=reductions,
-        beta=1,
+        beta=beta,
         negate=found.negate,
         alpha=bool(found.scale),
     )
@@ -94,8 +96,11 @@ def _operands(structure: Structure) -> tuple[Operand, Operand]:
     return operands
 
 
-def plan_nest(structure: Structure, scratch: Scratch) -> NestPlan:
-    """Microkernel and packs of a structure; nothing for one without a microkernel."""
+def plan_nest(structure: Structure, scratch: Scratch, *, zeroed: bool = False) -> NestPlan:
+    """Microkernel and packs of a structure; nothing for one without a microkernel.
+
+    zeroed=True: the output holds nothing yet, and the first call for each block starts from zero (beta = 0).
+    """
     kernel, found = structure.kernel, structure.nest.contraction
     if kernel is None or found is None:
         return NestPlan(None)
@@ -106,11 +111,12 @@ def plan_nest(structure: Structure, scratch: Scratch) -> NestPlan:
         return NestPlan(call)
     dtype: Dtype = "double" if found.dtype == "double" else "float"
     packs = {p.operand: pack_call(structure, p, call) for p in structure.packs}
-    spec = microkernel_spec(structure, call, packs)
-    made = generate_microkernel(spec)
-    prologue = [isa_prologue(dtype), *([pack_prologue(dtype)] if packs else []), made.text]
+    made = generate_microkernel(microkernel_spec(structure, call, packs, beta=1))
+    first = generate_microkernel(microkernel_spec(structure, call, packs, beta=0)) if zeroed else None
+    needed = [m for m in (first, made) if m is not None and (m is first or first is None or _repeats(structure))]
+    prologue = [isa_prologue(dtype), *([pack_prologue(dtype)] if packs else []), *(m.text for m in needed)]
     buffers = {role: scratch.add(pack, dtype) for role, pack in packs.items()}
-    printers = {call.name: _call_printer(structure, call, made, packs, buffers)}
+    printers = {call.name: _call_printer(structure, call, made, first, packs, buffers)}
     for role, pack in packs.items():
         routine = pack_routine(_pack_spec(structure, pack, dtype))
         prologue.append(routine.text)
@@ -158,6 +164,29 @@ def _copy_printer(structure: Structure, pack: PackCall, routine: PackRoutine, bu
     return print_copy
 
 
+def _repetitions(structure: Structure, call: KernelCall) -> list[isl.PwAff]:
+    """{ S_mk[t…] -> [t] } the loops around the calls that come back to the same block of the output."""
+    found = structure.nest.contraction
+    assert found is not None
+    local_space = isl.LocalSpace.from_space(call.domain.get_space())
+    return [
+        isl.PwAff.from_aff(isl.Aff.var_on_domain(local_space, isl.dim_type.set, d)).intersect_domain(call.domain)
+        for d, loop in enumerate(structure.loops)
+        if found.output.strides[loop.iterator] == 0
+    ]
+
+
+def _repeats(structure: Structure) -> bool:
+    """Whether a block of the output is visited by more than one call."""
+    found = structure.nest.contraction
+    assert found is not None
+    for loop in structure.loops:
+        extent = structure.nest.counts[loop.iterator].extent if loop.within is None else loop.within
+        if found.output.strides[loop.iterator] == 0 and (extent is None or extent > loop.step):
+            return True
+    return False
+
+
 def _factor_text(factor: Const | Load, at: Instance, statement: Statement) -> str:
     """C text of a scale factor."""
     if isinstance(factor, Const):
@@ -174,6 +203,7 @@ def _call_printer(
     structure: Structure,
     call: KernelCall,
     made: GeneratedMicrokernel,
+    initial: GeneratedMicrokernel | None,
     packs: Mapping[str, PackCall],
     buffers: Mapping[str, str],
 ) -> Callable[[Instance], str]:
@@ -198,6 +228,13 @@ def _call_printer(
             if reduction.extent is None
         ]
         scale = [" * ".join(_factor_text(f, at, statement) for f in found.scale)] if found.scale else []
-        return f"{made.name}({', '.join([m, n, *pointers, *run_time, *scale])});"
+        arguments = ", ".join([m, n, *pointers, *run_time, *scale])
+        if initial is None:
+            return f"{made.name}({arguments});"
+        again = [at.affine(t) for t in _repetitions(structure, call)]
+        fresh = " && ".join(f"{t} == 0" for t in again if t != "0")
+        if not fresh:
+            return f"{initial.name}({arguments});"
+        return f"if ({fresh}) {initial.name}({arguments}); else {made.name}({arguments});"
 
     return print_call

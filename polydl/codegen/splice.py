@@ -44,19 +44,23 @@ def _whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
     return (line, end) if not text[line:start].strip() else (start, end)
 
 
-def splice(source: Source, replacements: Sequence[tuple[Scop, Generated]], header: str) -> str:
-    """Text of the output file. `header` is the comment at its head."""
+def splice(source: Source, replacements: Sequence[tuple[Scop, Generated | None]], header: str) -> str:
+    """Text of the output file. `header` is the comment at its head; a scop without code of its own keeps its loops
+    (and loses its pragmas, which other compilers would warn about)."""
     newline = "\r\n" if "\r\n" in source.text else "\n"
     text = source.text
     edits: list[tuple[int, int, str]] = []
     seen: dict[str, None] = {}
     for scop, generated in sorted(replacements, key=lambda r: r[0].region.start):
+        start, end = _whole_lines(text, *_region_with_pragmas(scop))
+        ending = newline if text[start:end].endswith("\n") else ""
+        if generated is None:
+            edits.append((start, end, original_text(scop) + ending))
+            continue
         fresh = [p.strip("\n") for p in generated.prologue if p not in seen]
         seen.update(dict.fromkeys(generated.prologue))
         if fresh:
             edits.append((scop.region.helpers, scop.region.helpers, "\n\n".join(fresh) + "\n\n"))
-        start, end = _whole_lines(text, *_region_with_pragmas(scop))
-        ending = newline if text[start:end].endswith("\n") else ""
         edits.append((start, end, guarded(scop, generated.region, newline) + ending))
     for start, end, replacement in sorted(edits, reverse=True):
         replacement = replacement.replace("\r\n", "\n").replace("\n", newline)
