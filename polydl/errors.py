@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 
-def choices(word: str, known: Iterable[str]) -> str:
+def one_of(word: str, known: Iterable[str]) -> str:
     """The hint for a word that is none of the known ones: the nearest of them, and all of them."""
     names = tuple(known)
     near = difflib.get_close_matches(word, names, n=1)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from polydl.errors import InputError, choices
+from polydl.errors import InputError, one_of
 from polydl.machine import Machine, detect, preset, preset_names
 from polydl.machine import load as load_machine
 from polydl.measure import Toolchain
@@ -104,11 +104,11 @@ class Options:
         known = [f.name for f in fields(self)]
         for name in changes:
             if name not in known:
-                raise TypeError(f"there is no option '{name}'; {choices(name, known)}")
+                raise TypeError(f"there is no option '{name}'; {one_of(name, known)}")
         return replace(self, **changes)
 
     def toolchain(self) -> Toolchain:
-        """The compiler with the default flags and the user's. Raises InputError for a file to link that is not there."""
+        """The compiler with the default flags and the user's. Raises InputError when a file to link is not there."""
         for item in self.link:
             if not item.startswith("-") and not Path(item).exists():
                 raise InputError(f"there is no file {item} to link", hint="check --link; libraries are named as -lNAME")
@@ -130,7 +130,7 @@ class Options:
         if not path.exists() and path.suffix != ".toml":
             raise InputError(
                 f"there is no machine file and no preset called '{name}'",
-                hint=f"name a TOML file, or a preset: {choices(name, preset_names())}",
+                hint=f"name a TOML file, or a preset: {one_of(name, preset_names())}",
             )
         return load_machine(path)
 

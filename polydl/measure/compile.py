@@ -48,7 +48,8 @@ class Compilation:
     def message(self) -> str:
         """The first error and what follows it, a dozen lines at most."""
         lines = self.output.splitlines()
-        first = next((i for i, line in enumerate(lines) if re.search(r"error: (?!ld returned)|undefined reference|ld: ", line)), 0)
+        telling = re.compile(r"error: (?!ld returned)|undefined reference|ld: ")
+        first = next((i for i, line in enumerate(lines) if telling.search(line)), 0)
         kept = lines[first : first + _MESSAGE_LINES]
         return "\n".join(kept) or "the compiler failed without a message"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polydl.errors import InputError, choices
+from polydl.errors import InputError, one_of
 from polydl.rank.cost import CostRanker
 from polydl.rank.ranker import Ranker
 from polydl.rank.traffic import TrafficRanker
@@ -17,5 +17,5 @@ def named(name: str) -> Ranker:
     """The ranker called `name`. Raises InputError."""
     found = available()
     if name not in found:
-        raise InputError(f"no ranker called '{name}'", hint=choices(name, found))
+        raise InputError(f"no ranker called '{name}'", hint=one_of(name, found))
     return found[name]
