@@ -24,7 +24,7 @@ from polydl.codegen.splice import splice
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.legality import block_violation, violation
 from polydl.dependences.scalars import in_place
-from polydl.errors import IllegalVariant, InputError, ToolchainError, choices
+from polydl.errors import IllegalVariant, InputError, ToolchainError, one_of
 from polydl.frontend import Program
 from polydl.frontend import load as load_program
 from polydl.machine import Machine
@@ -185,7 +185,7 @@ def rank(
     machine = o.target()
     threads = o.thread_count(machine)
     if o.space not in SPACES:
-        raise InputError(f"no space called '{o.space}'", hint=choices(o.space, SPACES))
+        raise InputError(f"no space called '{o.space}'", hint=one_of(o.space, SPACES))
     ranker = rankers.named(o.ranker)
     found = dependences(scop, reads=False)
     parts = nests(scop, found)
