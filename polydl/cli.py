@@ -122,6 +122,8 @@ def optimize(
     timeout: Timeout = 60.0,
     cold: Annotated[bool, typer.Option("--cold", help="Time with flushed caches.")] = False,
     no_run: Annotated[bool, typer.Option("--no-run", help="Rank only; with -o, write the best ranked.")] = False,
+    loops: Annotated[str, typer.Option("--loops", metavar="STRING", help="This loop string, as bcaBCb.")] = "",
+    blocks: Annotated[str, typer.Option("--blocks", metavar="B", help="Its sizes, as b=12,4;c=8;mk=14x32:k.")] = "",
     json_: Json = False,
 ) -> None:
     """Write a faster FILE.c that computes the same, checked and timed against it."""
@@ -131,7 +133,7 @@ def optimize(
         define=define, undefines=undefine, include_dirs=include, size=size, function=function, ranker=ranker,
         top_k=top_k, threads=threads, space=space, machine=machine, strict_alias=strict_alias,
         reassociate=not no_reassociate, seed=seed, cc=cc, cflags=cflags, ldflags=ldflags, link=link,
-        timeout=timeout, cold=cold,
+        timeout=timeout, cold=cold, loops=loops, blocks=blocks,
     )  # fmt: skip
     with present.progress(quiet=json_) as progress:
         result = pipeline.optimize(file, output, options, run=not no_run, progress=progress)
@@ -162,6 +164,9 @@ def rank(
     no_reassociate: NoReassociate = False,
     cc: Cc = "cc",
     top: Annotated[int, typer.Option("--top", min=1, help="Variants shown in the table.")] = 20,
+    loops_file: Annotated[
+        Path | None, typer.Option("--loops-file", metavar="FILE", help="Score these loop strings instead of a space.")
+    ] = None,
     json_: Json = False,
 ) -> None:
     """Rank the legal variants; nothing is compiled or run."""
@@ -173,6 +178,15 @@ def rank(
         reassociate=not no_reassociate, cc=cc,
     )  # fmt: skip
     program = pipeline.load(file, options)
+    if loops_file is not None:
+        from polydl.given import score_file
+
+        scored = [score_file(scop, loops_file, options) for scop in program.scops]
+        if json_:
+            _print_json(present.given_json(scored))
+        else:
+            present.show_given(scored)
+        return
     with present.progress(quiet=json_) as progress:
         rankings = [pipeline.rank(scop, options, progress=progress) for scop in program.scops]
     if json_:

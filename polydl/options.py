@@ -37,6 +37,8 @@ class OptionChanges(TypedDict, total=False):
     link: tuple[str, ...]
     timeout: float
     cold: bool
+    loops: str
+    blocks: str
     command: str
 
 
@@ -85,6 +87,10 @@ class Options:
     """Seconds that one run of the nest may take, > 0."""
     cold: bool = False
     """Time with flushed caches."""
+    loops: str = ""
+    """A loop string (polydl.variants.loopstring): this variant instead of a search; empty: a search."""
+    blocks: str = ""
+    """Tile sizes and microkernel of `loops`, as in `b=12,4;c=8;mk=14x32:k`."""
     command: str = ""
     """The command line, for the output's header."""
 
@@ -96,6 +102,8 @@ class Options:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InputError(f"{name} is {value}", hint=f"give {least} or more")
+        if self.blocks and not self.loops:
+            raise InputError("blocks without a loop string", hint="give --loops too, as in --loops aBc --blocks c=8")
         if not 0 < self.timeout < math.inf:
             raise InputError(f"timeout is {self.timeout}", hint="give a positive number of seconds")
 

@@ -24,7 +24,7 @@ from polydl.codegen.splice import splice
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.legality import block_violation, violation
 from polydl.dependences.scalars import in_place
-from polydl.errors import IllegalVariant, InputError, ToolchainError, one_of
+from polydl.errors import IllegalVariant, InputError, InputErrors, ToolchainError, one_of
 from polydl.frontend import Program
 from polydl.frontend import load as load_program
 from polydl.machine import Machine
@@ -43,6 +43,7 @@ from polydl.options import OptionChanges, Options
 from polydl.output import output_path, write
 from polydl.rank import rankers
 from polydl.variants.legality import nest_legality
+from polydl.variants.loopstring import Written, forced
 from polydl.variants.nests import Nest, nests
 from polydl.variants.recipe import NestRecipe, Recipe
 from polydl.variants.space import SPACES, Variant, variants
@@ -189,6 +190,8 @@ def rank(
     ranker = rankers.named(o.ranker)
     found = dependences(scop, reads=False)
     parts = nests(scop, found)
+    if o.loops:
+        return score(scop, [(Written(o.loops, "--loops"), Written(o.blocks, "--blocks"))], o)
     ordered: list[list[tuple[float, Variant, Mapping[str, float]]]] = []
     size = 0
     if progress:
@@ -207,6 +210,56 @@ def rank(
     return Ranking(
         scop, found, parts, ranked, size, {}, machine, o.ranker, threads, time.perf_counter() - start
     )
+
+
+def score(
+    source: Scop,
+    given: Sequence[tuple[Written, Written]],
+    options: Options | None = None,
+    **changes: Unpack[OptionChanges],
+) -> Ranking:
+    """Score the variants that loop strings with their blocks name; nothing is compiled or run.
+
+    The result's variants are in the order given, not in that of their scores. Raises InputError with the place in the
+    text, IllegalVariant (naming the dependence), several of them as InputErrors; QuotaExceeded.
+    """
+    o = (options or Options()).changed(**changes)
+    scop = in_place(source, reassociate=o.reassociate)
+    start = time.perf_counter()
+    machine = o.target()
+    threads = o.thread_count(machine)
+    found = dependences(scop, reads=False)
+    parts = nests(scop, found)
+    blocks = register_blocks_for(machine)
+    recipes: list[Recipe] = []
+    structures: list[list[Structure]] = []
+    wrong: list[InputError] = []
+    for loops, sizes in given:
+        try:
+            recipe = forced(parts, loops, sizes, blocks)
+            made = [apply(part, one.transforms) for part, one in zip(parts, recipe.nests, strict=True)]
+        except InputError as error:
+            wrong.append(error)
+            continue
+        broken = check(scop, made, found, reassociate=o.reassociate)
+        if broken is not None:
+            wrong.append(IllegalVariant(broken, loops.error("").span))
+        recipes.append(recipe)
+        structures.append(made)
+    if wrong:
+        raise wrong[0] if len(wrong) == 1 else InputErrors(wrong)
+    ranker = rankers.named(o.ranker)
+    scored = [ranker.rank(scop, part, [s[n] for s in structures], machine, threads) for n, part in enumerate(parts)]
+    variants = []
+    for i, (recipe, made) in enumerate(zip(recipes, structures, strict=True)):
+        features: dict[str, float] = {}
+        for one in scored:
+            for name, value in one.features(i).items():
+                features[name] = features.get(name, 0.0) + value
+        total = sum(float(one.scores[i]) for one in scored)
+        variants.append(RankedVariant(recipe, tuple(made), total, features))
+    seconds = time.perf_counter() - start
+    return Ranking(scop, found, parts, tuple(variants), len(variants), {}, machine, o.ranker, threads, seconds)
 
 
 def _only(program: Program) -> Scop:

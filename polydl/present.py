@@ -16,6 +16,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from polydl.analysis import Analysis
+    from polydl.given import Given
     from polydl.machine import Machine
     from polydl.measure import Progress as ProgressCallback
     from polydl.pipeline import Optimized, OptimizeResult, RankedVariant, Ranking
@@ -76,12 +77,27 @@ def loops_text(variant: RankedVariant) -> str:
     return "; ".join(parts)
 
 
+def loop_strings(variant: RankedVariant) -> dict[str, dict[str, str]]:
+    """Per nest the loop string and the blocks, as `--loops` and `--blocks` take them."""
+    from polydl.variants.loopstring import text
+
+    return {s.nest.name: asdict(text(s)) for s in variant.structures if len(s.nest.loops) <= 26}
+
+
+def _letters(ranking: Ranking) -> dict[str, dict[str, str]]:
+    """Per nest the loop that each letter of a loop string stands for."""
+    from polydl.variants.loopstring import letters
+
+    return {nest.name: letters(nest) for nest in ranking.nests if len(nest.loops) <= 26}
+
+
 def variant_json(variant: RankedVariant) -> dict[str, Any]:
     """A ranked variant as data."""
     return {
         "id": variant.id,
         "recipe": variant.recipe.to_data(),
         "loops": loops_text(variant),
+        "loop_strings": loop_strings(variant),
         "score": _finite(variant.score),
         "features": {k: _finite(float(v)) for k, v in variant.features.items()},
     }
@@ -97,12 +113,45 @@ def rank_json(rankings: Sequence[Ranking]) -> dict[str, Any]:
             "ranker": r.ranker,
             "space_size": r.space_size,
             "pruned": dict(r.pruned),
+            "letters": _letters(r),
             "variants": [variant_json(v) for v in r.variants],
             "seconds": r.seconds,
         }
         for r in rankings
     ]
     return documents[0] if len(documents) == 1 else {**documents[0], "scops": documents}
+
+
+def given_json(scored: Sequence[Given]) -> dict[str, Any]:
+    """The document of `polydl rank --loops-file --json`: as `rank_json`, the variants in the order of the file."""
+    document = rank_json([one.ranking for one in scored])
+    for data, one in zip(document.get("scops", [document]), scored, strict=True):
+        for variant, (rank, _, loops, blocks) in zip(data["variants"], one.rows(), strict=True):
+            variant |= one.to_data(rank, loops, blocks)
+    return document
+
+
+def show_given(scored: Sequence[Given]) -> None:
+    """The scored lines of a file of loop strings."""
+    console = _console()
+    for one in scored:
+        ranking = one.ranking
+        title = f"{ranking.scop.function}: ranked by {ranking.ranker} for {ranking.machine.name}, "
+        table = Table(title=f"{title}{ranking.threads} threads", title_justify="left")
+        for name in ("rank", "score", "loop string", "blocks", "variant", "loops (* parallel, | in the microkernel)"):
+            table.add_column(name)
+        for rank, variant, loops, blocks in one.rows():
+            shown = (Text(loops.text), Text(blocks.text), variant.id, Text(loops_text(variant)))
+            table.add_row(str(rank), f"{variant.score:.4g}", *shown)
+        console.print(table)
+        show_letters(console, ranking)
+
+
+def show_letters(console: Console, ranking: Ranking) -> None:
+    """Which loop each letter of a loop string stands for."""
+    for nest, named in _letters(ranking).items():
+        said = ", ".join(f"{letter} = {loop}" for letter, loop in named.items())
+        console.print(f"letters of {nest}: {said}", markup=False, highlight=False)
 
 
 def _timing(seconds: float, work: float | None) -> dict[str, float | None]:

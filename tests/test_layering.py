@@ -25,6 +25,7 @@ FLOORS = (
     {"options", "output"},
     {"options"},
     {"pipeline", "analysis"},
+    {"explain", "given"},
     {"present"},
     {"cli"},
     {"__init__", "__main__"},

@@ -246,10 +246,11 @@ def parse(nest: Nest, loops: Written, blocks: Written, choose: Blocks) -> tuple[
         wanted = count if loop in inside else max(count - 1, 0)
         if len(sizes) != wanted:
             why = ", the last being what a microkernel call takes" if loop in inside else ""
+            stands = "once" if count == 1 else f"{count} times"
             raise where.error(
-                f"loop {letter} ({loop}) stands {count} times in the loop string, so it takes {wanted} sizes, "
-                f"not {len(sizes)}{why}",
-                hint="give them with --blocks, as in b=12,4;c=8",
+                f"loop {letter} ({loop}) stands {stands} in the loop string, so it takes {wanted or 'no'} "
+                f"size{'' if wanted == 1 else 's'}, not {len(sizes)}{why}",
+                hint="sizes are given with --blocks, as in b=12,4;c=8",
             )
         if any(a <= b or a % b for a, b in itertools.pairwise(sizes)):
             raise where.error("sizes must decrease, each dividing the one before")
