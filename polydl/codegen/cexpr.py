@@ -110,6 +110,12 @@ class IslPrinter:
         if op == "add" and self._negated(operands[0]) is not None:
             # isl writes `-4 * c0 + 99`; people write `99 - 4 * c0`.
             return f"{self._at(operands[1], _ADD)} - {self._negated(operands[0])}", _ADD
+        if op in ("or_", "or_else"):
+            # Compilers ask for parentheses around && inside ||.
+            sides = [
+                self(o) if expression_kind(o) == "op" and operation(o) == op else self._at(o, _AND + 1) for o in operands
+            ]
+            return f"{sides[0]} || {sides[1]}", _OR
         if op in _INFIX:
             symbol, level = _INFIX[op]
             text = f"{self._at(operands[0], level)} {symbol} {self._at(operands[1], level + 1)}"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from polydl.errors import InputError
 from polydl.variants.legality import NestLegality, is_legal
 from polydl.variants.nests import Nest
-from polydl.variants.structure import Loop, Structure, apply
+from polydl.variants.structure import Loop, Structure, apply, extended
 from polydl.variants.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
 
 Blocks = Callable[[Nest], Sequence[tuple[str | None, str, int, int]]]
@@ -160,7 +160,7 @@ def _orders(
         if count >= space.orders:
             return
         transforms = body if order == written else (*body, Permute(order))
-        structure = apply(nest, transforms)
+        structure = base if order == written else extended(base, Permute(order))
         if is_legal(structure, legality):
             count += 1
             for variant in _parallel(nest, legality, space, transforms, structure, threads):
@@ -211,7 +211,7 @@ def _spread(structure: Structure, operand: str) -> int:
 def _with_pack(variant: Variant, pack: Pack) -> Variant | None:
     transforms = (*variant.transforms, pack)
     try:
-        structure = apply(variant.structure.nest, transforms)
+        structure = extended(variant.structure, pack)
     except InputError:  # between collapsed loops, or partial tiles inside: no place for a copy
         return None
     return Variant(transforms, structure)
@@ -299,7 +299,7 @@ def _parallel(
         work = 1
         for end in range(start + 1, len(names) + 1):
             parallel = Parallelize(tuple(names[start:end]))
-            made = apply(nest, (*transforms, parallel))
+            made = extended(structure, parallel)
             if not is_legal(made, legality):
                 break
             starts += end == start + 1

@@ -217,22 +217,27 @@ def _pack(structure: Structure, pack: Pack) -> Structure:
     return replace(structure, packs=(*structure.packs, pack))
 
 
+def extended(structure: Structure, transform: Transform) -> Structure:
+    """A structure with one more transform applied. Raises InputError when it does not fit; says nothing of legality,
+    which `schedule` and dependences.legality decide."""
+    match transform:
+        case Tile():
+            return _tile(structure, transform)
+        case Microkernel():
+            return _microkernel(structure, transform)
+        case Permute():
+            return _permute(structure, transform)
+        case Parallelize():
+            return _parallelize(structure, transform)
+        case Pack():
+            return _pack(structure, transform)
+
+
 def apply(nest: Nest, transforms: Sequence[Transform]) -> Structure:
-    """The structure that the transforms make of a nest. Raises InputError when one does not fit; says nothing of
-    legality, which `schedule` and dependences.legality decide."""
+    """The structure that the transforms make of a nest, in their order. Raises InputError (see `extended`)."""
     structure = start(nest)
     for transform in transforms:
-        match transform:
-            case Tile():
-                structure = _tile(structure, transform)
-            case Microkernel():
-                structure = _microkernel(structure, transform)
-            case Permute():
-                structure = _permute(structure, transform)
-            case Parallelize():
-                structure = _parallelize(structure, transform)
-            case Pack():
-                structure = _pack(structure, transform)
+        structure = extended(structure, transform)
     return structure
 
 
