@@ -34,6 +34,27 @@ class Span:
         return f"{self.file}:{self.line}:{self.column}"
 
 
+_WIDEST = 160
+"""Characters shown of a source line."""
+_MOST_SHOWN = 20
+"""Errors shown of one input."""
+
+
+def _underlined(span: Span, text: str) -> tuple[str, str]:
+    """The source line and the line with the caret; of a very long line, the part around the caret."""
+    column, after = span.column - 1, ""
+    start = max(0, column - _WIDEST // 2) if len(text) > _WIDEST else 0
+    before = "…" if start else ""
+    if len(text) > start + _WIDEST:
+        after = "…"
+    text = text[start : start + _WIDEST]
+    gap = "".join("\t" if c == "\t" else " " for c in before + text[: column - start])
+    length = max(1, min(span.length, len(text) - (column - start)))
+    # Characters that a terminal would obey are shown as what they are not: a placeholder of the same width.
+    shown = "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return f"{before}{shown}{after}", f"{gap}^{'~' * (length - 1)}"
+
+
 class PolyDLError(Exception):
     """Base of every error that polydl raises on purpose.
 
@@ -53,8 +74,7 @@ class PolyDLError(Exception):
         where = f"{self.span}: " if self.span else ""
         lines = [f"{where}error: {self.reason}"]
         if self.span is not None and self.span.text is not None:
-            caret_gap = "".join("\t" if c == "\t" else " " for c in self.span.text[: self.span.column - 1])
-            lines += [f"    {self.span.text}", f"    {caret_gap}^{'~' * (self.span.length - 1)}"]
+            lines += [f"    {line}" for line in _underlined(self.span, self.span.text)]
         if self.hint:
             lines.append(f"  help: {self.hint}")
         return "\n".join(lines)
@@ -79,7 +99,10 @@ class InputErrors(InputError):
         super().__init__(self.errors[0].reason, self.errors[0].span, self.errors[0].hint)
 
     def render(self) -> str:
-        return "\n".join(error.render() for error in self.errors)
+        shown = [error.render() for error in self.errors[:_MOST_SHOWN]]
+        if len(self.errors) > _MOST_SHOWN:
+            shown.append(f"… and {len(self.errors) - _MOST_SHOWN} more errors")
+        return "\n".join(shown)
 
 
 class ToolchainError(PolyDLError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,7 +61,8 @@ def load(
     QuotaExceeded when isl needs too long.
     """
     defines, sizes = dict(defines or {}), dict(sizes or {})
-    name = str(path)
+    # What line markers and terminals cannot hold: quotation marks, backslashes, control characters.
+    name = re.sub(r'["\\\x00-\x1f\x7f]', "?", str(path))
     text = _read(Path(path), name)
     flags = _flags(defines, undefines, include_dirs)
     source = Source(Path(path), text, flags)
@@ -102,7 +104,7 @@ def _read(path: Path, name: str) -> str:
         raise InputErrors([InputError(f"the file is larger than {_MAX_BYTES >> 20} MiB", place, "name a .c file")])
     if b"\0" in data:
         raise InputErrors([InputError("not C: this is a binary file, not C", place, "name a .c file")])
-    return data.decode("utf-8", "surrogateescape")
+    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
 
 
 def _flags(defines: Mapping[str, str], undefines: Sequence[str], include_dirs: Sequence[str | Path]) -> tuple[str, ...]:
