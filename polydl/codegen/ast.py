@@ -174,6 +174,8 @@ class Writer:
         first = self._print(node.for_get_init())
         if node.for_is_degenerate():
             body = self._node(node.for_get_body(), indent + 1, parallel)
+            if not any(_mentions(line, variable) for line in body):
+                return self._node(node.for_get_body(), indent, parallel)
             return [f"{pad}{{", f"{pad}  const {self._names.integer} {variable} = {first};", *body, f"{pad}}}"]
         lines = []
         if parallel:
