@@ -17,12 +17,9 @@ from polydl.rank.ranker import FloatArray
 from polydl.variants.nests import Nest
 from polydl.variants.structure import Structure
 
-CALL_CYCLES = 24.0
-"""Cycles from one microkernel call to the next beside its FMAs and its stores: arguments, the loop around it, filling
-and draining the FMA pipeline (twice the latency of an FMA, and a mispredicted exit of the reduction loop)."""
-
 LOOP_CYCLES = 12.0
-"""Cycles to enter and leave an innermost loop that runs a few times: a mispredicted branch on current cores."""
+"""Cycles to enter and leave an innermost loop that runs a few times: a mispredicted branch (Agner Fog,
+"The microarchitecture of Intel, AMD and VIA CPUs": 12 to 20 cycles on current cores)."""
 
 
 def target_isa(machine: Machine) -> Isa:
@@ -50,7 +47,7 @@ def block_cycles(target: Isa, dtype: Dtype, m: int, n: int, rows: int, columns: 
     )
 
 
-def _kernel_cycles(nest: Nest, structure: Structure, calls: float, target: Isa) -> float:
+def _kernel_cycles(nest: Nest, structure: Structure, calls: float, target: Isa, call_cycles: float) -> float:
     """Cycles of a whole nest in microkernel calls, all threads together."""
     kernel, found = structure.kernel, nest.contraction
     assert kernel is not None and found is not None
@@ -61,9 +58,10 @@ def _kernel_cycles(nest: Nest, structure: Structure, calls: float, target: Isa) 
     column_extent = nest.counts[columns].extent or 1
     steps = math.prod(c.extent or 1 for name, c in nest.counts.items() if name not in (rows, columns))
     arithmetic = steps * block_cycles(target, dtype, kernel.m, kernel.n, row_extent, column_extent)
-    # C is loaded and stored once a call: one store a cycle, the loads beside them.
+    # C is loaded and stored once a call: one store a cycle, the loads beside them. The pipeline of FMAs fills and
+    # drains, and the reduction loop's exit is mispredicted.
     stores = kernel.m * -(-kernel.n // target.lanes(dtype))
-    return arithmetic + calls * (stores + CALL_CYCLES)
+    return arithmetic + calls * (stores + call_cycles + 2 * target.latency + LOOP_CYCLES)
 
 
 def _plain_cycles(
@@ -100,7 +98,8 @@ def compute_seconds(
     for v, structure in enumerate(structures):
         outer = len(structure.loops)
         if structure.kernel is not None:
-            spent = _kernel_cycles(nest, structure, float(np.prod(full[v, :outer])), target)
+            calls = float(np.prod(full[v, :outer]))
+            spent = _kernel_cycles(nest, structure, calls, target, machine.call_cycles)
         else:
             instances = float(np.prod(full[v, :outer]))
             entered = float(np.prod(full[v, : outer - 1])) if outer else 1.0

@@ -27,10 +27,6 @@ OVERLAP = 3.0
 """Exponent of the norm that joins the times of core and levels: 1 adds them up (no overlap), infinity takes the
 longest (full overlap)."""
 
-FORK_SECONDS = 3e-6
-"""One OpenMP fork and join of spinning threads (EPCC OpenMP micro-benchmarks, `parallel for`, few threads)."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Loops:
     """Trip counts of a batch as one thread sees them."""
@@ -198,7 +194,7 @@ class TrafficRanker:
         columns["packing_seconds"] = packing
         columns["imbalance"] = loops.imbalance
         columns["forks"] = loops.forks + packing_forks
-        seconds = joined ** (1 / OVERLAP) * loops.imbalance + packing + columns["forks"] * FORK_SECONDS
+        seconds = joined ** (1 / OVERLAP) * loops.imbalance + packing + columns["forks"] * machine.parallel_region_us * 1e-6
         columns["predicted_seconds"] = seconds
         return Scored(seconds, columns)
 

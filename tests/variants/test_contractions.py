@@ -123,7 +123,7 @@ def test_same_results(name: str, ctype: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.c"
     path.write_text(text)
     scop = in_place(load(path).scops[0])
-    codes = [generate(scop, structures) for structures in sampled(scop, 40)]
+    codes = [generate(scop, structures) for structures in sampled(scop, 14)]
     if name not in ("overlapping", "depthwise"):
         assert any("polydl_mk" in code.region for code in codes)
     prologue = dict.fromkeys(p for code in codes for p in code.prologue)

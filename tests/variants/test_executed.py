@@ -101,12 +101,12 @@ def check(limits: Limits, count: int, most: int, folder: Path) -> int:
 
 
 def test_variants_compute_the_same(tmp_path: Path) -> None:
-    assert check(Limits(), 400, 4, tmp_path) > 50
+    assert check(Limits(), 60, 3, tmp_path) > 50
 
 
 def test_perfect_nests_permuted_and_tiled(tmp_path: Path) -> None:
-    assert check(Limits(imperfect=False), 200, 8, tmp_path) > 50
+    assert check(Limits(imperfect=False), 30, 5, tmp_path) > 30
 
 
 def test_linear_arrays(tmp_path: Path) -> None:
-    assert check(Limits(linear=True), 100, 3, tmp_path) > 50
+    assert check(Limits(linear=True), 20, 3, tmp_path) > 15
