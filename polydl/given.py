@@ -70,7 +70,7 @@ def read(path: Path) -> tuple[tuple[Written, Written], ...]:
         everything = Written(line, str(path), number)
         found.append((everything.part(start, start + len(said[start:at].rstrip())), everything.part(at, len(said))))
     if not found:
-        raise InputError(f"{path} has no loop string", hint="one a line, its blocks after it, as in: aBc c=8;mk=14x32:k")
+        raise InputError(f"{path} has no loop string", hint="one a line, its blocks after it: aBc c=8;mk=14x32:k")
     return tuple(found)
 
 

@@ -385,10 +385,9 @@ def check(
     for structure in structures:
         names = {s.name for s in structure.nest.statements}
         inside = [d for d in found if d.source in names and d.target in names]
-        broken = violation(
-            inside, schedule(structure), parallel=structure.parallel_positions, reassociate=reassociate, grid=bool(structure.grid)
-        )
-        broken = broken or block_violation(inside, schedule(structure), registers(structure))
+        times, parallel, grid = schedule(structure), structure.parallel_positions, bool(structure.grid)
+        broken = violation(inside, times, parallel=parallel, reassociate=reassociate, grid=grid)
+        broken = broken or block_violation(inside, times, registers(structure))
         if broken is not None:
             return str(broken)
     place = {s.name: i for i, part in enumerate(structures) for s in part.nest.statements}
