@@ -30,7 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-File = Annotated[Path, typer.Argument(metavar="FILE.c", show_default=False)]
+File = Annotated[Path, typer.Argument(metavar="FILE.c", show_default=False, readable=False)]
 Define = Annotated[list[str], typer.Option("-D", metavar="NAME[=VALUE]", help="Define a macro, as for the compiler.")]
 Undefine = Annotated[list[str], typer.Option("-U", metavar="NAME", help="Undefine a macro.")]
 Include = Annotated[list[str], typer.Option("-I", metavar="DIR", help="Search a folder for headers.")]
@@ -101,7 +101,7 @@ def _options(**given: Any) -> Options:
 @app.command()
 def optimize(
     file: File,
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="OUT.c", show_default=False)] = None,
+    output: Annotated[str | None, typer.Option("-o", "--output", metavar="OUT.c", show_default=False)] = None,
     define: Define = [],
     undefine: Undefine = [],
     include: Include = [],

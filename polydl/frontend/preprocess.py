@@ -24,7 +24,7 @@ TIMEOUT_SECONDS = 60
 _BARE = re.compile(r"__polydl_bare_(\d+)__.*")
 _DEFINE = re.compile(r"^#define[ ]+(\w+)(\(([^)]*)\))?[ ]?(.*)$")
 _DIAGNOSTIC = re.compile(r"^(.*?):(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$")
-LINE_MARKER = re.compile(r'^#\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
+LINE_MARKER = re.compile(r'^#\s+(\d+)\s+"((?:[^"\\]|\\.)*)"', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,8 @@ def preprocess(
         raise ToolchainError(f"'{cc} -E' took more than {TIMEOUT_SECONDS} s on {source.path}") from error
     if done.returncode != 0:
         raise _rejected(source, done.stderr.decode("utf-8", "replace"), cc)
+    if not LINE_MARKER.search(done.stdout.decode("utf-8", "surrogateescape")):
+        raise ToolchainError(f"'{cc} -E' printed no C: it is no C compiler", hint="check --cc")
     return _digest(done.stdout.decode("utf-8", "surrogateescape"))
 
 
