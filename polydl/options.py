@@ -62,7 +62,7 @@ class Options:
     space: str = "default"
     """`small`, `default` or `wide`."""
     ranker: str = "traffic"
-    """How variants are ranked: `traffic` or `cost`."""
+    """How variants are ranked: `traffic`, `trace` or `cost`."""
     top_k: int = 5
     """Variants compiled, checked and timed, >= 1."""
     threads: int | None = None

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from polydl.machine import Machine
-from polydl.machine.isa import Dtype, Isa, cycles, isa
+from polydl.machine.isa import Dtype, Isa, cycles, held_vectors, isa, split_block
 from polydl.model.contraction import linear_strides
 from polydl.model.ctypes import element_bytes
 from polydl.model.scop import Assignment, Scop, Statement
@@ -41,9 +41,21 @@ def block_cycles(target: Isa, dtype: Dtype, m: int, n: int, rows: int, columns: 
     """Cycles of one reduction step over a rows x columns output cut into m x n register blocks."""
     lanes = target.lanes(dtype)
     return math.fsum(
-        row_times * column_times * cycles(target, r, -(-c // lanes))
+        row_times * column_times * _held_cycles(target, dtype, r, -(-c // lanes))
         for r, row_times in pieces(rows, m)
         for c, column_times in pieces(columns, n)
+    )
+
+
+def _held_cycles(target: Isa, dtype: Dtype, rows: int, vectors: int) -> float:
+    """Cycles of one reduction step of a block, split into register blocks when it is larger than the registers."""
+    if held_vectors(target, rows, vectors) > 0:
+        return cycles(target, rows, vectors)
+    split = split_block(target, dtype, rows, vectors * target.lanes(dtype))
+    return math.fsum(
+        row_times * vector_times * cycles(target, r, v)
+        for r, row_times in pieces(rows, split.rows)
+        for v, vector_times in pieces(vectors, split.vectors)
     )
 
 
