@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +17,17 @@ from bench import POLYDL, Bound, Contender, Problem
 from blocked import blocked_inputs, blocked_output
 from common import define_flags, need_peer, optimized, parser, peers_of, prepare, run
 from native import KERNELS, Floats, bound_call, placed
-from sizes import DATA, ConvLayer, conv_layers
+from sizes import DATA, ConvLayer, channel_block, conv_layers
+
+import polydl
 
 SOURCE = KERNELS / "conv.c"
 PLAIN_OPERATIONS = 2e10
 """The plain code is run on problems of up to this many operations only."""
+
+
+NEGLIGIBLE = 0.03
+"""A predicted gain that is no reason to leave the usual layout."""
 
 
 def data(layer: ConvLayer, images: int, rng: np.random.Generator, integral: bool) -> Sequence[Floats]:
@@ -47,6 +55,21 @@ def defines(layer: ConvLayer, images: int) -> dict[str, int]:
     }
 
 
+def with_best_layout(layer: ConvLayer, images: int, given: argparse.Namespace) -> tuple[ConvLayer, float]:
+    """The layer in the layout whose best variant polydl predicts to be fastest, and the seconds that this took."""
+    start = time.perf_counter()
+    predicted = {}
+    for blocks in layer.layouts():
+        macros = {k: str(v) for k, v in defines(replace(layer, blocks=blocks), images).items()}
+        ranking = polydl.rank(SOURCE, defines=macros, threads=given.threads, space=given.space)
+        predicted[blocks] = ranking.variants[0].score
+    best = min(predicted, key=lambda b: (predicted[b], -b[0], -b[1]))
+    usual = (channel_block(layer.K), channel_block(layer.C))
+    if predicted[usual] <= predicted[best] * (1 + NEGLIGIBLE):
+        best = usual
+    return replace(layer, blocks=best), time.perf_counter() - start
+
+
 def from_c(name: str, layer: ConvLayer, c_file: Path, flags: Sequence[str]) -> Contender:
     """`conv2d` of a C file."""
 
@@ -60,10 +83,15 @@ def from_c(name: str, layer: ConvLayer, c_file: Path, flags: Sequence[str]) -> C
 def problem(layer: ConvLayer, images: int, given: argparse.Namespace) -> Problem:
     """A layer with everything that is to compute it. The first contender is what the others are compared with."""
     wanted = peers_of(given)
-    macros = defines(layer, images)
+    chosen, choice_seconds = (layer, 0.0) if given.skip_polydl else with_best_layout(layer, images, given)
+    macros = defines(chosen, images)
     flags = define_flags(macros)
     contenders: list[Contender] = []
-    notes: dict[str, object] = {"network": layer.network, "images": images}
+    notes: dict[str, object] = {
+        "network": layer.network,
+        "images": images,
+        "layout": f"{chosen.ofm_block} output and {chosen.ifm_block} input channels together",
+    }
     if "onednn" in wanted:
         from peers import onednn
 
@@ -74,12 +102,12 @@ def problem(layer: ConvLayer, images: int, given: argparse.Namespace) -> Problem
         if xsmm.available():
             contenders.append(xsmm.conv_contender(layer))
     if "plain" in wanted and layer.operations(images) <= PLAIN_OPERATIONS:
-        contenders.append(from_c("plain C", layer, SOURCE, flags))
+        contenders.append(from_c("plain C", chosen, SOURCE, flags))
     need_peer(contenders)
     if not given.skip_polydl:
         output, seconds = optimized(SOURCE, f"conv_{layer.name}", macros, given)
-        notes["polydl_seconds"] = seconds
-        contenders.append(from_c(POLYDL, layer, output, flags))
+        notes["polydl_seconds"] = seconds + choice_seconds
+        contenders.append(from_c(POLYDL, chosen, output, flags))
     return Problem(
         layer.name,
         layer.operations(images),

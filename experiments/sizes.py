@@ -24,6 +24,8 @@ class ConvLayer:
     pad_w: int
     pad_h: int
     stride: int
+    blocks: tuple[int, int] | None = None
+    """Channels of (output, input) that lie together in the layout; None: `channel_block` of each."""
 
     @property
     def name(self) -> str:
@@ -44,11 +46,17 @@ class ConvLayer:
 
     @property
     def ofm_block(self) -> int:
-        return channel_block(self.K)
+        return self.blocks[0] if self.blocks else channel_block(self.K)
 
     @property
     def ifm_block(self) -> int:
-        return channel_block(self.C)
+        return self.blocks[1] if self.blocks else channel_block(self.C)
+
+    def layouts(self) -> list[tuple[int, int]]:
+        """Blockings (output, input) worth considering: blocked by vectors of channels, and channel by channel."""
+        outputs = {channel_block(self.K), channel_block(self.K, 32), channel_block(self.K, 16), 1}
+        inputs = {channel_block(self.C), 1}
+        return sorted(((o, i) for o in outputs for i in inputs), reverse=True)
 
     def operations(self, images: int) -> float:
         """Multiplications and additions."""

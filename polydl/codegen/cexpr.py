@@ -113,7 +113,8 @@ class IslPrinter:
         if op in ("or_", "or_else"):
             # Compilers ask for parentheses around && inside ||.
             sides = [
-                self(o) if expression_kind(o) == "op" and operation(o) == op else self._at(o, _AND + 1) for o in operands
+                self(o) if expression_kind(o) == "op" and operation(o) == op else self._at(o, _AND + 1)
+                for o in operands
             ]
             return f"{sides[0]} || {sides[1]}", _OR
         if op in _INFIX:

@@ -49,8 +49,10 @@ def kernel_call(structure: Structure, statement: Statement) -> KernelCall:
         )
         low.append(one.lexmin_pw_multi_aff().get_pw_aff(0))
         high.append(one.lexmax_pw_multi_aff().get_pw_aff(0))
-        span = isl.Map.from_pw_aff(low[-1]).apply_range(_at_least()).intersect(
-            isl.Map.from_pw_aff(high[-1]).apply_range(_at_most())
+        span = (
+            isl.Map.from_pw_aff(low[-1])
+            .apply_range(_at_least())
+            .intersect(isl.Map.from_pw_aff(high[-1]).apply_range(_at_most()))
         )
         box = box.flat_range_product(span)
     full = block.domain().subtract(box.subtract(block).domain())

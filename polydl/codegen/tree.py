@@ -44,9 +44,7 @@ def _union_pw_affs(statements: Sequence[Part], dims: int) -> isl.MultiUnionPwAff
 
 def _identity_affs(domain: isl.Set) -> list[isl.Aff]:
     local_space = isl.LocalSpace.from_space(domain.get_space())
-    return [
-        isl.Aff.var_on_domain(local_space, isl.dim_type.set, d) for d in range(domain.dim(isl.dim_type.set))
-    ]
+    return [isl.Aff.var_on_domain(local_space, isl.dim_type.set, d) for d in range(domain.dim(isl.dim_type.set))]
 
 
 def nest_tree(structure: Structure, call: KernelCall | None, packs: Sequence[PackCall]) -> isl.Schedule:

@@ -52,9 +52,7 @@ def box_nest(scop: Scop, nest: Nest, *, hull: bool = False) -> BoxNest | None:
                     constant += row[iterator] * count.first * sign
                 coefficients.append(tuple(steps))
                 offsets.append(constant)
-            accesses.append(
-                BoxAccess(access.array, tuple(coefficients), tuple(offsets), access.write, statement.name)
-            )
+            accesses.append(BoxAccess(access.array, tuple(coefficients), tuple(offsets), access.write, statement.name))
     bytes_of = {name: element_bytes(scop.arrays[name].ctype) for name in shapes}
     extents = tuple(nest.counts[i].extent or 1 for i in nest.loops)
     return BoxNest(nest.loops, extents, tuple(accesses), bytes_of, shapes)

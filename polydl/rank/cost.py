@@ -39,9 +39,7 @@ class CostRanker:
 
     name = "cost"
 
-    def rank(
-        self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int
-    ) -> Scored:
+    def rank(self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int) -> Scored:
         """Scores without unit; features: bytes of the working sets that each level serves."""
         box = box_nest(scop, nest)
         if box is None or box.why_not_separable() is not None:

@@ -36,7 +36,5 @@ class Ranker(Protocol):
 
     name: str
 
-    def rank(
-        self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int
-    ) -> Scored:
+    def rank(self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int) -> Scored:
         """Scores, one a structure. Raises QuotaExceeded where an exact analysis takes too long."""

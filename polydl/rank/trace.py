@@ -235,9 +235,7 @@ class TraceRanker:
 
     name = "trace"
 
-    def rank(
-        self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int
-    ) -> Scored:
+    def rank(self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int) -> Scored:
         """Scores in seconds; features: bytes that one thread's calls take from each level, and times in seconds."""
         box = box_nest(scop, nest, hull=True)
         if box is None or not box.accesses:

@@ -27,6 +27,7 @@ OVERLAP = 3.0
 """Exponent of the norm that joins the times of core and levels: 1 adds them up (no overlap), infinity takes the
 longest (full overlap)."""
 
+
 @dataclass(frozen=True, slots=True)
 class _Loops:
     """Trip counts of a batch as one thread sees them."""
@@ -165,9 +166,7 @@ class TrafficRanker:
 
     name = "traffic"
 
-    def rank(
-        self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int
-    ) -> Scored:
+    def rank(self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int) -> Scored:
         """Scores in seconds; features in seconds and bytes, per thread."""
         box = box_nest(scop, nest, hull=True)
         if box is None or not box.accesses:
@@ -194,8 +193,8 @@ class TrafficRanker:
         columns["packing_seconds"] = packing
         columns["imbalance"] = loops.imbalance
         columns["forks"] = loops.forks + packing_forks
-        seconds = joined ** (1 / OVERLAP) * loops.imbalance + packing + columns["forks"] * machine.parallel_region_us * 1e-6
+        seconds = (
+            joined ** (1 / OVERLAP) * loops.imbalance + packing + columns["forks"] * machine.parallel_region_us * 1e-6
+        )
         columns["predicted_seconds"] = seconds
         return Scored(seconds, columns)
-
-

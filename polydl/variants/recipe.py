@@ -87,9 +87,7 @@ class Recipe:
 
 def _to_data(transform: Transform) -> dict[str, Any]:
     values = {
-        f.name: getattr(transform, f.name)
-        for f in fields(transform)
-        if not _left_out(f, getattr(transform, f.name))
+        f.name: getattr(transform, f.name) for f in fields(transform) if not _left_out(f, getattr(transform, f.name))
     }
     return {"transform": type(transform).__name__} | {
         k: list(v) if isinstance(v, tuple) else v for k, v in values.items()

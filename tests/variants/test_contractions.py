@@ -1,5 +1,7 @@
 """Contractions in many shapes: sampled variants with microkernels and packing, bit for bit equal to the original."""
 
+# ruff: noqa: E501 - programs, a line each
+
 from __future__ import annotations
 
 import ctypes
