@@ -10,7 +10,6 @@ equals sign. `#` begins a comment; empty lines are skipped.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,7 @@ from polydl.errors import InputError
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.pipeline import RankedVariant, Ranking, score
-from polydl.variants.loopstring import Written
-
-_BLOCKS = re.compile(r"(?<!\S)\S*=")
+from polydl.variants.loopstring import Written, split_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +58,9 @@ def read(path: Path) -> tuple[tuple[Written, Written], ...]:
         raise InputError(f"cannot read {path}: {why}") from error
     found = []
     for number, line in enumerate(whole.splitlines(), 1):
-        said = line.partition("#")[0].rstrip()
-        start = len(said) - len(said.lstrip())
-        if start == len(said):
-            continue
-        sizes = _BLOCKS.search(said)
-        at = sizes.start() if sizes else len(said)
-        everything = Written(line, str(path), number)
-        found.append((everything.part(start, start + len(said[start:at].rstrip())), everything.part(at, len(said))))
+        said = line.partition("#")[0]
+        if said.strip():
+            found.append(split_line(Written(line, str(path), number).part(0, len(said))))
     if not found:
         raise InputError(f"{path} has no loop string", hint="one a line, its blocks after it: aBc c=8;mk=14x32:k")
     return tuple(found)

@@ -40,6 +40,7 @@ from polydl.variants.transforms import Microkernel, Pack, Parallelize, Permute, 
 _AXIS = re.compile(r"\{\s*([RCL])\s*:\s*([0-9]+)\s*\}")
 _CLAUSE = re.compile(r"schedule\((.*)\)")
 _KERNEL = re.compile(r"([0-9]+)(?:\((\w+)\))?(?:x([0-9]+)(?:\((\w+)\))?)?(?::([\w,]*))?")
+_BLOCKS = re.compile(r"(?<!\S)\S*=")
 _PACK = re.compile(r"([AB])(?::([\w.]+))?")
 
 
@@ -66,6 +67,15 @@ class Written:
         """A piece of the text."""
         whole = self.text if self.whole is None else self.whole
         return replace(self, text=self.text[start:end], column=self.column + start, whole=whole)
+
+
+def split_line(line: Written) -> tuple[Written, Written]:
+    """Loop string and blocks of one line: the blocks begin with the first word that holds an equals sign."""
+    said = line.text.rstrip()
+    start = len(said) - len(said.lstrip())
+    sizes = _BLOCKS.search(said)
+    at = sizes.start() if sizes else len(said)
+    return line.part(start, start + len(said[start:at].rstrip())), line.part(at, len(said))
 
 
 @dataclass(frozen=True, slots=True)
