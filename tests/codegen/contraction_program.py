@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polydl.codegen import microkernel, reference
-from polydl.machine.isa import ELEMENT_TYPES, Dtype
 from polydl.codegen.microkernel import MicrokernelSpec, Reduction
+from polydl.machine.isa import ELEMENT_TYPES, Dtype
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,7 @@ PROGRAMS: dict[str, tuple[dict[str, tuple[int, ...]], str]] = {
     ),
     "convolution": (
         {"o": (2, 5, 7, 10), "x": (2, 12, 16, 3), "w": (3, 2, 3, 10)},
-        "FOR(n,2) FOR(p,5) FOR(q,7) FOR(f,10) FOR(r,3) FOR(s,2) FOR(c,3) "
-        "o[n][p][q][f] += x[n][2 * p + r][2 * q + s][c] * w[r][s][c][f];",
+        "FOR(n,2) FOR(p,5) FOR(q,7) FOR(f,10) FOR(r,3) FOR(s,2) FOR(c,3) o[n][p][q][f] += x[n][2*p+r][2*q+s][c] * w[r][s][c][f];",
     ),
     "dilated": (
         {"o": (9, 17), "x": (15, 4), "w": (3, 4, 17)},
