@@ -19,7 +19,7 @@ import islpy as isl
 
 from polydl._version import __version__
 from polydl.codegen.blocks import register_blocks_for
-from polydl.codegen.emit import Generated, generate
+from polydl.codegen.emit import Generated, generate, protected
 from polydl.codegen.splice import splice
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.legality import block_violation, violation
@@ -413,7 +413,7 @@ def from_recipe(
 
 def candidate(name: str, scop: Scop, code: Generated) -> Candidate:
     """Generated code as something to measure."""
-    return Candidate(name, "\n\n".join(code.prologue), code.region, terms(scop))
+    return Candidate(name, protected(scop.source, code.prologue), code.region, terms(scop))
 
 
 def terms(scop: Scop) -> int:

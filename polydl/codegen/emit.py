@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 
 from polydl.codegen.ast import Names, Writer
 from polydl.codegen.cexpr import HELPER_TEXT, Helpers
@@ -15,7 +16,7 @@ from polydl.codegen.scratch import Scratch
 from polydl.codegen.tree import nest_tree
 from polydl.dependences.scalars import private_scalars
 from polydl.model.isl import quota, to_int
-from polydl.model.scop import Scop, Storage
+from polydl.model.scop import Scop, Source, Storage
 from polydl.variants.structure import Structure
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
@@ -42,7 +43,8 @@ def _names(scop: Scop) -> Names:
             number += 1
         return stem + (str(number) if number else "")
 
-    iterator = next(s for s in ("c", "t", "polydl_c") if not any(re.fullmatch(s + r"\d+", t) for t in taken))
+    stems = chain(("c", "t"), (f"c{n}_" for n in count()))
+    iterator = next(s for s in stems if not any(re.fullmatch(s + r"\d+", t) for t in taken))
     return Names(iterator, free("polydl", r"{stem}_\w*") + "_", _integer_type(scop))
 
 
@@ -97,9 +99,35 @@ def generate(scop: Scop, structures: Sequence[Structure]) -> Generated:
     if unused:
         lines = [f"  {', '.join(f'(void){name}' for name in unused)};", *lines]
     base = _indentation(scop)
+    lines = [piece for line in lines for piece in _quiet(line)]
     lines = ["{", *lines, "}"]
     text = "\n".join(base + line if line.strip() and not line.startswith("#") else line for line in lines)
     return Generated(tuple(_reprefix(p, names) for p in dict.fromkeys(prologue)), _reprefix(text, names))
+
+
+def _quiet(line: str) -> tuple[str, ...]:
+    """A line with an OpenMP pragma so that compilers without OpenMP have nothing to warn about."""
+    return ("#ifdef _OPENMP", line, "#endif") if line.lstrip().startswith("#pragma omp") else (line,)
+
+
+def protected(source: Source, pieces: Sequence[str]) -> str:
+    """File-scope pieces as one text, out of reach of the macros of the source and of the command line.
+
+    A file may well have `#define n 100`, or an `i` that a header of the system could not bear; so macros with the
+    name of anything in the pieces, and those in lower case, are put aside (push_macro: gcc, clang, icc, msvc).
+    """
+    text = "\n\n".join(piece.strip("\n") for piece in pieces)
+    defined = re.findall(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)", source.text, re.MULTILINE)
+    given = [f[2:].partition("=")[0] for f in source.preprocessor_flags if f.startswith("-D")]
+    words = set(_IDENTIFIER.findall(text))
+    aside = sorted(
+        name
+        for name in {*defined, *given}
+        if (name in words or name.islower()) and not name.upper().startswith(("POLYDL", "_"))
+    )
+    before = "".join(f'#pragma push_macro("{name}")\n#undef {name}\n' for name in aside)
+    after = "".join(f'\n#pragma pop_macro("{name}")' for name in aside)
+    return before + text + after if text else ""
 
 
 def _reprefix(text: str, names: Names) -> str:

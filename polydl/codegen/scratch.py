@@ -12,6 +12,7 @@ _ALIGNMENT = 4096
 """Bytes between buffers: page-aligned, so that the placement does not depend on the sizes before it."""
 
 _PROLOGUE = """\
+#include <stdint.h>
 #include <stdlib.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -39,10 +40,10 @@ static inline char *polydl_scratch(size_t bytes)
     static _Thread_local size_t size;
     if (size < bytes) {
         free(held);
-        held = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+        held = malloc(bytes + 4095);
         size = held ? bytes : 0;
     }
-    return held;
+    return held ? held + (4096 - (uintptr_t)held % 4096) % 4096 : NULL;
 }
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from polydl.codegen.emit import Generated
+from polydl.codegen.emit import Generated, protected
 from polydl.codegen.region import original_text
 from polydl.model.scop import Scop, Source
 
@@ -57,10 +57,10 @@ def splice(source: Source, replacements: Sequence[tuple[Scop, Generated | None]]
         if generated is None:
             edits.append((start, end, original_text(scop) + ending))
             continue
-        fresh = [p.strip("\n") for p in generated.prologue if p not in seen]
+        fresh = [p for p in generated.prologue if p not in seen]
         seen.update(dict.fromkeys(generated.prologue))
         if fresh:
-            edits.append((scop.region.helpers, scop.region.helpers, "\n\n".join(fresh) + "\n\n"))
+            edits.append((scop.region.helpers, scop.region.helpers, protected(source, fresh) + "\n\n"))
         edits.append((start, end, guarded(scop, generated.region, newline) + ending))
     for start, end, replacement in sorted(edits, reverse=True):
         replacement = replacement.replace("\r\n", "\n").replace("\n", newline)
