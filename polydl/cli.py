@@ -196,6 +196,56 @@ def rank(
 
 
 @app.command()
+def explain(
+    file: File,
+    variant: Annotated[
+        list[str],
+        typer.Argument(metavar="ID [ID]", show_default=False, help="Id or its beginning, best, original, loop string."),
+    ],
+    define: Define = [],
+    undefine: Undefine = [],
+    include: Include = [],
+    size: Size = [],
+    function: Function = None,
+    ranker: Ranker = "traffic",
+    threads: Threads = None,
+    space: SpaceName = "default",
+    machine: MachineFile = None,
+    strict_alias: StrictAlias = False,
+    no_reassociate: NoReassociate = False,
+    seed: Seed = 0,
+    cc: Cc = "cc",
+    cflags: Flags = [],
+    ldflags: LdFlags = [],
+    link: Link = [],
+    timeout: Timeout = 60.0,
+    cold: Annotated[bool, typer.Option("--cold", help="Time with flushed caches.")] = False,
+    measure: Annotated[bool, typer.Option("--measure", help="Check and time them too.")] = False,
+    json_: Json = False,
+) -> None:
+    """Show why a variant ranks where it does: its loops, working sets and predictions; two side by side."""
+    from polydl import pipeline, present
+    from polydl.explain import explain as run
+    from polydl.side_by_side import show_explained
+
+    options = _options(
+        define=define, undefines=undefine, include_dirs=include, size=size, function=function, ranker=ranker,
+        threads=threads, space=space, machine=machine, strict_alias=strict_alias,
+        reassociate=not no_reassociate, seed=seed, cc=cc, cflags=cflags, ldflags=ldflags, link=link,
+        timeout=timeout, cold=cold,
+    )  # fmt: skip
+    if len(variant) > 2:
+        raise InputError("explain takes one or two variants", hint="quote a loop string that has blocks: 'aBc c=8'")
+    scop = pipeline.only_scop(pipeline.load(file, options))
+    with present.progress(quiet=json_) as progress:
+        found = run(scop, variant, options, run=measure, progress=progress)
+    if json_:
+        _print_json(found.to_data())
+    else:
+        show_explained(found)
+
+
+@app.command()
 def analyze(
     file: File,
     define: Define = [],

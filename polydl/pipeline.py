@@ -181,7 +181,7 @@ def rank(
     Raises InputError, QuotaExceeded.
     """
     o = (options or Options()).changed(**changes)
-    scop = in_place(source if isinstance(source, Scop) else _only(load(source, o)), reassociate=o.reassociate)
+    scop = in_place(source if isinstance(source, Scop) else only_scop(load(source, o)), reassociate=o.reassociate)
     start = time.perf_counter()
     machine = o.target()
     threads = o.thread_count(machine)
@@ -262,7 +262,8 @@ def score(
     return Ranking(scop, found, parts, tuple(variants), len(variants), {}, machine, o.ranker, threads, seconds)
 
 
-def _only(program: Program) -> Scop:
+def only_scop(program: Program) -> Scop:
+    """The scop of a file with exactly one. Raises InputError."""
     if len(program.scops) != 1:
         where = ", ".join(f"{s.function} (line {s.span.line})" for s in program.scops)
         raise InputError(f"{program.source.path} has {len(program.scops)} scops: {where}", hint="choose with function=")

@@ -133,7 +133,7 @@ def given_json(scored: Sequence[Given]) -> dict[str, Any]:
 
 def show_given(scored: Sequence[Given]) -> None:
     """The scored lines of a file of loop strings."""
-    console = _console()
+    console = output_console()
     for one in scored:
         ranking = one.ranking
         title = f"{ranking.scop.function}: ranked by {ranking.ranker} for {ranking.machine.name}, "
@@ -196,7 +196,8 @@ def optimize_json(result: OptimizeResult) -> dict[str, Any]:
     return document if len(scops) == 1 else {**document, "scops": scops}
 
 
-def _seconds(value: float) -> str:
+def seconds_text(value: float) -> str:
+    """A time with three digits and its unit; `-` for NaN."""
     if not math.isfinite(value):
         return "-"
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
@@ -214,7 +215,7 @@ def _rate(gflops: float) -> str:
 _LOOPS = "loops (* parallel, | in the microkernel)"
 
 
-def _console() -> Console:
+def output_console() -> Console:
     """Standard output; where it is no terminal nothing is wrapped, so that files and pipes get whole lines."""
     console = Console()
     return console if console.is_terminal else Console(width=10_000)
@@ -241,7 +242,7 @@ def _result_table(*columns: tuple[str, JustifyMethod]) -> Table:
 
 def show_optimized(result: OptimizeResult, *, ran: bool) -> None:
     """The result table on standard output."""
-    console = _console()
+    console = output_console()
     for done in result.scops:
         if not ran or done.report is None:
             show_rankings([done.ranking], 10)
@@ -279,7 +280,7 @@ def _measured_table(console: Console, done: Optimized) -> None:
         rate = work / measured.median / 1e9 if work and measured.median > 0 else math.nan
         table.add_row(
             ">" if chosen else "" if measured.verified else "x",
-            measured.id, _seconds(measured.median),
+            measured.id, seconds_text(measured.median),
             f"{measured.spread * 100:.1f} %" if math.isfinite(measured.spread) else "-",
             _rate(rate),
             f"{measured.speedup:.2f}x" if math.isfinite(measured.speedup) else "-",
@@ -293,7 +294,7 @@ def _measured_table(console: Console, done: Optimized) -> None:
 
 def show_rankings(rankings: Sequence[Ranking], top: int) -> None:
     """The best ranked variants."""
-    console = _console()
+    console = output_console()
     for ranking in rankings:
         _say(
             console,
@@ -308,7 +309,7 @@ def show_rankings(rankings: Sequence[Ranking], top: int) -> None:
 
 def show_analyses(results: Sequence[Analysis]) -> None:
     """What was extracted."""
-    console = _console()
+    console = output_console()
     for result in results:
         data = result.to_data()
         _say(console, f"{data['file']}:{data['line']}: {data['function']}", "bold")
@@ -345,4 +346,4 @@ def show_machine(machine: Machine) -> None:
     """A machine as its TOML text, each figure with where it comes from."""
     from polydl.machine import dumps
 
-    _say(_console(), dumps(machine))
+    _say(output_console(), dumps(machine))

@@ -27,6 +27,7 @@ FLOORS = (
     {"pipeline", "analysis"},
     {"explain", "given"},
     {"present"},
+    {"side_by_side"},
     {"cli"},
     {"__init__", "__main__"},
 )
