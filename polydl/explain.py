@@ -20,7 +20,8 @@ from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.pipeline import RankedVariant, Ranking
 from polydl.rank import rankers
-from polydl.variants.loopstring import Written, split_line, text
+from polydl.variants.loopstring import text
+from polydl.variants.notation import Written, split_line
 from polydl.variants.recipe import Recipe
 from polydl.variants.structure import Structure, start
 from polydl.variants.timed import original_nest, timed

@@ -18,7 +18,7 @@ from polydl.errors import InputError
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.pipeline import RankedVariant, Ranking, score
-from polydl.variants.loopstring import Written, split_line
+from polydl.variants.notation import Written, split_line
 
 
 @dataclass(frozen=True, slots=True)

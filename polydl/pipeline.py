@@ -43,8 +43,9 @@ from polydl.options import OptionChanges, Options
 from polydl.output import output_path, write
 from polydl.rank import rankers
 from polydl.variants.legality import nest_legality
-from polydl.variants.loopstring import Written, forced
+from polydl.variants.loopstring import forced
 from polydl.variants.nests import Nest, nests
+from polydl.variants.notation import Written
 from polydl.variants.recipe import NestRecipe, Recipe
 from polydl.variants.space import SPACES, Variant, variants
 from polydl.variants.structure import Structure, apply, registers, schedule

@@ -21,8 +21,9 @@ from polydl.model.scop import Scop
 from polydl.rank.ranker import FloatArray
 from polydl.rank.trace import SAMPLES, TraceRanker, Traces, _moves, sampled_calls, served, stack_bytes
 from polydl.variants.legality import nest_legality
-from polydl.variants.loopstring import Written, parse
+from polydl.variants.loopstring import parse
 from polydl.variants.nests import Nest, nests
+from polydl.variants.notation import Written
 from polydl.variants.space import SPACES, variants
 from polydl.variants.structure import Structure, apply
 

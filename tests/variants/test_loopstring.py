@@ -26,8 +26,9 @@ from polydl.given import read, score_file
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.variants.legality import is_legal, nest_legality
-from polydl.variants.loopstring import Written, forced, levels, parse, text
+from polydl.variants.loopstring import forced, parse, text
 from polydl.variants.nests import Nest, nests
+from polydl.variants.notation import Written, levels
 from polydl.variants.recipe import NestRecipe, Recipe
 from polydl.variants.space import SPACES, variants
 from polydl.variants.structure import Structure, apply, schedule
