@@ -9,12 +9,21 @@ from polydl.codegen.emit import Generated, protected
 from polydl.codegen.region import original_text
 from polydl.model.scop import Scop, Source
 
+_TEXT = """\
+#ifndef POLYDL_TEXT
+#define POLYDL_TEXT_(...) #__VA_ARGS__
+#define POLYDL_TEXT(...) POLYDL_TEXT_(__VA_ARGS__) /* what a macro expands to */
+#endif
+"""
+
 
 def guarded(scop: Scop, replacement: str, newline: str) -> str:
     """The replacement, and the original loops for values that the replacement was not made for."""
     original = original_text(scop)
-    macros = [f"({g.name}) == {g.value}" for g in scop.guards if g.macro]
-    values = [f"{g.name} == {g.value}" for g in scop.guards if not g.macro]
+    macros = [f"({g.name}) == {g.value}" for g in scop.guards if g.macro and g.plain]
+    values = [f"({g.name}) == {g.value}" for g in scop.guards if g.macro and not g.plain]
+    values += [f"{g.name} == {g.value}" for g in scop.guards if not g.macro]
+    values += [f"!__builtin_strcmp(POLYDL_TEXT({use}), {text})" for use, text in scop.expansions]
     text = replacement
     if values:
         pad = replacement[: len(replacement) - len(replacement.lstrip(" \t"))]
@@ -57,8 +66,9 @@ def splice(source: Source, replacements: Sequence[tuple[Scop, Generated | None]]
         if generated is None:
             edits.append((start, end, original_text(scop) + ending))
             continue
-        fresh = [p for p in generated.prologue if p not in seen]
-        seen.update(dict.fromkeys(generated.prologue))
+        prologue = (*((_TEXT,) if scop.expansions else ()), *generated.prologue)
+        fresh = [p for p in prologue if p not in seen]
+        seen.update(dict.fromkeys(prologue))
         if fresh:
             edits.append((scop.region.helpers, scop.region.helpers, protected(source, fresh) + "\n\n"))
         edits.append((start, end, guarded(scop, generated.region, newline) + ending))

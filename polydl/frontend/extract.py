@@ -12,6 +12,7 @@ from pycparser import c_ast, c_generator
 from polydl.errors import InputError, InputErrors
 from polydl.frontend.affine import Evaluator, NotAffine, constant_aff, symbol_aff, tidy, universe
 from polydl.frontend.check import alias_assumptions, check_bounds, check_microkernels, check_stable
+from polydl.frontend.expansions import condition_names, expansions, is_plain
 from polydl.frontend.finish import Builder, Settled, arrays, declared_extents, every_access, settle
 from polydl.frontend.guards import macro_guards, names_between
 from polydl.frontend.liveness import assigned_names, changed_names
@@ -199,7 +200,7 @@ def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: S
     errors += live_errors
     if errors:
         raise InputErrors(in_order(errors))
-    guards = _guards(unit, found, walker, used_arrays)
+    guards, texts = _guards(unit, found, walker, used_arrays)
     runtime = dict(walked.sized)
     for name, symbol in walked.constants.items():
         if places.token_of(symbol.node) is None and symbol.value is not None:
@@ -226,13 +227,17 @@ def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: S
         statements,
         {guard.name: guard.value for guard in guards},
         tuple(guards),
+        texts,
         live,
         assumptions,
     )
 
 
-def _guards(unit: Unit, found: Found, walker: Walker, used: Mapping[str, Any]) -> list[Guard]:
-    """Macros that the region, the function's head, the declarations of arrays or a pragma mention."""
+def _guards(
+    unit: Unit, found: Found, walker: Walker, used: Mapping[str, Any]
+) -> tuple[list[Guard], tuple[tuple[str, str], ...]]:
+    """Macros that the region, the function's head, the declarations of arrays or a pragma mention: integers as
+    guards, others with their expansions."""
     source = unit.source
     names = names_between(source, found.start, found.end)
     head = unit.places.token_of(found.function.decl)
@@ -257,7 +262,15 @@ def _guards(unit: Unit, found: Found, walker: Walker, used: Mapping[str, Any]) -
     marker = f"#pragma polydl {next((p.index for p in walker.settings.pragmas.values() if p.span == found.span), -1)}\n"
     offset = unit.preprocessed.text.find(marker)
     at = offset if offset >= 0 else len(unit.preprocessed.text)
-    return macro_guards(names, unit.preprocessed, at, Evaluator(walker), walker.scope)
+    guards = macro_guards(names, unit.preprocessed, at, Evaluator(walker), walker.scope)
+    integers = {guard.name for guard in guards}
+    cc, flags, folder = unit.preprocessed.command
+    tested = condition_names(source.text[found.start : found.end])
+    texts = expansions(names, tested | integers, source.text, unit.preprocessed, at, flags, folder, cc)
+    return (
+        [replace(guard, plain=is_plain(texts.get(guard.name, '""'))) for guard in guards],
+        tuple((use, text) for use, text in texts.items() if use not in integers),
+    )
 
 
 def _live(unit: Unit, found: Found, used: Mapping[str, Any]) -> tuple[frozenset[str], list[InputError]]:

@@ -6,7 +6,7 @@ import re
 import subprocess
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pycparser_fake_libc
 
@@ -47,6 +47,8 @@ class Preprocessed:
     """Pragma index -> its C text, macros expanded."""
     history: dict[str, list[tuple[int, Macro | None]]]
     """Macro name -> (offset in `text` from which it holds, definition or None for #undef), in order."""
+    command: tuple[str, tuple[str, ...], str] = ("cc", (), "")
+    """What it came from: the compiler, its -D -U -I, the folder of the file."""
 
     def macro(self, name: str, offset: int) -> Macro | None:
         """The macro called `name` as it stands at an offset of `text`; None when there is none."""
@@ -112,7 +114,8 @@ def preprocess(
         raise _rejected(source, done.stderr.decode("utf-8", "replace"), cc)
     if not LINE_MARKER.search(done.stdout.decode("utf-8", "surrogateescape")):
         raise ToolchainError(f"'{cc} -E' printed no C: it is no C compiler", hint="check --cc")
-    return _digest(done.stdout.decode("utf-8", "surrogateescape"))
+    digest = _digest(done.stdout.decode("utf-8", "surrogateescape"))
+    return replace(digest, command=(cc, tuple(flags), folder))
 
 
 def _rejected(source: SourceText, messages: str, cc: str) -> PolyDLError:

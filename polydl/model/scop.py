@@ -148,7 +148,9 @@ class Guard:
     """A macro or a function parameter as it is spelled in the source."""
     value: int
     macro: bool
-    """True: checked by `#if`; False: checked by `if` at run time."""
+    """True: a macro; False: checked by `if` at run time."""
+    plain: bool = True
+    """Of a macro: whether `#if` can evaluate it; a cast or an enumerator needs an `if`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,8 @@ class Scop:
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Every named integer with a value: function parameters from --size, macros from -D or the file."""
     guards: tuple[Guard, ...] = ()
+    expansions: tuple[tuple[str, str], ...] = ()
+    """Macros that are no integers, as they are used (`OP(polydl_0)`), each with its expansion as a C string literal."""
     live_out: frozenset[str] = frozenset()
     """Arrays whose contents may be read after the scop: parameters, globals and locals, less `dead(...)`."""
     assumptions: tuple[str, ...] = ()
