@@ -66,7 +66,7 @@ def loop_batch(nest: BoxNest, structures: Sequence[Structure]) -> LoopBatch:
     span = np.ones((len(structures), depth), dtype=np.int64)
     parallel = np.zeros((len(structures), depth), dtype=np.bool_)
     for v, structure in enumerate(structures):
-        for d, loop in enumerate((*structure.loops, *structure.inside)):
+        for d, loop in enumerate(structure.executed):
             iterator[v, d] = place[loop.iterator]
             span[v, d] = loop.step
         for d in structure.parallel_positions:

@@ -87,6 +87,13 @@ class Structure:
         return not self.parallel or self.pack_depth(pack) <= self.parallel_positions[0]
 
     @property
+    def executed(self) -> tuple[Loop, ...]:
+        """All loops in the order in which they run: inside the microkernel the reductions are around the block, whose
+        rows and columns are unrolled."""
+        block = [loop for loop in self.inside if loop.name.endswith(".mk")]
+        return (*self.loops, *(loop for loop in self.inside if loop not in block), *block)
+
+    @property
     def parallel_positions(self) -> tuple[int, ...]:
         """Positions of the parallel loops."""
         return tuple(i for i, loop in enumerate(self.loops) if loop.name in self.parallel)

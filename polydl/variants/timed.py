@@ -55,7 +55,7 @@ def timed(scop: Scop, structure: Structure) -> TimedNest:
     nest = structure.nest
     depth = max(s.depth for s in nest.statements)
     time: dict[str, list[isl.Aff]] = {}
-    names = [loop.name for loop in (*structure.loops, *structure.inside)]
+    names = [loop.name for loop in structure.executed]
     rest: list[str] = []
     if structure.kernel is None:
         deepest = max(nest.statements, key=lambda s: s.depth)
@@ -63,7 +63,7 @@ def timed(scop: Scop, structure: Structure) -> TimedNest:
         rest = [n for d in range(shared, depth) for n in (f"@{d}", deepest.iterators[d])] + [f"@{depth}"]
     for statement in nest.statements:
         y = normalised(nest, statement)
-        inside = [loop_aff(loop, y[loop.iterator]) for loop in structure.inside]
+        inside = [loop_aff(loop, y[loop.iterator]) for loop in structure.executed[len(structure.loops) :]]
         if structure.kernel is None:
             inside = rest_affs(structure, statement, depth)
         time[statement.name] = [*outer_affs(structure, statement), *inside]

@@ -95,7 +95,7 @@ def test_the_batch_is_the_structure() -> None:
     batch = loop_batch(box, sample)
     for v, structure in enumerate(sample):
         assert _loops(batch.iterator[v], batch.span[v]) == [
-            (nest.loops.index(loop.iterator), loop.step) for loop in (*structure.loops, *structure.inside)
+            (nest.loops.index(loop.iterator), loop.step) for loop in structure.executed
         ]
         assert tuple(np.flatnonzero(batch.parallel[v])) == structure.parallel_positions
 
