@@ -348,6 +348,26 @@ def optimize(
     return OptimizeResult(written, text, tuple(done), seconds)
 
 
+_ALIKE = 2
+"""Variants of one family that are measured before any third: the rankers see hardly any difference inside a family,
+and are wrong about a whole family together."""
+
+
+def diverse(variants: Sequence[RankedVariant]) -> Iterator[RankedVariant]:
+    """The variants in their order, but those of a family that has had its share after all the others. A family has
+    the same microkernel, parallel loops and packed operands, and differs in the order and tiles of the other loops."""
+    seen: dict[object, int] = {}
+    later: list[RankedVariant] = []
+    for variant in variants:
+        family = tuple((s.kernel, s.parallel, frozenset(p.operand for p in s.packs)) for s in variant.structures)
+        seen[family] = seen.get(family, 0) + 1
+        if seen[family] <= _ALIKE:
+            yield variant
+        else:
+            later.append(variant)
+    yield from later
+
+
 def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | None) -> Optimized:
     ranking = rank(scop, o, progress=progress)
     scop = ranking.scop
@@ -355,7 +375,7 @@ def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | No
     kept: list[RankedVariant] = []
     illegal: list[str] = []
     texts: set[str] = set()
-    for variant in ranking.variants:
+    for variant in diverse(ranking.variants) if run else ranking.variants:
         if len(candidates) == (o.top_k if run else 1):
             break
         if not any(nest.transforms for nest in variant.recipe.nests):

@@ -1,4 +1,4 @@
-"""Scalars that are only temporaries: which are private to an iteration, and accumulators that are really array elements.
+"""Scalars that are only temporaries: private to an iteration, or accumulators that are really array elements.
 
     for i: for j: { s = 0; for k: s += A[i][k] * B[k][j]; C[i][j] = s; }
 

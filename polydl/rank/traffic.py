@@ -132,11 +132,14 @@ def level_bytes(
         inside = np.zeros_like(sizes, dtype=np.bool_)
         inside[:, 1:] = np.cumsum(loops.batch.parallel, axis=1) > 0
         sizes = np.where(inside, np.minimum(sizes * sharers, np.maximum(sizes[:, :1], sizes)), sizes)
-    kept = sizes[:, 1:] <= cache.bytes
+    # One way is left to what streams through (Low et al., "Analytical modeling is enough for high-performance BLIS",
+    # TOMS 2016, equations for kc and mc).
+    usable = cache.bytes * (cache.ways - 1) / cache.ways
+    kept = sizes[:, 1:] <= usable
     growth = _growth(footprint, loops.batch.trip.astype(np.float64), loops.trips)
     factors = np.where(kept[:, :, None], growth, loops.trips[:, :, None])
     moved = footprint[:, -1, :] * np.prod(factors, axis=1)
-    warm = sizes[:, :1] <= cache.bytes
+    warm = sizes[:, :1] <= usable
     return np.asarray(np.where(warm, 0.0, moved * bytes_of))
 
 
