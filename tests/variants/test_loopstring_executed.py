@@ -1,0 +1,103 @@
+"""Random loop strings of random programs: legal ones compute the same on several threads, illegal ones are refused."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from polydl import pipeline
+from polydl.codegen.emit import generate
+from polydl.codegen.splice import splice
+from polydl.dependences.analysis import dependences
+from polydl.dependences.scalars import in_place
+from polydl.errors import InputError
+from polydl.frontend import load
+from polydl.variants.legality import is_legal, nest_legality
+from polydl.variants.loopstring import letters, parse
+from polydl.variants.nests import Nest, nests
+from polydl.variants.notation import Written
+from polydl.variants.structure import Structure, apply
+from tests.oracle import Limits, Program, call, compile_c, difference, initial_data, interpret, render
+from tests.variants.test_executed import FLAGS, sampled, tiny_blocks
+
+
+def random_string(nest: Nest, rng: random.Random) -> tuple[str, str]:
+    """Any loop string of a nest, most with parallel loops; without a microkernel, so that any order is said."""
+    letter = {loop: c for c, loop in letters(nest).items()}
+    sizes = {c: rng.choice(["", "", "2", "3", "4,2"]) for c in letter.values()}
+    order = [c for c in letter.values() for _ in range(1 + len([s for s in sizes[c].split(",") if s]))]
+    rng.shuffle(order)
+    said = list(order)
+    kind = rng.choice(["collapse", "grid", "grid"])
+    places = sorted(rng.sample(range(len(said)), min(len(said), rng.choice([1, 2, 2, 3]))))
+    if kind == "grid":
+        for place, axis in zip(places, rng.sample("RCL"[: len(places)], len(places)), strict=True):
+            said[place] = f"{said[place].upper()}{{{axis}:{rng.randint(1, 4)}}}"
+    else:
+        for place in range(places[0], min(places[0] + rng.randint(1, 2), len(said))):
+            said[place] = said[place].upper()
+        said.append(rng.choice(["", "@schedule(dynamic,1)", "@schedule(static,1)"]))
+    blocks = [f"{c}={s}" for c, s in sizes.items() if s]
+    return "".join(said), ";".join([*blocks, "mk=none"] if nest.contraction else blocks)
+
+
+def variants_of(program: Program, folder: Path, rng: random.Random) -> tuple[list[str], int, int]:
+    """C texts of legal variants, how many had a grid, and how many strings the dependences refused."""
+    text = render(program)
+    path = folder / f"{program.name}.c"
+    path.write_text(text)
+    body = text[text.rindex("\n{") :]
+    loaded = load(path, sizes={n: v for n, v in program.parameters.items() if re.search(rf"\b{n}\b", body)})
+    if len(loaded.scops) != 1:
+        return [], 0, 0
+    scop = in_place(loaded.scops[0], reassociate=True)
+    found = dependences(scop, reads=False)
+    parts = nests(scop, found)
+    texts: list[str] = []
+    grids = refused = 0
+    for _ in range(12):
+        made: list[Structure] = []
+        for nest in parts:
+            loops, blocks = random_string(nest, rng) if nest.loops else ("", "")
+            try:
+                steps = parse(nest, Written(loops, "-"), Written(blocks, "-"), tiny_blocks) if loops else ()
+            except InputError:  # no constant extent to cut
+                steps = ()
+            made.append(apply(nest, steps))
+        broken = pipeline.check(scop, made, found)
+        if broken is not None:
+            refused += 1
+            # The quick check may refuse more than the exact one, never less.
+            assert not all(is_legal(s, nest_legality(s.nest, found)) for s in made), broken
+        elif len(texts) < 3:
+            grids += any(s.grid for s in made)
+            output = splice(loaded.source, [(scop, generate(scop, made))], "")
+            texts.append(re.sub(rf"\b{program.name}\b", f"{program.name}_l{len(texts)}", output))
+    return texts, grids, refused
+
+
+def test_legal_strings_compute_the_same(tmp_path: Path) -> None:
+    rng = random.Random(11)
+    checked = with_grid = refused = 0
+    programs = [replace(p, name=f"loops_{i}") for i, p in enumerate(sampled(Limits(), 90))]
+    for program in programs:
+        try:
+            texts, grids, broken = variants_of(program, tmp_path, rng)
+        except InputError:
+            continue
+        data = initial_data(program, seed=2)
+        expected = interpret(program, data).memory
+        for number, text in enumerate(texts):
+            library = compile_c([text], FLAGS)
+            ctypes.CDLL("libgomp.so.1").omp_set_num_threads(3)
+            got = call(library, program, data, function=f"{program.name}_l{number}")
+            assert difference(program, expected, got) == "", text
+            checked += 1
+        with_grid += grids
+        refused += broken
+    assert checked > 80
+    assert with_grid > 20
+    assert refused > 80
