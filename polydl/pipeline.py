@@ -465,7 +465,8 @@ def _header(done: Sequence[Optimized], o: Options) -> str:
         lines.append(f"command: {o.command}")
     for one in done:
         machine = one.ranking.machine
-        lines.append(f"machine: {machine.name} ({machine.fingerprint}), {one.ranking.threads} threads")
+        target = f"machine: {machine.name} ({machine.fingerprint}), {one.ranking.threads} threads"
+        lines += [target] if target not in lines else []
         name = one.chosen.id if one.chosen else "original"
         recipe = str(one.chosen.recipe) if one.chosen else "unchanged: no variant was measurably faster"
         lines.append(f"{one.ranking.scop.function}: variant {name} = {recipe}")

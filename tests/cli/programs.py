@@ -174,7 +174,8 @@ CASES: Mapping[str, Case] = {
         PLAIN,
         "typedef double real; void smooth(int n, const real *restrict in, real *restrict out);\n#include <stdio.h>\n"
         "#include <stdlib.h>\nint main(int c, char **t) { int n = c > 1 ? atoi(t[1]) : 0; "
-        "double *x = calloc(n + 1, 8), *y = calloc(n + 1, 8), s = 0; for (int i = 0; i < n; i++) x[i] = i * 7 % 11; smooth(n, x, y); "
+        "double *x = calloc(n + 1, 8), *y = calloc(n + 1, 8), s = 0; "
+        "for (int i = 0; i < n; i++) x[i] = i * 7 % 11; smooth(n, x, y); "
         'for (int i = 0; i < n; i++) s += y[i] * (i % 101 + 1); printf("%.17g\\n", s); return 0; }\n',
         (), ("--size", "n=1000"), (("1000",), ("999",), ("0",), ("2",)),
     ),
