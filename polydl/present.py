@@ -136,10 +136,15 @@ def show_given(scored: Sequence[Given]) -> None:
     console = output_console()
     for one in scored:
         ranking = one.ranking
-        title = f"{ranking.scop.function}: ranked by {ranking.ranker} for {ranking.machine.name}, "
-        table = Table(title=f"{title}{ranking.threads} threads", title_justify="left")
-        for name in ("rank", "score", "loop string", "blocks", "variant", "loops (* parallel, | in the microkernel)"):
-            table.add_column(name)
+        _say(
+            console,
+            f"{ranking.scop.function}: ranked by {ranking.ranker} for {ranking.machine.name}, "
+            f"{ranking.threads} threads",
+        )
+        table = _result_table(
+            ("rank", "right"), ("score", "right"), ("loop string", "left"), ("blocks", "left"), ("variant", "left"),
+            (_LOOPS, "left"),
+        )  # fmt: skip
         for rank, variant, loops, blocks in one.rows():
             shown = (Text(loops.text), Text(blocks.text), variant.id, Text(loops_text(variant)))
             table.add_row(str(rank), f"{variant.score:.4g}", *shown)
@@ -151,7 +156,7 @@ def show_letters(console: Console, ranking: Ranking) -> None:
     """Which loop each letter of a loop string stands for."""
     for nest, named in _letters(ranking).items():
         said = ", ".join(f"{letter} = {loop}" for letter, loop in named.items())
-        console.print(f"letters of {nest}: {said}", markup=False, highlight=False)
+        _say(console, f"letters of {nest}: {said}")
 
 
 def _timing(seconds: float, work: float | None) -> dict[str, float | None]:
@@ -167,6 +172,7 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
     recipes = {v.id: v for v in done.ranking.variants} if report else {}
     return {
         "function": done.ranking.scop.function,
+        "letters": _letters(done.ranking),
         "chosen": done.chosen.id if done.chosen else "original",
         "recipe": done.chosen.recipe.to_data() if done.chosen else [],
         "speedup": _finite(done.speedup),
@@ -175,6 +181,7 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
             {
                 "id": m.id,
                 "loops": loops_text(recipes[m.id]),
+                "loop_strings": loop_strings(recipes[m.id]),
                 **_timing(m.median, work),
                 "spread": _finite(m.spread),
                 "verified": m.verified,
@@ -305,6 +312,7 @@ def show_rankings(rankings: Sequence[Ranking], top: int) -> None:
         for place, variant in enumerate(ranking.variants[:top], 1):
             table.add_row(str(place), variant.id, f"{variant.score:.4g}", Text(loops_text(variant)))
         console.print(table)
+        show_letters(console, ranking)
 
 
 def show_analyses(results: Sequence[Analysis]) -> None:

@@ -72,11 +72,13 @@ def variants(nest: Nest, legality: NestLegality, space: Space, blocks: Blocks, t
     while bodies and count < space.limit:
         alive = []
         for body in bodies:
+            if count >= space.limit:
+                return
             variant = next(body, None)
             if variant is None:
                 continue
             alive.append(body)
-            if variant.transforms not in seen and count < space.limit:
+            if variant.transforms not in seen:
                 seen.add(variant.transforms)
                 count += 1
                 yield variant
