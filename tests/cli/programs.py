@@ -167,7 +167,7 @@ CASES: Mapping[str, Case] = {
     ),
     "two_regions": Case(
         TWO, "", (),
-        builds=(("-D", "N=11"), ("-D", "N=9"), ("-D", "ALPHA=0.5f"), ("-D", "TWICE"), ("-D", "N=11", "-D", "TWICE")),
+        builds=(("-D", "N=11"), ("-D", "N=9"), ("-D", "ALPHA=0.5f"), ("-D", "TWICE")),
     ),
     "crlf": Case(TWO.replace("\n", "\r\n"), "", (), builds=(("-D", "N=11"),)),
     "plain": Case(

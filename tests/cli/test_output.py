@@ -128,16 +128,10 @@ def test_text(folders: Callable[[str], Path], name: str, golden: Callable[[str, 
 
 @pytest.mark.parametrize("name", CASES)
 def test_compiles_without_a_warning(folders: Callable[[str], Path], name: str) -> None:
+    """Other standards, other vectors, no OpenMP. (The next test has -O3 -march=native -fopenmp, for all macro values.)"""
     case, folder = CASES[name], folders(name)
-    for flags in (
-        ["-O3", "-march=native", "-fopenmp"],
-        ["-O1", "-march=native"],
-        ["-O1", "-std=c99", "-fopenmp"],
-        ["-O1", "-std=c11", "-mavx2", "-mfma"],
-    ):
-        compile_c(folder, ["out.c"], "out.o", "-c", *flags, *case.options)
-    for values in case.builds:
-        compile_c(folder, ["out.c"], "out.o", "-c", "-O1", "-march=native", "-fopenmp", *values)
+    compile_c(folder, ["out.c"], "out.o", "-c", "-O1", "-std=c99", "-march=native", *case.options)
+    compile_c(folder, ["out.c"], "out.o", "-c", "-O1", "-std=c11", "-mavx2", "-mfma", "-fopenmp", *case.options)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -162,14 +156,10 @@ def test_an_output_as_input(folders: Callable[[str], Path], tmp_path: Path) -> N
     text = (folders("two_regions") / "out.c").read_text()
     original = build(folders("two_regions"), "in", CASES["two_regions"], "-O1", "-Wno-unknown-pragmas")
     expected = outputs(original, CASES["two_regions"])
-    for _ in range(3):
+    for _ in range(2):
         start, end = text.index("    double sum = 0;"), text.index("    for (int q = 0; q < ROWS * ROWS; q++) sum")
         region = """
 #pragma scop
-    for (int r = 0; r < ROWS; r++)
-        for (int s = 0; s < ROWS; s++)
-            for (int t = 0; t < N; t++)
-                C[r][s] += 0.0f * (A[r][t] * B[t][s]);
     for (int r = 0; r < ROWS; r++)
         for (int s = 0; s < ROWS; s++)
             for (int t = 0; t < N; t++)

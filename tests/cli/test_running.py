@@ -142,8 +142,10 @@ def processes(word: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("stage", ["driver", "cc1"])
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("stage", "number", "code"),
+    [("cc1", signal.SIGINT, 130), ("driver", signal.SIGINT, 130), ("driver", signal.SIGTERM, 143)],
+)
 def test_interrupted(tmp_path: Path, stage: str, number: signal.Signals, code: int) -> None:
     """Ctrl-C and kill, while compilers run and while candidates run: no process, no file is left."""
     folder, temporary = tmp_path / "work", tmp_path / "temporary-files"

@@ -2,7 +2,6 @@
  * command: polydl optimize in.c -o out.c --no-run --machine epyc-zen5 --threads 2
  * machine: AMD EPYC 9755 (be00d3c87d76), 2 threads
  * scale: variant dc34de3b9e = S0: Parallelize(loops=(r,))
- * machine: AMD EPYC 9755 (be00d3c87d76), 2 threads
  * main: variant 356caa6247 = S0: Microkernel(rows=r, columns=s, m=14, n=24, reduce=(t,)) Parallelize(loops=(r,))
  */
 /* Two regions: one in main, inside a condition of the preprocessor; one with macros that are no plain numbers. */
