@@ -128,7 +128,7 @@ def test_text(folders: Callable[[str], Path], name: str, golden: Callable[[str, 
 
 @pytest.mark.parametrize("name", CASES)
 def test_compiles_without_a_warning(folders: Callable[[str], Path], name: str) -> None:
-    """Other standards, other vectors, no OpenMP. (The next test has -O3 -march=native -fopenmp, for all macro values.)"""
+    """Other standards, other vectors, no OpenMP; the next test has -O3 -march=native -fopenmp and all macro values."""
     case, folder = CASES[name], folders(name)
     compile_c(folder, ["out.c"], "out.o", "-c", "-O1", "-std=c99", "-march=native", *case.options)
     compile_c(folder, ["out.c"], "out.o", "-c", "-O1", "-std=c11", "-mavx2", "-mfma", "-fopenmp", *case.options)
