@@ -50,13 +50,26 @@ def block_cycles(target: Isa, dtype: Dtype, m: int, n: int, rows: int, columns: 
 def _held_cycles(target: Isa, dtype: Dtype, rows: int, vectors: int) -> float:
     """Cycles of one reduction step of a block, split into register blocks when it is larger than the registers."""
     if held_vectors(target, rows, vectors) > 0:
-        return cycles(target, rows, vectors)
+        return _contended_cycles(target, rows, vectors)
     split = split_block(target, dtype, rows, vectors * target.lanes(dtype))
     return math.fsum(
-        row_times * vector_times * cycles(target, r, v)
+        row_times * vector_times * _contended_cycles(target, r, v)
         for r, row_times in pieces(rows, split.rows)
         for v, vector_times in pieces(vectors, split.vectors)
     )
+
+
+CONTENTION = 4.0
+"""Exponent of the norm that joins the cycles of FMA and load ports: the closer the loads come to their limit, the more
+often an FMA waits for one that was issued late, or again after a miss."""
+
+
+def _contended_cycles(target: Isa, rows: int, vectors: int) -> float:
+    """`cycles` of a register block, with the bottleneck not taken as perfectly overlapped by the other ports."""
+    bound = cycles(target, rows, vectors)
+    loads = (rows + vectors) / target.loads
+    fmas = rows * vectors / target.fmas
+    return max(bound, math.hypot(fmas ** (CONTENTION / 2), loads ** (CONTENTION / 2)) ** (2 / CONTENTION))
 
 
 def _kernel_cycles(nest: Nest, structure: Structure, calls: float, target: Isa, call_cycles: float) -> float:
