@@ -69,7 +69,8 @@ def _contended_cycles(target: Isa, rows: int, vectors: int) -> float:
     bound = cycles(target, rows, vectors)
     loads = (rows + vectors) / target.loads
     fmas = rows * vectors / target.fmas
-    return max(bound, math.hypot(fmas ** (CONTENTION / 2), loads ** (CONTENTION / 2)) ** (2 / CONTENTION))
+    joined = math.hypot(fmas ** (CONTENTION / 2), loads ** (CONTENTION / 2))
+    return max(bound, math.pow(joined, 2 / CONTENTION))
 
 
 def _kernel_cycles(nest: Nest, structure: Structure, calls: float, target: Isa, call_cycles: float) -> float:
