@@ -1,9 +1,9 @@
 """The whole of polydl, top to bottom: the file to open first.
 
-    C text ─ frontend ─▶ Scop ─ dependences ─▶ legality ─ variants ─▶ recipes ─ locality ─▶ features ─ rank ─▶ order
-                                                                                            │ top k
-    C text ◀─ codegen ◀─ schedule tree ◀─ recipe applied ◀──────────────────────────────────┘
-       └─ measure: build, run, check, time ─▶ report
+C text ─ frontend ─▶ Scop ─ dependences ─▶ legality ─ variants ─▶ recipes ─ locality ─▶ features ─ rank ─▶ order
+                                                                                        │ top k
+C text ◀─ codegen ◀─ schedule tree ◀─ recipe applied ◀──────────────────────────────────┘
+   └─ measure: build, run, check, time ─▶ report
 """
 
 from __future__ import annotations
@@ -208,9 +208,7 @@ def rank(
         if progress:
             progress("rank", len(ordered), len(parts))
     ranked = tuple(_combined(parts, ordered))
-    return Ranking(
-        scop, found, parts, ranked, size, {}, machine, o.ranker, threads, time.perf_counter() - start
-    )
+    return Ranking(scop, found, parts, ranked, size, {}, machine, o.ranker, threads, time.perf_counter() - start)
 
 
 def score(
@@ -269,7 +267,6 @@ def only_scop(program: Program) -> Scop:
         where = ", ".join(f"{s.function} (line {s.span.line})" for s in program.scops)
         raise InputError(f"{program.source.path} has {len(program.scops)} scops: {where}", hint="choose with function=")
     return program.scops[0]
-
 
 
 def _combined(

@@ -1,5 +1,5 @@
 /* The blocked convolution of the PolyDL paper with a block size for each side, so that every channel count has one.
-   The input is padded beforehand. */
+   The input is padded beforehand; the output is overwritten, as oneDNN does. */
 #define IFH ((OFH - 1) * STRIDE_H + KH)
 #define IFW ((OFW - 1) * STRIDE_W + KW)
 
@@ -9,6 +9,17 @@ void conv2d(float output[restrict NIMG][NOFM / OFM_BLOCK][OFH][OFW][OFM_BLOCK],
 {
     int img, ofm_tile, ifm_tile, oj, kj, ki, oi, ofm, ifm, ij, ii;
 #pragma scop
+    for (img = 0; img < NIMG; ++img) {
+        for (ofm_tile = 0; ofm_tile < NOFM / OFM_BLOCK; ++ofm_tile) {
+            for (oj = 0; oj < OFH; ++oj) {
+                for (oi = 0; oi < OFW; ++oi) {
+                    for (ofm = 0; ofm < OFM_BLOCK; ++ofm) {
+                        output[img][ofm_tile][oj][oi][ofm] = 0;
+                    }
+                }
+            }
+        }
+    }
     for (img = 0; img < NIMG; ++img) {
         for (ofm_tile = 0; ofm_tile < NOFM / OFM_BLOCK; ++ofm_tile) {
             for (ifm_tile = 0; ifm_tile < NIFM / IFM_BLOCK; ++ifm_tile) {

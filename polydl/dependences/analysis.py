@@ -74,9 +74,7 @@ def _accumulator_accesses(statement: Statement) -> frozenset[int]:
             return frozenset({target} if target_read is None else {target, target_read})
         case MicrokernelCall(inner=inner):
             accumulators = {s.accesses[i].array for s in inner for i in _accumulator_accesses(s)}
-            operands = {
-                a.array for s in inner for i, a in enumerate(s.accesses) if i not in _accumulator_accesses(s)
-            }
+            operands = {a.array for s in inner for i, a in enumerate(s.accesses) if i not in _accumulator_accesses(s)}
             return frozenset(
                 i for i, a in enumerate(statement.accesses) if a.array in accumulators and a.array not in operands
             )

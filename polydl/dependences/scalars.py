@@ -152,9 +152,7 @@ def _redirected(statement: Statement, scalar: str, target: Access, depth: int) -
     """The statement with the scalar's accesses turned into the array element of the surrounding iteration."""
     domain = statement.domain
     to_prefix = isl.Map.identity(domain.get_space().map_from_set()).intersect_domain(domain)
-    to_prefix = to_prefix.reset_tuple_id(isl.dim_type.out).project_out(
-        isl.dim_type.out, depth, statement.depth - depth
-    )
+    to_prefix = to_prefix.reset_tuple_id(isl.dim_type.out).project_out(isl.dim_type.out, depth, statement.depth - depth)
     element = target.relation.reset_tuple_id(isl.dim_type.in_)
     relation = to_prefix.apply_range(element)
     accesses = tuple(

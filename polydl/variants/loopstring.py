@@ -185,9 +185,7 @@ def _order(nest: Nest, body: tuple[Transform, ...], order: tuple[str, ...], wher
     return () if order == written else (Permute(order),)
 
 
-def _parallel(
-    found: Sequence[Level], pieces: Sequence[str], schedule: str, where: Written
-) -> tuple[Transform, ...]:
+def _parallel(found: Sequence[Level], pieces: Sequence[str], schedule: str, where: Written) -> tuple[Transform, ...]:
     at = [p for p, level in enumerate(found) if level.parallel]
     barriers = [p for p, level in enumerate(found) if level.barrier]
     grid = [p for p in at if found[p].axis]
