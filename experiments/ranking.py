@@ -28,7 +28,8 @@ from polydl.codegen.emit import generate
 from polydl.dependences.scalars import in_place
 from polydl.measure import MeasureOptions, Report, Toolchain, measure, original_candidate
 from polydl.options import Options
-from polydl.pipeline import Ranking, candidate, load, rank, terms
+from polydl.pipeline import candidate, load, rank, terms
+from polydl.results import Ranking
 
 GEMM = KERNELS / "gemm.c"
 

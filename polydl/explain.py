@@ -18,8 +18,8 @@ from polydl.measure import MeasureOptions, Progress, measure, original_candidate
 from polydl.model.counting import Count
 from polydl.model.scop import Scop
 from polydl.options import Options
-from polydl.pipeline import RankedVariant, Ranking
 from polydl.rank import rankers
+from polydl.results import RankedVariant, Ranking
 from polydl.variants.loopstring import text
 from polydl.variants.notation import Written, split_line
 from polydl.variants.recipe import Recipe

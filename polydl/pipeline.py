@@ -11,7 +11,6 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
@@ -21,19 +20,15 @@ from polydl._version import __version__
 from polydl.codegen.blocks import register_blocks_for
 from polydl.codegen.emit import Generated, generate, protected
 from polydl.codegen.splice import splice
-from polydl.dependences.analysis import Dependence, dependences
-from polydl.dependences.legality import block_violation, violation
+from polydl.dependences.analysis import dependences
 from polydl.dependences.scalars import in_place
 from polydl.errors import IllegalVariant, InputError, InputErrors, ToolchainError, one_of
 from polydl.frontend import Program
 from polydl.frontend import load as load_program
-from polydl.machine import Machine
 from polydl.measure import (
     Candidate,
-    Measurement,
     MeasureOptions,
     Progress,
-    Report,
     check_compiles,
     measure,
     original_candidate,
@@ -42,106 +37,15 @@ from polydl.model.scop import Scop
 from polydl.options import OptionChanges, Options
 from polydl.output import output_path, write
 from polydl.rank import rankers
+from polydl.results import Optimized, OptimizeResult, RankedVariant, Ranking
+from polydl.variants.check import check
 from polydl.variants.legality import nest_legality
 from polydl.variants.loopstring import forced
 from polydl.variants.nests import Nest, nests
 from polydl.variants.notation import Written
 from polydl.variants.recipe import NestRecipe, Recipe
 from polydl.variants.space import SPACES, Variant, variants
-from polydl.variants.structure import Structure, apply, registers, schedule
-
-
-@dataclass(frozen=True, slots=True)
-class RankedVariant:
-    """A variant with its place in the order."""
-
-    recipe: Recipe
-    structures: tuple[Structure, ...]
-    score: float
-    """The ranker's: lower is better."""
-    features: Mapping[str, float]
-
-    @property
-    def id(self) -> str:
-        return self.recipe.id
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """The ranked variants of one scop, best first."""
-
-    scop: Scop
-    dependences: tuple[Dependence, ...]
-    nests: tuple[Nest, ...]
-    variants: tuple[RankedVariant, ...]
-    space_size: int
-    """Variants scored, over all nests."""
-    pruned: Mapping[str, int]
-    """Variants left out, by reason."""
-    machine: Machine
-    ranker: str
-    threads: int
-    seconds: float
-    """Analysis and ranking, wall clock."""
-
-    def __iter__(self) -> Iterator[RankedVariant]:
-        return iter(self.variants)
-
-    def __len__(self) -> int:
-        return len(self.variants)
-
-
-@dataclass(frozen=True, slots=True)
-class Optimized:
-    """What became of one scop."""
-
-    ranking: Ranking
-    report: Report | None
-    """None when nothing was run."""
-    chosen: RankedVariant | None
-    """None: the original, which nothing beat."""
-    illegal: tuple[str, ...]
-    """Variants refused by the exact legality check, with the reason."""
-
-    @property
-    def speedup(self) -> float:
-        """Original's time over the chosen one's, as measured; 1 for the original; NaN when nothing was run."""
-        if self.report is None:
-            return float("nan")
-        if self.chosen is None:
-            return 1.0
-        return self.measurement(self.chosen.id).speedup
-
-    @property
-    def usable(self) -> bool:
-        """Whether a variant computes what the original computes, or there was none to be tried, or nothing was run."""
-        report = self.report
-        return report is None or not report.measurements or any(m.verified for m in report.measurements)
-
-    def measurement(self, variant: str) -> Measurement:
-        """The measurement of a variant. Raises KeyError."""
-        for found in self.report.measurements if self.report else ():
-            if found.id == variant:
-                return found
-        raise KeyError(variant)
-
-
-@dataclass(frozen=True, slots=True)
-class OptimizeResult:
-    """The result of `optimize`."""
-
-    output: Path | None
-    """The file written; None with run=False and no output asked for, and when no variant passed its check."""
-    text: str
-    """Its text."""
-    scops: tuple[Optimized, ...]
-    seconds: Mapping[str, float]
-    """Wall clock: analysis, compile, measure, total."""
-
-    @property
-    def speedup(self) -> float:
-        """Of the first scop."""
-        return self.scops[0].speedup
+from polydl.variants.structure import Structure, apply
 
 
 def load(
@@ -395,39 +299,6 @@ def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | No
     best = report.best()
     chosen = next((v for v in kept if v.id == best.id), None)
     return Optimized(ranking, report, chosen, tuple(illegal))
-
-
-def check(
-    scop: Scop, structures: Sequence[Structure], found: Sequence[Dependence], *, reassociate: bool = True
-) -> str | None:
-    """The exact legality check of a variant: why it is illegal, or None."""
-    for structure in structures:
-        names = {s.name for s in structure.nest.statements}
-        inside = [d for d in found if d.source in names and d.target in names]
-        times, parallel, grid = schedule(structure), structure.parallel_positions, bool(structure.grid)
-        broken = violation(inside, times, parallel=parallel, reassociate=reassociate, grid=grid)
-        broken = broken or block_violation(inside, times, registers(structure))
-        if broken is not None:
-            return str(broken)
-    place = {s.name: i for i, part in enumerate(structures) for s in part.nest.statements}
-    for d in found:
-        if place[d.source] > place[d.target]:
-            return f"{d.kind.value} dependence on {d.array}: {d.target} would run before {d.source}"
-    return None
-
-
-def from_recipe(
-    scop: Scop, recipe: Recipe, found: Sequence[Dependence], *, reassociate: bool = True
-) -> list[Structure]:
-    """The structures of a recipe that was read from text. Raises IllegalVariant, InputError."""
-    parts = {nest.name: nest for nest in nests(scop, found)}
-    if [n.nest for n in recipe.nests] != list(parts):
-        raise InputError(f"the recipe is for nests {[n.nest for n in recipe.nests]}, the scop has {list(parts)}")
-    structures = [apply(parts[n.nest], n.transforms) for n in recipe.nests]
-    broken = check(scop, structures, found, reassociate=reassociate)
-    if broken is not None:
-        raise IllegalVariant(broken)
-    return structures
 
 
 def candidate(name: str, scop: Scop, code: Generated) -> Candidate:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from polydl.given import Given
     from polydl.machine import Machine
     from polydl.measure import Progress as ProgressCallback
-    from polydl.pipeline import Optimized, OptimizeResult, RankedVariant, Ranking
+    from polydl.results import Optimized, OptimizeResult, RankedVariant, Ranking
 
 _STAGES = {"rank": "ranking", "compile": "compiling", "verify": "checking", "time": "timing"}
 

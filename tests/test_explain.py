@@ -19,6 +19,7 @@ from polydl.errors import IllegalVariant, InputError
 from polydl.explain import Explanation, explain
 from polydl.model.scop import Scop
 from polydl.options import Options
+from polydl.results import Ranking
 
 MATMUL = Path(__file__).parents[1] / "examples" / "matmul.c"
 SMALL = Options(machine="xeon-8280", threads=4, space="small")
@@ -30,7 +31,7 @@ def scop() -> Scop:
 
 
 @cache
-def ranking(ranker: str) -> pipeline.Ranking:
+def ranking(ranker: str) -> Ranking:
     return pipeline.rank(scop(), SMALL, ranker=ranker)
 
 

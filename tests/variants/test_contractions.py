@@ -16,7 +16,7 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.scalars import in_place
 from polydl.frontend import load
 from polydl.model.scop import Scop
-from polydl.pipeline import check
+from polydl.variants.check import check
 from polydl.variants.legality import nest_legality
 from polydl.variants.nests import Nest, nests
 from polydl.variants.space import SPACES, variants

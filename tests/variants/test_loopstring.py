@@ -25,6 +25,7 @@ from polydl.errors import IllegalVariant, InputError, InputErrors
 from polydl.given import read, score_file
 from polydl.model.scop import Scop
 from polydl.options import Options
+from polydl.variants.check import check
 from polydl.variants.legality import is_legal, nest_legality
 from polydl.variants.loopstring import forced, parse, text
 from polydl.variants.nests import Nest, nests
@@ -291,13 +292,13 @@ def test_no_thread_of_a_grid_waits_for_another() -> None:
     scop, found, nest = program(WAVE)
     # i is free; rows of j exchange data from one t to the next: with t between the grid's loops nothing orders them.
     crossing = structure("A{R:2}bC{C:2}", "", WAVE)
-    assert "dependence on B" in (pipeline.check(scop, [crossing], found) or "")
+    assert "dependence on B" in (check(scop, [crossing], found) or "")
     assert not is_legal(crossing, nest_legality(nest, found))
     apart = violation(found, schedule(crossing), parallel=crossing.parallel_positions)
     assert apart is None  # as two parallel loops, the inner with a barrier at its end, it would be legal
     for legal in ("A{R:2}bc", "bA{R:2}C{C:3}", "bAC"):
         made = structure(legal, "", WAVE)
-        assert pipeline.check(scop, [made], found) is None
+        assert check(scop, [made], found) is None
         assert is_legal(made, nest_legality(nest, found))
 
 
@@ -333,7 +334,7 @@ def run(source: str, name: str, structures: Structure | None, shapes: Sequence[t
 def test_the_result_is_right_whatever_the_number_of_threads(loops: str, sizes: str, threads: int) -> None:
     made = structure(loops, sizes, MATMUL)
     scop, found, _ = program(MATMUL)
-    assert pipeline.check(scop, [made], found) is None
+    assert check(scop, [made], found) is None
     shapes = ((60, 40), (40, 48), (60, 48))
     expected, got = (run(MATMUL, "matmul", s, shapes, threads) for s in (None, made))
     for a, b in zip(expected, got, strict=True):

@@ -8,13 +8,13 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from polydl import pipeline
 from polydl.codegen.emit import generate
 from polydl.codegen.splice import splice
 from polydl.dependences.analysis import dependences
 from polydl.dependences.scalars import in_place
 from polydl.errors import InputError
 from polydl.frontend import load
+from polydl.variants.check import check
 from polydl.variants.legality import is_legal, nest_legality
 from polydl.variants.loopstring import letters, parse
 from polydl.variants.nests import Nest, nests
@@ -67,7 +67,7 @@ def variants_of(program: Program, folder: Path, rng: random.Random) -> tuple[lis
             except InputError:  # no constant extent to cut
                 steps = ()
             made.append(apply(nest, steps))
-        broken = pipeline.check(scop, made, found)
+        broken = check(scop, made, found)
         if broken is not None:
             refused += 1
             # The quick check may refuse more than the exact one, never less.

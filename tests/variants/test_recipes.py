@@ -11,7 +11,7 @@ from polydl.dependences.legality import violation
 from polydl.errors import IllegalVariant, InputError
 from polydl.frontend import load
 from polydl.model.scop import Scop
-from polydl.pipeline import check, from_recipe
+from polydl.variants.check import check, from_recipe
 from polydl.variants.legality import is_legal, nest_legality
 from polydl.variants.nests import nests
 from polydl.variants.recipe import NestRecipe, Recipe
