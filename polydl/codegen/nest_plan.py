@@ -80,7 +80,17 @@ def microkernel_spec(
         beta=beta,
         negate=found.negate,
         alpha=bool(found.scale),
+        remainders=not _always_whole(structure, call),
     )
+
+
+def _always_whole(structure: Structure, call: KernelCall) -> bool:
+    """Whether every call has the full block."""
+    kernel = structure.kernel
+    assert kernel is not None
+    rows = kernel.m == 1 if kernel.rows is None else _constant(call.extents[0], call.domain) == kernel.m
+    columns = call.extents[0 if kernel.rows is None else 1]
+    return rows and _constant(columns, call.domain) == kernel.n
 
 
 def _columns(structure: Structure) -> str:

@@ -51,7 +51,7 @@ void conv2d(float output[restrict NIMG][NOFM / GEMM_BLOCK][OFH][OFW][GEMM_BLOCK]
       #pragma omp parallel for
 #endif
       for (int c4 = 0; c4 <= 5; c4++) {
-        polydl_mk_f32_5x16_k3x3x16_b1_49d6a87a(5, 16, &input[0][0][0][c4][0], &filter[0][0][0][0][0][0], &output[0][0][0][c4][0]);
+        polydl_mk_f32_5x16_k3x3x16_b1_01889192(5, 16, &input[0][0][0][c4][0], &filter[0][0][0][0][0][0], &output[0][0][0][c4][0]);
       }
     }
 #else
