@@ -71,6 +71,9 @@ class MicrokernelSpec:
     multiple of the rest, in bytes and in the compiler's time)."""
     prefetch: int = 0
     """Innermost iterations ahead at which B is prefetched; 0 = not at all."""
+    prefetch_output: bool = False
+    """Fetch the block of C for writing before the reduction, so that it has arrived when the sums are stored. Pays
+    where the rows of C lie far apart, which the hardware does not foresee."""
     epilogue: tuple[str, ...] = ()
     """C statements run on every vector before it is stored. They see `polydl_acc` (the vector, to be changed),
     `polydl_row`, `polydl_column` (of its first lane, from the start of the block), `POLYDL_FETCH(pointer)` (a vector

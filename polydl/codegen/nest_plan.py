@@ -16,13 +16,17 @@ from polydl.codegen.packing import PackLoop, PackRoutine, PackSpec, pack_prologu
 from polydl.codegen.packing_plan import PackCall, pack_call
 from polydl.codegen.scratch import Scratch
 from polydl.errors import InputError
-from polydl.machine.isa import Dtype
+from polydl.machine.isa import ELEMENT_TYPES, Dtype
 from polydl.model.contraction import Operand
 from polydl.model.expr import Const, Load
 from polydl.model.isl import to_int
 from polydl.model.scop import Statement
 from polydl.variants.nests import Nest
 from polydl.variants.structure import Structure
+
+
+PAGE_BYTES = 4096
+"""Hardware prefetchers stop at the boundary of a (base) page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +74,9 @@ def microkernel_spec(
     )
     a_m = 0 if rows is None else 1 if "A" in packs else _stride(nest, a, rows)
     c_m = 0 if rows is None else _stride(nest, found.output, rows)
+    dtype: Dtype = "double" if found.dtype == "double" else "float"
     return MicrokernelSpec(
-        dtype="double" if found.dtype == "double" else "float",
+        dtype=dtype,
         m=kernel.m,
         n=kernel.n,
         a_m=a_m,
@@ -81,6 +86,7 @@ def microkernel_spec(
         negate=found.negate,
         alpha=bool(found.scale),
         remainders=not _always_whole(structure, call),
+        prefetch_output=c_m * ELEMENT_TYPES[dtype].bytes >= PAGE_BYTES,
     )
 
 

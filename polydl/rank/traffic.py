@@ -23,10 +23,10 @@ from polydl.variants.nests import Nest
 from polydl.variants.structure import Structure
 from polydl.variants.transforms import Pack
 
-OVERLAP = 3.0
+OVERLAP = 2.0
 """Exponent of the norm that joins the times of core and levels: 1 adds them up (no overlap), infinity takes the
-longest (full overlap)."""
-
+longest (full overlap). Between 2 and 3 the first five choices of measured convolutions are equally good, below 2 and
+for large matrix products above it they are worse (experiments/ranking.py, Zen 5)."""
 
 @dataclass(frozen=True, slots=True)
 class _Loops:

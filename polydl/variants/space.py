@@ -47,7 +47,7 @@ class Space:
 
 SPACES = {
     "small": Space("small", 1, (), 0, 0, 24, 1, 1 << 62, 500),
-    "default": Space("default", 5, (96, 256, 1024), 3, 1, 120, 3, 512, 10_000),
+    "default": Space("default", 5, (256, 512, 1024), 3, 1, 120, 3, 512, 10_000),
     "wide": Space("wide", 12, (16, 32, 64, 128, 256, 512, 1024), 3, 2, 5040, 9, 1, 200_000),
 }
 
@@ -67,7 +67,10 @@ def variants(nest: Nest, legality: NestLegality, space: Space, blocks: Blocks, t
     each choice rather than whole choices.
     """
     seen: set[tuple[Transform, ...]] = set()
-    bodies = [_orders(nest, legality, space, body, threads) for body in _bodies(nest, space, blocks)]
+    shared = legality.parallel_loops(nest) if threads > 1 else ()
+    bodies = [
+        _orders(nest, legality, space, body, threads) for body in _bodies(nest, space, blocks, shared, threads)
+    ]
     count = 0
     while bodies and count < space.limit:
         alive = []
@@ -85,10 +88,12 @@ def variants(nest: Nest, legality: NestLegality, space: Space, blocks: Blocks, t
         bodies = alive
 
 
-def _bodies(nest: Nest, space: Space, blocks: Blocks) -> Iterator[tuple[Transform, ...]]:
+def _bodies(
+    nest: Nest, space: Space, blocks: Blocks, shared: Sequence[str], threads: int
+) -> Iterator[tuple[Transform, ...]]:
     """Tiles and microkernels, before the loops are put in order."""
     for kernel in _kernels(nest, space, blocks):
-        for tiles in _tiles(nest, space, kernel):
+        for tiles in _tiles(nest, space, kernel, shared, threads):
             if kernel is None:
                 yield tiles
             else:
@@ -121,8 +126,10 @@ def _extent(nest: Nest, loop: str) -> int | None:
     return nest.counts[loop].extent
 
 
-def _tiles(nest: Nest, space: Space, kernel: Microkernel | None) -> Iterator[tuple[Tile, ...]]:
-    """Combinations of tilings, untiled first."""
+def _tiles(
+    nest: Nest, space: Space, kernel: Microkernel | None, shared: Sequence[str], threads: int
+) -> Iterator[tuple[Tile, ...]]:
+    """Combinations of tilings, untiled first. A loop of `shared` may also be cut into one tile for each thread."""
     sizes: dict[str, list[tuple[int, ...]]] = {}
     for loop in nest.loops:
         extent = _extent(nest, loop)
@@ -130,7 +137,10 @@ def _tiles(nest: Nest, space: Space, kernel: Microkernel | None) -> Iterator[tup
         if kernel is not None:
             unit = {kernel.rows: kernel.m, kernel.columns: kernel.n}.get(loop, 1)
         # A tile of a blocked loop is a whole number of blocks: the size nearest to the wanted one.
-        fitting = sorted({max(1, round(s / unit)) * unit for s in space.tile_sizes})
+        wanted = {max(1, round(s / unit)) * unit for s in space.tile_sizes}
+        if loop in shared and extent is not None and space.tiled_at_once > 0:
+            wanted.add(-(-extent // (threads * unit)) * unit)
+        fitting = sorted(wanted)
         fitting = [s for s in fitting if s > unit and (extent is None or s < extent)]
         sizes[loop] = [(s,) for s in fitting]
         if space.levels > 1:

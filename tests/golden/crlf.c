@@ -61,7 +61,7 @@ int main(void)
       #pragma omp parallel for
 #endif
       for (int c0 = 0; c0 <= 1; c0++) {
-        polydl_mk_f32_14x24_k40_b1_f3aa3957(c0 == 1 ? 10 : 14, 24, &A[14 * c0][0], &B[0][0], &C[14 * c0][0]);
+        polydl_mk_f32_14x24_k40_b1_6faa9d4f(c0 == 1 ? 10 : 14, 24, &A[14 * c0][0], &B[0][0], &C[14 * c0][0]);
       }
     } else {
     for (int r = 0; r < ROWS; r++)
