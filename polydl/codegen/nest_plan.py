@@ -24,7 +24,6 @@ from polydl.model.scop import Statement
 from polydl.variants.nests import Nest
 from polydl.variants.structure import Structure
 
-
 PAGE_BYTES = 4096
 """Hardware prefetchers stop at the boundary of a (base) page."""
 

@@ -28,6 +28,7 @@ OVERLAP = 2.0
 longest (full overlap). Between 2 and 3 the first five choices of measured convolutions are equally good, below 2 and
 for large matrix products above it they are worse (experiments/ranking.py, Zen 5)."""
 
+
 @dataclass(frozen=True, slots=True)
 class _Loops:
     """Trip counts of a batch as one thread sees them."""

@@ -68,9 +68,7 @@ def variants(nest: Nest, legality: NestLegality, space: Space, blocks: Blocks, t
     """
     seen: set[tuple[Transform, ...]] = set()
     shared = legality.parallel_loops(nest) if threads > 1 else ()
-    bodies = [
-        _orders(nest, legality, space, body, threads) for body in _bodies(nest, space, blocks, shared, threads)
-    ]
+    bodies = [_orders(nest, legality, space, body, threads) for body in _bodies(nest, space, blocks, shared, threads)]
     count = 0
     while bodies and count < space.limit:
         alive = []
