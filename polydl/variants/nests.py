@@ -16,7 +16,7 @@ from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import ordering
 from polydl.dependences.scalars import kept_together, private_scalars
 from polydl.model.contraction import Contraction, contraction
-from polydl.model.isl import to_int
+from polydl.model.isl import quota, to_int
 from polydl.model.schedule import common_depth
 from polydl.model.scop import MicrokernelCall, Scop, Statement
 
@@ -121,6 +121,17 @@ def _split(
     return groups
 
 
+def _progression(values: isl.Set, count: Count1D, descending: bool) -> isl.Set:
+    """Every value that a loop counted so could take, { [x] }; without counting, which isl does point by point."""
+    x = isl.PwAff.from_aff(isl.Aff.var_on_domain(isl.LocalSpace.from_space(values.get_space()), isl.dim_type.set, 0))
+    ctx = values.get_ctx()
+    steps = (x.neg() if descending else x).add_constant_val(isl.Val.int_from_si(ctx, -count.first))
+    last = (count.extent or 0) * count.stride - count.stride
+    whole = steps.mod_val(isl.Val.int_from_si(ctx, count.stride)).zero_set()
+    ends = steps.neg().add_constant_val(isl.Val.int_from_si(ctx, last)).nonneg_set()
+    return steps.nonneg_set().intersect(ends).intersect(whole)
+
+
 def _is_box(statements: Sequence[Statement], loops: tuple[str, ...], counts: Mapping[str, Count1D]) -> bool:
     for statement in statements:
         domain = statement.domain
@@ -130,7 +141,7 @@ def _is_box(statements: Sequence[Statement], loops: tuple[str, ...], counts: Map
         for d, name in enumerate(loops):
             others = domain.project_out(isl.dim_type.set, d + 1, len(loops) - d - 1)
             values = others.project_out(isl.dim_type.set, 0, d)
-            if values.count_val().to_python() != counts[name].extent:
+            if not values.is_equal(_progression(values, counts[name], name in statement.descending)):
                 return False
             hull = hull.intersect(
                 values.insert_dims(isl.dim_type.set, 0, d)
@@ -144,6 +155,11 @@ def _is_box(statements: Sequence[Statement], loops: tuple[str, ...], counts: Map
 
 def nests(scop: Scop, dependences: Sequence[Dependence]) -> tuple[Nest, ...]:
     """The nests of a scop in the order in which they run."""
+    with quota(f"the nests of {scop.function}"):
+        return _nests(scop, dependences)
+
+
+def _nests(scop: Scop, dependences: Sequence[Dependence]) -> tuple[Nest, ...]:
     kept = ordering(dependences, reassociate=False)
     inseparable = kept_together(scop, private_scalars(scop))
     top: list[list[Statement]] = []

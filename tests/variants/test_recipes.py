@@ -132,3 +132,19 @@ def test_block_with_aliasing_accumulators_is_refused(tmp_path: Path) -> None:
     structure = apply(nest, (Microkernel("i", "j", 4, 16, ()),))
     assert not is_legal(structure, nest_legality(nest, found))
     assert "at the same time" in (check(scop, [structure], found) or "")
+
+
+def test_huge_loops_are_boxes_at_once(tmp_path: Path) -> None:
+    """No counting point by point, whatever the sizes; holes and slants are still seen."""
+    path = tmp_path / "big.c"
+    path.write_text(
+        "void f(char *restrict a, const char *restrict b) {\n#pragma scop\n"
+        "  for (long i = 1000000000; i > 0; i -= 3) a[i] = b[i];\n#pragma endscop\n}\n"
+        "void g(char a[restrict 9][9]) {\n#pragma scop\n"
+        "  for (int i = 0; i < 9; i++) for (int j = 0; j < 9; j++) if (j != 4) a[i][j] = 1;\n#pragma endscop\n}\n"
+        "void h(char a[restrict 9][9]) {\n#pragma scop\n"
+        "  for (int i = 0; i < 9; i++) for (int j = i; j < 9; j++) a[i][j] = 1;\n#pragma endscop\n}\n"
+    )
+    scops = load(path).scops
+    boxes = {s.function: [nest.box for nest in nests(s, dependences(s, reads=False))] for s in scops}
+    assert boxes == {"f": [True], "g": [False], "h": [False]}
