@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Unpack
 
@@ -107,8 +107,9 @@ def rank(
         choices = list(variants(nest, legality, SPACES[o.space], blocks, threads))
         size += len(choices)
         scored = ranker.rank(scop, nest, [c.structure for c in choices], machine, threads)
-        order = sorted(range(len(choices)), key=lambda i: (scored.scores[i], i))
-        ordered.append([(float(scored.scores[i]), choices[i], scored.features(i)) for i in order])
+        scores = settled(scored.scores)
+        order = sorted(range(len(choices)), key=lambda i: (scores[i], i))
+        ordered.append([(scores[i], choices[i], scored.features(i)) for i in order])
         if progress:
             progress("rank", len(ordered), len(parts))
     ranked = tuple(_combined(parts, ordered))
@@ -163,6 +164,12 @@ def score(
         variants.append(RankedVariant(recipe, tuple(made), total, features))
     seconds = time.perf_counter() - start
     return Ranking(scop, found, parts, tuple(variants), len(variants), {}, machine, o.ranker, threads, seconds)
+
+
+def settled(scores: Iterable[float]) -> list[float]:
+    """Scores to ten digits: vectorised arithmetic may differ in the last ones between two runs, and the order of equal
+    variants must not."""
+    return [float(f"{score:.10g}") for score in scores]
 
 
 def only_scop(program: Program) -> Scop:

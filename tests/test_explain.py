@@ -61,7 +61,7 @@ def test_ranks_are_the_places_in_each_ranking() -> None:
         ids = [v.id for v in ranking(ranker).variants]
         assert found.places[ranker].rank == ids.index(wanted.id) + 1
         assert found.places[ranker].of == len(ids)
-    assert found.places["traffic"].seconds == wanted.score
+    assert found.places["traffic"].seconds == pytest.approx(wanted.score, rel=1e-9)
     assert found.places["cost"].seconds is None
 
 
