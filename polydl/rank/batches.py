@@ -19,7 +19,9 @@ def box_nest(scop: Scop, nest: Nest, *, hull: bool = False) -> BoxNest | None:
     """The nest with its loops counted from 0; None when it is no box, or a subscript is not affine.
 
     With hull=True a nest that is no box (triangles, statements with loops of their own) is taken for the box around
-    its shared loops, which estimates may do and exact analyses may not; None only without constant bounds.
+    its shared loops, which estimates may do and exact analyses may not; None only without constant bounds. Likewise
+    an iterator in two subscripts of an access (a diagonal) is then kept in one of them: `A[i][i]` has as many elements
+    as `A[i][0]`.
     """
     if not nest.box and not (hull and all(c.extent for c in nest.counts.values())):
         return None
@@ -52,10 +54,22 @@ def box_nest(scop: Scop, nest: Nest, *, hull: bool = False) -> BoxNest | None:
                     constant += row[iterator] * count.first * sign
                 coefficients.append(tuple(steps))
                 offsets.append(constant)
-            accesses.append(BoxAccess(access.array, tuple(coefficients), tuple(offsets), access.write, statement.name))
+            subscripts = _separated(coefficients) if hull else tuple(coefficients)
+            accesses.append(BoxAccess(access.array, subscripts, tuple(offsets), access.write, statement.name))
     bytes_of = {name: element_bytes(scop.arrays[name].ctype) for name in shapes}
     extents = tuple(nest.counts[i].extent or 1 for i in nest.loops)
     return BoxNest(nest.loops, extents, tuple(accesses), bytes_of, shapes)
+
+
+def _separated(rows: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    """Coefficients with each iterator in one subscript only: the one that has the fewest other iterators."""
+    kept = [list(row) for row in rows]
+    for iterator in range(len(rows[0]) if rows else 0):
+        used = [number for number, row in enumerate(kept) if row[iterator]]
+        used.sort(key=lambda number: sum(c != 0 for c in kept[number]))
+        for number in used[1:]:
+            kept[number][iterator] = 0
+    return tuple(tuple(row) for row in kept)
 
 
 def loop_batch(nest: BoxNest, structures: Sequence[Structure]) -> LoopBatch:
