@@ -9,9 +9,9 @@ from dataclasses import Field, dataclass, fields
 from typing import Any
 
 from polydl.errors import InputError
-from polydl.variants.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
+from polydl.variants.transforms import Fuse, Microkernel, Pack, Parallelize, Permute, Tile, Transform
 
-_TRANSFORMS: dict[str, type[Transform]] = {t.__name__: t for t in (Tile, Microkernel, Permute, Parallelize, Pack)}
+_TRANSFORMS: dict[str, type[Transform]] = {t.__name__: t for t in (Tile, Microkernel, Permute, Parallelize, Pack, Fuse)}
 
 
 def _text(value: object) -> str:

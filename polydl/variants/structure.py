@@ -14,7 +14,7 @@ from polydl.model.contraction import Operand
 from polydl.model.schedule import map_from_affs, original_affs, time_affs
 from polydl.model.scop import Statement
 from polydl.variants.nests import Nest
-from polydl.variants.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
+from polydl.variants.transforms import Fuse, Microkernel, Pack, Parallelize, Permute, Tile, Transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,8 @@ class Structure:
     """What OpenMP's schedule clause says; empty: no clause."""
     barriers: tuple[str, ...] = ()
     """See `Parallelize.barriers`."""
+    fused: str = ""
+    """Name of the nest that this one runs inside of (see `Fuse`); empty: it runs by itself."""
 
     def loop(self, name: str) -> Loop:
         """The loop called `name`. Raises InputError."""
@@ -238,6 +240,8 @@ def extended(structure: Structure, transform: Transform) -> Structure:
             return _parallelize(structure, transform)
         case Pack():
             return _pack(structure, transform)
+        case Fuse():
+            return replace(structure, fused=transform.into)
 
 
 def apply(nest: Nest, transforms: Sequence[Transform]) -> Structure:

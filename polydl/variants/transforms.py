@@ -107,4 +107,19 @@ class Pack:
     """The loop inside which the copy is made, once per iteration; empty: once, before all loops."""
 
 
-Transform = Tile | Microkernel | Permute | Parallelize | Pack
+@dataclass(frozen=True, slots=True)
+class Fuse:
+    """Move an element-wise nest into another nest: it runs on each element when that one has finished with it (or,
+    where it comes first, before it begins).
+
+    before:    for i: for j: for k: C[i][j] += A[i][k] * B[k][j];   for i: for j: C[i][j] = max(C[i][j], 0)
+    after:     for i: for j: for k: { C[i][j] += A[i][k] * B[k][j]; at the last k: C[i][j] = max(C[i][j], 0) }
+    requires:  fusion.conditions; into a microkernel, that it computes all of the other nest's blocks
+    source:    PolyDL, algorithm 3 (Tavarageri et al., 2021)
+    """
+
+    into: str
+    """Name of the other nest."""
+
+
+Transform = Tile | Microkernel | Permute | Parallelize | Pack | Fuse

@@ -1,0 +1,1 @@
+"""Element-wise operators into heavy ones, and loops into loops (PolyDL, algorithm 3)."""
