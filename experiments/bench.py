@@ -3,13 +3,15 @@
 For each problem: every contender's result is compared with the first's on integer-valued data (exact in fp32, so
 equality is what is asked for). Then, for several allocations of the buffers, rounds: in each round every contender
 has a turn, in an order that rotates. A hot turn is one untimed call followed by enough timed ones to last
-`Settings.turn_seconds`; a cold turn is one timed call after the caches were flushed. What counts is the median over all
-rounds of the ratio within a round, which is immune to a clock that drifts.
+`Settings.turn_seconds`; a cold turn is one timed call after the caches were flushed. The FMA peak is measured in every
+hot round too. What counts is the median over all rounds of the ratio within a round, which is immune to a clock that
+drifts.
 """
 
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 import statistics
 import time
@@ -20,6 +22,7 @@ import numpy as np
 from native import Floats, flush_caches, peak_gflops
 
 POLYDL = "polydl"
+_PEAK = "FMA peak"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +105,13 @@ class Row:
 
     problem: Problem
     timings: Mapping[str, Timings]
-    peak: float
-    """GFLOP/s, measured between the allocations of this problem: the best."""
+    peaks: list[list[float]]
+    """GFLOP/s of the FMA peak in each hot round: [allocation][round]."""
+
+    @property
+    def peak(self) -> float:
+        """GFLOP/s, the median."""
+        return statistics.median(peak for rounds in self.peaks for peak in rounds)
 
     def gflops(self, name: str, cold: bool = False) -> float | None:
         timings = self.timings.get(name)
@@ -125,10 +133,13 @@ class Row:
         ratios = [r for peer in self.peers if (r := self.ratio(peer, cold)) is not None]
         return min(ratios, default=None)
 
-    def fraction_of(self, peak: float) -> float | None:
-        """polydl's share of a peak in GFLOP/s."""
-        mine = self.gflops(POLYDL)
-        return None if mine is None else mine / peak
+    def fraction_of_peak(self, name: str = POLYDL) -> float | None:
+        """A contender's share of the FMA peak: the median of the shares within each round."""
+        timings = self.timings.get(name)
+        if timings is None:
+            return None
+        pairs = zip(itertools.chain(*timings.hot), itertools.chain(*self.peaks), strict=True)
+        return statistics.median(self.problem.operations / seconds / 1e9 / peak for seconds, peak in pairs)
 
     def bandwidth(self, name: str) -> float:
         """GB/s that the least traffic amounts to."""
@@ -136,8 +147,8 @@ class Row:
 
 
 def run_peak(rows: Sequence[Row]) -> float:
-    """The FMA peak of a run in GFLOP/s: the best of all its measurements, since other processes only take away."""
-    return max(row.peak for row in rows)
+    """The FMA peak of a run in GFLOP/s: the median of its problems'."""
+    return statistics.median(row.peak for row in rows)
 
 
 class WrongResult(Exception):
@@ -166,18 +177,21 @@ def measure(problem: Problem, settings: Settings) -> Row:
     rng = np.random.default_rng(settings.seed)
     compare(problem, rng)
     timings = {c.name: Timings([], [], None) for c in problem.contenders}
-    peak = 0.0
+    peaks: list[list[float]] = []
     for _ in range(settings.allocations):
         data = problem.data(rng, False)
         bound = {c.name: c.bind(data, rng) for c in problem.contenders}
         corrections = {name: b.correction() for name, b in bound.items() if b.correction is not None}
-        peak = max(peak, peak_gflops())
         calls = {name: _calls(b.run, settings.turn_seconds) for name, b in bound.items()}
         hot: dict[str, list[float]] = {name: [] for name in bound}
         cold: dict[str, list[float]] = {name: [] for name in bound}
-        for order in _orders(list(bound), settings.rounds):
+        peaks.append([])
+        for order in _orders([*bound, _PEAK], settings.rounds):
             for name in order:
-                hot[name].append(_hot_turn(bound[name].run, calls[name]))
+                if name == _PEAK:
+                    peaks[-1].append(peak_gflops(settings.turn_seconds))
+                else:
+                    hot[name].append(_hot_turn(bound[name].run, calls[name]))
         for order in _orders(list(bound), settings.cold_rounds):
             for name in order:
                 flush_caches()
@@ -190,7 +204,7 @@ def measure(problem: Problem, settings: Settings) -> Row:
                 timings[name] = Timings(timings[name].hot, timings[name].cold, reason)
         del bound
         gc.collect()
-    return Row(problem, timings, peak)
+    return Row(problem, timings, peaks)
 
 
 def compare(problem: Problem, rng: np.random.Generator) -> None:

@@ -82,17 +82,16 @@ def _support() -> ctypes.CDLL:
     return loaded
 
 
-def peak_gflops(seconds: float = 0.1, repeats: int = 3) -> float:
-    """fp32 FMA peak of all threads together, in GFLOP/s: the best of some runs of a register-only kernel."""
+def peak_gflops(seconds: float = 0.01) -> float:
+    """fp32 FMA peak of all threads together, in GFLOP/s: a register-only kernel that runs for about `seconds`."""
     support, sink = _support(), ctypes.c_float()
-    steps, best = 200_000, 0.0
-    for _ in range(repeats + 1):  # the first finds out how many steps to take
+    steps, operations, taken = 20_000, 0.0, 1.0
+    for _ in range(2):  # the first finds out how many steps to take, and wakes the threads
         begin = time.perf_counter()
         operations = support.fma_peak(ctypes.c_long(steps), ctypes.byref(sink))
         taken = time.perf_counter() - begin
-        best = max(best, operations / taken / 1e9)
-        steps = max(1000, int(steps * seconds / taken))
-    return best
+        steps = max(20_000, int(steps * seconds / taken))
+    return operations / taken / 1e9
 
 
 @cache

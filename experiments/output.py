@@ -41,7 +41,7 @@ def table(rows: Sequence[Row], title: str) -> Table:
             *shown,
             _times(row.ratio_to_best_peer()),
             _times(row.ratio_to_best_peer(cold=True)),
-            _percent(row.fraction_of(run_peak(rows))),
+            _percent(row.fraction_of_peak()),
             ", ".join(moved),
         )
     means = summary(rows)
@@ -62,7 +62,7 @@ def summary(rows: Sequence[Row]) -> dict[str, float | None]:
     return {
         "ratio_to_best_peer": geomean([r for row in rows if (r := row.ratio_to_best_peer()) is not None]),
         "cold_ratio_to_best_peer": geomean([r for row in rows if (r := row.ratio_to_best_peer(cold=True)) is not None]),
-        "fraction_of_peak": geomean([f for row in rows if (f := row.fraction_of(run_peak(rows))) is not None]),
+        "fraction_of_peak": geomean([f for row in rows if (f := row.fraction_of_peak()) is not None]),
     }
 
 
@@ -75,19 +75,19 @@ def document(rows: Sequence[Row], threads: int, bandwidth: float) -> dict[str, A
         "threads": threads,
         "peak_gflops": run_peak(rows),
         "read_bandwidth_gb_per_s": bandwidth,
-        "rows": [_row(row, run_peak(rows), bandwidth) for row in rows],
+        "rows": [_row(row, bandwidth) for row in rows],
         "geomean": summary(rows),
     }
 
 
-def _row(row: Row, peak: float, bandwidth: float) -> dict[str, Any]:
+def _row(row: Row, bandwidth: float) -> dict[str, Any]:
     return {
         "name": row.problem.name,
         "polydl": row.gflops(POLYDL),
         "peers": {name: row.gflops(name) for name in row.peers},
         "ratio_to_best_peer": row.ratio_to_best_peer(),
         "ratios": {name: row.ratio(name) for name in row.peers},
-        "fraction_of_peak": row.fraction_of(peak),
+        "fraction_of_peak": row.fraction_of_peak(),
         "fraction_of_read_bandwidth": {name: row.bandwidth(name) / bandwidth for name in row.timings},
         "cold": {
             "polydl": row.gflops(POLYDL, cold=True),

@@ -219,7 +219,7 @@ def rows() -> list[Row]:
         "slow": Timings([[3.0, 30.0], [6.0, 3.0]], [[1.0], [1.0]], "why"),
         "polydl": Timings([[1.0, 10.0], [2.0, 1.0]], [[2.0], [2.0]]),
     }
-    return [Row(problem(contender("fast", 1)), timings, 2.0)]
+    return [Row(problem(contender("fast", 1)), timings, [[2.0, 0.2], [1.0, 1.0]])]
 
 
 def test_ratios_are_medians_within_rounds() -> None:
@@ -229,7 +229,9 @@ def test_ratios_are_medians_within_rounds() -> None:
     assert row.ratio_to_best_peer() == 2.0
     assert row.ratio_to_best_peer(cold=True) == 0.5
     assert row.gflops("polydl") == pytest.approx(1 / 1.5)
-    assert row.fraction_of(run_peak([row])) == pytest.approx(1 / 3)
+    assert run_peak([row]) == pytest.approx(1.0)
+    assert row.fraction_of_peak() == pytest.approx(0.5)
+    assert row.fraction_of_peak("unknown") is None
     assert row.timings["polydl"].placement == pytest.approx(5.5 / 1.5)
     assert geomean([1.0, 4.0]) == pytest.approx(2.0)
     assert geomean([]) is None
@@ -244,12 +246,12 @@ def test_json_document() -> None:
     assert row["corrections"] == {"slow": "why"}
     assert row["cold"]["ratio_to_best_peer"] == 0.5
     assert done["geomean"]["ratio_to_best_peer"] == pytest.approx(2.0)
-    assert done["geomean"]["fraction_of_peak"] == pytest.approx(1 / 3)
+    assert done["geomean"]["fraction_of_peak"] == pytest.approx(0.5)
 
 
 def without_polydl() -> list[Row]:
     (row,) = rows()
-    return [Row(row.problem, {name: t for name, t in row.timings.items() if name != "polydl"}, row.peak)]
+    return [Row(row.problem, {name: t for name, t in row.timings.items() if name != "polydl"}, row.peaks)]
 
 
 def test_peers_alone() -> None:
