@@ -19,6 +19,7 @@ import islpy as isl
 from polydl._version import __version__
 from polydl.codegen.blocks import register_blocks_for
 from polydl.codegen.emit import Generated, generate, protected
+from polydl.codegen.slices import original_slices
 from polydl.codegen.splice import splice
 from polydl.dependences.analysis import dependences
 from polydl.dependences.scalars import in_place
@@ -276,36 +277,47 @@ def diverse(variants: Sequence[RankedVariant]) -> Iterator[RankedVariant]:
     yield from later
 
 
-def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | None) -> Optimized:
-    ranking = rank(scop, o, progress=progress)
-    scop = ranking.scop
-    candidates: list[Candidate] = []
-    kept: list[RankedVariant] = []
+def offer(
+    ranking: Ranking, o: Options, *, most: int, varied: bool = True
+) -> tuple[tuple[tuple[RankedVariant, Generated], ...], tuple[str, ...]]:
+    """The first `most` variants that are legal and make C texts of their own, with these; and what was illegal.
+
+    The original is none of them. `varied`: those of one family take turns with others (`diverse`).
+    """
+    offered: list[tuple[RankedVariant, Generated]] = []
     illegal: list[str] = []
     texts: set[str] = set()
-    for variant in diverse(ranking.variants) if run else ranking.variants:
-        if len(candidates) == (o.top_k if run else 1):
+    for variant in diverse(ranking.variants) if varied else ranking.variants:
+        if len(offered) == most:
             break
         if not any(nest.transforms for nest in variant.recipe.nests):
             continue  # the loops as they are written: that is the original
-        broken = check(scop, variant.structures, ranking.dependences, reassociate=o.reassociate)
+        broken = check(ranking.scop, variant.structures, ranking.dependences, reassociate=o.reassociate)
         if broken is not None:
             illegal.append(f"{variant.id}: {broken}")
             continue
-        code = generate(scop, variant.structures)
-        if code.region in texts:
-            continue
-        texts.add(code.region)
-        candidates.append(candidate(variant.id, scop, code))
-        kept.append(variant)
+        code = generate(ranking.scop, variant.structures)
+        if code.region not in texts:
+            texts.add(code.region)
+            offered.append((variant, code))
+    return tuple(offered), tuple(illegal)
+
+
+def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | None) -> Optimized:
+    read, ranking = scop, rank(scop, o, progress=progress)
+    scop = ranking.scop
+    offered, illegal = offer(ranking, o, most=o.top_k if run else 1, varied=run)
+    kept = [variant for variant, _ in offered]
+    candidates = [candidate(variant.id, scop, code) for variant, code in offered]
     if not run:
-        return Optimized(ranking, None, kept[0] if kept else None, tuple(illegal))
+        return Optimized(ranking, None, kept[0] if kept else None, illegal)
     options = MeasureOptions(threads=ranking.threads, seed=o.seed, timeout=o.timeout, cold=o.cold)
     original = original_candidate(scop, terms(scop))
-    report = measure(scop, candidates, original, o.toolchain(), options, progress)
+    slices = original_slices(read) if len(candidates) > 1 else ()
+    report = measure(scop, candidates, original, o.toolchain(), options, progress, slices)
     best = report.best()
     chosen = next((v for v in kept if v.id == best.id), None)
-    return Optimized(ranking, report, chosen, tuple(illegal))
+    return Optimized(ranking, report, chosen, illegal)
 
 
 def candidate(name: str, scop: Scop, code: Generated) -> Candidate:

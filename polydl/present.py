@@ -176,7 +176,10 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
         "chosen": done.chosen.id if done.chosen else "original",
         "recipe": done.chosen.recipe.to_data() if done.chosen else [],
         "speedup": _finite(done.speedup),
-        "original": _timing(report.original.median, work) if report else {"seconds": None, "gflops": None},
+        "original": {
+            **_timing(report.original.median if report else math.nan, work),
+            "estimated": report is not None and report.original.estimated,
+        },
         "variants": [
             {
                 "id": m.id,
@@ -287,7 +290,7 @@ def _measured_table(console: Console, done: Optimized) -> None:
         rate = work / measured.median / 1e9 if work and measured.median > 0 else math.nan
         table.add_row(
             ">" if chosen else "" if measured.verified else "x",
-            measured.id, seconds_text(measured.median),
+            measured.id, ("about " if measured.estimated else "") + seconds_text(measured.median),
             f"{measured.spread * 100:.1f} %" if math.isfinite(measured.spread) else "-",
             _rate(rate),
             f"{measured.speedup:.2f}x" if math.isfinite(measured.speedup) else "-",

@@ -33,7 +33,7 @@ class Generated:
     """Statements that replace the scop's region, without a newline at the end."""
 
 
-def _names(scop: Scop) -> Names:
+def names_for(scop: Scop) -> Names:
     """Names that no identifier of the source has."""
     taken = set(_IDENTIFIER.findall(scop.source.text))
 
@@ -73,7 +73,7 @@ def generate(scop: Scop, structures: Sequence[Structure]) -> Generated:
 
     Raises QuotaExceeded. Assumes that the structures are legal.
     """
-    names = _names(scop)
+    names = names_for(scop)
     helpers = Helpers(names.prefix, set())
     prologue: list[str] = []
     lines = [f"  {a.declaration};" for a in scop.arrays.values() if a.storage is Storage.REGION]
@@ -90,14 +90,26 @@ def generate(scop: Scop, structures: Sequence[Structure]) -> Generated:
             used = {a.array for s in structure.nest.statements for a in s.accesses}
             own = [name for name in private if name in used]
             lines += Writer(scop, names, helpers, plan.printers, plan.thread_lines, own).write(tree, 1)
-    for helper in sorted(helpers.used):
-        prologue.append(HELPER_TEXT[helper].format(type=names.integer, prefix=names.prefix))
+    prologue += helper_texts(helpers, names)
     if scratch.buffers:
         prologue.append(scratch.prologue())
         lines = scratch.around(lines, original_text(scop))
+    return finished(scop, names, prologue, [*declarations(scop), *lines])
+
+
+def helper_texts(helpers: Helpers, names: Names) -> list[str]:
+    """C text of the helper functions that the printed text turned out to need."""
+    return [HELPER_TEXT[h].format(type=names.integer, prefix=names.prefix) for h in sorted(helpers.used)]
+
+
+def declarations(scop: Scop) -> list[str]:
+    """Lines that keep compilers silent about variables of the function that only the original loops use."""
     unused = [declaration.split()[-1].strip("*") for declaration in scop.region.declared_outside]
-    if unused:
-        lines = [f"  {', '.join(f'(void){name}' for name in unused)};", *lines]
+    return [f"  {', '.join(f'(void){name}' for name in unused)};"] if unused else []
+
+
+def finished(scop: Scop, names: Names, prologue: Sequence[str], lines: Sequence[str]) -> Generated:
+    """The lines as a block, indented as the region is, in names that collide with none of the source's."""
     base = _indentation(scop)
     lines = [piece for line in lines for piece in _quiet(line)]
     lines = ["{", *lines, "}"]

@@ -7,10 +7,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from polydl.codegen.emit import protected
+from polydl.codegen.slices import Slice
 from polydl.errors import InputError, ToolchainError
 from polydl.measure.compile import Compilation, compile_all, find_compiler, link_flags, run_compiler, unit_flags
 from polydl.measure.data import Buffer, describe_buffers, memory_budget
 from polydl.measure.driver import Block, Limits, Place, driver_text, run_job, shared_memory
+from polydl.measure.parts import Part, verify_by_parts
 from polydl.measure.timing import Entry, time_entries
 from polydl.measure.unit import passed_arrays, size_guards, unit_text
 from polydl.measure.values import Candidate, Measurement, MeasureOptions, Progress, Report, Status, Toolchain
@@ -28,8 +31,11 @@ def measure(
     toolchain: Toolchain,
     options: MeasureOptions,
     progress: Progress | None = None,
+    slices: Sequence[Slice] = (),
 ) -> Report:
     """Compile, verify and time the candidates against the original; the report has one entry for each, in order.
+
+    With `slices`, parts of the original, a slow original need not be run whole (measure.parts).
 
     A candidate that fails in any way costs itself only. Nothing is left behind: no process, no file.
     Raises InputError when a size is missing or the arrays do not fit in memory, ToolchainError when there is no
@@ -40,13 +46,18 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="polydl-") as name:
         folder = Path(name)
         start = time.perf_counter()
-        builder = _Builder(scop, toolchain, options, compiler, folder)
-        built, failed = builder.build(original, candidates, tell)
+        builder = Builder(scop, toolchain, options, compiler, folder)
+        made = [_part_candidate(scop, one, i) for i, one in enumerate(slices)]
+        built, failed = builder.build(original, [*candidates, *made], tell)
+        parts = _parts(slices, built)
+        built = built[: len(built) - len(parts)]
+        failed = [m for m in failed if m.id not in {p.id for p in made}]
         compiled = time.perf_counter()
-        setting = _setting(scop, folder, built[0], options)
-        check = verify(setting, built[0], built[1:], lambda done, total: tell("verify", done, total))
+        setting = setting_for(scop, folder, built[0], options)
+        checked = verify_by_parts(setting, parts, built[1:], lambda done, total: tell("verify", done, total))
+        check = checked or verify(setting, built[0], built[1:], lambda done, total: tell("verify", done, total))
         verified = time.perf_counter()
-        how = Measurement(original.id, Status.VERIFIED, "the reference")
+        how = Measurement(original.id, Status.VERIFIED, "the reference", estimated=check.estimated)
         entries = [Entry(built[0], how, min(check.original_seconds))]
         results = {m.id: m for m in failed}
         for one, measurement, seconds in zip(built[1:], check.measurements, check.seconds, strict=True):
@@ -69,11 +80,22 @@ def measure(
     )
 
 
+def _part_candidate(scop: Scop, part: Slice, index: int) -> Candidate:
+    return Candidate(f"part {index} of the original", protected(scop.source, part.code.prologue), part.code.region)
+
+
+def _parts(slices: Sequence[Slice], built: Sequence[Built]) -> list[Part]:
+    """The parts that compiled: the last ones of `built`."""
+    found = {b.candidate.id: b for b in built}
+    names = [f"part {i} of the original" for i in range(len(slices))]
+    return [Part(one, found[name]) for one, name in zip(slices, names, strict=True) if name in found]
+
+
 def _silent(stage: str, done: int, total: int) -> None:
     """Progress for callers that want none."""
 
 
-class _Builder:
+class Builder:
     """Compiles the driver and all candidates into one folder."""
 
     def __init__(self, scop: Scop, toolchain: Toolchain, options: MeasureOptions, compiler: str, folder: Path) -> None:
@@ -148,7 +170,7 @@ def _library(index: int) -> str:
     return f"./candidate{index}.so"
 
 
-def _setting(scop: Scop, folder: Path, original: Built, options: MeasureOptions) -> Setting:
+def setting_for(scop: Scop, folder: Path, original: Built, options: MeasureOptions) -> Setting:
     """Ask the compiled original for its types and lay out the data. Raises InputError when it does not fit."""
     driver = folder / "driver"
     sizes = tuple(guard.value for guard in size_guards(scop))

@@ -62,7 +62,7 @@ class _Sample:
 
 
 @dataclass(slots=True)
-class _Record:
+class Record:
     """All that was timed so far; the rounds of later passes continue the count."""
 
     samples: dict[int, list[_Sample]] = field(default_factory=dict)
@@ -124,7 +124,7 @@ def _time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Sequ
     warnings = machine_warnings()
     slow = {i for i, entry in enumerate(entries) if entry.estimate > options.slow}
     joint = [i for i in range(len(entries)) if i not in slow]
-    record, failed = _Record(), dict[int, Measurement]()
+    record, failed = Record(), dict[int, Measurement]()
     base = Timing(
         buffer_sets(setting),
         options.min_sample,
@@ -133,14 +133,14 @@ def _time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Sequ
         options.max_rounds,
         _COLD_BYTES if options.cold else 0,
     )
-    _joint_pass(setting, entries, joint, base, record, failed)
+    joint_pass(setting, entries, joint, base, record, failed)
     if record.noise() > _NOISY and len(joint) - len(failed) > 1:
         fastest = min(record.median(i) for i in record.samples)
         close = [i for i in joint if i in record.samples and record.median(i) <= fastest * (1 + 2 * record.noise())]
         # An original that is far slower needs no better figure.
         again = sorted({*close, *(i for i in (0,) if i in record.samples and record.median(i) <= _FAR * fastest)})
         longer = replace(base, budget=_EXTENSION * base.budget, max_rounds=_EXTENSION * base.max_rounds)
-        _joint_pass(setting, entries, again, longer, record, failed)
+        joint_pass(setting, entries, again, longer, record, failed)
     if 0 in failed:
         warnings.append(f"the original failed when it was timed repeatedly: {failed[0].message}")
         del failed[0]
@@ -148,6 +148,8 @@ def _time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Sequ
     for i in sorted(slow | ({0} - record.samples.keys())):
         seconds = slow_samples if i == 0 else (entries[i].estimate,)
         record.samples[i] = [_Sample(-1, 0, sample) for sample in seconds]
+        if entries[i].measurement.estimated:
+            continue  # verification says how
         warnings.append(
             f"'{entries[i].measurement.id}' takes {entries[i].estimate:.3g} s a run and was timed by its verification "
             "runs only"
@@ -159,12 +161,12 @@ def _time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Sequ
     return Timed(measurements, record.noise(), (*warnings, *_timing_warnings(record, entries)))
 
 
-def _joint_pass(
+def joint_pass(
     setting: Setting,
     entries: Sequence[Entry],
     which: Sequence[int],
     timing: Timing,
-    record: _Record,
+    record: Record,
     failed: dict[int, Measurement],
 ) -> None:
     """Time some entries in one process, again without each one that fails, and record what comes out."""
@@ -229,7 +231,7 @@ def _with_samples(measurement: Measurement, samples: Sequence[_Sample], original
     return replace(measurement, samples=seconds, median=middle, spread=spread, speedup=speedup)
 
 
-def _timing_warnings(record: _Record, entries: Sequence[Entry]) -> list[str]:
+def _timing_warnings(record: Record, entries: Sequence[Entry]) -> list[str]:
     """What the samples themselves say against the figures."""
     warnings = []
     if len(record.spins) >= 3:

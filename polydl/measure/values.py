@@ -127,6 +127,9 @@ class Measurement:
     max_error: Mapping[str, float] = field(default_factory=dict)
     """Max-norm of the difference from the original, by array, over all verification runs."""
 
+    estimated: bool = False
+    """The median is an estimate from parts of a run: nothing whole was timed."""
+
     @property
     def verified(self) -> bool:
         return self.status is Status.VERIFIED

@@ -15,6 +15,8 @@ Runs, in order, cheapest doubt first:
    with divisions or calls the reals are in [0.5, 1.5) to stay in the functions' domains.
 3. for quick regions, the integers again with twice the threads and one: another chance for a race to show.
 
+A slow original of which parts are known (codegen.slices) is not run whole: see polydl.measure.parts.
+
 Arrays that the region does not write must keep their bits, and the canaries around all arrays theirs.
 """
 
@@ -72,7 +74,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class Run:
     """One kind of verification run."""
 
     name: str
@@ -82,7 +84,7 @@ class _Run:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reference:
+class Reference:
     """What the original leaves."""
 
     outputs: dict[str, AnyArray]
@@ -93,7 +95,7 @@ class _Reference:
     seconds: float
 
 
-class _ReferenceFailed(ToolchainError):
+class ReferenceFailed(ToolchainError):
     """The original did not come through a run."""
 
     def __init__(self, status: Status, reason: str, span: Span, hint: str) -> None:
@@ -102,13 +104,18 @@ class _ReferenceFailed(ToolchainError):
 
 
 @dataclass(slots=True)
-class _Progress:
+class Way:
     """A candidate's way through the runs."""
 
     built: Built
     failure: Measurement | None
     max_error: dict[str, float]
     seconds: list[float]
+
+    def wrong(self, message: str, worst: WorstError) -> None:
+        """It computed something else."""
+        name = self.built.candidate.id
+        self.failure = Measurement(name, Status.WRONG, message, worst=worst, max_error=self.max_error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +129,8 @@ class Verification:
     seconds: tuple[float, ...]
     """Shortest run of each candidate (infinite when it never finished)."""
     warnings: tuple[str, ...]
+    estimated: bool = False
+    """The original was not run whole: its time is an estimate from parts of it."""
 
 
 def candidate_limit(original: float, timeout: float) -> float:
@@ -139,7 +148,7 @@ def verify(
     original itself fails.
     """
     options, traits = setting.options, arithmetic(setting.scop)
-    progress = [_Progress(built, None, {}, []) for built in candidates]
+    progress = [Way(built, None, {}, []) for built in candidates]
     terms = max([original.candidate.tolerance_terms, *(c.candidate.tolerance_terms for c in candidates)])
     smallest = min((b.dtype.itemsize for b in setting.buffers if b.dtype.kind in "fc"), default=4)
     warnings: list[str] = []
@@ -148,8 +157,8 @@ def verify(
 
     integers = integer_inputs(setting.buffers, options.seed, integer_range(terms, smallest))
     aligned = blocks_for(setting.buffers, flush_end=False)
-    first = _Run("integers", integers, aligned, options.threads)
-    reference = _reference(setting, original, first, None)
+    first = Run("integers", integers, aligned, options.threads)
+    reference = run_reference(setting, original, first, None)
     times = [reference.seconds]
     runs = [first]
     if reference.seconds <= _QUICK:
@@ -168,17 +177,17 @@ def verify(
     else:
         low, high = (0.5, 1.5) if traits.singular else (-1.0, 1.0)
         reals = real_inputs(setting.buffers, options.seed, low, high)
-        second = _Run("reals", reals, blocks_for(setting.buffers, flush_end=True), options.threads + 1)
+        second = Run("reals", reals, blocks_for(setting.buffers, flush_end=True), options.threads + 1)
         if magnitude is not None and reference.seconds <= _CHEAP:
             magnitudes = replace(second, inputs=[abs(values) for values in reals], blocks=aligned)
-            magnitude = _reference(setting, original, magnitudes, None).outputs
+            magnitude = run_reference(setting, original, magnitudes, None).outputs
         try:
-            reference = _reference(setting, original, second, magnitude)
-        except _ReferenceFailed as failure:
+            reference = run_reference(setting, original, second, magnitude)
+        except ReferenceFailed as failure:
             if failure.status is not Status.CRASHED:
                 raise
             second = replace(second, blocks=aligned)
-            reference = _reference(setting, original, second, magnitude)
+            reference = run_reference(setting, original, second, magnitude)
             warnings.append("the original only works on aligned arrays: candidates were not run on others")
         times.append(reference.seconds)
         _check_all(setting, [second], reference, progress, traits.roundings, lambda n: tell(len(progress) + n, steps))
@@ -192,20 +201,20 @@ def verify(
     return Verification(tuple(times), measurements, seconds, tuple(warnings))
 
 
-def _reference(setting: Setting, original: Built, run: _Run, magnitude: dict[str, AnyArray] | None) -> _Reference:
+def run_reference(setting: Setting, original: Built, run: Run, magnitude: dict[str, AnyArray] | None) -> Reference:
     """Run the original and keep what it leaves. Raises ToolchainError when it does not come through."""
     options = setting.options
-    with _loaded(run) as (descriptor, mapping):
+    with loaded(run) as (descriptor, mapping):
         limits = _limits(run, options.timeout, options)
         outcome = _run(setting, original, run, descriptor, limits)
         failure = outcome.failure(limits, [b.array.name for b in setting.buffers], run.blocks)
-        failure = failure or _damage(setting.buffers, run, mapping)
+        failure = failure or damage(setting.buffers, run, mapping)
         if failure is not None:
             status, message = failure
             hint = "the region is run as it stands; give it sizes for which it works"
             if status is Status.TIMED_OUT:
                 hint = "give smaller sizes, or more time with --timeout"
-            raise _ReferenceFailed(
+            raise ReferenceFailed(
                 status,
                 f"the original code of '{setting.scop.function}' cannot serve as the reference: it {message}",
                 setting.scop.span,
@@ -216,20 +225,20 @@ def _reference(setting: Setting, original: Built, run: _Run, magnitude: dict[str
             for block, buffer in zip(run.blocks, setting.buffers, strict=True)
             if buffer.written and buffer.live
         }
-    return _Reference(outputs, not outcome.words[Word.INEXACT], magnitude, outcome.words[Word.NANOSECONDS] * 1e-9)
+    return Reference(outputs, not outcome.words[Word.INEXACT], magnitude, outcome.words[Word.NANOSECONDS] * 1e-9)
 
 
 def _check_all(
     setting: Setting,
-    runs: Sequence[_Run],
-    reference: _Reference,
-    progress: Sequence[_Progress],
+    runs: Sequence[Run],
+    reference: Reference,
+    progress: Sequence[Way],
     roundings: int,
     done: Callable[[int], None],
 ) -> None:
     """Put every candidate that has not failed yet through the runs, which share inputs and reference."""
     for run in runs:
-        with _loaded(run) as (descriptor, mapping):
+        with loaded(run) as (descriptor, mapping):
             for i, state in enumerate(progress):
                 if state.failure is None:
                     write_inputs(mapping, run.blocks, run.inputs)
@@ -240,22 +249,16 @@ def _check_all(
 
 def _check(
     setting: Setting,
-    state: _Progress,
-    run: _Run,
-    reference: _Reference,
+    state: Way,
+    run: Run,
+    reference: Reference,
     roundings: int,
     descriptor: int,
     mapping: mmap.mmap,
 ) -> None:
-    limits = _limits(run, candidate_limit(reference.seconds, setting.options.timeout), setting.options)
-    outcome = _run(setting, state.built, run, descriptor, limits)
-    failure = outcome.failure(limits, [b.array.name for b in setting.buffers], run.blocks)
-    failure = failure or _damage(setting.buffers, run, mapping)
-    candidate = state.built.candidate
-    if failure is not None:
-        state.failure = Measurement(candidate.id, *failure, max_error=state.max_error)
+    if not execute(setting, state, run, reference.seconds, descriptor, mapping):
         return
-    state.seconds.append(outcome.words[Word.NANOSECONDS] * 1e-9)
+    candidate = state.built.candidate
     worst: WorstError | None = None
     for block, buffer in zip(run.blocks, setting.buffers, strict=True):
         name = buffer.array.name
@@ -269,11 +272,26 @@ def _check(
         worst = worst or found.worst
         del value  # a view: the mapping cannot close while it lives
     if worst is not None:
-        message = f"computes something else ({run.name}): {worst}"
-        state.failure = Measurement(candidate.id, Status.WRONG, message, worst=worst, max_error=state.max_error)
+        state.wrong(f"computes something else ({run.name}): {worst}", worst)
 
 
-def _damage(buffers: Sequence[Buffer], run: _Run, mapping: mmap.mmap) -> tuple[Status, str] | None:
+def execute(
+    setting: Setting, state: Way, run: Run, original_seconds: float, descriptor: int, mapping: mmap.mmap
+) -> bool:
+    """Run a candidate on the inputs that the shared file holds; whether it came through without touching what is not
+    its own. Its outputs are in the shared file then; else `state.failure` says what happened."""
+    limits = _limits(run, candidate_limit(original_seconds, setting.options.timeout), setting.options)
+    outcome = _run(setting, state.built, run, descriptor, limits)
+    failure = outcome.failure(limits, [b.array.name for b in setting.buffers], run.blocks)
+    failure = failure or damage(setting.buffers, run, mapping)
+    if failure is not None:
+        state.failure = Measurement(state.built.candidate.id, *failure, max_error=state.max_error)
+        return False
+    state.seconds.append(outcome.words[Word.NANOSECONDS] * 1e-9)
+    return True
+
+
+def damage(buffers: Sequence[Buffer], run: Run, mapping: mmap.mmap) -> tuple[Status, str] | None:
     """What was changed that must not be: canaries, and arrays that the region does not write."""
     for block, buffer, before in zip(run.blocks, buffers, run.inputs, strict=True):
         if block.place is Place.CONSTANT:
@@ -290,16 +308,16 @@ def _damage(buffers: Sequence[Buffer], run: _Run, mapping: mmap.mmap) -> tuple[S
 
 
 @contextmanager
-def _loaded(run: _Run) -> Iterator[tuple[int, mmap.mmap]]:
+def loaded(run: Run) -> Iterator[tuple[int, mmap.mmap]]:
     """The shared file with the run's inputs in it."""
     with shared_memory("polydl-data", sum(block.block_bytes for block in run.blocks)) as (descriptor, mapping):
         write_inputs(mapping, run.blocks, run.inputs)
         yield descriptor, mapping
 
 
-def _limits(run: _Run, seconds: float, options: MeasureOptions) -> Limits:
+def _limits(run: Run, seconds: float, options: MeasureOptions) -> Limits:
     return Limits(seconds, run.threads, options.memory, sum(block.block_bytes for block in run.blocks))
 
 
-def _run(setting: Setting, built: Built, run: _Run, descriptor: int, limits: Limits) -> Outcome:
+def _run(setting: Setting, built: Built, run: Run, descriptor: int, limits: Limits) -> Outcome:
     return run_job(setting.driver, "verify", [built.library], setting.sizes, run.blocks, descriptor, limits, bind=False)
