@@ -15,6 +15,7 @@ from polydl.codegen.region import original_text
 from polydl.codegen.scratch import Scratch
 from polydl.codegen.tree import nest_tree
 from polydl.dependences.scalars import private_scalars
+from polydl.fusion.groups import groups_of
 from polydl.model.isl import quota, to_int
 from polydl.model.scop import Scop, Source, Storage
 from polydl.variants.structure import Structure
@@ -81,10 +82,12 @@ def generate(scop: Scop, structures: Sequence[Structure]) -> Generated:
     private = private_scalars(scop)
     with quota("code generation"):
         absorbed = absorbed_zeroing(scop, structures)
+        groups = groups_of(structures)
         for number, structure in enumerate(structures):
-            if number in absorbed:
+            if number in absorbed or structure.fused:
                 continue
-            plan = plan_nest(structure, scratch, zeroed=number in absorbed.values())
+            zeroed = number in absorbed.values()
+            plan = plan_nest(structure, scratch, zeroed=zeroed, scop=scop, group=groups.get(number))
             prologue += plan.prologue
             tree = nest_tree(structure, plan.call, plan.packs)
             used = {a.array for s in structure.nest.statements for a in s.accesses}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import islpy as isl
 
 from polydl.codegen.ast import Instance
+from polydl.codegen.epilogue import Epilogue, epilogue
 from polydl.codegen.kernel_call import KernelCall, kernel_call
 from polydl.codegen.microkernel import Microkernel as GeneratedMicrokernel
 from polydl.codegen.microkernel import MicrokernelSpec, Reduction, isa_prologue
@@ -15,17 +16,25 @@ from polydl.codegen.microkernel import generate as generate_microkernel
 from polydl.codegen.packing import PackLoop, PackRoutine, PackSpec, pack_prologue, pack_routine
 from polydl.codegen.packing_plan import PackCall, pack_call
 from polydl.codegen.scratch import Scratch
+from polydl.codegen.vector_text import NotVectorised
 from polydl.errors import InputError
+from polydl.fusion.conditions import Group
 from polydl.machine.isa import ELEMENT_TYPES, Dtype
 from polydl.model.contraction import Operand
 from polydl.model.expr import Const, Load
 from polydl.model.isl import to_int
-from polydl.model.scop import Statement
+from polydl.model.scop import Scop, Statement
 from polydl.variants.nests import Nest
 from polydl.variants.structure import Structure
 
 PAGE_BYTES = 4096
 """Hardware prefetchers stop at the boundary of a (base) page."""
+
+
+NOTHING_FUSED = Epilogue()
+
+ROWS_AHEAD = 64
+"""Elements of a row of A that are fetched ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +63,7 @@ def _constant(extent: isl.PwAff, domain: isl.Set) -> int | None:
 
 
 def microkernel_spec(
-    structure: Structure, call: KernelCall, packs: Mapping[str, PackCall], beta: int
+    structure: Structure, call: KernelCall, packs: Mapping[str, PackCall], beta: int, fused: Epilogue = NOTHING_FUSED
 ) -> MicrokernelSpec:
     """What the generated microkernel of a structure computes, with the strides of packed copies where there are."""
     nest, kernel, found = structure.nest, structure.kernel, structure.nest.contraction
@@ -85,7 +94,10 @@ def microkernel_spec(
         negate=found.negate,
         alpha=bool(found.scale),
         remainders=not _always_whole(structure, call),
+        prefetch_rows=ROWS_AHEAD if a_m * ELEMENT_TYPES[dtype].bytes >= PAGE_BYTES and reductions and reductions[-1].a_stride == 1 else 0,
         prefetch_output=c_m * ELEMENT_TYPES[dtype].bytes >= PAGE_BYTES,
+        epilogue=fused.lines,
+        epilogue_parameters=fused.parameters,
     )
 
 
@@ -111,10 +123,82 @@ def _operands(structure: Structure) -> tuple[Operand, Operand]:
     return operands
 
 
-def plan_nest(structure: Structure, scratch: Scratch, *, zeroed: bool = False) -> NestPlan:
+@dataclass(frozen=True, slots=True)
+class _Versions:
+    """The microkernels of a nest: the first call for a block may start from zero, the last one may finish it."""
+
+    first: GeneratedMicrokernel
+    between: GeneratedMicrokernel
+    last: GeneratedMicrokernel
+    fused_first: Epilogue
+    fused_last: Epilogue
+
+    def distinct(self, *, repeats: bool) -> list[GeneratedMicrokernel]:
+        """Those that are called, each once."""
+        called = [self.first, self.between, self.last] if repeats else [self.first]
+        return list({m.name: m for m in called}.values())
+
+
+def _versions(
+    scop: Scop | None, structure: Structure, call: KernelCall, packs: Mapping[str, PackCall], zeroed: bool, group: Group | None
+) -> _Versions:
+    repeats = _repeats(structure)
+
+    def made(*, first: bool, last: bool) -> tuple[GeneratedMicrokernel, Epilogue]:
+        fused = NOTHING_FUSED
+        if group is not None and scop is not None:
+            fused = fused_epilogue(scop, structure, group, before=first, after=last)
+        starts = first and (zeroed or (group is not None and bool(group.before)))
+        return generate_microkernel(microkernel_spec(structure, call, packs, 0 if starts else 1, fused)), fused
+
+    first, fused_first = made(first=True, last=not repeats)
+    between, _ = made(first=False, last=False)
+    last, fused_last = made(first=False, last=True)
+    return _Versions(first, between, last, fused_first, fused_last)
+
+
+def fused_epilogue(scop: Scop, structure: Structure, group: Group, *, before: bool, after: bool) -> Epilogue:
+    """The epilogue of a structure's microkernel. Raises NotVectorised."""
+    found = structure.nest.contraction
+    assert found is not None
+    dtype: Dtype = "double" if found.dtype == "double" else "float"
+
+    def stride(iterator: str, elements: int) -> int:
+        sign = -1 if iterator in structure.nest.statements[0].descending else 1
+        return elements * structure.nest.counts[iterator].stride * sign
+
+    return epilogue(scop, structure, group, dtype, stride, before=before, after=after)
+
+
+def obstacle(scop: Scop, structure: Structure, group: Group) -> str | None:
+    """Why a group cannot be an epilogue of a structure's microkernel; None when it can."""
+    kernel, found, nest = structure.kernel, structure.nest.contraction, structure.nest
+    if kernel is None or found is None:
+        return f"{nest.name} has no microkernel here"
+    if not nest.box:
+        return f"{nest.name} is not rectangular"
+    call = kernel_call(structure, nest.statements[0])
+    if not call.domain.is_equal(call.blocks):
+        return f"not every block of {nest.name} runs in its microkernel"
+    try:
+        fused_epilogue(scop, structure, group, before=True, after=True)
+    except NotVectorised as reason:
+        return f"no vector form: {reason}"
+    return None
+
+
+def plan_nest(
+    structure: Structure,
+    scratch: Scratch,
+    *,
+    zeroed: bool = False,
+    scop: Scop | None = None,
+    group: Group | None = None,
+) -> NestPlan:
     """Microkernel and packs of a structure; nothing for one without a microkernel.
 
     zeroed=True: the output holds nothing yet, and the first call for each block starts from zero (beta = 0).
+    `group` (with its scop): what is fused into the nest. Raises NotVectorised.
     """
     kernel, found = structure.kernel, structure.nest.contraction
     if kernel is None or found is None:
@@ -126,12 +210,12 @@ def plan_nest(structure: Structure, scratch: Scratch, *, zeroed: bool = False) -
         return NestPlan(call)
     dtype: Dtype = "double" if found.dtype == "double" else "float"
     packs = {p.operand: pack_call(structure, p, call) for p in structure.packs}
-    made = generate_microkernel(microkernel_spec(structure, call, packs, beta=1))
-    first = generate_microkernel(microkernel_spec(structure, call, packs, beta=0)) if zeroed else None
-    needed = [m for m in (first, made) if m is not None and (m is first or first is None or _repeats(structure))]
-    prologue = [isa_prologue(dtype), *([pack_prologue(dtype)] if packs else []), *(m.text for m in needed)]
+    versions = _versions(scop, structure, call, packs, zeroed, group)
+    needed = versions.distinct(repeats=_repeats(structure))
+    prologue = [isa_prologue(dtype), *([pack_prologue(dtype)] if packs else [])]
+    prologue += [*versions.fused_first.prologue, *versions.fused_last.prologue, *(m.text for m in needed)]
     buffers = {role: scratch.add(pack, dtype) for role, pack in packs.items()}
-    printers = {call.name: _call_printer(structure, call, made, first, packs, buffers)}
+    printers = {call.name: _call_printer(structure, call, versions, packs, buffers)}
     for role, pack in packs.items():
         routine = pack_routine(_pack_spec(structure, pack, dtype))
         prologue.append(routine.text)
@@ -179,16 +263,31 @@ def _copy_printer(structure: Structure, pack: PackCall, routine: PackRoutine, bu
     return print_copy
 
 
-def _repetitions(structure: Structure, call: KernelCall) -> list[isl.PwAff]:
-    """{ S_mk[t…] -> [t] } the loops around the calls that come back to the same block of the output."""
+def _repeated(structure: Structure) -> list[int]:
+    """Positions of the loops around the calls that come back to the same block of the output."""
     found = structure.nest.contraction
     assert found is not None
+    return [d for d, loop in enumerate(structure.loops) if found.output.strides[loop.iterator] == 0]
+
+
+def _repetitions(structure: Structure, call: KernelCall) -> list[isl.PwAff]:
+    """{ S_mk[t…] -> [t] } the loops around the calls that come back to the same block of the output."""
     local_space = isl.LocalSpace.from_space(call.domain.get_space())
     return [
         isl.PwAff.from_aff(isl.Aff.var_on_domain(local_space, isl.dim_type.set, d)).intersect_domain(call.domain)
-        for d, loop in enumerate(structure.loops)
-        if found.output.strides[loop.iterator] == 0
+        for d in _repeated(structure)
     ]
+
+
+def _last_repetitions(structure: Structure, call: KernelCall) -> list[isl.PwAff]:
+    """{ S_mk[t…] -> [t] } the values of `_repetitions` in the last call for a block."""
+    repeated = _repeated(structure)
+    same = isl.Map.from_domain_and_range(call.domain, call.domain)
+    for d in range(len(structure.loops)):
+        if d not in repeated:
+            same = same.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
+    last = same.lexmax_pw_multi_aff()
+    return [last.get_pw_aff(d) for d in repeated]
 
 
 def _repeats(structure: Structure) -> bool:
@@ -217,8 +316,7 @@ def _plus(pointer: str, offset: str) -> str:
 def _call_printer(
     structure: Structure,
     call: KernelCall,
-    made: GeneratedMicrokernel,
-    initial: GeneratedMicrokernel | None,
+    versions: _Versions,
     packs: Mapping[str, PackCall],
     buffers: Mapping[str, str],
 ) -> Callable[[Instance], str]:
@@ -239,17 +337,26 @@ def _call_printer(
         pointers = [address(at, role, operand) for role, operand in (("A", a), ("B", b), ("C", found.output))]
         run_time = [
             at.affine(extent)
-            for extent, reduction in zip(call.extents[first:], made.spec.reductions, strict=True)
+            for extent, reduction in zip(call.extents[first:], versions.between.spec.reductions, strict=True)
             if reduction.extent is None
         ]
         scale = [" * ".join(_factor_text(f, at, statement) for f in found.scale)] if found.scale else []
-        arguments = ", ".join([m, n, *pointers, *run_time, *scale])
-        if initial is None:
-            return f"{made.name}({arguments});"
-        again = [at.affine(t) for t in _repetitions(structure, call)]
+        arguments = [m, n, *pointers, *run_time, *scale]
+
+        def called(which: GeneratedMicrokernel, fused: Epilogue = NOTHING_FUSED) -> str:
+            return f"{which.name}({', '.join([*arguments, *fused.arguments(at, call)])});"
+
+        text = called(versions.between)
+        again = [at.affine(t) for t in _repetitions(structure, call)] if _repeats(structure) else []
+        if versions.last.name != versions.between.name and again:
+            ends = [at.affine(t) for t in _last_repetitions(structure, call)]
+            done = " && ".join(f"{t} == {end}" for t, end in zip(again, ends, strict=True) if t != end)
+            text = f"if ({done}) {called(versions.last, versions.fused_last)} else {text}"
         fresh = " && ".join(f"{t} == 0" for t in again if t != "0")
         if not fresh:
-            return f"{initial.name}({arguments});"
-        return f"if ({fresh}) {initial.name}({arguments}); else {made.name}({arguments});"
+            return called(versions.first, versions.fused_first)
+        if versions.first.name != versions.between.name:
+            text = f"if ({fresh}) {called(versions.first, versions.fused_first)} else {text}"
+        return text
 
     return print_call
