@@ -246,6 +246,27 @@ def explain(
 
 
 @app.command()
+def collect(
+    layers: Annotated[list[Path], typer.Option("--layers", metavar="CSV", help="Layers or matrix sizes; repeatable.")],
+    store: Annotated[Path, typer.Option("--store", metavar="SQLITE", help="Where the measurements go.")],
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Variants measured of each size.")] = 72,
+    images: Annotated[int | None, typer.Option("--images", min=1, help="Default: as many as threads.")] = None,
+    most: Annotated[float, typer.Option("--most-gflop", min=0.0, help="Leave larger sizes out.")] = 1e9,
+    workload: Annotated[list[str], typer.Option("--workload", metavar="NAME", help="Only these networks.")] = [],
+    threads: Threads = None,
+    space: SpaceName = "default",
+    seed: Seed = 0,
+) -> None:
+    """Measure many variants of many sizes, to train rankers on; goes on where it was interrupted."""
+    from polydl.collect.command import collect_command
+
+    collect_command(
+        layers, store, samples=samples, images=images, most_operations=most * 1e9, workloads=workload, threads=threads,
+        space=space, seed=seed,
+    )  # fmt: skip
+
+
+@app.command()
 def analyze(
     file: File,
     define: Define = [],

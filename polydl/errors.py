@@ -115,3 +115,11 @@ class QuotaExceeded(PolyDLError):
 
 class IllegalVariant(InputError):
     """A recipe breaks a dependence. The reason names the dependence and a pair of iterations."""
+
+
+class StoreError(PolyDLError):
+    """The store of measurements cannot be read or written. Exit code 1; what was committed before is not touched."""
+
+
+class ModelError(PolyDLError):
+    """A trained model's file cannot be used: damaged, of another kind, or made for other features. Exit code 1."""

@@ -1,4 +1,4 @@
-"""The only finder of `templates/` and `trained_models/`, in a wheel and in a checkout alike."""
+"""The only finder of `templates/`, `trained_models/` and the kernels to collect with, in wheel and checkout alike."""
 
 from __future__ import annotations
 
@@ -23,3 +23,11 @@ def templates() -> Path:
 def trained_models() -> Path:
     """Folder of the shipped ranker weights and their data."""
     return _folder("trained_models")
+
+
+def kernels() -> Path:
+    """Folder of the C files (`conv.c`, `gemm.c`) that training data are collected with."""
+    for candidate in (_PACKAGE / "kernels", _PACKAGE.parent / "experiments" / "kernels"):
+        if candidate.is_dir():
+            return candidate
+    raise FileNotFoundError("polydl was installed without its folder 'kernels'")

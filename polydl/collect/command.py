@@ -1,0 +1,66 @@
+"""`polydl collect`: the command, with its progress for people on standard error."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from polydl.collect.problems import read_problems
+from polydl.collect.run import CollectOptions, Tally, collect
+from polydl.errors import InputError, PolyDLError, one_of
+from polydl.measure.store import Store
+
+
+def collect_command(
+    layers: Sequence[Path],
+    store: Path,
+    *,
+    samples: int,
+    images: int | None,
+    most_operations: float,
+    workloads: Sequence[str],
+    threads: int | None,
+    space: str,
+    seed: int,
+) -> Tally:
+    """Collect and say how far it is. Raises InputError, StoreError, ToolchainError; PolyDLError when some of the
+    problems could not be measured."""
+    count = threads or len(os.sched_getaffinity(0))
+    problems = [p for path in layers for p in read_problems(path, images or count)]
+    known = {p.workload for p in problems}
+    for name in workloads:
+        if name not in known:
+            raise InputError(f"no layers of '{name}'", hint=one_of(name, sorted(known)))
+    problems = [p for p in problems if not workloads or p.workload in workloads]
+    options = CollectOptions(count=samples, threads=count, space=space, seed=seed, most_operations=most_operations)
+    start = time.perf_counter()
+    with Store(store) as opened:
+        tally = collect(problems, opened, options, lambda now, line: _tell(now, line, start))
+        rows = len(opened)
+    sys.stderr.write(
+        f"{tally.variants} variants of {tally.new} problems in {(time.perf_counter() - start) / 60:.1f} min "
+        f"({tally.prepare_seconds:.0f} s preparing, {tally.measure_seconds:.0f} s measuring); {store} has {rows} rows\n"
+    )
+    if tally.failed:
+        raise PolyDLError("some problems could not be measured:\n" + "\n".join(tally.failed))
+    return tally
+
+
+_WIDTH = 24
+"""Characters of the progress bar."""
+
+
+def _tell(now: Tally, line: str, start: float) -> None:
+    """One line a problem, each with the bar: whole lines, so that a log file can be read as well."""
+    whole = max(1, now.problems - now.skipped)
+    filled = _WIDTH * now.done // whole
+    left = now.left()
+    ahead = f", {left / 60:.0f} min left" if math.isfinite(left) else ""
+    bar = "#" * filled + "." * (_WIDTH - filled)
+    elapsed = (time.perf_counter() - start) / 60
+    sys.stderr.write(f"[{bar}] {now.done}/{whole} {elapsed:.1f} min{ahead}  {line}\n")
+    sys.stderr.flush()

@@ -1,0 +1,98 @@
+"""The part of collecting that needs no quiet machine: rank, sample, generate, compile. Runs in worker processes."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from polydl import pipeline
+from polydl.codegen.emit import generate
+from polydl.collect.problems import Problem
+from polydl.collect.sample import chosen_sample, scored
+from polydl.dependences.scalars import in_place
+from polydl.errors import PolyDLError
+from polydl.measure import MeasureOptions, Toolchain, original_candidate
+from polydl.measure.bulk import BuiltMany, build_many, may_precompile, precompiled
+from polydl.model.scop import Scop
+from polydl.options import Options
+from polydl.rank import rankers
+from polydl.variants.check import check
+
+RANKERS = ("traffic", "trace", "cost")
+"""The first one orders the space; the others add their favourites. All of them score what is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A variant that is to be measured."""
+
+    recipe: str
+    """JSON."""
+    origin: str
+    features: Mapping[str, float]
+    scores: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A problem, ready to be measured: plain data, so that it can go from one process to another."""
+
+    problem: Problem
+    planned: Mapping[str, Planned]
+    """By variant id."""
+    built: BuiltMany | None
+    """None when it could not be prepared."""
+    error: str = ""
+    """Why, for people."""
+
+
+def options_for(problem: Problem, threads: int, space: str, seed: int) -> Options:
+    """polydl's options for a problem."""
+    return Options(defines=dict(problem.macros), threads=threads, space=space, seed=seed)
+
+
+def scop_of(problem: Problem, options: Options) -> Scop:
+    """The problem's scop. Raises InputError."""
+    return in_place(pipeline.only_scop(pipeline.load(problem.source, options)))
+
+
+def prepare(problem: Problem, options: Options, count: int, measuring: MeasureOptions, folder: Path) -> Prepared:
+    """Choose `count` variants of a problem and build them in `folder`, which is made anew."""
+    try:
+        return _prepare(problem, options, count, measuring, folder)
+    except PolyDLError as error:
+        return Prepared(problem, {}, None, error.render())
+
+
+def _prepare(problem: Problem, options: Options, count: int, measuring: MeasureOptions, folder: Path) -> Prepared:
+    scop = scop_of(problem, options)
+    ranking = pipeline.rank(scop, options.changed(ranker=RANKERS[0]))
+    # By its own sizes, not its place in the file: a sample stays the same when the list changes.
+    text = f"{options.seed} {problem.source.name} {sorted(problem.macros.items())}"
+    rng = np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big"))
+    others = {name: rankers.named(name) for name in RANKERS[1:]}
+    sample = [
+        (variant, why)
+        for variant, why in chosen_sample(ranking, others, count, rng)
+        if check(scop, variant.structures, ranking.dependences) is None
+    ]
+    variants = [variant for variant, _ in sample]
+    features: list[dict[str, float]] = [{} for _ in variants]
+    scores: list[dict[str, float]] = [{} for _ in variants]
+    for name in RANKERS:
+        found, columns = scored(scop, ranking.nests, variants, rankers.named(name), ranking.machine, ranking.threads)
+        for i, (score, more) in enumerate(zip(found, columns, strict=True)):
+            scores[i][name] = score
+            features[i] |= {f"{name}.{feature}": value for feature, value in more.items()}
+    planned = {v.id: Planned(v.recipe.to_json(), why, features[i], scores[i]) for i, (v, why) in enumerate(sample)}
+    candidates = [pipeline.candidate(v.id, scop, generate(scop, v.structures)) for v in variants]
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    toolchain = precompiled(Toolchain(), folder) if may_precompile(scop) else Toolchain()
+    original = original_candidate(scop, pipeline.terms(scop))
+    return Prepared(problem, planned, build_many(scop, candidates, original, toolchain, measuring, folder))

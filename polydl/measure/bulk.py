@@ -1,0 +1,236 @@
+"""Measuring many variants of one problem, quickly: for training data rather than for choosing a winner.
+
+Differences from `session.measure`: candidates are built beforehand (in other processes, against a precompiled
+header), verified by one exact run each, and timed in passes until the interval of each median is narrow or its
+samples run out; what is far slower than the best keeps the time of its verification run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from polydl.measure.busy import machine_warnings, timing_turn
+from polydl.measure.compare import difference
+from polydl.measure.compile import find_compiler, run_compiler
+from polydl.measure.data import blocks_for, integer_inputs, integer_range, read_array, write_inputs
+from polydl.measure.driver import Timing
+from polydl.measure.session import Builder, setting_for
+from polydl.measure.timing import Entry, Record, buffer_sets, joint_pass
+from polydl.measure.values import Candidate, Measurement, MeasureOptions, Status, Toolchain
+from polydl.measure.verify import Built, Run, Setting, Verification, Way, execute, loaded, run_reference, verify
+from polydl.model.scop import Scop
+
+_PRELUDE = "#include <stddef.h>\n#include <stdint.h>\n{vectors}"
+_VECTORS = "#if defined(__AVX2__)\n#include <immintrin.h>\n#endif\n"
+_HOPELESS = 8.0
+"""Times the fastest verification run from which a candidate is not timed again."""
+_CLOSE = 1.5
+"""Times the fastest median up to which an interval that is too wide is worth more samples."""
+_OUTLIER = 5.0
+"""Scaled median absolute deviations from the median beyond which a sample is marked."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltMany:
+    """What came out of `build_many`: plain data, so that it can go from one process to another."""
+
+    folder: Path
+    original: Built
+    candidates: tuple[Built, ...]
+    failed: tuple[Measurement, ...]
+    """Of the candidates that did not compile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """How long to time. Times in seconds."""
+
+    interval: float = 0.02
+    """Half width of the median's 95 % confidence interval, over the median, that is narrow enough."""
+    passes: int = 3
+    """Times that candidates with wider intervals are timed, at most."""
+    patience: float = 20.0
+    """Times the fastest verification run so far that a candidate's may take; at least `least_patience`."""
+    least_patience: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ManyMeasured:
+    """The outcome of `measure_many`."""
+
+    original: Measurement
+    measurements: tuple[Measurement, ...]
+    """One a candidate, those that did not compile last."""
+    slow: frozenset[str]
+    """Ids of what was timed by its verification run alone."""
+    warnings: tuple[str, ...]
+
+
+def precompiled(toolchain: Toolchain, folder: Path, timeout: float = 120.0) -> Toolchain:
+    """The tool chain with the vector headers compiled beforehand into `folder`, which they take a large part of each
+    unit's time; the same one where the compiler cannot do that.
+
+    Only for sources that include nothing and define nothing that headers look at (such as _GNU_SOURCE): those would
+    come too late. `may_precompile` tells.
+    """
+    header = folder / "polydl_prelude.h"
+    header.write_text(_PRELUDE.format(vectors=_VECTORS))
+    arguments: list[str | Path] = [find_compiler(toolchain), *toolchain.cflags, "-w", "-fPIC", "-fvisibility=hidden"]
+    done = run_compiler([*arguments, "-x", "c-header", "-o", folder / "polydl_prelude.h.gch", header], timeout)
+    if not done.ok:
+        return toolchain
+    return replace(toolchain, cflags=(*toolchain.cflags, "-include", str(header)))
+
+
+def may_precompile(scop: Scop) -> bool:
+    """Whether headers may come before the source's text: it includes none itself."""
+    return "include" not in scop.source.text.partition(scop.function)[0]
+
+
+def build_many(
+    scop: Scop,
+    candidates: Sequence[Candidate],
+    original: Candidate,
+    toolchain: Toolchain,
+    options: MeasureOptions,
+    folder: Path,
+) -> BuiltMany:
+    """Compile everything into `folder` (absolute). Raises ToolchainError when the original does not compile."""
+    builder = Builder(scop, toolchain, options, find_compiler(toolchain), folder)
+    built, failed = builder.build(original, candidates, lambda stage, done, total: None)
+    return BuiltMany(folder, built[0], tuple(built[1:]), tuple(failed))
+
+
+def measure_many(scop: Scop, built: BuiltMany, options: MeasureOptions, how: Passes = Passes()) -> ManyMeasured:
+    """Verify and time what was built. Nothing else should run meanwhile.
+
+    Raises InputError when the arrays do not fit in memory, ToolchainError when the original cannot be run.
+    """
+    setting = setting_for(scop, built.folder, built.original, options)
+    with timing_turn() as warnings:
+        warnings += machine_warnings()
+        check = verified_exactly(setting, built.original, built.candidates, how)
+        reference = Measurement(built.original.candidate.id, Status.VERIFIED, "the reference")
+        entries = [Entry(built.original, reference, min(check.original_seconds))]
+        entries += [
+            Entry(one, m, s)
+            for one, m, s in zip(built.candidates, check.measurements, check.seconds, strict=True)
+            if m.verified
+        ]
+        fastest = min(entry.estimate for entry in entries)
+        worth = [i for i, entry in enumerate(entries) if entry.estimate <= _HOPELESS * fastest]
+        record, failed = Record(), dict[int, Measurement]()
+        timing = Timing(
+            buffer_sets(setting), options.min_sample, options.budget, options.min_rounds, options.max_rounds, 0
+        )
+        for _ in range(how.passes):
+            joint_pass(setting, entries, worth, timing, record, failed)
+            medians = {i: record.median(i) for i in record.samples}
+            if not medians:
+                break
+            limit = _CLOSE * min(medians.values())
+            worth = [
+                i
+                for i, median in medians.items()
+                if i not in failed and median <= limit and interval(_seconds(record, i)) > how.interval
+            ]
+            if not worth:
+                break
+            timing = replace(timing, budget=2 * options.budget, max_rounds=2 * options.max_rounds)
+    found = {m.id: m for m in (*check.measurements, *built.failed)}
+    slow: set[str] = set()
+    for i, entry in enumerate(entries):
+        samples = _seconds(record, i) or (entry.estimate,)
+        if i not in record.samples:
+            slow.add(entry.measurement.id)
+        found[entry.measurement.id] = failed.get(i) or _timed(entry.measurement, samples)
+    ids = [*(one.candidate.id for one in built.candidates), *(m.id for m in built.failed)]
+    original = found.pop(built.original.candidate.id)
+    return ManyMeasured(original, tuple(found[i] for i in ids), frozenset(slow), tuple(warnings))
+
+
+def verified_exactly(setting: Setting, original: Built, candidates: Sequence[Built], how: Passes) -> Verification:
+    """Run each candidate once on integer-valued inputs and compare bit for bit; `verify` where the original's result
+    on them is rounded, so that bits prove nothing.
+
+    A candidate that takes far longer than the fastest one before it is cut off: the likely best should come first.
+    """
+    terms = max([original.candidate.tolerance_terms, *(c.candidate.tolerance_terms for c in candidates)])
+    smallest = min((b.dtype.itemsize for b in setting.buffers if b.dtype.kind in "fc"), default=4)
+    options = setting.options
+    inputs = integer_inputs(setting.buffers, options.seed, integer_range(terms, smallest))
+    run = Run("integers", inputs, blocks_for(setting.buffers, flush_end=False), options.threads)
+    reference = run_reference(setting, original, run, None)
+    if not reference.exact:
+        return verify(setting, original, candidates, lambda done, total: None)
+    ways = [Way(one, None, {}, []) for one in candidates]
+    limit, fastest = options.timeout, reference.seconds
+    changed = [i for i, buffer in enumerate(setting.buffers) if buffer.written]
+    every = list(range(len(setting.buffers)))
+    stale: list[int] = []
+    with loaded(run) as (descriptor, mapping):
+        for way in ways:
+            limit = min(options.timeout, max(how.least_patience, how.patience * fastest))
+            write_inputs(mapping, [run.blocks[i] for i in stale], [run.inputs[i] for i in stale])
+            limited = replace(setting, options=replace(options, timeout=limit))
+            came_through = execute(limited, way, run, reference.seconds, descriptor, mapping)
+            # `execute` makes sure that nothing else was changed.
+            stale = changed if came_through else every
+            if not came_through:
+                continue
+            for block, buffer in zip(run.blocks, setting.buffers, strict=True):
+                if not (buffer.written and buffer.live):
+                    continue
+                name = buffer.array.name
+                value = read_array(mapping, block, buffer)
+                if not np.array_equal(value, reference.outputs[name]):
+                    worst = difference(name, value, reference.outputs[name], None, 0.0).worst
+                    if worst is not None:
+                        way.wrong(f"computes something else ({run.name}): {worst}", worst)
+                del value  # a view: the mapping cannot close while it lives
+            fastest = min(fastest, way.seconds[0])
+    text = "equal to the original bit for bit on integer-valued inputs"
+    measurements = tuple(w.failure or Measurement(w.built.candidate.id, Status.VERIFIED, text) for w in ways)
+    seconds = tuple(min(w.seconds, default=math.inf) for w in ways)
+    return Verification((reference.seconds,), measurements, seconds, ())
+
+
+def _seconds(record: Record, entry: int) -> tuple[float, ...]:
+    return tuple(sample.seconds for sample in record.samples.get(entry, ()))
+
+
+def _timed(measurement: Measurement, samples: Sequence[float]) -> Measurement:
+    lower, middle, upper = (float(x) for x in np.percentile(samples, [25, 50, 75]))
+    return replace(measurement, samples=tuple(samples), median=middle, spread=(upper - lower) / middle)
+
+
+def interval(samples: Sequence[float]) -> float:
+    """Half the width of the median's 95 % confidence interval over the median; infinite for less than six samples.
+
+    The interval is between the k-th smallest and the k-th largest of n samples, which holds the median with
+    probability 1 - 2 * sum over i < k of (n choose i) / 2^n whatever the distribution (David and Nagaraja, Order
+    Statistics, 3rd ed., section 7.1), with the largest k for which that is at least 0.95.
+    """
+    n, k, outside = len(samples), 0, 0.0
+    while True:
+        outside += 2 * math.comb(n, k) / 2**n
+        if outside > 0.05:
+            break
+        k += 1
+    if k == 0:
+        return math.inf
+    ordered = sorted(samples)
+    return (ordered[n - k] - ordered[k - 1]) / 2 / float(np.median(ordered))
+
+
+def outliers(samples: Sequence[float]) -> tuple[int, ...]:
+    """Indices of the samples farther from the median than five times 1.4826 * MAD."""
+    values = np.array(samples)
+    middle = np.median(values) if len(values) else 0.0
+    deviation = 1.4826 * float(np.median(np.abs(values - middle))) if len(values) else 0.0
+    return tuple(int(i) for i in np.flatnonzero(np.abs(values - middle) > _OUTLIER * deviation)) if deviation else ()

@@ -1,0 +1,351 @@
+"""The store of measurements: one SQLite file in WAL mode, one row a measurement.
+
+A row is there whole or not at all: rows are added in transactions that are on the disk when `Store.add` returns
+(synchronous=FULL), so that killing a process, or the machine, at any moment loses no committed row. Several processes
+may use one file at once: readers never wait, writers take turns.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from polydl.errors import StoreError
+
+SCHEMA = 1
+"""Version of the tables, kept in SQLite's user_version."""
+_APPLICATION = 0x706C646C
+"""`pldl`, SQLite's application_id: tells a store from other databases."""
+_PATIENCE_MS = 60_000
+"""Milliseconds to wait for another process that writes."""
+
+_TABLES = """
+CREATE TABLE kernels (
+    hash TEXT PRIMARY KEY,      -- SHA-256 of the source
+    function TEXT NOT NULL,
+    source TEXT NOT NULL        -- the C file
+) WITHOUT ROWID;
+CREATE TABLE machines (
+    fingerprint TEXT PRIMARY KEY,
+    description TEXT NOT NULL   -- TOML
+) WITHOUT ROWID;
+CREATE TABLE measurements (
+    number INTEGER PRIMARY KEY,
+    kernel TEXT NOT NULL REFERENCES kernels,
+    workload TEXT NOT NULL,     -- network or application that the sizes come from
+    problem TEXT NOT NULL,      -- name of the layer or size
+    sizes TEXT NOT NULL,        -- JSON object, macro to value
+    dtype TEXT NOT NULL,
+    threads INTEGER NOT NULL,
+    variant TEXT NOT NULL,      -- id of the recipe, or 'original'
+    recipe TEXT NOT NULL,       -- JSON
+    origin TEXT NOT NULL,       -- why it was measured, see Measured.origin
+    machine TEXT NOT NULL REFERENCES machines,
+    compiler TEXT NOT NULL,     -- first line of --version
+    flags TEXT NOT NULL,        -- JSON array
+    status TEXT NOT NULL,       -- 'verified', or how it failed
+    message TEXT NOT NULL,
+    samples TEXT NOT NULL,      -- JSON array, seconds of one run each, in the order taken, outliers included
+    outliers TEXT NOT NULL,     -- JSON array, indices into samples
+    median REAL,                -- seconds; NULL without samples
+    interval REAL,              -- half width of the median's 95 % confidence interval over the median; NULL: unknown
+    marks TEXT NOT NULL,        -- JSON array of words, see Measured.marks
+    features TEXT NOT NULL,     -- JSON object: working sets, bytes, seconds by name
+    scores TEXT NOT NULL,       -- JSON object: each analytic ranker's score
+    seed INTEGER NOT NULL,
+    created TEXT NOT NULL,      -- UTC, ISO 8601
+    UNIQUE (kernel, sizes, threads, variant, machine, compiler, flags)
+);
+CREATE INDEX measurements_by_problem ON measurements (kernel, sizes, threads);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One measurement of one variant of a kernel at given sizes."""
+
+    kernel: str
+    """SHA-256 of the C file's text; see `Store.kernel`."""
+    workload: str
+    """The network or application that the sizes come from: what training data are split by."""
+    problem: str
+    sizes: Mapping[str, int]
+    """Macros of the C file."""
+    dtype: str
+    threads: int
+    variant: str
+    recipe: str
+    """JSON form of the recipe; empty for the original code."""
+    origin: str
+    """Why it was measured, joined with commas: names of rankers that have it among their first ones, `default` (the
+    loops as written around a microkernel), `stratified`, `random`; or `original`."""
+    machine: str
+    """Fingerprint; see `Store.machine`."""
+    compiler: str
+    flags: tuple[str, ...]
+    status: str
+    """`verified`, or how the variant failed (polydl.measure.Status)."""
+    message: str = ""
+    samples: tuple[float, ...] = ()
+    """Seconds of one run, in the order taken, outliers included."""
+    outliers: tuple[int, ...] = ()
+    """Indices of the samples farther from the median than five scaled median absolute deviations."""
+    median: float | None = None
+    """Of all samples, seconds."""
+    interval: float | None = None
+    """Half the width of the median's 95 % confidence interval, over the median; None when the samples are too few."""
+    marks: tuple[str, ...] = ()
+    """`slow`: far slower than the best, so timed by its verification run only; `capped`: the interval was still too
+    wide when the samples ran out."""
+    features: Mapping[str, float] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=dict)
+    seed: int = 0
+    created: str = ""
+
+    @property
+    def verified(self) -> bool:
+        return self.status == "verified"
+
+
+_COLUMNS = tuple(f.name for f in fields(Measured))
+_JSON = {"sizes", "flags", "samples", "outliers", "marks", "features", "scores"}
+_TUPLES = {"flags", "samples", "outliers", "marks"}
+
+
+def _to_row(measured: Measured) -> list[Any]:
+    return [
+        json.dumps(value, sort_keys=True) if name in _JSON else value
+        for name in _COLUMNS
+        for value in (_plain(getattr(measured, name)),)
+    ]
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _from_row(row: sqlite3.Row) -> Measured:
+    values: dict[str, Any] = {}
+    for name in _COLUMNS:
+        value = row[name]
+        if name in _JSON:
+            value = json.loads(value)
+        values[name] = tuple(value) if name in _TUPLES else value
+    return Measured(**values)
+
+
+class Store:
+    """A store of measurements. Use it in a `with` statement, or close it.
+
+    Opening and every method raise StoreError, with what to do about it, for a damaged file, one that is no store or
+    of a newer schema, a place that cannot be written, a full disk, or another process that does not let go.
+    """
+
+    def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
+        """Open a store; without `read_only` it is made when there is none, and an older schema brought up to date."""
+        self.path = Path(path)
+        self.read_only = read_only
+        if read_only and not self.path.is_file():
+            raise StoreError(f"there is no store {self.path}", hint="polydl collect makes one")
+        if not read_only and not self.path.parent.is_dir():
+            raise StoreError(f"there is no folder {self.path.parent} for the store", hint="make it, or name another")
+        with self._explained():
+            self._connection = _connect(self.path, read_only=read_only)
+        try:
+            with self._explained():
+                self._prepare()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _prepare(self) -> None:
+        connection = self._connection
+        connection.row_factory = sqlite3.Row
+        # The header is read here: this is where a file that is no database shows.
+        version, tables = _version(connection), _tables(connection)
+        if tables and connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+            raise StoreError(f"{self.path} is another program's database", hint="name another file")
+        if version > SCHEMA:
+            raise StoreError(
+                f"{self.path} was written by a newer polydl (schema {version}, this one knows {SCHEMA})",
+                hint="update polydl, or name another file",
+            )
+        if self.read_only:
+            if version < SCHEMA:
+                hint = "open it once for writing (polydl collect does), or give the folder's owner's rights"
+                raise StoreError(f"{self.path} has the older schema {version} and may not be changed here", hint=hint)
+            return
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        if version < SCHEMA:
+            with self._transaction():
+                # Another process may have done it while this one waited for its turn.
+                for step in range(_version(connection), SCHEMA):
+                    for statement in _statements(_MIGRATIONS[step]):
+                        connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {SCHEMA}")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn SQLite's errors into StoreError with a way out."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise _explain(error, self.path) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; what was added is on the disk already."""
+        self._connection.close()
+
+    def add(self, rows: Iterable[Measured]) -> int:
+        """Add measurements, all or none; on the disk when it returns. Returns how many were new: a variant that was
+        measured under the same conditions before keeps its first measurement."""
+        ready = [_to_row(row) for row in rows]
+        names, places = ", ".join(_COLUMNS), ", ".join("?" for _ in _COLUMNS)
+        with self._explained(), self._transaction():
+            before = self._connection.total_changes
+            self._connection.executemany(
+                f"INSERT INTO measurements ({names}) VALUES ({places}) "
+                "ON CONFLICT (kernel, sizes, threads, variant, machine, compiler, flags) DO NOTHING",
+                ready,
+            )
+            added = self._connection.total_changes - before
+        return added
+
+    def add_kernel(self, hash_: str, function: str, source: str) -> None:
+        """Keep a kernel's C file; rows refer to it by its hash."""
+        with self._explained(), self._transaction():
+            self._connection.execute("INSERT OR IGNORE INTO kernels VALUES (?, ?, ?)", (hash_, function, source))
+
+    def add_machine(self, fingerprint: str, description: str) -> None:
+        """Keep a machine's description (TOML); rows refer to it by its fingerprint."""
+        with self._explained(), self._transaction():
+            self._connection.execute("INSERT OR IGNORE INTO machines VALUES (?, ?)", (fingerprint, description))
+
+    def kernel(self, hash_: str) -> tuple[str, str]:
+        """(function, C text) of a kernel. Raises KeyError."""
+        return self._look_up("SELECT function, source FROM kernels WHERE hash = ?", hash_)
+
+    def machine(self, fingerprint: str) -> str:
+        """A machine's description as TOML. Raises KeyError."""
+        return str(self._look_up("SELECT description, '' FROM machines WHERE fingerprint = ?", fingerprint)[0])
+
+    def _look_up(self, query: str, key: str) -> tuple[str, str]:
+        with self._explained():
+            row = self._connection.execute(query, (key,)).fetchone()
+        if row is None:
+            raise KeyError(key)
+        return str(row[0]), str(row[1])
+
+    def rows(self, where: str = "", values: Sequence[object] = ()) -> Iterator[Measured]:
+        """Measurements in the order in which they were added, those that an SQL condition on the columns selects."""
+        condition = f"WHERE {where}" if where else ""
+        with self._explained():
+            for row in self._connection.execute(f"SELECT * FROM measurements {condition} ORDER BY number", values):
+                yield self._read(row)
+
+    def _read(self, row: sqlite3.Row) -> Measured:
+        try:
+            return _from_row(row)
+        except (json.JSONDecodeError, TypeError) as error:
+            raise StoreError(
+                f"row {row['number']} of {self.path} is damaged: {error}", hint="restore the file from a copy"
+            ) from error
+
+    def measured(self, kernel: str, sizes: Mapping[str, int], threads: int, machine: str) -> set[str]:
+        """Ids of the variants measured for these sizes on this machine, with any compiler."""
+        with self._explained():
+            found = self._connection.execute(
+                "SELECT variant FROM measurements WHERE kernel = ? AND sizes = ? AND threads = ? AND machine = ?",
+                (kernel, json.dumps(dict(sizes), sort_keys=True), threads, machine),
+            )
+            return {str(row[0]) for row in found}
+
+    def __len__(self) -> int:
+        with self._explained():
+            return int(self._connection.execute("SELECT COUNT(*) FROM measurements").fetchone()[0])
+
+
+_MIGRATIONS = (_TABLES,)
+"""What brings schema number i up to i + 1; the first makes an empty file a store."""
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script: `executescript` would commit the transaction around it."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
+    address = path.absolute().as_uri() + ("?mode=ro" if read_only else "")
+    connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=_PATIENCE_MS / 1000)
+    connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
+    return connection
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _tables(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0])
+
+
+def _explain(error: sqlite3.Error, path: Path) -> StoreError:
+    """The error for people. SQLite's result codes: https://www.sqlite.org/rescode.html."""
+    code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+    text = str(error)
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        reason = f"{path} is damaged or is no SQLite file: {text}"
+        return StoreError(
+            reason,
+            hint="it was left as it is: name another file, or save what can be read with sqlite3 FILE .recover",
+        )
+    if code == sqlite3.SQLITE_FULL:
+        return StoreError(
+            f"no room is left for {path}: {text}",
+            hint="make room and run the same command again: what was stored before is kept and not measured again",
+        )
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+        return StoreError(
+            f"{path} cannot be opened for this: {text}", hint="name a file in a folder that you can write"
+        )
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        seconds = _PATIENCE_MS // 1000
+        return StoreError(
+            f"another process has been writing to {path} for {seconds} s", hint="wait for it, or end it, and try again"
+        )
+    if code == sqlite3.SQLITE_IOERR:
+        return StoreError(f"{path} cannot be read or written: {text}", hint="is the disk full or failing?")
+    return StoreError(f"{path}: {text}")
