@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +151,23 @@ def integer_range(terms: int, dtype_bytes: int = 4) -> int:
     return k
 
 
+_PERIOD = 16_777_213
+"""Elements after which the values of a large input repeat: a prime, so that no extent, tile or page is a multiple of
+it, and elements that are mixed up differ as they do in one without a period."""
+
+
+def _filled(shape: tuple[int, ...], dtype: np.dtype[np.generic], values: Callable[[int], AnyArray]) -> AnyArray:
+    """An array of `values(count)`, which are repeated where there are more elements than `_PERIOD`."""
+    count = int(np.prod(shape, dtype=np.int64))
+    period = np.asarray(values(min(count, _PERIOD))).astype(dtype)
+    if count <= _PERIOD:
+        return period.reshape(shape)
+    flat = np.empty(count, dtype)
+    for start in range(0, count, _PERIOD):
+        flat[start : start + _PERIOD] = period[: count - start]
+    return flat.reshape(shape)
+
+
 def integer_inputs(buffers: Sequence[Buffer], seed: int, largest: int) -> list[AnyArray]:
     """Inputs with integer values in 1..largest: positive, so that no quotient or root goes wrong."""
     inputs: list[AnyArray] = []
@@ -158,8 +176,8 @@ def integer_inputs(buffers: Sequence[Buffer], seed: int, largest: int) -> list[A
             inputs.append(np.full(buffer.shape, buffer.fixed).astype(buffer.dtype))
             continue
         top = 1 if buffer.dtype.kind == "b" else largest
-        values = np.random.default_rng([seed, 0, i]).integers(1, top, buffer.shape, dtype=np.int8, endpoint=True)
-        inputs.append(np.asarray(values).astype(buffer.dtype))
+        rng = np.random.default_rng([seed, 0, i])
+        inputs.append(_filled(buffer.shape, buffer.dtype, partial(_integers, rng, top)))
     return inputs
 
 
@@ -171,14 +189,34 @@ def real_inputs(buffers: Sequence[Buffer], seed: int, low: float, high: float) -
         if buffer.fixed is not None:
             inputs.append(np.full(buffer.shape, buffer.fixed).astype(buffer.dtype))
         elif buffer.dtype.kind in "fc":
-            values = np.asarray(rng.random(buffer.shape, dtype=np.float32))
-            inputs.append((values * np.float32(high - low) + np.float32(low)).astype(buffer.dtype))
+            inputs.append(_filled(buffer.shape, buffer.dtype, partial(_reals, rng, low, high)))
         else:
             top = 1 if buffer.dtype.kind == "b" else 4
-            inputs.append(
-                np.asarray(rng.integers(1, top, buffer.shape, dtype=np.int8, endpoint=True)).astype(buffer.dtype)
-            )
+            inputs.append(_filled(buffer.shape, buffer.dtype, partial(_integers, rng, top)))
     return inputs
+
+
+def _integers(rng: np.random.Generator, top: int, count: int) -> AnyArray:
+    return np.asarray(rng.integers(1, top, count, dtype=np.int8, endpoint=True))
+
+
+def _reals(rng: np.random.Generator, low: float, high: float, count: int) -> AnyArray:
+    return np.asarray(rng.random(count, dtype=np.float32)) * np.float32(high - low) + np.float32(low)
+
+
+_COMPARED = 1 << 22
+"""Bytes compared at a time."""
+
+
+def unchanged(mapping: mmap.mmap, block: Block, before: AnyArray) -> bool:
+    """Whether an array in the shared file still holds the bits of `before`."""
+    flat = before.reshape(-1).view(np.uint8)
+    start = block.file_offset + block.data_offset
+    return all(
+        np.array_equal(np.frombuffer(mapping, np.uint8, part.size, start + at), part)
+        for at in range(0, block.bytes, _COMPARED)
+        if (part := flat[at : at + _COMPARED]).size
+    )
 
 
 def write_inputs(mapping: mmap.mmap, blocks: Sequence[Block], inputs: Sequence[AnyArray]) -> None:

@@ -28,8 +28,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from polydl.errors import Span, ToolchainError
 from polydl.measure.compare import arithmetic, difference, gamma
 from polydl.measure.data import (
@@ -41,6 +39,7 @@ from polydl.measure.data import (
     integer_range,
     read_array,
     real_inputs,
+    unchanged,
     write_inputs,
 )
 from polydl.measure.driver import Block, Limits, Outcome, Place, Word, describe_offset, run_job, shared_memory
@@ -300,10 +299,8 @@ def damage(buffers: Sequence[Buffer], run: Run, mapping: mmap.mmap) -> tuple[Sta
         name = buffer.array.name
         if offset is not None:
             return Status.OUT_OF_BOUNDS, f"writes memory {describe_offset(offset, block.bytes)} array '{name}'"
-        if not buffer.written:
-            after = np.frombuffer(mapping, np.uint8, block.bytes, block.file_offset + block.data_offset)
-            if not np.array_equal(after, before.reshape(-1).view(np.uint8)):
-                return Status.WRONG, f"changes array '{name}', which the original only reads"
+        if not buffer.written and not unchanged(mapping, block, before):
+            return Status.WRONG, f"changes array '{name}', which the original only reads"
     return None
 
 

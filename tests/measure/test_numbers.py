@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from polydl.errors import ToolchainError
-from polydl.measure import Candidate, Measurement, Status, Toolchain, measure, original_candidate
+from polydl.measure import Candidate, Measurement, Status, Toolchain, data, measure, original_candidate
+from polydl.measure.data import Buffer
+from polydl.measure.driver import Place
 from polydl.model.expr import Binary, Call, Const, Expr, Load
 from tests.measure.builders import QUICK, array, scop, statement
 
@@ -126,3 +129,16 @@ void kernel(float *y, const float *x)
     program = scop(text, (array("y", 24), array("x", 24, const=True)), (copy,))
     with pytest.raises(ToolchainError, match="it touches memory directly after the end of array 'x'"):
         measure(program, [], original_candidate(program), Toolchain(), QUICK)
+
+
+def test_large_inputs_repeat_after_a_prime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data, "_PERIOD", 7)
+    buffers = [Buffer(array("A", 5, 4), np.dtype("f4"), (5, 4), 0, Place.BUFFER, False, True)]
+    for values in (data.integer_inputs(buffers, 3, 4)[0], data.real_inputs(buffers, 3, -1.0, 1.0)[0]):
+        flat = values.reshape(-1)
+        assert values.shape == (5, 4)
+        assert np.array_equal(flat[:13], flat[7:])
+        assert len(np.unique(flat[:7])) > 1
+    monkeypatch.setattr(data, "_PERIOD", 20)
+    whole = data.real_inputs(buffers, 3, -1.0, 1.0)[0].reshape(-1)
+    assert len(np.unique(whole)) == 20
