@@ -30,6 +30,8 @@ def main() -> int:
     options.add_argument("--images", type=int, help="default: as many as threads")
     options.add_argument("--space", default="default")
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--scratch", type=Path, metavar="DIR", help="build here; kept until it is measured")
+    options.add_argument("--prepare-only", action="store_true", help="build in --scratch: may share the machine")
     given = options.parse_args()
     try:
         collect_command(
@@ -42,6 +44,8 @@ def main() -> int:
             threads=given.threads,
             space=given.space,
             seed=given.seed,
+            scratch=given.scratch,
+            prepare_only=given.prepare_only,
         )
     except PolyDLError as error:
         sys.stderr.write(error.render() + "\n")

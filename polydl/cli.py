@@ -256,13 +256,17 @@ def collect(
     threads: Threads = None,
     space: SpaceName = "default",
     seed: Seed = 0,
+    scratch: Annotated[
+        Path | None, typer.Option("--scratch", metavar="DIR", help="Build here; kept until it is measured.")
+    ] = None,
+    prepare_only: Annotated[bool, typer.Option("--prepare-only", help="Build in --scratch, measure nothing.")] = False,
 ) -> None:
     """Measure many variants of many sizes, to train rankers on; goes on where it was interrupted."""
     from polydl.collect.command import collect_command
 
     collect_command(
         layers, store, samples=samples, images=images, most_operations=most * 1e9, workloads=workload, threads=threads,
-        space=space, seed=seed,
+        space=space, seed=seed, scratch=scratch, prepare_only=prepare_only,
     )  # fmt: skip
 
 

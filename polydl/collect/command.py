@@ -26,6 +26,8 @@ def collect_command(
     threads: int | None,
     space: str,
     seed: int,
+    scratch: Path | None = None,
+    prepare_only: bool = False,
 ) -> Tally:
     """Collect and say how far it is. Raises InputError, StoreError, ToolchainError; PolyDLError when some of the
     problems could not be measured."""
@@ -36,7 +38,10 @@ def collect_command(
         if name not in known:
             raise InputError(f"no layers of '{name}'", hint=one_of(name, sorted(known)))
     problems = [p for p in problems if not workloads or p.workload in workloads]
-    options = CollectOptions(count=samples, threads=count, space=space, seed=seed, most_operations=most_operations)
+    options = CollectOptions(
+        count=samples, threads=count, space=space, seed=seed, most_operations=most_operations, scratch=scratch,
+        prepare_only=prepare_only,
+    )  # fmt: skip
     start = time.perf_counter()
     with Store(store) as opened:
         tally = collect(problems, opened, options, lambda now, line: _tell(now, line, start))

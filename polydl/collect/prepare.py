@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
 from polydl import pipeline
+from polydl._version import __version__
 from polydl.codegen.emit import generate
 from polydl.collect.problems import Problem
 from polydl.collect.sample import chosen_sample, scored
 from polydl.dependences.scalars import in_place
 from polydl.errors import PolyDLError
-from polydl.measure import MeasureOptions, Toolchain, original_candidate
+from polydl.measure import Candidate, Measurement, MeasureOptions, Status, Toolchain, original_candidate
 from polydl.measure.bulk import BuiltMany, build_many, may_precompile, precompiled
+from polydl.measure.verify import Built
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank import rankers
@@ -61,12 +64,47 @@ def scop_of(problem: Problem, options: Options) -> Scop:
     return in_place(pipeline.only_scop(pipeline.load(problem.source, options)))
 
 
-def prepare(problem: Problem, options: Options, count: int, measuring: MeasureOptions, folder: Path) -> Prepared:
-    """Choose `count` variants of a problem and build them in `folder`, which is made anew."""
+def prepare(problem: Problem, options: Options, count: int, measuring: MeasureOptions, scratch: Path) -> Prepared:
+    """Choose `count` variants of a problem and build them in a folder of `scratch`, or find them built there before."""
+    text = json.dumps([__version__, dict(problem.macros), problem.source.read_text(encoding="utf-8"), count,
+                       options.threads, options.space, options.seed])  # fmt: skip
+    folder = scratch / hashlib.sha256(text.encode()).hexdigest()[:16]
     try:
-        return _prepare(problem, options, count, measuring, folder)
+        if (folder / _RECORD).is_file():
+            return _loaded(problem, folder)
+        made = _prepare(problem, options, count, measuring, folder)
     except PolyDLError as error:
         return Prepared(problem, {}, None, error.render())
+    _save(made, folder)
+    return made
+
+
+_RECORD = "prepared.json"
+
+
+def _save(prepared: Prepared, folder: Path) -> None:
+    built = prepared.built
+    assert built is not None
+    document = {
+        "planned": {name: asdict(planned) for name, planned in prepared.planned.items()},
+        "terms": built.original.candidate.tolerance_terms,
+        "libraries": {one.candidate.id: one.library for one in (built.original, *built.candidates)},
+        "failed": {m.id: m.message for m in built.failed},
+    }
+    unfinished = folder / (_RECORD + ".new")
+    unfinished.write_text(json.dumps(document))
+    unfinished.rename(folder / _RECORD)
+
+
+def _loaded(problem: Problem, folder: Path) -> Prepared:
+    document = json.loads((folder / _RECORD).read_text())
+    terms = document["terms"]
+    original, *candidates = [
+        Built(Candidate(name, "", "", terms), library) for name, library in document["libraries"].items()
+    ]
+    failed = [Measurement(name, Status.COMPILE_FAILED, message) for name, message in document["failed"].items()]
+    planned = {name: Planned(**values) for name, values in document["planned"].items()}
+    return Prepared(problem, planned, BuiltMany(folder, original, tuple(candidates), tuple(failed)))
 
 
 def _prepare(problem: Problem, options: Options, count: int, measuring: MeasureOptions, folder: Path) -> Prepared:
@@ -95,4 +133,7 @@ def _prepare(problem: Problem, options: Options, count: int, measuring: MeasureO
     folder.mkdir(parents=True)
     toolchain = precompiled(Toolchain(), folder) if may_precompile(scop) else Toolchain()
     original = original_candidate(scop, pipeline.terms(scop))
-    return Prepared(problem, planned, build_many(scop, candidates, original, toolchain, measuring, folder))
+    built = build_many(scop, candidates, original, toolchain, measuring, folder)
+    for bulky in (*folder.glob("*.gch"), *folder.glob("*.c")):
+        bulky.unlink()
+    return Prepared(problem, planned, built)

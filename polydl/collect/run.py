@@ -53,6 +53,10 @@ class CollectOptions:
     """Processes that prepare."""
     budget: float = 0.03
     """Timed seconds of a variant in a pass."""
+    scratch: Path | None = None
+    """Where variants are built; kept there until they are measured. None: a temporary folder."""
+    prepare_only: bool = False
+    """Build only: that may share the machine, the rest may not."""
 
 
 @dataclass(slots=True)
@@ -108,7 +112,7 @@ def collect(problems: Sequence[Problem], store: Store, options: CollectOptions, 
         threads=options.threads, seed=options.seed, budget=options.budget, min_sample=200e-6, min_rounds=6,
         max_rounds=9, jobs=1,
     )  # fmt: skip
-    with tempfile.TemporaryDirectory(prefix="polydl-collect-") as scratch, _workers(options.workers) as pool:
+    with _scratch(options.scratch) as scratch, _workers(options.workers) as pool:
         for start in range(0, len(todo), _BATCH):
             begin = time.perf_counter()
             jobs = [
@@ -118,12 +122,17 @@ def collect(problems: Sequence[Problem], store: Store, options: CollectOptions, 
                     options_for(problem, options.threads, options.space, options.seed),
                     options.count if problem.operations <= options.large else options.count // 2,
                     measuring,
-                    Path(scratch, str(i)),
+                    scratch,
                 )
-                for i, problem in enumerate(todo[start : start + _BATCH])
+                for problem in todo[start : start + _BATCH]
             ]
             prepared = [job.result() for job in jobs]
             tally.prepare_seconds += time.perf_counter() - begin
+            if options.prepare_only:
+                tally.done += len(prepared)
+                tally.new += len(prepared)
+                tell(tally, f"{prepared[-1].problem.name}: prepared")
+                continue
             for one in prepared:
                 _measure(one, store, options, measuring, machine, compiler, tally, tell)
     return tally
@@ -202,6 +211,16 @@ def rows_of(
         )  # fmt: skip
 
     return [row(found.original), *(row(m) for m in found.measurements)]
+
+
+@contextmanager
+def _scratch(folder: Path | None) -> Iterator[Path]:
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="polydl-collect-") as name:
+            yield Path(name)
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder.absolute()
 
 
 def kernel_hash(problem: Problem) -> str:
