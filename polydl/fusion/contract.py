@@ -1,0 +1,83 @@
+"""Storage of intermediates that fusing made superfluous: an array that only carries a value within an iteration
+becomes a scalar (array contraction; Gao, Olsen, Sarkar, Thekkath: "Collective loop fusion for array contraction",
+LCPC 1992)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import islpy as isl
+
+from polydl.model.isl import quota
+from polydl.model.schedule import common_depth
+from polydl.model.scop import Access, Array, Assignment, Scop, Statement, Storage
+
+PREFIX = "polydl_"
+
+
+def contracted(scop: Scop) -> tuple[Scop, tuple[str, ...]]:
+    """The scop with every such array replaced by a scalar, and their names. Raises QuotaExceeded."""
+    names = []
+    for name, array in scop.arrays.items():
+        with quota(f"the contraction of {name}"):
+            if array.extents and _dead(scop, array) and _within_iterations(scop, name):
+                names.append(name)
+    for name in names:
+        scop = _without(scop, name)
+    return scop, tuple(names)
+
+
+def _dead(scop: Scop, array: Array) -> bool:
+    return array.storage is Storage.REGION or array.name not in scop.live_out
+
+
+def _within_iterations(scop: Scop, name: str) -> bool:
+    """Whether every iteration of the innermost loop around all users first writes the one element that it touches."""
+    users = [s for s in scop.statements if any(a.array == name for a in s.accesses)]
+    if len(users) < 2 or not all(isinstance(s.body, Assignment) for s in users):
+        return False
+    first = users[0]
+    depth = min(common_depth(first, s) for s in users[1:])
+    body = first.body
+    assert isinstance(body, Assignment)
+    if body.op != "=" or first.depth != depth or first.accesses[body.target].array != name:
+        return False
+    if any(a.array == name and not a.write for a in first.accesses):
+        return False
+    element = _outer(first.accesses[body.target].relation, depth, first.depth)
+    return all(
+        _outer(a.relation, depth, s.depth).is_subset(element) for s in users for a in s.accesses if a.array == name
+    )
+
+
+def _outer(relation: isl.Map, depth: int, all_loops: int) -> isl.Map:
+    """{ [outer loops] -> A[a…] }."""
+    return relation.project_out(isl.dim_type.in_, depth, all_loops - depth).reset_tuple_id(isl.dim_type.in_)
+
+
+def _without(scop: Scop, name: str) -> Scop:
+    old = scop.arrays[name]
+    scalar = PREFIX + name
+    while scalar in scop.arrays:
+        scalar += "_"
+    new = Array(scalar, old.ctype, (), Storage.REGION, f"{old.ctype} {scalar}", restrict=True, span=old.span)
+
+    def access(a: Access) -> Access:
+        if a.array != name:
+            return a
+        dims = a.relation.dim(isl.dim_type.out)
+        relation = a.relation.project_out(isl.dim_type.out, 0, dims).set_tuple_name(isl.dim_type.out, scalar)
+        return replace(a, array=scalar, relation=relation)
+
+    def statement(s: Statement) -> Statement:
+        return replace(s, accesses=tuple(access(a) for a in s.accesses))
+
+    arrays = {scalar if n == name else n: new if n == name else a for n, a in scop.arrays.items()}
+    if old.storage is not Storage.REGION:
+        arrays[name] = old  # a parameter stays declared
+    return replace(
+        scop,
+        arrays=arrays,
+        statements=tuple(statement(s) for s in scop.statements),
+        live_out=scop.live_out - {name},
+    )
