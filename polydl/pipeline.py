@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
@@ -26,6 +27,7 @@ from polydl.dependences.scalars import in_place
 from polydl.errors import IllegalVariant, InputError, InputErrors, ToolchainError, one_of
 from polydl.frontend import Program
 from polydl.frontend import load as load_program
+from polydl.fused import Fusion, fused_variants
 from polydl.measure import (
     Candidate,
     MeasureOptions,
@@ -39,6 +41,10 @@ from polydl.options import OptionChanges, Options
 from polydl.output import output_path, write
 from polydl.rank import rankers
 from polydl.results import Optimized, OptimizeResult, RankedVariant, Ranking
+from polydl.scheduling.candidates import candidates
+from polydl.scheduling.check import broken as broken_schedule
+from polydl.scheduling.plan import Scheduled
+from polydl.scheduling.regions import segments
 from polydl.variants.check import check
 from polydl.variants.legality import nest_legality
 from polydl.variants.loopstring import forced
@@ -98,23 +104,36 @@ def rank(
     parts = nests(scop, found)
     if o.loops:
         return score(scop, [(Written(o.loops, "--loops"), Written(o.blocks, "--blocks"))], o)
-    ordered: list[list[tuple[float, Variant, Mapping[str, float]]]] = []
+    ordered: list[list[_Choice]] = []
     size = 0
+    given_up: list[str] = []
     if progress:
         progress("rank", 0, len(parts))
-    for nest in parts:
-        legality = nest_legality(nest, found, reassociate=o.reassociate)
-        blocks = register_blocks_for(machine)
-        choices = list(variants(nest, legality, SPACES[o.space], blocks, threads))
-        size += len(choices)
-        scored = ranker.rank(scop, nest, [c.structure for c in choices], machine, threads)
-        scores = settled(scored.scores)
-        order = sorted(range(len(choices)), key=lambda i: (scores[i], i))
-        ordered.append([(scores[i], choices[i], scored.features(i)) for i in order])
+    for wants_schedule, together in segments(parts, found):
+        alone: list[list[_Choice]] = []
+        for nest in together:
+            legality = nest_legality(nest, found, reassociate=o.reassociate)
+            blocks = register_blocks_for(machine)
+            choices = list(variants(nest, legality, SPACES[o.space], blocks, threads))
+            size += len(choices)
+            scored = ranker.rank(scop, nest, [c.structure for c in choices], machine, threads)
+            scores = settled(scored.scores)
+            order = sorted(range(len(choices)), key=lambda i: (scores[i], i))
+            alone.append([_Choice.of(nest, choices[i], scores[i], scored.features(i)) for i in order])
+        if wants_schedule:
+            trees, reasons = candidates(
+                scop, [s for n in together for s in n.statements], found, reassociate=o.reassociate
+            )
+            given_up += reasons
+            size += len(trees)
+            ordered.append([*_scheduled(trees, alone), *_side_by_side(alone)])
+        else:
+            ordered += alone
         if progress:
-            progress("rank", len(ordered), len(parts))
-    ranked = tuple(_combined(parts, ordered))
-    return Ranking(scop, found, parts, ranked, size, {}, machine, o.ranker, threads, time.perf_counter() - start)
+            progress("rank", sum(len(c.recipes) for o in ordered for c in o[:1]), len(parts))
+    ranked = tuple(_combined(ordered))
+    seconds = time.perf_counter() - start
+    return Ranking(scop, found, parts, ranked, size, {}, machine, o.ranker, threads, seconds, tuple(given_up))
 
 
 def score(
@@ -181,36 +200,74 @@ def only_scop(program: Program) -> Scop:
     return program.scops[0]
 
 
-def _combined(
-    parts: Sequence[Nest], ordered: Sequence[Sequence[tuple[float, Variant, Mapping[str, float]]]]
-) -> Iterator[RankedVariant]:
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """One way to run consecutive nests."""
+
+    score: float
+    recipes: tuple[NestRecipe, ...]
+    structures: tuple[Structure, ...]
+    scheduled: tuple[Scheduled, ...]
+    features: Mapping[str, float]
+
+    @staticmethod
+    def of(nest: Nest, variant: Variant, score: float, features: Mapping[str, float]) -> _Choice:
+        """A nest in one of its variants."""
+        return _Choice(score, (NestRecipe(nest.name, variant.transforms),), (variant.structure,), (), features)
+
+
+def _scheduled(trees: Sequence[Scheduled], alone: Sequence[Sequence[_Choice]]) -> Iterator[_Choice]:
+    """A region's schedules, in their order. The rankers know rectangular nests only: the scores say no more than that
+    the schedules come before the best nests one after the other."""
+    best = sum(choices[0].score for choices in alone)
+    for place, tree in enumerate(trees):
+        below = best * (1 - 0.5 * (1 - place / len(trees))) if best > 0 else best - len(trees) + place
+        yield _Choice(below, (NestRecipe(tree.name, (tree.how,)),), (), (tree,), {})
+
+
+def _side_by_side(alone: Sequence[Sequence[_Choice]]) -> Iterator[_Choice]:
+    """The best variants of all the nests of a region together, then the second best, and so on."""
+    for place in range(max(len(choices) for choices in alone)):
+        yield _joined([choices[min(place, len(choices) - 1)] for choices in alone])
+
+
+def _joined(chosen: Sequence[_Choice]) -> _Choice:
+    features: dict[str, float] = {}
+    for one in chosen:
+        for name, value in one.features.items():
+            features[name] = features.get(name, 0.0) + value
+    return _Choice(
+        sum(c.score for c in chosen),
+        tuple(r for c in chosen for r in c.recipes),
+        tuple(s for c in chosen for s in c.structures),
+        tuple(s for c in chosen for s in c.scheduled),
+        features,
+    )
+
+
+def _combined(ordered: Sequence[Sequence[_Choice]]) -> Iterator[RankedVariant]:
     """Variants of the whole scop, best sum of scores first (the nests run one after the other, so times add up).
 
     Best-first search over the product of the nests' own orders. A nest whose best variant takes less than a
     twentieth of the whole keeps that variant: what it could win is within the noise.
     """
-    start = (0,) * len(parts)
-    whole = sum(o[0][0] for o in ordered)
-    ordered = [o if o[0][0] * 20 >= whole else o[:1] for o in ordered]
+    start = (0,) * len(ordered)
+    whole = sum(o[0].score for o in ordered)
+    ordered = [o if o[0].score * 20 >= whole else o[:1] for o in ordered]
     heap = [(whole, start)]
     seen = {start}
     most = max((len(o) for o in ordered), default=0)
-    for _ in range(max(most, 1000) if len(parts) > 1 else most):
+    for _ in range(max(most, 1000) if len(ordered) > 1 else most):
         if not heap:
             return
         score, place = heapq.heappop(heap)
-        chosen = [o[i] for o, i in zip(ordered, place, strict=True)]
-        recipe = Recipe(tuple(NestRecipe(n.name, c[1].transforms) for n, c in zip(parts, chosen, strict=True)))
-        features: dict[str, float] = {}
-        for _, _, one in chosen:
-            for name, value in one.items():
-                features[name] = features.get(name, 0.0) + value
-        yield RankedVariant(recipe, tuple(c[1].structure for c in chosen), score, features)
+        one = _joined([o[i] for o, i in zip(ordered, place, strict=True)])
+        yield RankedVariant(Recipe(one.recipes), one.structures, score, one.features, one.scheduled)
         for d in range(len(place)):
             following = (*place[:d], place[d] + 1, *place[d + 1 :])
             if following[d] < len(ordered[d]) and following not in seen:
                 seen.add(following)
-                step = ordered[d][following[d]][0] - ordered[d][place[d]][0]
+                step = ordered[d][following[d]].score - ordered[d][place[d]].score
                 heapq.heappush(heap, (score + step, following))
 
 
@@ -237,7 +294,9 @@ def optimize(
     program = load(source, o)
     target = output_path(source, output) if run or output is not None else None
     done = [_optimize_scop(scop, o, run=run, progress=progress) for scop in program.scops]
-    pieces = [(d.ranking.scop, generate(d.ranking.scop, d.chosen.structures) if d.chosen else None) for d in done]
+    pieces = [
+        (d.ranking.scop, generate(d.chosen.scop or d.ranking.scop, d.chosen.parts) if d.chosen else None) for d in done
+    ]
     text = splice(program.source, pieces, _header(done, o))
     if run:
         diagnostics = check_compiles(text, toolchain, program.source)
@@ -268,7 +327,10 @@ def diverse(variants: Sequence[RankedVariant]) -> Iterator[RankedVariant]:
     seen: dict[object, int] = {}
     later: list[RankedVariant] = []
     for variant in variants:
-        family = tuple((s.kernel, s.parallel, frozenset(p.operand for p in s.packs)) for s in variant.structures)
+        family = (
+            tuple((s.kernel, s.parallel, frozenset(p.operand for p in s.packs)) for s in variant.structures),
+            tuple(s.how.base for s in variant.scheduled),
+        )
         seen[family] = seen.get(family, 0) + 1
         if seen[family] <= _ALIKE:
             yield variant
@@ -287,20 +349,44 @@ def offer(
     offered: list[tuple[RankedVariant, Generated]] = []
     illegal: list[str] = []
     texts: set[str] = set()
+    if o.fuse and not o.loops:
+        for variant in _fusion(ranking, o, most=most - most // 2 if varied else most).variants:
+            code = generate(variant.scop or ranking.scop, variant.structures)
+            texts.add(code.region)
+            offered.append((variant, code))
     for variant in diverse(ranking.variants) if varied else ranking.variants:
         if len(offered) == most:
             break
         if not any(nest.transforms for nest in variant.recipe.nests):
             continue  # the loops as they are written: that is the original
-        broken = check(ranking.scop, variant.structures, ranking.dependences, reassociate=o.reassociate)
+        broken = _illegal(ranking, variant, o)
         if broken is not None:
             illegal.append(f"{variant.id}: {broken}")
             continue
-        code = generate(ranking.scop, variant.structures)
+        code = generate(ranking.scop, variant.parts)
         if code.region not in texts:
             texts.add(code.region)
             offered.append((variant, code))
     return tuple(offered), tuple(illegal)
+
+
+def _fusion(ranking: Ranking, o: Options, *, most: int) -> Fusion:
+    """Variants with nests fused (polydl.fused)."""
+    return fused_variants(ranking, lambda scop: rank(scop, o), most=most, reassociate=o.reassociate)
+
+
+def _illegal(ranking: Ranking, variant: RankedVariant, o: Options) -> str | None:
+    """Why a variant is illegal, from the exact check of each of its parts; or None. That the parts run in the order of
+    the text keeps what lies between them in order."""
+    for part in variant.scheduled:
+        wrong = broken_schedule(
+            ranking.scop, part.statements, part.tree, ranking.dependences, reassociate=o.reassociate
+        )
+        if wrong is not None:
+            return wrong
+    apart = {s.name for part in variant.scheduled for s in part.statements}
+    inside = [d for d in ranking.dependences if d.source not in apart and d.target not in apart]
+    return check(ranking.scop, variant.structures, inside, reassociate=o.reassociate)
 
 
 def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | None) -> Optimized:
@@ -357,6 +443,7 @@ def _header(done: Sequence[Optimized], o: Options) -> str:
         name = one.chosen.id if one.chosen else "original"
         recipe = str(one.chosen.recipe) if one.chosen else "unchanged: no variant was measurably faster"
         lines.append(f"{one.ranking.scop.function}: variant {name} = {recipe}")
+        lines += [f"reassociated: {note}" for note in (one.chosen.notes if one.chosen else ())]
         for assumption in one.ranking.scop.assumptions:
             lines.append(f"assumed: {assumption}")
     return "/* " + "\n * ".join(_comment(line) for line in lines) + "\n */\n"

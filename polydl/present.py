@@ -74,6 +74,9 @@ def loops_text(variant: RankedVariant) -> str:
             words.insert(structure.pack_depth(pack), f"pack({pack.operand})")
         inside = " ".join(loop.name for loop in structure.inside)
         parts.append(" ".join(words) + (f" | {inside}" if inside else ""))
+    for region in variant.scheduled:
+        tiles = "x".join(map(str, region.how.sizes))
+        parts.append(f"{region.name}…: {region.how.base}{' in tiles ' + tiles if tiles else ''}")
     return "; ".join(parts)
 
 
@@ -193,6 +196,7 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
             }
             for m in (report.measurements if report else ())
         ],
+        "notes": list(done.chosen.notes) if done.chosen else [],
         "noise": _finite(report.noise) if report else None,
         "warnings": list(report.warnings) if report else [],
         "illegal": list(done.illegal),
@@ -259,6 +263,7 @@ def show_optimized(result: OptimizeResult, *, ran: bool) -> None:
         else:
             _measured_table(console, done)
         notes = [*(done.report.warnings if done.report else ()), *(f"refused: {i}" for i in done.illegal)]
+        notes += [f"reassociated: {note}" for note in (done.chosen.notes if done.chosen else ())]
         for text in notes:
             _say(console, f"note: {text}", "yellow")
         for assumption in done.ranking.scop.assumptions:

@@ -10,6 +10,7 @@ from polydl.dependences.analysis import Dependence
 from polydl.machine import Machine
 from polydl.measure import Measurement, Report
 from polydl.model.scop import Scop
+from polydl.scheduling.plan import Scheduled
 from polydl.variants.nests import Nest
 from polydl.variants.recipe import Recipe
 from polydl.variants.structure import Structure
@@ -24,10 +25,31 @@ class RankedVariant:
     score: float
     """The ranker's: lower is better."""
     features: Mapping[str, float]
+    scheduled: tuple[Scheduled, ...] = ()
+    """Regions with a schedule tree of their own; `structures` has the other nests."""
+    scop: Scop | None = None
+    """The scop that the structures are of, where that is not the ranking's: one with nests fused."""
 
     @property
     def id(self) -> str:
         return self.recipe.id
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What its user should know: sums that are reassociated across threads."""
+        return tuple(
+            f"{s.nest.name}: partial sums over blocks of loop {s.summed} are added up at the end, in the same order for "
+            "any number of threads (--no-reassociate forbids it)"
+            for s in self.structures
+            if s.summed
+        )
+
+    @property
+    def parts(self) -> tuple[Structure | Scheduled, ...]:
+        """Structures and scheduled regions in the order in which they run."""
+        first = {s.nest.statements[0].position: s for s in self.structures}
+        everything = first | {s.statements[0].position: s for s in self.scheduled}
+        return tuple(part for _, part in sorted(everything.items(), key=lambda item: item[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +69,8 @@ class Ranking:
     threads: int
     seconds: float
     """Analysis and ranking, wall clock."""
+    given_up: tuple[str, ...] = ()
+    """Schedules that were not found or not shown to be legal, with the reason, for people."""
 
     def __iter__(self) -> Iterator[RankedVariant]:
         return iter(self.variants)

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import islpy as isl
 
 from polydl.codegen.cexpr import Helpers, IslPrinter, expression_text
-from polydl.codegen.tree import PARALLEL, SERIAL
+from polydl.codegen.rows import RowOptions, RowStatement, row, row_loops, row_statement
+from polydl.codegen.tree import PARALLEL, SERIAL, SIMD
+from polydl.codegen.vector_text import NotVectorised
 from polydl.model.contraction import array_strides
-from polydl.model.isl import node_kind
+from polydl.model.isl import expression_kind, node_kind, operation, to_int
 from polydl.model.scop import Array, Assignment, MicrokernelCall, Scop, Statement
 
 
@@ -59,6 +61,10 @@ class Instance:
         return f"{found.name}[{' + '.join(terms) or '0'}]"
 
 
+_VECTOR = -1
+"""In place of a number of parallel loops: the next loop runs in vectors."""
+
+
 class Writer:
     """Builds the isl AST of a schedule tree and writes it as C."""
 
@@ -70,10 +76,17 @@ class Writer:
         calls: Mapping[str, Callable[[Instance], str]],
         thread_lines: Sequence[str] = (),
         private: Sequence[str] = (),
+        rows: RowOptions | None = None,
     ) -> None:
-        """`calls` prints the instances of statements that are not the scop's own; `thread_lines` are C lines needed
+        """With `rows`, innermost loops become calls of vector functions where they can. `calls` prints the instances of statements that are not the scop's own; `thread_lines` are C lines needed
         inside the parallel loops; `private` are scalars of which each thread has its own."""
         self._private = private
+        self._rows = rows
+        self._row_users: dict[str, RowStatement] = {}
+        self.prologue: list[str] = []
+        """File-scope pieces that the lines written so far need."""
+        self.streams = False
+        """Whether the lines written so far store past the caches."""
         self._clauses = ""
         self._scop = scop
         self._names = names
@@ -132,6 +145,9 @@ class Writer:
         if name in self._calls:
             return self._calls[name](at)
         statement = self._statements[name]
+        if self._rows is not None:
+            # The build says how things are printed during the callback only.
+            self._row_users[f"user{len(self._user_text)}"] = row_statement(statement, schedule, at.element)
         match statement.body:
             case Assignment():
                 return _assignment(statement, statement.body, at)
@@ -152,6 +168,9 @@ class Writer:
                 if name.startswith(PARALLEL):
                     self._clauses = name.removeprefix(PARALLEL)
                     return self._node(child, indent, self._parallel_loops(child))
+                if name.startswith(SIMD):
+                    self._clauses = name.removeprefix(SIMD)
+                    return self._node(child, indent, _VECTOR)
                 lines = [pad + line for line in self._thread_lines] if name == SERIAL else []
                 return [*lines, *self._node(child, indent, 0)]
             case "if_":
@@ -170,6 +189,10 @@ class Writer:
 
     def _for(self, node: isl.AstNode, indent: int, parallel: int) -> list[str]:
         pad = "  " * indent
+        if self._rows is not None and not parallel:
+            called = self._row(node, self._rows, pad)
+            if called is not None:
+                return called
         variable = self._print(node.for_get_iterator())
         first = self._print(node.for_get_init())
         if node.for_is_degenerate():
@@ -178,7 +201,9 @@ class Writer:
                 return self._node(node.for_get_body(), indent, parallel)
             return [f"{pad}{{", f"{pad}  const {self._names.integer} {variable} = {first};", *body, f"{pad}}}"]
         lines = []
-        if parallel:
+        if parallel == _VECTOR:
+            lines.append(f"{pad}#pragma omp simd{self._clauses}")
+        elif parallel:
             collapse = f" collapse({parallel})" if parallel > 1 else ""
             private = f" private({', '.join(self._private)})" if self._private else ""
             lines.append(f"{pad}#pragma omp parallel for{collapse}{self._clauses}{private}")
@@ -187,6 +212,50 @@ class Writer:
         advance = f"{variable}++" if step == "1" else f"{variable} += {step}"
         lines.append(f"{pad}for ({self._names.integer} {variable} = {first}; {condition}; {advance}) {{")
         return [*lines, *self._node(node.for_get_body(), indent + 1, 0), f"{pad}}}"]
+
+    def _row(self, node: isl.AstNode, options: RowOptions, pad: str) -> list[str] | None:
+        """The call of a row's function in place of the loops from here on; None where they are no row."""
+        chain = [node]
+        while node_kind(chain[-1].for_get_body()) == "for_":
+            chain.append(chain[-1].for_get_body())
+        body = chain[-1].for_get_body()
+        users = self._children(body) if node_kind(body) == "block" else [body]
+        if any(node_kind(user) != "user" for user in users):
+            return None
+        keys = [user.get_annotation().get_name() for user in users]
+        bounds = [_bounds(loop) for loop in chain]
+        if any(key not in self._row_users for key in keys) or any(found is None for found in bounds):
+            return None
+        statements = [self._row_users[key] for key in keys]
+        known = [found for found in bounds if found is not None]
+        numbers = [(to_int(low.get_val()), to_int(high.get_val())) for low, high in known[1:] if _are_numbers(low, high)]
+        if len(numbers) + 1 < len(chain):
+            return None
+        variables = [self._print(loop.for_get_iterator()) for loop in chain]
+        inside = {at.statement.name for at in statements}
+        private = frozenset(
+            name
+            for name in self._private
+            if all(s.name in inside for s in self._scop.statements if any(a.array == name for a in s.accesses))
+        )
+        try:
+            loops = row_loops(statements, numbers)
+            made = row(self._scop.arrays, private, loops, statements, options)
+        except NotVectorised:
+            return None
+        self.prologue += made.prologue
+        self.streams = self.streams or made.streams
+        low, high = (self._print(bound) for bound in known[0])
+        length = f"{high} + 1" if low == "0" else f"{high} - {low} + 1"
+        for extent in loops.extents:
+            length = f"({length}) * {extent}" if " " in length else f"{length} * {extent}"
+        call = f"{made.name}({', '.join([length, *made.arguments])});"
+        firsts = [low, *(str(first) for first, _ in numbers)]
+        declared = [f"{v} = {first}" for v, first in zip(variables, firsts, strict=True) if _mentions(call, v)]
+        if not declared:
+            return [pad + call]
+        integers = f"const {self._names.integer} {', '.join(declared)};"
+        return [f"{pad}{{", f"{pad}  {integers}", f"{pad}  {call}", f"{pad}}}"]
 
     def _parallel_loops(self, node: isl.AstNode) -> int:
         """How many loops from here on can be collapsed: directly nested, rectangular, above the serial mark."""
@@ -199,6 +268,20 @@ class Writer:
             outer.append(own)
             node = node.for_get_body()
         return max(len(outer), 1)
+
+
+def _bounds(loop: isl.AstNode) -> tuple[isl.AstExpr, isl.AstExpr] | None:
+    """First and last value of a loop that counts upwards in steps of one; None of another."""
+    condition, step = loop.for_get_cond(), loop.for_get_inc()
+    if loop.for_is_degenerate() or expression_kind(step) != "int" or to_int(step.get_val()) != 1:
+        return None
+    if expression_kind(condition) != "op" or operation(condition) != "le":
+        return None
+    return loop.for_get_init(), condition.get_op_arg(1)
+
+
+def _are_numbers(*expressions: isl.AstExpr) -> bool:
+    return all(expression_kind(e) == "int" for e in expressions)
 
 
 def _assignment(statement: Statement, body: Assignment, at: Instance) -> str:

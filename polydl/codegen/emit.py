@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain, count, groupby
 
+from polydl.codegen.affine import affine_tree
 from polydl.codegen.ast import Names, Writer
 from polydl.codegen.cexpr import HELPER_TEXT, Helpers
+from polydl.codegen.copies import copies
 from polydl.codegen.initial import absorbed_zeroing
 from polydl.codegen.nest_plan import plan_nest
 from polydl.codegen.region import original_text
+from polydl.codegen.rows import RowOptions
 from polydl.codegen.scratch import Scratch
 from polydl.codegen.tree import nest_tree
 from polydl.dependences.scalars import private_scalars
 from polydl.fusion.groups import groups_of
 from polydl.model.isl import quota, to_int
 from polydl.model.scop import Scop, Source, Storage
+from polydl.scheduling.plan import Scheduled
 from polydl.variants.structure import Structure
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
@@ -69,35 +73,73 @@ def _integer_type(scop: Scop) -> str:
     return "int"
 
 
-def generate(scop: Scop, structures: Sequence[Structure]) -> Generated:
-    """C text that runs the nests one after the other, each in the order of its structure.
+def generate(scop: Scop, parts: Sequence[Structure | Scheduled]) -> Generated:
+    """C text that runs the parts of the scop one after the other, each in the order of its structure or tree.
 
-    Raises QuotaExceeded. Assumes that the structures are legal.
+    Raises QuotaExceeded. Assumes that they are legal.
     """
     names = names_for(scop)
     helpers = Helpers(names.prefix, set())
     prologue: list[str] = []
     lines = [f"  {a.declaration};" for a in scop.arrays.values() if a.storage is Storage.REGION]
     scratch = Scratch()
-    private = private_scalars(scop)
     with quota("code generation"):
-        absorbed = absorbed_zeroing(scop, structures)
-        groups = groups_of(structures)
-        for number, structure in enumerate(structures):
-            if number in absorbed or structure.fused:
+        for scheduled, run in groupby(parts, lambda part: isinstance(part, Scheduled)):
+            if not scheduled:
+                run_of_structures = [part for part in run if isinstance(part, Structure)]
+                lines += _structures(scop, run_of_structures, names, helpers, scratch, prologue)
                 continue
-            zeroed = number in absorbed.values()
-            plan = plan_nest(structure, scratch, zeroed=zeroed, scop=scop, group=groups.get(number))
-            prologue += plan.prologue
-            tree = nest_tree(structure, plan.call, plan.packs)
-            used = {a.array for s in structure.nest.statements for a in s.accesses}
-            own = [name for name in private if name in used]
-            lines += Writer(scop, names, helpers, plan.printers, plan.thread_lines, own).write(tree, 1)
+            for part in run:
+                assert isinstance(part, Scheduled)
+                lines += Writer(scop, names, helpers, {}).write(affine_tree(scop, part.tree), 1)
     prologue += helper_texts(helpers, names)
     if scratch.buffers:
         prologue.append(scratch.prologue())
         lines = scratch.around(lines, original_text(scop))
     return finished(scop, names, prologue, [*declarations(scop), *lines])
+
+
+def _structures(
+    scop: Scop,
+    structures: Sequence[Structure],
+    names: Names,
+    helpers: Helpers,
+    scratch: Scratch,
+    prologue: list[str],
+) -> list[str]:
+    """Lines that run consecutive nests; what they need at file scope is added to the prologue."""
+    lines: list[str] = []
+    private = private_scalars(scop)
+    absorbed = absorbed_zeroing(scop, structures)
+    groups = groups_of(structures)
+    for number, structure in enumerate(structures):
+        if number in absorbed or structure.fused:
+            continue
+        zeroed = number in absorbed.values()
+        plan = plan_nest(structure, scratch, zeroed=zeroed, scop=scop, group=groups.get(number))
+        prologue += plan.prologue
+        tree = nest_tree(structure, plan.call, plan.packs)
+        used = {a.array for s in structure.nest.statements for a in s.accesses}
+        own = [name for name in private if name in used]
+        made = copies(scop, structure, scratch) if structure.summed else None
+        lines += made.zeroing(names, helpers) if made else []
+        inside = (*plan.thread_lines, *((made.thread_line(names),) if made else ()))
+        within = made.scop if made else scop
+        writer = Writer(within, names, helpers, plan.printers, inside, own, row_options(structure))
+        lines += writer.write(tree, 1)
+        prologue += writer.prologue
+        if writer.streams:
+            lines += ["  #pragma omp parallel", "  polydl_stream_end();"]
+        lines += made.adding(scop, names, helpers) if made else []
+    return lines
+
+
+def row_options(structure: Structure) -> RowOptions | None:
+    """What the innermost loops of a nest may become."""
+    rows = structure.rows
+    if rows is None or structure.summed:
+        return None
+    return RowOptions(frozenset(rows.stream), reassociate=not rows.keep_order)
 
 
 def helper_texts(helpers: Helpers, names: Names) -> list[str]:

@@ -16,8 +16,9 @@ from polydl.variants.structure import Structure, loop_aff, normalised, outer_aff
 PARALLEL = "parallel"
 SERIAL = "serial"
 COPIED = "copied"
+SIMD = "simd"
 """Mark names: the loops from the first to the next are to be run by all threads, collapsed. After PARALLEL the name may
-go on with OpenMP clauses."""
+go on with OpenMP clauses. After SIMD, the next loop runs in vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Part:
     affs: Sequence[isl.Aff]
 
 
-def _union_pw_affs(statements: Sequence[Part], dims: int) -> isl.MultiUnionPwAff:
+def union_pw_affs(statements: Sequence[Part], dims: int) -> isl.MultiUnionPwAff:
     """The partial schedule of several statements."""
     ctx = isl.DEFAULT_CONTEXT
     columns = isl.UnionPwAffList.alloc(ctx, dims)
@@ -95,7 +96,7 @@ def _insert_loops(
                 node = _insert_mark(_insert_grid(node, structure, statements, later), SERIAL)
         column = [Part(s.domain, [s.affs[position]]) for s in statements]
         column += [Part(p.domain, [_identity_affs(p.domain)[position]]) for p in later]
-        node = node.insert_partial_schedule(_union_pw_affs(column, 1)).child(0)
+        node = node.insert_partial_schedule(union_pw_affs(column, 1)).child(0)
         if parallel and position == parallel[-1] and not structure.grid:
             node = _insert_mark(node, SERIAL)
     return node
@@ -118,7 +119,7 @@ def _insert_grid(
         chunk = isl.Val.int_from_si(node.get_ctx(), axis.chunk)
         column = [Part(s.domain, [s.affs[position].scale_down_val(chunk).floor()]) for s in statements]
         column += [Part(p.domain, [_identity_affs(p.domain)[position].scale_down_val(chunk).floor()]) for p in packs]
-        node = node.insert_partial_schedule(_union_pw_affs(column, 1)).child(0)
+        node = node.insert_partial_schedule(union_pw_affs(column, 1)).child(0)
     return node
 
 
@@ -144,7 +145,7 @@ def _insert_copies(
         if shared:
             place = _insert_mark(place, PARALLEL)
         for aff in _identity_affs(pack.domain)[pack.depth :]:
-            place = place.insert_partial_schedule(_union_pw_affs([Part(pack.domain, [aff])], 1)).child(0)
+            place = place.insert_partial_schedule(union_pw_affs([Part(pack.domain, [aff])], 1)).child(0)
         if shared:
             place = _insert_mark(place, COPIED)
         sequence = place.ancestor(place.get_tree_depth() - height)
@@ -163,5 +164,5 @@ def _insert_leaf(node: isl.ScheduleNode, plain: Sequence[Part], call: KernelCall
         choices = choices.add(isl.UnionSet.from_set(call.domain)).add(together)
         node = node.insert_sequence(choices).child(1).child(0)
     if dims:
-        node = node.insert_partial_schedule(_union_pw_affs(plain, dims))
+        node = node.insert_partial_schedule(union_pw_affs(plain, dims))
     return node

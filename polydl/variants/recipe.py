@@ -9,9 +9,21 @@ from dataclasses import Field, dataclass, fields
 from typing import Any
 
 from polydl.errors import InputError
-from polydl.variants.transforms import Fuse, Microkernel, Pack, Parallelize, Permute, Tile, Transform
+from polydl.variants.transforms import (
+    Fuse,
+    Microkernel,
+    Pack,
+    Parallelize,
+    Permute,
+    Schedule,
+    Tile,
+    Transform,
+    Vectorize,
+)
 
-_TRANSFORMS: dict[str, type[Transform]] = {t.__name__: t for t in (Tile, Microkernel, Permute, Parallelize, Pack, Fuse)}
+_TRANSFORMS: dict[str, type[Transform]] = {
+    t.__name__: t for t in (Tile, Microkernel, Permute, Parallelize, Pack, Fuse, Schedule, Vectorize)
+}
 
 
 def _text(value: object) -> str:
@@ -119,6 +131,8 @@ def _checked(kind: type[Transform], values: Mapping[str, Any]) -> Transform:
                 ready[name] = tuple(value)
             case "tuple[str, ...]", list() if all(type(v) is str for v in value):
                 ready[name] = tuple(value)
+            case "bool", bool():
+                ready[name] = value
             case ("int", int()) | ("str" | "str | None", str()) | ("str | None", None):
                 ready[name] = value
             case _:

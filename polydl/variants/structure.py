@@ -12,9 +12,19 @@ import islpy as isl
 from polydl.errors import InputError
 from polydl.model.contraction import Operand
 from polydl.model.schedule import map_from_affs, original_affs, time_affs
-from polydl.model.scop import Statement
+from polydl.model.scop import Assignment, Statement
 from polydl.variants.nests import Nest
-from polydl.variants.transforms import Fuse, Microkernel, Pack, Parallelize, Permute, Tile, Transform
+from polydl.variants.transforms import (
+    Fuse,
+    Microkernel,
+    Pack,
+    Parallelize,
+    Permute,
+    Schedule,
+    Tile,
+    Transform,
+    Vectorize,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +67,16 @@ class Structure:
     packs: tuple[Pack, ...] = ()
     grid: tuple[GridAxis, ...] = ()
     """How the parallel loops are cut into blocks, one a thread; empty: they are collapsed and shared out by OpenMP."""
+    summed: str = ""
+    """The grid's loop whose blocks accumulate into a copy of the output each; empty: none."""
     omp_schedule: str = ""
     """What OpenMP's schedule clause says; empty: no clause."""
     barriers: tuple[str, ...] = ()
     """See `Parallelize.barriers`."""
     fused: str = ""
     """Name of the nest that this one runs inside of (see `Fuse`); empty: it runs by itself."""
+    rows: Vectorize | None = None
+    """How innermost loops become vector functions; None: they stay loops."""
 
     def loop(self, name: str) -> Loop:
         """The loop called `name`. Raises InputError."""
@@ -163,6 +177,8 @@ def _parallelize(structure: Structure, parallelize: Parallelize) -> Structure:
     grid = _grid(structure, parallelize) if parallelize.axes or parallelize.ways else ()
     if not at or (at != sorted(set(at)) if grid else at != list(range(at[0], at[0] + len(at)))):
         raise InputError("Parallelize needs adjacent loops, outermost first")
+    if parallelize.summed:
+        _check_summed(structure, parallelize)
     if parallelize.schedule and (grid or not OMP_SCHEDULE.fullmatch(parallelize.schedule)):
         raise InputError(
             f"'{parallelize.schedule}' cannot be the schedule of these loops",
@@ -174,9 +190,24 @@ def _parallelize(structure: Structure, parallelize: Parallelize) -> Structure:
         structure,
         parallel=parallelize.loops,
         grid=grid,
+        summed=parallelize.summed,
         omp_schedule=parallelize.schedule,
         barriers=parallelize.barriers,
     )
+
+
+def _check_summed(structure: Structure, parallelize: Parallelize) -> None:
+    nest, name = structure.nest, parallelize.summed
+    body = nest.statements[0].body
+    if name not in parallelize.loops or not parallelize.axes:
+        raise InputError(f"'{name}' cannot be summed up: it is no loop of a thread grid", hint="as in C{R:4+}")
+    if len(nest.statements) != 1 or not isinstance(body, Assignment) or body.op not in ("+=", "-="):
+        raise InputError(f"nest {nest.name} has no sum to share out")
+    if sum(a.array == nest.statements[0].accesses[body.target].array for a in nest.statements[0].accesses) > 2:
+        raise InputError(f"nest {nest.name} reads its output beside adding to it")
+    loop = structure.loop(name)
+    if loop.within is not None:
+        raise InputError(f"loop '{name}' is not the outermost piece of '{loop.iterator}'")
 
 
 OMP_SCHEDULE = re.compile(r"(?:(?:static|dynamic|guided)(?:,[1-9][0-9]*)?|auto|runtime)")
@@ -242,6 +273,10 @@ def extended(structure: Structure, transform: Transform) -> Structure:
             return _pack(structure, transform)
         case Fuse():
             return replace(structure, fused=transform.into)
+        case Vectorize():
+            return replace(structure, rows=transform)
+        case Schedule():
+            raise InputError(f"Schedule orders whole regions: it cannot be a step of nest {structure.nest.name}")
 
 
 def apply(nest: Nest, transforms: Sequence[Transform]) -> Structure:

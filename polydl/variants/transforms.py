@@ -70,8 +70,10 @@ class Parallelize:
     after:     #pragma omp parallel for collapse(2) / for i: for j
     grid:      #pragma omp parallel for collapse(2) schedule(static, 1) / for r in [0, R): for c in [0, C):
                    for i in block r of R: … for j in block c of C
+    summed:    zero ways copies of the output / grid, block r accumulating into copy r / add the copies in order
     requires:  no dependence (accumulations included) is carried by these loops; on a grid none between iterations
-               that differ in one of them, whatever sequential loop between them carries it
+               that differ in one of them, whatever sequential loop between them carries it; between blocks of the
+               `summed` loop accumulations, and nothing else
     source:    PARLOOPER's two ways of parallelisation (Georganas et al., 2023)
     """
 
@@ -86,6 +88,9 @@ class Parallelize:
     barriers: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
     """Loops at whose end all threads wait. None of them is inside a parallel loop, and each parallel loop ends in a
     barrier anyway: these are kept as a part of the variant's text only."""
+    summed: str = field(default="", metadata=OPTIONAL)
+    """On a grid the reduction loop whose blocks have a copy of the output each: the sums are reassociated, in the same way
+    for any number of threads; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,43 @@ class Fuse:
 
     into: str
     """Name of the other nest."""
+    loops: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
+    """Where two nests become one by loop fusion: the loops that they share; empty: at the end of the other's
+    reductions."""
 
 
-Transform = Tile | Microkernel | Permute | Parallelize | Pack | Fuse
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Order the statements of one or several nests anew, whatever their shape.
+
+    before:    the loops as they are written
+    after:     a schedule tree: tiled bands, tiles in wavefronts, the outermost independent loop parallel, the loop
+               with the best strides innermost and in vectors
+    requires:  every dependence stays lexicographically positive; parallel and vector loops carry none
+    source:    isl's schedulers; Bondhugula et al., PLDI 2008; time skewing (Wonnacott, 2000)
+    """
+
+    base: str
+    """Where the tree comes from: `written`, `skewed`, or a setting of isl's scheduler (`pluto-max`, …)."""
+    sizes: tuple[int, ...] = field(default=(), metadata=OPTIONAL)
+    """Tile sizes of each permutable band, outermost loop first; the last one holds for all further in."""
+    parallel: bool = True
+    simd: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Vectorize:
+    """Run innermost loops without a microkernel as vector functions, wherever their statements allow it.
+
+    before:    for j in [0, N): T = f(x[j]); y[j] = T > 0 ? T : 0
+    after:     row(N, &x[0], &y[0])
+    requires:  no dependence between the iterations of a row but a sum or an extreme (codegen.rows)
+    """
+
+    stream: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
+    """Arrays that are stored past the caches."""
+    keep_order: int = field(default=0, metadata=OPTIONAL)
+    """1: sums stay in their order, which leaves them out."""
+
+
+Transform = Tile | Microkernel | Permute | Parallelize | Pack | Fuse | Vectorize | Schedule

@@ -1,0 +1,208 @@
+"""Where schedules start: the order as written, isl's schedulers under several settings, and skewed loops.
+
+isl: isl_schedule_constraints_compute_schedule, a Pluto-like (Bondhugula et al., PLDI 2008) and a Feautrier scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import islpy as isl
+
+from polydl.model.isl import context, pieces, quota
+from polydl.model.schedule import time_affs
+from polydl.model.scop import Scop, Statement
+from polydl.scheduling.relations import Links, by_name, span, union_of
+from polydl.scheduling.tree import Band, Leaf, Member, Node, Order
+
+QUOTA = 400_000
+"""isl operations that one run of its scheduler may take: of the order of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Options of isl's scheduler (isl manual, "Schedules")."""
+
+    name: str
+    algorithm: int
+    """0: isl's (Pluto-like), 1: Feautrier's."""
+    serialize_sccs: bool
+    """Fuse as little as possible."""
+    outer_coincidence: bool
+    """Look for parallel outer loops first."""
+
+
+SETTINGS = (
+    Setting("pluto-max", 0, False, False),
+    Setting("pluto-min", 0, True, False),
+    Setting("outer-max", 0, False, True),
+    Setting("outer-min", 0, True, True),
+    Setting("feautrier", 1, False, False),
+)
+
+
+@contextmanager
+def _options(setting: Setting) -> Iterator[None]:
+    ctx = context()
+    before = (ctx.get_schedule_algorithm(), ctx.get_schedule_serialize_sccs(), ctx.get_schedule_outer_coincidence())
+    ctx.set_schedule_algorithm(setting.algorithm)
+    ctx.set_schedule_serialize_sccs(int(setting.serialize_sccs))
+    ctx.set_schedule_outer_coincidence(int(setting.outer_coincidence))
+    try:
+        yield
+    finally:
+        ctx.set_schedule_algorithm(before[0])
+        ctx.set_schedule_serialize_sccs(before[1])
+        ctx.set_schedule_outer_coincidence(before[2])
+
+
+def computed(scop: Scop, statements: Sequence[Statement], links: Links, setting: Setting) -> Node | None:
+    """The schedule that isl computes; None when it finds none. Raises QuotaExceeded."""
+    space = scop.context.get_space()
+    domain = isl.UnionSet.empty(space)
+    for statement in statements:
+        domain = domain.union(isl.UnionSet.from_set(statement.domain))
+    order = union_of((link.relation for link in links), space)
+    constraints = isl.ScheduleConstraints.on_domain(domain).set_context(scop.context.params())
+    constraints = constraints.set_validity(order).set_coincidence(order).set_proximity(order)
+    with _options(setting):
+        try:
+            with quota(f"isl's scheduler ({setting.name}) for {scop.function}", QUOTA):
+                schedule = constraints.compute_schedule()
+        except isl.Error as error:
+            if "unable to carry dependences" in str(error):
+                return None
+            raise
+    return _converted(schedule.get_root().child(0), [s.name for s in statements], by_name(statements))
+
+
+def _kind(node: isl.ScheduleNode) -> str:
+    kind: Any = node.get_type()
+    return str(kind.name)
+
+
+def _converted(node: isl.ScheduleNode, names: Sequence[str], of: Mapping[str, Statement]) -> Node:
+    match _kind(node):
+        case "leaf":
+            leaves = tuple(Leaf(name) for name in names)
+            return leaves[0] if len(leaves) == 1 else Order(leaves)
+        case "band":
+            partial = node.band_get_partial_schedule()
+            members = tuple(
+                Member({name: _aff(partial.get_union_pw_aff(d), of[name]) for name in names})
+                for d in range(partial.dim(isl.dim_type.set))
+            )
+            return Band(members, _converted(node.child(0), names, of))
+        case "sequence" | "set":
+            children = []
+            for k in range(node.n_children()):
+                child = node.child(k)
+                inside = _names(child.filter_get_filter())
+                kept = [name for name in names if name in inside]
+                children.append((kept, _converted(child.child(0), kept, of)))
+            return Order(tuple(child for _, child in children))
+        case other:
+            raise ValueError(f"isl's scheduler made a node of type {other}")
+
+
+def _names(filtered: isl.UnionSet) -> frozenset[str]:
+    found = filtered.get_set_list()
+    return frozenset(found.get_at(i).get_tuple_name() for i in range(found.n_set()))
+
+
+def _aff(union: isl.UnionPwAff, statement: Statement) -> isl.Aff:
+    found = union.get_pw_aff_list()
+    for k in range(found.n_pw_aff()):
+        one = found.get_at(k)
+        if one.get_domain_space().get_tuple_name(isl.dim_type.set) == statement.name:
+            affine = pieces(one)
+            if len(affine) == 1:
+                return affine[0][1]
+            raise ValueError(f"isl's schedule of {statement.name} is not one affine expression: {one}")
+    raise ValueError(f"isl's schedule leaves out {statement.name}")
+
+
+def written(statements: Sequence[Statement], depth: int = 0) -> Node:
+    """The order as it is written: a band for each loop."""
+    if len(statements) == 1 and statements[0].depth == depth:
+        return Leaf(statements[0].name)
+    groups: dict[int, list[Statement]] = {}
+    for statement in statements:
+        groups.setdefault(statement.position[depth], []).append(statement)
+    children: list[Node] = []
+    for _, group in sorted(groups.items()):
+        if group[0].depth == depth:
+            children.append(Leaf(group[0].name))
+            continue
+        member = Member({s.name: time_affs(s)[depth] for s in group})
+        children.append(Band((member,), written(group, depth + 1)))
+    return children[0] if len(children) == 1 else Order(tuple(children))
+
+
+_MOST_SKEW = 3
+"""Largest factor of the outer loop that is added to an inner one."""
+
+
+def skewed(statements: Sequence[Statement], links: Links) -> Node | None:
+    """One permutable band for loops in time: each inner loop skewed by the outer one and shifted per statement.
+
+    before:    for t { for i: S(t, i);  for i: T(t, i) }
+    after:     for t: for x: { S(t, x - a*t - c_S); T(t, x - a*t - c_T) }
+    requires:  all statements share the outer loop
+    source:    time skewing (Wonnacott, IPDPS 2000). Per loop the least `a` with shifts under which every link runs
+               forward: a system of difference constraints. Much cheaper than the scheduler's integer programs, where
+               a stencil has many dimensions.
+    """
+    first = statements[0]
+    if first.depth < 2 or any(s.depth < 1 or s.position[0] != first.position[0] for s in statements):
+        return None
+    deepest = max(s.depth for s in statements)
+    outer = Member({s.name: time_affs(s)[0] for s in statements})
+    members = [outer]
+    for back in range(deepest - 1, 0, -1):
+        # Statements with fewer loops have their last ones in common with the others.
+        own = {s.name: time_affs(s)[s.depth - back] if s.depth - back >= 1 else None for s in statements}
+        found = _shifted(statements, links, outer, own)
+        if found is None:
+            return None
+        members.append(found)
+    leaves = tuple(Leaf(s.name) for s in statements)
+    return Band(tuple(members), leaves[0] if len(leaves) == 1 else Order(leaves))
+
+
+def _shifted(
+    statements: Sequence[Statement], links: Links, outer: Member, own: Mapping[str, isl.Aff | None]
+) -> Member | None:
+    for factor in range(_MOST_SKEW + 1):
+        affs = {}
+        for s in statements:
+            aff, inner = outer.affs[s.name].scale_val(isl.Val.int_from_si(context(), factor)), own[s.name]
+            affs[s.name] = aff if inner is None else aff.add(inner)
+        shifts = _shifts([s.name for s in statements], links, Member(affs))
+        if shifts is not None:
+            return Member({n: a.add_constant_val(isl.Val.int_from_si(context(), shifts[n])) for n, a in affs.items()})
+    return None
+
+
+def _shifts(names: Sequence[str], links: Links, member: Member) -> dict[str, int] | None:
+    """The least shifts >= 0 under which no link runs backwards along the loop; None when there are none (longest
+    paths, Bellman and Ford)."""
+    least = []
+    for link in links:
+        low = span(link, member)[0]
+        if low is None:
+            return None
+        least.append((link.source, link.target, low))
+    shifts = dict.fromkeys(names, 0)
+    for _ in range(len(names) + 1):
+        changed = False
+        for source, target, low in least:
+            if shifts[target] < shifts[source] - low:
+                shifts[target] = shifts[source] - low
+                changed = True
+        if not changed:
+            return shifts
+    return None

@@ -1,0 +1,100 @@
+"""The schedules to try for a region: bases times goals, each checked exactly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+from polydl.dependences.analysis import Dependence
+from polydl.errors import QuotaExceeded
+from polydl.model.isl import quota
+from polydl.model.scop import Scop, Statement
+from polydl.scheduling.bases import SETTINGS, computed, skewed, written
+from polydl.scheduling.check import broken
+from polydl.scheduling.passes import Goal, merged, scheduled
+from polydl.scheduling.plan import Scheduled
+from polydl.scheduling.relations import Links, by_name, direct
+from polydl.scheduling.tree import Band, Leaf, Node, Order
+from polydl.variants.transforms import Schedule
+
+
+def bases(scop: Scop, statements: Sequence[Statement], links: Links, given_up: list[str]) -> Iterator[tuple[str, Node]]:
+    """Named trees to start from; what could not be made in the quota is noted in `given_up`."""
+    yield "written", written(statements)
+    tree = skewed(statements, links)
+    if tree is not None:
+        yield "skewed", tree
+    for setting in SETTINGS:
+        try:
+            found = computed(scop, statements, links, setting)
+        except QuotaExceeded as error:
+            given_up.append(error.reason)
+            continue
+        if found is not None:
+            yield setting.name, found
+
+
+def made(scop: Scop, statements: Sequence[Statement], links: Links, base: Node, how: Schedule) -> Node:
+    """The tree that a schedule makes of a base."""
+    goal = Goal(scop, by_name(statements), how.sizes, how.parallel, how.simd)
+    return scheduled(merged(base, links), links, goal)
+
+
+TILINGS: tuple[tuple[int, ...], ...] = ((), (32, 32, 256), (16, 64, 512), (64,))
+"""Tile sizes that are tried."""
+
+TIME = 8.0
+"""Seconds after which no further schedule is looked for."""
+
+
+def candidates(
+    scop: Scop, statements: Sequence[Statement], found: Sequence[Dependence], *, reassociate: bool
+) -> tuple[list[Scheduled], list[str]]:
+    """Legal schedules of consecutive statements, most promising first; and what was given up, for people.
+
+    `found`: all dependences of the scop. Every tree has passed the exact check. Deterministic but for the bound on
+    the time, which is reported when it is met.
+    """
+    begin = time.perf_counter()
+    given_up: list[str] = []
+    result: list[Scheduled] = []
+    try:
+        with quota(f"the direct dependences of {scop.function}"):
+            links = direct(scop, statements, found)
+    except QuotaExceeded as error:
+        return [], [error.reason]
+    seen: set[str] = set()
+    for name, base in bases(scop, statements, links, given_up):
+        for sizes in TILINGS:
+            if time.perf_counter() - begin > TIME:
+                given_up.append(f"schedules from {name} with tiles {sizes} and those after: {TIME} s are over")
+                return result, given_up
+            how = Schedule(name, sizes)
+            try:
+                with quota(f"a schedule from {name}"):
+                    tree = made(scop, statements, links, base, how)
+                text = fingerprint(tree)
+                if text in seen:
+                    continue
+                seen.add(text)
+                wrong = broken(scop, statements, tree, found, reassociate=reassociate)
+            except QuotaExceeded as error:
+                given_up.append(error.reason)
+                continue
+            if wrong is not None:
+                given_up.append(f"{how}: {wrong}")
+                continue
+            result.append(Scheduled(tuple(statements), how, tree))
+    return result, given_up
+
+
+def fingerprint(node: Node) -> str:
+    """Text that two trees share when they order the same statements in the same way."""
+    match node:
+        case Leaf(statement):
+            return statement
+        case Order(children):
+            return f"({'; '.join(fingerprint(c) for c in children)})"
+        case Band(members, child):
+            loops = " ".join(f"{m.run.value} {m.unroll} {[str(a) for a in m.affs.values()]}" for m in members)
+            return f"[{loops}] {fingerprint(child)}"

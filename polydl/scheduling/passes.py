@@ -1,0 +1,233 @@
+"""From a base tree to a schedule: tiles, wavefronts, parallel loops, vector loops. Nothing here decides legality: the
+passes use the direct dependences to find what should be legal, `scheduling.check` decides about the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from polydl.model.isl import context
+from polydl.model.scop import Scop, Statement
+from polydl.scheduling.direction import unit_score
+from polydl.scheduling.relations import Links, after, among, coincident, forward, left
+from polydl.scheduling.tree import Band, Leaf, Member, Node, Order, Run, statements
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is wanted of the schedule."""
+
+    scop: Scop
+    of: Mapping[str, Statement]
+    sizes: tuple[int, ...]
+    """Tile sizes of a band, outermost loop first; the last holds for the loops further in; empty: no tiles."""
+    parallel: bool
+    simd: bool
+
+
+def merged(node: Node, links: Links) -> Node:
+    """Directly nested bands joined into one where all their loops run forward: such a band may be tiled."""
+    match node:
+        case Leaf():
+            return node
+        case Order(children):
+            return Order(tuple(merged(c, among(links, frozenset(statements(c)))) for c in children))
+        case Band(members, child):
+            below = merged(child, after(links, members))
+            if isinstance(below, Band) and all(forward(links, m) for m in (*members, *below.members)):
+                return Band((*members, *below.members), below.child)
+            return Band(members, below)
+
+
+def scheduled(node: Node, links: Links, goal: Goal) -> Node:
+    """The tree with parallel, tiled and vector loops."""
+    return _outer(node, links, goal, not goal.parallel)
+
+
+def _outer(node: Node, links: Links, goal: Goal, done: bool) -> Node:
+    """`done`: a loop further out is parallel already."""
+    match node:
+        case Leaf():
+            return node
+        case Order(children):
+            return Order(tuple(_outer(c, among(links, frozenset(statements(c))), goal, done) for c in children))
+        case Band(members, child):
+            if len(members) > 1 and goal.sizes and all(forward(links, m) for m in members):
+                return _tiled(node, links, goal, done)
+            if not done:
+                independent = [m for m in members if coincident(links, m)]
+                legal = len(members) == 1 or all(forward(links, m) for m in members)
+                if independent and legal:
+                    first = independent[0]
+                    rest = tuple(m for m in members if m is not first)
+                    inner = Band(rest, child) if rest else child
+                    top = replace(first, run=Run.PARALLEL)
+                    return Band((top,), _inner(inner, left(links, first), goal))
+                apart = _distributed(node, links, goal) if legal else None
+                if apart is not None:
+                    return _outer(apart, links, goal, done)
+                head = members[0]
+                if len(members) > 1:
+                    return Band((head,), _outer(Band(members[1:], child), left(links, head), goal, done))
+                if _deep(child):
+                    return Band((head,), _outer(child, left(links, head), goal, done))
+            return _inner(node, links, goal)
+
+
+def _deep(node: Node) -> bool:
+    match node:
+        case Leaf():
+            return False
+        case Band():
+            return True
+        case Order(children):
+            return any(_deep(c) for c in children)
+
+
+def _distributed(node: Band, links: Links, goal: Goal) -> Order | None:
+    """The band taken apart into several, each with an independent first loop; None when that doesn't work out."""
+    head = node.members[0]
+    names = statements(node)
+    if len(names) < 2:
+        return None
+    groups = clusters(names, links, head)
+    if groups is None or len(groups) < 2:
+        return None
+    parts = [_kept(node, frozenset(group)) for group in groups]
+    good = [coincident(among(links, frozenset(group)), head) for group in groups]
+    if not any(good):
+        return None
+    return Order(tuple(parts))
+
+
+def _kept(node: Node, names: frozenset[str]) -> Node:
+    from polydl.scheduling.tree import restricted
+
+    part = restricted(node, names)
+    assert part is not None
+    return part
+
+
+def clusters(names: Sequence[str], links: Links, member: Member) -> list[list[str]] | None:
+    """Statements in an order in which the loop can be distributed over them, neighbours together as long as the
+    loop's iterations stay independent in the group."""
+    result: list[list[str]] = []
+    for component in components(names, links):
+        if result:
+            joint = [*result[-1], *component]
+            if coincident(among(links, frozenset(joint)), member):
+                result[-1] = joint
+                continue
+        result.append(list(component))
+    return result
+
+
+def components(names: Sequence[str], links: Links) -> list[list[str]]:
+    """Strongly connected components of the statements under the links, in an order that the links allow; of several
+    that could come next, the one that comes first in `names`."""
+    reach = {n: {n} for n in names}
+    edges = {(link.source, link.target) for link in links}
+    for _ in names:
+        for a, b in edges:
+            reach[a] |= reach[b]
+    groups: list[list[str]] = []
+    for n in names:
+        for group in groups:
+            if group[0] in reach[n] and n in reach[group[0]]:
+                group.append(n)
+                break
+        else:
+            groups.append([n])
+    ordered: list[list[str]] = []
+    while groups:
+        for group in groups:
+            others = [m for g in groups if g is not group for m in g]
+            if not any(group[0] in reach[m] for m in others):
+                ordered.append(group)
+                groups.remove(group)
+                break
+    return ordered
+
+
+def _size(goal: Goal, position: int) -> int:
+    return goal.sizes[min(position, len(goal.sizes) - 1)]
+
+
+def _floor(aff: isl.Aff, size: int) -> isl.Aff:
+    return aff.scale_down_val(isl.Val.int_from_si(context(), size)).floor()
+
+
+def _tile(member: Member, size: int) -> Member:
+    return Member({s: _floor(a, size) for s, a in member.affs.items()}, point=False)
+
+
+def _tiled(node: Band, links: Links, goal: Goal, done: bool) -> Node:
+    cut = [(m, _tile(m, _size(goal, i))) for i, m in enumerate(node.members) if _size(goal, i) > 1]
+    tiles = [tile for _, tile in cut]
+    if not done:
+        independent = next((tile for member, tile in cut if coincident(links, member)), None)
+        if independent is not None:
+            tiles = [replace(independent, run=Run.PARALLEL), *(t for t in tiles if t is not independent)]
+        elif len(tiles) > 1:
+            tiles = _wavefront(tiles)
+        else:
+            return _inner(node, links, goal)
+    return Band(tuple(tiles), _inner(node, links, goal)) if tiles else _inner(node, links, goal)
+
+
+def _wavefront(tiles: Sequence[Member]) -> list[Member]:
+    """Tiles on a diagonal run at the same time: the first loop becomes the sum of the first two.
+
+    requires:  a permutable band. Tiles whose sum is equal differ in both loops, in opposite directions, and no
+               dependence runs backwards along either.
+    """
+    first, second = tiles[0], tiles[1]
+    total = Member({s: a.add(second.affs[s]) for s, a in first.affs.items()}, point=False)
+    return [total, replace(second, run=Run.PARALLEL), *tiles[2:]]
+
+
+def _inner(node: Node, links: Links, goal: Goal) -> Node:
+    """Vector loops inside of tiles and parallel loops."""
+    match node:
+        case Leaf():
+            return node
+        case Order(children):
+            return Order(tuple(_inner(c, among(links, frozenset(statements(c))), goal) for c in children))
+        case Band(members, child):
+            if _deep(child):
+                return Band(members, _inner(child, after(links, members), goal))
+            return _vectorised(node, links, goal)
+
+
+def _vectorised(node: Band, links: Links, goal: Goal) -> Node:
+    """The loop with the best strides moved innermost, taken apart into one per group of statements where needed."""
+    if not goal.simd:
+        return node
+    members = node.members
+    movable = len(members) == 1 or all(forward(links, m) for m in members)
+    choices = range(len(members)) if movable else [len(members) - 1]
+    best: tuple[float, Node] | None = None
+    names = statements(node)
+    for v in choices:
+        outer = tuple(m for i, m in enumerate(members) if i != v)
+        inside = after(links, outer)
+        parts: list[Node] = []
+        score = 0.0
+        for group in components(names, inside):
+            below = _kept(node.child, frozenset(group))
+            own = among(inside, frozenset(group))
+            member = Member({s: members[v].affs[s] for s in group})
+            independent = coincident(own, member)
+            for name in group:
+                steps = [m.affs[name] for m in members]
+                depth = goal.of[name].depth
+                score += (1 if independent else 0.05) * unit_score(goal.scop, goal.of[name], steps, v) * 30.0**depth
+            parts.append(Band((replace(member, run=Run.SIMD if independent else Run.SERIAL),), below))
+        inner: Node = parts[0] if len(parts) == 1 else Order(tuple(parts))
+        result: Node = Band(outer, inner) if outer else inner
+        if best is None or score > best[0]:
+            best = score, result
+    assert best is not None
+    return best[1]
