@@ -124,6 +124,7 @@ def optimize(
     no_run: Annotated[bool, typer.Option("--no-run", help="Rank only; with -o, write the best ranked.")] = False,
     loops: Annotated[str, typer.Option("--loops", metavar="STRING", help="This loop string, as bcaBCb.")] = "",
     blocks: Annotated[str, typer.Option("--blocks", metavar="B", help="Its sizes, as b=12,4;c=8;mk=14x32:k.")] = "",
+    no_fuse: Annotated[bool, typer.Option("--no-fuse", help="Leave the nests apart.")] = False,
     json_: Json = False,
 ) -> None:
     """Write a faster FILE.c that computes the same, checked and timed against it."""
@@ -132,7 +133,7 @@ def optimize(
     options = _options(
         define=define, undefines=undefine, include_dirs=include, size=size, function=function, ranker=ranker,
         top_k=top_k, threads=threads, space=space, machine=machine, strict_alias=strict_alias,
-        reassociate=not no_reassociate, seed=seed, cc=cc, cflags=cflags, ldflags=ldflags, link=link,
+        reassociate=not no_reassociate, fuse=not no_fuse, seed=seed, cc=cc, cflags=cflags, ldflags=ldflags, link=link,
         timeout=timeout, cold=cold, loops=loops, blocks=blocks,
     )  # fmt: skip
     with present.progress(quiet=json_) as progress:
@@ -268,6 +269,34 @@ def collect(
         layers, store, samples=samples, images=images, most_operations=most * 1e9, workloads=workload, threads=threads,
         space=space, seed=seed, scratch=scratch, prepare_only=prepare_only,
     )  # fmt: skip
+
+
+@app.command()
+def fuse(
+    file: File,
+    output: Annotated[str | None, typer.Option("-o", "--output", metavar="OUT.c", show_default=False)] = None,
+    define: Define = [],
+    undefine: Undefine = [],
+    include: Include = [],
+    size: Size = [],
+    function: Function = None,
+    strict_alias: StrictAlias = False,
+    cc: Cc = "cc",
+    json_: Json = False,
+) -> None:
+    """Fuse element-wise nests into heavy ones and neighbouring nests into one, and say why not where not."""
+    from polydl import pipeline
+    from polydl.show_fused import fuse_json, show_fused
+
+    options = _options(
+        define=define, undefines=undefine, include_dirs=include, size=size, function=function,
+        strict_alias=strict_alias, cc=cc,
+    )  # fmt: skip
+    result = pipeline.fuse(file, output, options)
+    if json_:
+        _print_json(fuse_json(result))
+    else:
+        show_fused(result)
 
 
 @app.command()

@@ -30,6 +30,7 @@ class OptionChanges(TypedDict, total=False):
     machine: str | Path | None
     strict_alias: bool
     reassociate: bool
+    fuse: bool
     seed: int
     cc: str
     cflags: tuple[str, ...]
@@ -73,6 +74,8 @@ class Options:
     """Refuse arrays that might overlap, instead of assuming that they do not."""
     reassociate: bool = True
     """Sums may be added up in another order."""
+    fuse: bool = True
+    """Variants with element-wise nests fused into others, and neighbouring nests into one, are candidates too."""
     seed: int = 0
     """Of the input data, >= 0."""
     cc: str = "cc"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
@@ -27,7 +27,8 @@ from polydl.dependences.scalars import in_place
 from polydl.errors import IllegalVariant, InputError, InputErrors, ToolchainError, one_of
 from polydl.frontend import Program
 from polydl.frontend import load as load_program
-from polydl.fused import Fusion, fused_variants
+from polydl.fused import fused_variants
+from polydl.fusion.fuse import fuse as fuse_scop
 from polydl.measure import (
     Candidate,
     MeasureOptions,
@@ -40,7 +41,7 @@ from polydl.model.scop import Scop
 from polydl.options import OptionChanges, Options
 from polydl.output import output_path, write
 from polydl.rank import rankers
-from polydl.results import Optimized, OptimizeResult, RankedVariant, Ranking
+from polydl.results import FuseResult, Optimized, OptimizeResult, RankedVariant, Ranking
 from polydl.scheduling.candidates import candidates
 from polydl.scheduling.check import broken as broken_schedule
 from polydl.scheduling.plan import Scheduled
@@ -53,6 +54,7 @@ from polydl.variants.notation import Written
 from polydl.variants.recipe import NestRecipe, Recipe
 from polydl.variants.space import SPACES, Variant, variants
 from polydl.variants.structure import Structure, apply
+from polydl.variants.structure import start as as_written
 
 
 def load(
@@ -328,6 +330,7 @@ def diverse(variants: Sequence[RankedVariant]) -> Iterator[RankedVariant]:
     later: list[RankedVariant] = []
     for variant in variants:
         family = (
+            tuple((s.fused, s.rows) for s in variant.structures),
             tuple((s.kernel, s.parallel, frozenset(p.operand for p in s.packs)) for s in variant.structures),
             tuple(s.how.base for s in variant.scheduled),
         )
@@ -349,30 +352,59 @@ def offer(
     offered: list[tuple[RankedVariant, Generated]] = []
     illegal: list[str] = []
     texts: set[str] = set()
-    if o.fuse and not o.loops:
-        for variant in _fusion(ranking, o, most=most - most // 2 if varied else most).variants:
-            code = generate(variant.scop or ranking.scop, variant.structures)
-            texts.add(code.region)
-            offered.append((variant, code))
     for variant in diverse(ranking.variants) if varied else ranking.variants:
         if len(offered) == most:
             break
         if not any(nest.transforms for nest in variant.recipe.nests):
             continue  # the loops as they are written: that is the original
-        broken = _illegal(ranking, variant, o)
+        broken = _illegal(ranking, variant, o) if variant.scop is None else None  # checked with its own scop
         if broken is not None:
             illegal.append(f"{variant.id}: {broken}")
             continue
-        code = generate(ranking.scop, variant.parts)
+        code = generate(variant.scop or ranking.scop, variant.parts)
         if code.region not in texts:
             texts.add(code.region)
             offered.append((variant, code))
     return tuple(offered), tuple(illegal)
 
 
-def _fusion(ranking: Ranking, o: Options, *, most: int) -> Fusion:
-    """Variants with nests fused (polydl.fused)."""
-    return fused_variants(ranking, lambda scop: rank(scop, o), most=most, reassociate=o.reassociate)
+def with_fused(ranking: Ranking, o: Options) -> Ranking:
+    """The ranking with variants that have nests fused (polydl.fused) before the others: at most as many as leave room
+    for unfused ones among the `top_k` that are measured. Raises QuotaExceeded."""
+    if not o.fuse or o.loops:
+        return ranking
+    most = o.top_k - o.top_k // 3
+    found = fused_variants(ranking, lambda scop: rank(scop, o), most=most, reassociate=o.reassociate)
+    notes = (*ranking.given_up, *(f"not fused: {reason}" for reason in found.refused))
+    return replace(ranking, variants=(*found.variants, *ranking.variants), given_up=notes, fused=found.fused)
+
+
+def fuse(
+    path: str | Path,
+    output: str | Path | None = None,
+    options: Options | None = None,
+    **changes: Unpack[OptionChanges],
+) -> FuseResult:
+    """Fuse what can be fused in every scop of a C file and write the result: no search, nothing is run.
+
+    Element-wise nests move into the first and last iterations of reductions (PolyDL, algorithm 3), neighbouring nests
+    become one where the dependences allow it. The output (default: FILE.polydl.c) computes the same for every value of
+    the parameters. Raises InputError, QuotaExceeded.
+    """
+    o = (options or Options()).changed(**changes)
+    program = load(Path(path), o, require_sizes=False)
+    target = output_path(Path(path), output)
+    done = [fuse_scop(scop) for scop in program.scops]
+    pieces = []
+    for scop, made in zip(program.scops, done, strict=True):
+        parts = nests(made.scop, dependences(made.scop, reads=False), made.together)
+        pieces.append((scop, generate(made.scop, [as_written(part) for part in parts]) if made.changed else None))
+    lines = [f"Generated by polydl {__version__}. Edit the input of this file instead."]
+    lines += [f"command: {o.command}"] if o.command else []
+    lines += [f"{scop.function}: {line}" for scop, made in zip(program.scops, done, strict=True) for line in made.lines()]
+    text = splice(program.source, pieces, "/* " + "\n * ".join(_comment(line) for line in lines) + "\n */\n")
+    write(target, text)
+    return FuseResult(target, text, tuple(done))
 
 
 def _illegal(ranking: Ranking, variant: RankedVariant, o: Options) -> str | None:
@@ -390,7 +422,7 @@ def _illegal(ranking: Ranking, variant: RankedVariant, o: Options) -> str | None
 
 
 def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | None) -> Optimized:
-    read, ranking = scop, rank(scop, o, progress=progress)
+    read, ranking = scop, with_fused(rank(scop, o, progress=progress), o)
     scop = ranking.scop
     offered, illegal = offer(ranking, o, most=o.top_k if run else 1, varied=run)
     kept = [variant for variant, _ in offered]

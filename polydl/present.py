@@ -67,13 +67,17 @@ def loops_text(variant: RankedVariant) -> str:
     parts = []
     for structure in variant.structures:
         words = []
+        if structure.fused:
+            parts.append(f"in {structure.fused}")
+            continue
         for loop in structure.loops:
             word = f"{loop.name}/{loop.step}" if loop.step > 1 else loop.name
             words.append(f"{word}*" if loop.name in structure.parallel else word)
         for pack in sorted(structure.packs, key=structure.pack_depth, reverse=True):
             words.insert(structure.pack_depth(pack), f"pack({pack.operand})")
         inside = " ".join(loop.name for loop in structure.inside)
-        parts.append(" ".join(words) + (f" | {inside}" if inside else ""))
+        rows = " vectors" if structure.rows else ""
+        parts.append(" ".join(words) + rows + (f" | {inside}" if inside else ""))
     for region in variant.scheduled:
         tiles = "x".join(map(str, region.how.sizes))
         parts.append(f"{region.name}…: {region.how.base}{' in tiles ' + tiles if tiles else ''}")
@@ -139,7 +143,7 @@ def show_given(scored: Sequence[Given]) -> None:
     console = output_console()
     for one in scored:
         ranking = one.ranking
-        _say(
+        say(
             console,
             f"{ranking.scop.function}: ranked by {ranking.ranker} for {ranking.machine.name}, "
             f"{ranking.threads} threads",
@@ -159,7 +163,7 @@ def show_letters(console: Console, ranking: Ranking) -> None:
     """Which loop each letter of a loop string stands for."""
     for nest, named in _letters(ranking).items():
         said = ", ".join(f"{letter} = {loop}" for letter, loop in named.items())
-        _say(console, f"letters of {nest}: {said}")
+        say(console, f"letters of {nest}: {said}")
 
 
 def _timing(seconds: float, work: float | None) -> dict[str, float | None]:
@@ -235,7 +239,7 @@ def output_console() -> Console:
     return console if console.is_terminal else Console(width=10_000)
 
 
-def _say(console: Console, text: str, style: str | None = None) -> None:
+def say(console: Console, text: str, style: str | None = None) -> None:
     """A line of plain text: what it holds (file names, compiler messages) is no markup."""
     console.print(Text(_printable(text)), style=style, soft_wrap=True)
 
@@ -265,16 +269,16 @@ def show_optimized(result: OptimizeResult, *, ran: bool) -> None:
         notes = [*(done.report.warnings if done.report else ()), *(f"refused: {i}" for i in done.illegal)]
         notes += [f"reassociated: {note}" for note in (done.chosen.notes if done.chosen else ())]
         for text in notes:
-            _say(console, f"note: {text}", "yellow")
+            say(console, f"note: {text}", "yellow")
         for assumption in done.ranking.scop.assumptions:
-            _say(console, f"assumed: {assumption}")
+            say(console, f"assumed: {assumption}")
         if done.report is not None:
             faster = f"{done.speedup:.2f}x faster than the original"
             verdict = faster if done.chosen else "nothing beat the original: unchanged"
-            _say(console, f"{done.ranking.scop.function}: {verdict}", "bold")
+            say(console, f"{done.ranking.scop.function}: {verdict}", "bold")
     times = ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items())
     written = f"wrote {result.output}" if result.output else "nothing written"
-    _say(console, f"{written} ({times})")
+    say(console, f"{written} ({times})")
 
 
 def _measured_table(console: Console, done: Optimized) -> None:
@@ -283,7 +287,7 @@ def _measured_table(console: Console, done: Optimized) -> None:
     work = flops(done.ranking)
     ranking = done.ranking
     tried = f"{len(report.measurements)} of {ranking.space_size} variants measured"
-    _say(console, f"{ranking.scop.function}: {tried}, {ranking.threads} threads")
+    say(console, f"{ranking.scop.function}: {tried}, {ranking.threads} threads")
     table = _result_table(
         ("", "left"), ("variant", "left"), ("time", "right"), ("spread", "right"), ("GFLOP/s", "right"),
         ("speed-up", "right"), (_LOOPS, "left"),
@@ -304,14 +308,14 @@ def _measured_table(console: Console, done: Optimized) -> None:
     console.print(table)
     for measured in report.measurements:
         if not measured.verified:
-            _say(console, f"dropped: {measured.id} {measured.status.value}: {measured.message}", "red")
+            say(console, f"dropped: {measured.id} {measured.status.value}: {measured.message}", "red")
 
 
 def show_rankings(rankings: Sequence[Ranking], top: int) -> None:
     """The best ranked variants."""
     console = output_console()
     for ranking in rankings:
-        _say(
+        say(
             console,
             f"{ranking.scop.function}: {ranking.space_size} variants ranked by {ranking.ranker} "
             f"for {ranking.machine.name}, {ranking.threads} threads, in {ranking.seconds:.2f} s",
@@ -328,15 +332,15 @@ def show_analyses(results: Sequence[Analysis]) -> None:
     console = output_console()
     for result in results:
         data = result.to_data()
-        _say(console, f"{data['file']}:{data['line']}: {data['function']}", "bold")
+        say(console, f"{data['file']}:{data['line']}: {data['function']}", "bold")
         for statement in data["statements"]:
-            _say(console, f"  {statement['name']}: {statement['domain']}")
+            say(console, f"  {statement['name']}: {statement['domain']}")
             for verb in ("reads", "writes"):
                 for access in statement[verb]:
-                    _say(console, f"    {verb} {access}")
-        _say(console, f"  parallel loops: {', '.join(data['parallel_loops']) or 'none'}")
+                    say(console, f"    {verb} {access}")
+        say(console, f"  parallel loops: {', '.join(data['parallel_loops']) or 'none'}")
         for assumption in data["assumptions"]:
-            _say(console, f"  assumed: {assumption}")
+            say(console, f"  assumed: {assumption}")
         _table(console, "dependences", data["dependences"], ("kind", "array", "carried_by", "map"))
         _table(
             console, "working sets (elements)", data["working_sets"],
@@ -345,7 +349,7 @@ def show_analyses(results: Sequence[Analysis]) -> None:
 
 
 def _table(console: Console, title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    _say(console, f"\n{title}")
+    say(console, f"\n{title}")
     table = _result_table(*((column.replace("_", " "), "left") for column in columns))
     for row in rows:
         table.add_row(*(Text("" if row[c] is None else str(row[c])) for c in columns))
@@ -362,4 +366,4 @@ def show_machine(machine: Machine) -> None:
     """A machine as its TOML text, each figure with where it comes from."""
     from polydl.machine import dumps
 
-    _say(output_console(), dumps(machine))
+    say(output_console(), dumps(machine))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polydl.dependences.analysis import Dependence
+from polydl.fusion.fuse import FusedScop
 from polydl.machine import Machine
 from polydl.measure import Measurement, Report
 from polydl.model.scop import Scop
@@ -38,8 +39,8 @@ class RankedVariant:
     def notes(self) -> tuple[str, ...]:
         """What its user should know: sums that are reassociated across threads."""
         return tuple(
-            f"{s.nest.name}: partial sums over blocks of loop {s.summed} are added up at the end, in the same order for "
-            "any number of threads (--no-reassociate forbids it)"
+            f"{s.nest.name}: partial sums over blocks of loop {s.summed} are added up at the end, in the same order "
+            "for any number of threads (--no-reassociate forbids it)"
             for s in self.structures
             if s.summed
         )
@@ -71,6 +72,8 @@ class Ranking:
     """Analysis and ranking, wall clock."""
     given_up: tuple[str, ...] = ()
     """Schedules that were not found or not shown to be legal, with the reason, for people."""
+    fused: FusedScop | None = None
+    """What was decided about fusing; None: it was not looked at."""
 
     def __iter__(self) -> Iterator[RankedVariant]:
         return iter(self.variants)
@@ -130,3 +133,15 @@ class OptimizeResult:
     def speedup(self) -> float:
         """Of the first scop."""
         return self.scops[0].speedup
+
+
+@dataclass(frozen=True, slots=True)
+class FuseResult:
+    """The result of `fuse`."""
+
+    output: Path
+    """The file written."""
+    text: str
+    """Its text."""
+    scops: tuple[FusedScop, ...]
+    """What was fused in each scop, and what was not, with the reason."""

@@ -177,6 +177,8 @@ def obstacle(scop: Scop, structure: Structure, group: Group) -> str | None:
         return f"{nest.name} has no microkernel here"
     if not nest.box:
         return f"{nest.name} is not rectangular"
+    if structure.summed:
+        return f"{nest.name} is summed up from copies"
     call = kernel_call(structure, nest.statements[0])
     if not call.domain.is_equal(call.blocks):
         return f"not every block of {nest.name} runs in its microkernel"

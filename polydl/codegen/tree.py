@@ -11,6 +11,7 @@ import islpy as isl
 from polydl.codegen.kernel_call import KernelCall
 from polydl.codegen.packing_plan import PackCall
 from polydl.model.schedule import map_from_affs
+from polydl.model.scop import Statement
 from polydl.variants.structure import Structure, loop_aff, normalised, outer_affs, rest_affs
 
 PARALLEL = "parallel"
@@ -82,6 +83,7 @@ def _insert_loops(
     parallel = structure.parallel_positions
     if not statements:
         return node
+    split = split_positions(structure)
     for position in range(len(structure.loops) + 1):
         due = [p for p in packs if p.depth == position]
         later = [p for p in packs if p.depth > position]
@@ -96,10 +98,32 @@ def _insert_loops(
                 node = _insert_mark(_insert_grid(node, structure, statements, later), SERIAL)
         column = [Part(s.domain, [s.affs[position]]) for s in statements]
         column += [Part(p.domain, [_identity_affs(p.domain)[position]]) for p in later]
-        node = node.insert_partial_schedule(union_pw_affs(column, 1)).child(0)
+        node = node.insert_partial_schedule(union_pw_affs(column, 1))
+        if position in split:
+            node = node.band_member_set_ast_loop_type(0, isl.ast_loop_type.separate)
+        node = node.child(0)
         if parallel and position == parallel[-1] and not structure.grid:
             node = _insert_mark(node, SERIAL)
     return node
+
+
+def split_positions(structure: Structure) -> tuple[int, ...]:
+    """Loops of which some statement runs in one iteration only, as a nest does that was fused into the last one: their
+    index set is split there (Griebl, Feautrier, Lengauer: "Index set splitting", IJPP 2000), so that no condition is
+    left in the loop."""
+    nest = structure.nest
+    if structure.kernel is not None or len(nest.statements) < 2 or not nest.perfect:
+        return ()
+    fixed = [{i for i in nest.loops if _is_fixed(s, i)} for s in nest.statements]
+    some = set().union(*fixed) - set.intersection(*fixed)
+    return tuple(p for p, loop in enumerate(structure.loops) if loop.iterator in some)
+
+
+def _is_fixed(statement: Statement, iterator: str) -> bool:
+    """Whether a statement runs for one value of a loop, whatever the loops around it are."""
+    d = statement.iterators.index(iterator)
+    values = statement.domain.project_out(isl.dim_type.set, d + 1, statement.depth - d - 1)
+    return bool(values.project_out(isl.dim_type.set, 0, d).is_singleton())
 
 
 def _clause(structure: Structure) -> str:

@@ -47,6 +47,9 @@ class FusedScop:
     contracted: tuple[str, ...]
     """Arrays whose storage is gone."""
 
+    together: tuple[tuple[str, str], ...]
+    """First and last statements of what was fused: taking them apart again would be legal, too."""
+
     @property
     def changed(self) -> bool:
         return bool(self.sunk or self.merges)
@@ -83,7 +86,14 @@ def fuse(scop: Scop, *, into: Callable[[Nest], bool] = lambda nest: True) -> Fus
         kept |= {s.name for s in group.heavy.statements}
     state, merges = _merge_all(state, kept, found)
     made, gone = contracted(state.scop)
-    return FusedScop(made, tuple(done), tuple(merges), tuple(decisions), gone)
+    return FusedScop(made, tuple(done), tuple(merges), tuple(decisions), gone, _together(made))
+
+
+def _together(scop: Scop) -> tuple[tuple[str, str], ...]:
+    bodies: dict[int, list[str]] = {}
+    for s in scop.statements:
+        bodies.setdefault(s.position[0], []).append(s.name)
+    return tuple((names[0], names[-1]) for names in bodies.values() if len(names) > 1)
 
 
 def _is_for_a_microkernel(scop: Scop, part: Nest) -> bool:

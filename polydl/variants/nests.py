@@ -153,15 +153,17 @@ def _is_box(statements: Sequence[Statement], loops: tuple[str, ...], counts: Map
     return True
 
 
-def nests(scop: Scop, dependences: Sequence[Dependence]) -> tuple[Nest, ...]:
-    """The nests of a scop in the order in which they run."""
+def nests(
+    scop: Scop, dependences: Sequence[Dependence], together: Sequence[tuple[str, str]] = ()
+) -> tuple[Nest, ...]:
+    """The nests of a scop in the order in which they run; `together`: first and last statements to be kept together."""
     with quota(f"the nests of {scop.function}"):
-        return _nests(scop, dependences)
+        return _nests(scop, dependences, together)
 
 
-def _nests(scop: Scop, dependences: Sequence[Dependence]) -> tuple[Nest, ...]:
+def _nests(scop: Scop, dependences: Sequence[Dependence], together: Sequence[tuple[str, str]]) -> tuple[Nest, ...]:
     kept = ordering(dependences, reassociate=False)
-    inseparable = kept_together(scop, private_scalars(scop))
+    inseparable = (*kept_together(scop, private_scalars(scop)), *together)
     top: list[list[Statement]] = []
     for statement in scop.statements:
         if top and common_depth(top[-1][0], statement) > 0:

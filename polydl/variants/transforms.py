@@ -89,8 +89,8 @@ class Parallelize:
     """Loops at whose end all threads wait. None of them is inside a parallel loop, and each parallel loop ends in a
     barrier anyway: these are kept as a part of the variant's text only."""
     summed: str = field(default="", metadata=OPTIONAL)
-    """On a grid the reduction loop whose blocks have a copy of the output each: the sums are reassociated, in the same way
-    for any number of threads; empty: none."""
+    """On a grid the reduction loop whose blocks have a copy of the output each: the sums are reassociated, in the same
+    way for any number of threads; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,165 @@
+"""Variants with fused nests, beside those of the search: into microkernels, into one another, in vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from polydl.codegen.emit import generate
+from polydl.codegen.nest_plan import obstacle
+from polydl.errors import IllegalVariant
+from polydl.fusion.chains import is_zeroing, plan
+from polydl.fusion.conditions import Group
+from polydl.fusion.fuse import FusedScop, fuse
+from polydl.fusion.groups import check, groups_of
+from polydl.machine import Machine
+from polydl.model.ctypes import element_bytes
+from polydl.model.contraction import array_strides
+from polydl.model.isl import to_int
+from polydl.model.scop import Array, Scop
+from polydl.results import RankedVariant, Ranking
+from polydl.variants.nests import Nest
+from polydl.variants.recipe import NestRecipe, Recipe
+from polydl.variants.structure import Structure
+from polydl.variants.transforms import Fuse, Permute, Tile, Vectorize
+
+LOOKED_AT = 40
+"""Variants of the search that are tried as the base of a fused one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """What fusing makes of a ranked scop."""
+
+    fused: FusedScop
+    variants: tuple[RankedVariant, ...]
+    """Legal ones, best first; each knows its scop."""
+    refused: tuple[str, ...]
+    """Groups that are fusable but not in the microkernels of the best variants, with the reason."""
+
+
+def fused_variants(
+    ranking: Ranking, rank_again: Callable[[Scop], Ranking], *, most: int, reassociate: bool = True
+) -> Fusion:
+    """At most `most` variants with something fused or in rows of vectors. Raises QuotaExceeded.
+
+    Nests that a microkernel computes take their element-wise neighbours into its epilogue. The others are fused loop
+    by loop, on a scop of its own, which `rank_again` ranks.
+    """
+    made = fuse(ranking.scop, into=lambda nest: nest.contraction is None)
+    base = rank_again(made.scop) if made.changed else ranking
+    refused: dict[str, None] = {}
+    found = islice(_variants(base, made, reassociate, refused), most)
+    return Fusion(made, tuple(found), tuple(refused))
+
+
+def _variants(
+    ranking: Ranking, made: FusedScop, reassociate: bool, refused: dict[str, None]
+) -> Iterator[RankedVariant]:
+    groups = plan(ranking.nests).groups
+    seen: set[str] = set()
+    for variant in _bases(ranking):
+        parts = _into_kernels(ranking.scop, variant.structures, groups, refused)
+        for structures in _in_rows(ranking.scop, parts, ranking.machine, reassociate):
+            if structures == list(variant.structures) and not made.changed:
+                continue
+            if check(ranking.scop, structures, ranking.dependences, reassociate=reassociate) is not None:
+                continue
+            code = generate(ranking.scop, structures)
+            helps = made.changed or any(s.fused for s in structures) or "polydl_row_" in code.region
+            if not helps or code.region in seen:
+                continue
+            seen.add(code.region)
+            recipe = Recipe((*_recipes(variant, structures), *_merge_recipes(made)))
+            yield replace(variant, recipe=recipe, structures=tuple(structures), scop=ranking.scop)
+
+
+def _bases(ranking: Ranking) -> Iterator[RankedVariant]:
+    """Variants to start from: the best; where no nest has a microkernel, the best in the written order before it."""
+    plain = [v for v in islice(ranking.variants, 20 * LOOKED_AT) if not v.scheduled]
+    written = [v for v in plain if not any(isinstance(t, Permute | Tile) for n in v.recipe.nests for t in n.transforms)]
+    if not any(s.kernel for v in plain[:1] for s in v.structures):
+        yield from written[:1]
+    yield from plain[:LOOKED_AT]
+
+
+def _into_kernels(
+    scop: Scop, structures: Sequence[Structure], groups: Sequence[Group], refused: dict[str, None]
+) -> list[Structure]:
+    """The structures with everything in the epilogues of microkernels that can be."""
+    result = list(structures)
+    for group in groups:
+        members = [f.nest for f in (*group.before, *group.after)]
+        if all(is_zeroing(nest) for nest in members):
+            continue  # the microkernel starts from zero by itself
+        while members:
+            names = {nest.name for nest in members}
+            tried = [replace(s, fused=group.heavy.name) if s.nest.name in names else s for s in result]
+            reason = _obstacle(scop, tried, group.heavy)
+            if reason is None:
+                result = tried
+                break
+            refused.setdefault(f"{', '.join(sorted(names))} into the microkernel of {group.heavy.name}: {reason}")
+            after = [f.nest for f in group.after if f.nest in members]
+            members = [n for n in members if n is not after[-1]] if after else members[1:]
+    return result
+
+
+def _obstacle(scop: Scop, structures: Sequence[Structure], heavy: Nest) -> str | None:
+    try:
+        groups = groups_of(structures)
+    except IllegalVariant as error:
+        return error.reason
+    place = next(i for i, s in enumerate(structures) if s.nest.name == heavy.name)
+    return obstacle(scop, structures[place], groups[place]) if place in groups else None
+
+
+def _in_rows(
+    scop: Scop, structures: Sequence[Structure], machine: Machine, reassociate: bool
+) -> Iterator[list[Structure]]:
+    """The structures with their plain nests in rows of vectors: past the caches where the output is larger than they
+    are, the usual way, and as loops."""
+    plain = [s for s in structures if s.kernel is None and not s.fused]
+    choices = []
+    if plain:
+        large = {s.nest.name: _large_outputs(scop, s.nest, machine) for s in plain}
+        order = 0 if reassociate else 1
+        if any(large.values()):
+            choices.append({s.nest.name: Vectorize(large[s.nest.name], order) for s in plain})
+        choices.append({s.nest.name: Vectorize((), order) for s in plain})
+    for chosen in choices:
+        yield [replace(s, rows=chosen.get(s.nest.name)) for s in structures]
+    yield list(structures)
+
+
+def _large_outputs(scop: Scop, nest: Nest, machine: Machine) -> tuple[str, ...]:
+    """Arrays that a nest writes and that are larger than the last cache."""
+    names = {a.array for s in nest.statements for a in s.accesses if a.write}
+    return tuple(sorted(name for name in names if _bytes(scop.arrays[name]) > machine.caches[-1].bytes))
+
+
+def _bytes(array: Array) -> int:
+    """Size of an array; 0 where it is not known."""
+    strides = array_strides(array)
+    first = array.extents[0] if array.extents else None
+    if not strides or first is None or not first.is_cst():
+        return 0
+    return to_int(first.max_val()) * strides[0] * element_bytes(array.ctype)
+
+
+def _recipes(variant: RankedVariant, structures: Sequence[Structure]) -> list[NestRecipe]:
+    of = {s.nest.name: s for s in structures}
+    recipes = []
+    for nest in variant.recipe.nests:
+        structure = of[nest.nest]
+        if structure.fused:
+            recipes.append(NestRecipe(nest.nest, (Fuse(structure.fused),)))
+        else:
+            more = (structure.rows,) if structure.rows is not None else ()
+            recipes.append(NestRecipe(nest.nest, (*nest.transforms, *more)))
+    return recipes
+
+
+def _merge_recipes(made: FusedScop) -> list[NestRecipe]:
+    return [NestRecipe(m.second, (Fuse(m.first, m.loops),)) for m in made.merges]

@@ -1,0 +1,90 @@
+"""The vector functions against libm in double, over the whole range of floats, for every kind of vector."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polydl.codegen.microkernel import isa_prologue
+from polydl.codegen.vector_text import ULPS, math_prologue
+
+DRIVER = Path(__file__).with_name("math_driver.c")
+TARGETS = {"avx512": ["-mavx512f", "-mavx512dq", "-mfma"], "avx2": ["-mavx2", "-mfma"], "generic": []}
+EVERY = 1 << 32
+SAMPLE = 4_000_037
+"""Floats tried of 2^32: a step that shares no factor with it, so that every exponent and sign has its share."""
+
+
+def supported(target: str) -> bool:
+    words = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
+    needed = {"avx512": {"avx512f", "avx512dq"}, "avx2": {"avx2", "fma"}, "generic": set[str]()}[target]
+    return needed <= set(words)
+
+
+@pytest.fixture(scope="module", params=list(TARGETS))
+def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    if not supported(request.param):
+        pytest.skip(f"this processor has no {request.param}")
+    folder = tmp_path_factory.mktemp(request.param)
+    source, built = folder / "math.c", folder / "math.so"
+    source.write_text(isa_prologue("float") + math_prologue("float") + DRIVER.read_text())
+    command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", *TARGETS[request.param], "-shared", "-fPIC"]
+    subprocess.run([*command, "-o", str(built), str(source), "-lm"], check=True)
+    return ctypes.CDLL(str(built))
+
+
+def worst(library: ctypes.CDLL, name: str, start: int, count: int, step: int) -> tuple[float, float]:
+    """(largest error in ulps, where)"""
+    scan = getattr(library, f"scan_{name}")
+    scan.restype = ctypes.c_double
+    scan.argtypes = [ctypes.c_uint64] * 3 + [ctypes.POINTER(ctypes.c_uint32)]
+    where = ctypes.c_uint32()
+    error = scan(start, count, step, ctypes.byref(where))
+    return error, struct.unpack("<f", struct.pack("<I", where.value))[0]
+
+
+@pytest.mark.parametrize("name", list(ULPS))
+def test_error_bounds(library: ctypes.CDLL, name: str) -> None:
+    every = os.environ.get("HYPOTHESIS_PROFILE") == "fuzz"
+    count, step = (EVERY, 1) if every else (SAMPLE // 16 * 16, EVERY // SAMPLE | 1)
+    error, where = worst(library, name, 0, count, step)
+    assert error <= ULPS[name], f"{name}({where!r}) is {error:.2f} ulps off"
+
+
+@pytest.mark.parametrize("name", list(ULPS))
+def test_special_values(library: ctypes.CDLL, name: str) -> None:
+    """Zeros, the smallest and largest denormals and normals, infinities, NaNs and what is beside them."""
+    edges = [0, 1, 0x007FFFFF, 0x00800000, 0x3F800000, 0x42B17218, 0x42CFF1B5, 0x7F7FFFFF, 0x7F800000, 0x7FC00000]
+    for edge in edges:
+        for sign in (0, 0x80000000):
+            start = max((edge | sign) - 8, 0)
+            error, where = worst(library, name, start, 16, 1)
+            assert error <= ULPS[name], f"{name}({where!r}) is {error:.2f} ulps off"
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh", "sigmoid", "erf", "gelu"])
+def test_where_the_action_is(library: ctypes.CDLL, name: str) -> None:
+    """Dense around one, where a sample of all floats has few."""
+    for low in (0x3B000000, 0xBB000000):  # +-2^-9 to +-128
+        count = 1 << 20
+        error, where = worst(library, name, low, count, (0x08000000 - 1) // count)
+        assert error <= ULPS[name], f"{name}({where!r}) is {error:.2f} ulps off"
+
+
+@pytest.mark.parametrize("name", ["fmax", "fmin"])
+def test_extremes_prefer_numbers_to_nan(library: ctypes.CDLL, name: str) -> None:
+    lanes = library.lanes()
+    values = [math.nan, math.inf, -math.inf, 1.5, -2.0, 0.0]
+    for x in values:
+        for y in values:
+            a, b, out = (np.full(lanes, v, dtype=np.float32) for v in (x, y, 0.0))
+            getattr(library, f"apply_{name}")(*(v.ctypes.data_as(ctypes.c_void_p) for v in (a, b, out)))
+            want = getattr(np, name)(a, b)
+            assert np.array_equal(out, want, equal_nan=True), (x, y)
