@@ -21,7 +21,7 @@ def absorbed_zeroing(scop: Scop, structures: Sequence[Structure]) -> dict[int, i
     """
     found: dict[int, int] = {}
     for later, structure in enumerate(structures):
-        if structure.kernel is None or not structure.nest.box:
+        if structure.kernel is None or not structure.nest.box or structure.summed:
             continue
         statement = structure.nest.statements[0]
         array = _written(statement)

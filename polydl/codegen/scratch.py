@@ -1,4 +1,4 @@
-"""Memory for packed copies: one allocation per region, kept by the calling thread from call to call."""
+"""Memory for copies (packed operands, private outputs): one allocation per region, kept by the calling thread."""
 
 from __future__ import annotations
 
@@ -48,35 +48,42 @@ static inline char *polydl_scratch(size_t bytes)
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A part of the memory."""
+
+    name: str
+    """C name of the pointer to it."""
+    ctype: str
+    """Element type."""
+    bytes: int
+    """A multiple of the alignment."""
+    shared: bool
+    """One for all threads, or one a thread."""
+
+
 @dataclass(slots=True)
 class Scratch:
-    """The packed copies of a region, laid out one after the other: shared ones first, then a set for each thread."""
+    """Copies that a region needs, laid out one after the other: shared ones first, then a set for each thread."""
 
-    buffers: list[tuple[str, PackCall, Dtype]] = field(default_factory=list)
-    """(C name, pack, element type)."""
+    buffers: list[Buffer] = field(default_factory=list)
 
     def add(self, pack: PackCall, dtype: Dtype) -> str:
-        """Reserve a buffer; returns its C name."""
-        name = f"polydl_{pack.name}"
-        self.buffers.append((name, pack, dtype))
+        """Reserve a buffer for a packed operand; returns its C name."""
+        return self.reserve(f"polydl_{pack.name}", dtype, pack.elements * ELEMENT_TYPES[dtype].bytes, pack.shared)
+
+    def reserve(self, name: str, ctype: str, size: int, shared: bool = True) -> str:
+        """Reserve `size` bytes; returns the C name."""
+        self.buffers.append(Buffer(name, ctype, -(-size // _ALIGNMENT) * _ALIGNMENT, shared))
         return name
 
-    def _bytes(self, pack: PackCall, dtype: Dtype) -> int:
-        return -(-pack.elements * ELEMENT_TYPES[dtype].bytes // _ALIGNMENT) * _ALIGNMENT
-
-    def _offset(self, name: str) -> int:
+    def _offset(self, wanted: Buffer) -> int:
         """Bytes from the start of the shared part, or of a thread's part."""
-        offset = 0
-        shared = next(p.shared for n, p, _ in self.buffers if n == name)
-        for other, pack, dtype in self.buffers:
-            if other == name:
-                return offset
-            if pack.shared == shared:
-                offset += self._bytes(pack, dtype)
-        raise KeyError(name)
+        before = self.buffers[: self.buffers.index(wanted)]
+        return sum(b.bytes for b in before if b.shared == wanted.shared)
 
     def _total(self, *, shared: bool) -> int:
-        return sum(self._bytes(p, t) for _, p, t in self.buffers if p.shared == shared)
+        return sum(b.bytes for b in self.buffers if b.shared == shared)
 
     def bytes(self, threads: int) -> int:
         """All of it."""
@@ -84,10 +91,10 @@ class Scratch:
 
     def thread_line(self, name: str) -> str:
         """C declaration of a thread's own buffer, for inside of the parallel loops."""
-        dtype = next(t for n, _, t in self.buffers if n == name)
-        start = self._total(shared=True) + self._offset(name)
-        each = self._total(shared=False)
-        return f"{dtype} *const {name} = ({dtype} *)(polydl_memory + {start} + (size_t)polydl_thread() * {each});"
+        # Later nests may still reserve more: `around` knows the sizes.
+        buffer = next(b for b in self.buffers if b.name == name)
+        t, start = buffer.ctype, self._offset(buffer)
+        return f"{t} *const {name} = ({t} *)(polydl_own + (size_t)polydl_thread() * polydl_each + {start});"
 
     def prologue(self) -> str:
         """File-scope C that the region needs."""
@@ -98,9 +105,14 @@ class Scratch:
         each = self._total(shared=False)
         size = f"{self._total(shared=True)}" + (f" + (size_t)polydl_threads() * {each}" if each else "")
         shared = [
-            f"    {t} *const {n} = ({t} *)(polydl_memory + {self._offset(n)});" for n, p, t in self.buffers if p.shared
+            f"    {b.ctype} *const {b.name} = ({b.ctype} *)(polydl_memory + {self._offset(b)});"
+            for b in self.buffers
+            if b.shared
         ]
         indented = [f"  {line}" if not line.startswith("#") else line for line in lines]
+        if each:
+            shared.append(f"    char *const polydl_own = polydl_memory + {self._total(shared=True)};")
+            shared.append(f"    const size_t polydl_each = {each};")
         return [
             f"  char *const polydl_memory = polydl_scratch({size});",
             "  if (polydl_memory) {",

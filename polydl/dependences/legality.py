@@ -65,13 +65,14 @@ def violation(
     parallel: Sequence[int] = (),
     reassociate: bool = True,
     grid: bool = False,
+    summed: tuple[int, int] | None = None,
 ) -> Violation | None:
     """The first dependence that a schedule breaks, or None when the schedule is legal.
 
     `schedule` maps each statement to time, { S[i…] -> [t0, …, tn] }, all of the same length. `parallel` lists
     time dimensions that run concurrently, consecutive ones collapsed into one; with grid=True sequential
-    ones between them wait for nobody. Instances of equal time are
-    unordered. Raises QuotaExceeded.
+    ones between them wait for nobody. `summed` is a parallel dimension and the length of its blocks: accumulations in
+    different blocks have an accumulator each. Instances of equal time are unordered. Raises QuotaExceeded.
     """
     kept = [d for d in dependences if d.kind is not Kind.RAR]
     with quota("the legality check"):
@@ -82,7 +83,12 @@ def violation(
                 return _violation(dependence, schedule, broken, parallel=False)
         for dependence in kept if parallel else []:
             time = _in_time(dependence, schedule)
+            private = summed if dependence.reduction and reassociate else None
+            if private is not None:
+                time = time.intersect(_same_block(time.get_space(), *private))
             for dim in parallel:
+                if private is not None and dim == private[0]:
+                    continue  # inside a block one thread runs it in order
                 # The pairs that every outer sequential loop leaves together, but this parallel one takes apart.
                 together = time
                 for d in range(parallel[0] if grid else dim):
@@ -92,6 +98,14 @@ def violation(
                 if not apart.is_empty():
                     return _violation(dependence, schedule, apart, parallel=True)
     return None
+
+
+def _same_block(space: isl.Space, dim: int, length: int) -> isl.Map:
+    """{ t -> t' : floor(t_dim / length) = floor(t'_dim / length) }, for a space of maps between times."""
+    times = space.domain()
+    value = isl.Aff.var_on_domain(isl.LocalSpace.from_space(times), isl.dim_type.set, dim)
+    block = isl.Map.from_aff(value.scale_down_val(isl.Val.int_from_si(space.get_ctx(), length)).floor())
+    return block.apply_range(block.reverse())
 
 
 def block_violation(

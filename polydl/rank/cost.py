@@ -21,6 +21,7 @@ from polydl.machine import Machine
 from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.ranker import FloatArray, Scored
+from polydl.rank.summing import copies_bytes
 from polydl.variants.nests import Nest
 from polydl.variants.structure import Structure
 from polydl.variants.timed import timed
@@ -32,6 +33,17 @@ def weights(machine: Machine) -> FloatArray:
     memory_cycles = machine.memory.latency_ns * machine.frequency_ghz
     memory_bytes_per_cycle = machine.memory.bandwidth_gbs / machine.frequency_ghz
     return np.array([*caches, memory_cycles / memory_bytes_per_cycle])
+
+
+def _serving(copies: FloatArray, machine: Machine) -> FloatArray:
+    """(V, levels + 1) bytes of the copies of a shared-out reduction's output (each is used again when it is added up),
+    at the level that holds all of them."""
+    sizes = np.zeros((len(copies), len(machine.caches) + 1))
+    level = np.full(len(copies), len(machine.caches))
+    for index in reversed(range(len(machine.caches))):
+        level = np.where(copies <= machine.caches[index].bytes, index, level)
+    sizes[np.arange(len(copies)), level] = copies
+    return sizes
 
 
 class CostRanker:
@@ -49,6 +61,10 @@ class CostRanker:
                 sizes = self._closed(BoxAnalysis(box), loop_batch(box, structures), machine)
             except NotClosedForm:
                 sizes = self._exact(scop, structures, machine)
+        if box is not None and any(s.summed for s in structures):
+            copies = copies_bytes(box, structures, BoxAnalysis(box).footprints(loop_batch(box, structures))[:, 0, :])
+            for level, served in enumerate(_serving(copies, machine).T):
+                sizes[:, level] += served
         names = [f"served_by_L{c.level}_bytes" for c in machine.caches] + ["served_by_memory_bytes"]
         columns = {name: sizes[:, i] for i, name in enumerate(names)}
         return Scored(np.asarray(sizes @ weights(machine)), columns)

@@ -34,6 +34,7 @@ from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.compute import compute_seconds
 from polydl.rank.ranker import FloatArray, Scored
+from polydl.rank.summing import copies_bytes, summing_seconds
 from polydl.variants.nests import Nest
 from polydl.variants.structure import Structure
 
@@ -256,9 +257,11 @@ class TraceRanker:
         columns: dict[str, FloatArray] = {n: moved[:, i] * shares.calls for i, n in enumerate(names)}
         columns["core_seconds"] = each_call * shares.calls
         columns["packing_seconds"] = packing
+        summing = summing_seconds(copies_bytes(box, structures, footprint[:, 0, :]), machine, threads)
+        columns["summing_seconds"] = summing
         columns["forks"] = shares.forks
         columns["sampled_share"] = np.minimum(SAMPLES / total, 1.0)
-        seconds = mean * shares.calls + packing + shares.forks * machine.parallel_region_us * 1e-6
+        seconds = mean * shares.calls + packing + summing + shares.forks * machine.parallel_region_us * 1e-6
         columns["predicted_seconds"] = seconds
         return Scored(seconds, columns)
 

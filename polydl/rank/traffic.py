@@ -19,6 +19,7 @@ from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.compute import compute_seconds
 from polydl.rank.ranker import FloatArray, Scored
+from polydl.rank.summing import copies_bytes, summing_seconds
 from polydl.variants.nests import Nest
 from polydl.variants.structure import Structure
 from polydl.variants.transforms import Pack
@@ -195,10 +196,15 @@ class TrafficRanker:
             joined = joined + (moved / rate) ** OVERLAP
         packing, packing_forks = _packing_seconds(box, structures, footprint, loops, machine, threads)
         columns["packing_seconds"] = packing
+        summing = summing_seconds(copies_bytes(box, structures, footprint[:, 0, :]), machine, threads)
+        columns["summing_seconds"] = summing
         columns["imbalance"] = loops.imbalance
         columns["forks"] = loops.forks + packing_forks
         seconds = (
-            joined ** (1 / OVERLAP) * loops.imbalance + packing + columns["forks"] * machine.parallel_region_us * 1e-6
+            joined ** (1 / OVERLAP) * loops.imbalance
+            + packing
+            + summing
+            + columns["forks"] * machine.parallel_region_us * 1e-6
         )
         columns["predicted_seconds"] = seconds
         return Scored(seconds, columns)

@@ -21,7 +21,10 @@ def check(
         names = {s.name for s in structure.nest.statements}
         inside = [d for d in found if d.source in names and d.target in names]
         times, parallel, grid = schedule(structure), structure.parallel_positions, bool(structure.grid)
-        broken = violation(inside, times, parallel=parallel, reassociate=reassociate, grid=grid)
+        summed = structure.summed_block
+        if summed is not None and any(other.fused == structure.nest.name for other in structures):
+            return f"what is fused into {structure.nest.name} would see a part of its sums"
+        broken = violation(inside, times, parallel=parallel, reassociate=reassociate, grid=grid, summed=summed)
         broken = broken or block_violation(inside, times, registers(structure))
         if broken is not None:
             return str(broken)

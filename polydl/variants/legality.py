@@ -23,6 +23,8 @@ class NestLegality:
     """Of the dependences whose order must be kept."""
     concurrent: frozenset[Signs]
     """Of all dependences, accumulations included: none may be carried by a parallel loop."""
+    accumulated: frozenset[Signs] = frozenset()
+    """Of the accumulations alone: blocks of a summed loop may have one between them."""
 
     def parallel_loops(self, nest: Nest) -> tuple[str, ...]:
         """Loops that carry nothing wherever they stand: their sign is zero in every dependence."""
@@ -44,7 +46,8 @@ def nest_legality(nest: Nest, dependences: Sequence[Dependence], *, reassociate:
 
     ordered = signs(ordering(inside, reassociate=reassociate))
     rest = [d for d in inside if reassociate and d.reduction]
-    return NestLegality(ordered, ordered | signs(rest))
+    accumulated = signs(rest)
+    return NestLegality(ordered, ordered | accumulated, accumulated)
 
 
 def _last_pieces(structure: Structure) -> dict[str, Loop]:
@@ -64,7 +67,10 @@ def is_legal(structure: Structure, legality: NestLegality) -> bool:
     held = [place[loop.iterator] for loop in structure.inside if loop.name.endswith(".mk")]
     return (
         all(_keeps_order(structure, signs, place, last, inside) for signs in legality.ordered)
-        and all(_keeps_apart(structure, signs, place, last) for signs in legality.concurrent)
+        and all(
+            _keeps_apart(structure, signs, place, last, structure.summed if signs not in legality.ordered else "")
+            for signs in legality.concurrent
+        )
         and all(signs[d] == 0 for signs in legality.concurrent for d in held)
     )
 
@@ -82,12 +88,13 @@ def _keeps_order(
     return not any(signs[place[i]] for i in inside)
 
 
-def _keeps_apart(structure: Structure, signs: Signs, place: dict[str, int], last: dict[str, Loop]) -> bool:
+def _keeps_apart(structure: Structure, signs: Signs, place: dict[str, int], last: dict[str, Loop], summed: str) -> bool:
+    """`summed`: the loop whose blocks have accumulators of their own, for a dependence between accumulations."""
     started = False  # on a grid no thread waits for another before the last parallel loop has ended
     for loop in structure.loops:
         sign = signs[place[loop.iterator]]
         if loop.name in structure.parallel:
-            if sign:
+            if sign and loop.name != summed:
                 return False
         elif sign and last.get(loop.iterator) is loop and not (structure.grid and started):
             return True

@@ -3,6 +3,7 @@
     bcaBCb                  loops from the outermost; the k-th occurrence of a letter is the k-th tile loop of its loop
     bcaBCb@schedule(dynamic,1)   upper case: parallel, neighbours collapsed; what OpenMP shall do with them
     bC{R:16}aB{C:4}cb       upper case with braces: a grid of 16 rows x 4 columns of threads, a block of the loop each
+    C{R:16+}ab              a grid whose blocks of the reduction c have a copy of the output each, added up at the end
     b|caBC                  a barrier at the end of the loop before it
 
 The letters a, b, c, … are the nest's loops in the order in which they are written. As in PARLOOPER a loop counts what
@@ -211,6 +212,9 @@ def _parallel(found: Sequence[Level], pieces: Sequence[str], schedule: str, wher
         wide = found[grid[-1]].at - found[grid[0]].at + 1
         hint = "one loop takes R, two take R and C, three R, C and L"
         raise where.error(f"a thread grid of axes {', '.join(axes)}", found[grid[0]].at, wide, hint)
+    summed = [p for p in grid if found[p].summed]
+    if len(summed) > 1:
+        raise where.error("only one loop of a thread grid can be summed up", found[summed[1]].at, 1)
     return (
         Parallelize(
             tuple(pieces[p] for p in at),
@@ -218,6 +222,7 @@ def _parallel(found: Sequence[Level], pieces: Sequence[str], schedule: str, wher
             axes,
             tuple(found[p].ways for p in grid),
             tuple(pieces[p] for p in barriers),
+            pieces[summed[0]] if summed else "",
         ),
     )
 
@@ -251,7 +256,8 @@ def text(structure: Structure) -> LoopText:
         c = letter[loop.iterator]
         said += c.upper() if loop.name in structure.parallel else c
         if loop.name in axes:
-            said += f"{{{axes[loop.name].axis}:{axes[loop.name].ways}}}"
+            plus = "+" if loop.name == structure.summed else ""
+            said += f"{{{axes[loop.name].axis}:{axes[loop.name].ways}{plus}}}"
         said += "|" if loop.name in structure.barriers else ""
     if structure.omp_schedule:
         said += f"@schedule({structure.omp_schedule})"

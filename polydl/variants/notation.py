@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from polydl.errors import InputError, Span
 from polydl.variants.structure import OMP_SCHEDULE
 
-_AXIS = re.compile(r"\{\s*([RCL])\s*:\s*([0-9]+)\s*\}")
+_AXIS = re.compile(r"\{\s*([RCL])\s*:\s*([0-9]+)\s*(\+?)\s*\}")
 _CLAUSE = re.compile(r"schedule\((.*)\)")
 _BLOCKS = re.compile(r"(?<!\S)\S*=")
 
@@ -63,6 +63,7 @@ class Level:
     """Place in the string."""
     axis: str = ""
     ways: int = 0
+    summed: bool = False
     barrier: bool = False
 
 
@@ -90,7 +91,7 @@ def levels(written: Written) -> tuple[tuple[Level, ...], str]:
             axis = _AXIS.match(body, at)
             if axis is None or int(axis[2]) < 1:
                 raise written.error("not the axis of a thread grid", at, hint="as in C{R:16}: R, C or L, then threads")
-            found[-1] = replace(found[-1], axis=axis[1], ways=int(axis[2]))
+            found[-1] = replace(found[-1], axis=axis[1], ways=int(axis[2]), summed=bool(axis[3]))
             at = axis.end() - 1
         elif not c.isspace():
             raise written.error(f"'{c}' means nothing here", at, 1, "letters, {R:16} after an upper-case one, | and @")

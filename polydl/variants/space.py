@@ -319,8 +319,46 @@ def _parallel(
                 yield Variant((*transforms, parallel), made)
             if work >= threads * _CHUNKS or (work >= threads and work % threads == 0 and trip is not None):
                 break
+    summed = _summed(nest, legality, structure, threads)
+    if summed is not None:
+        made = extended(structure, summed)
+        if is_legal(made, legality):
+            yield Variant((*transforms, summed), made)
     if not starts:
         yield Variant(transforms, structure)
+
+
+def _summed(nest: Nest, legality: NestLegality, structure: Structure, threads: int) -> Parallelize | None:
+    """The outermost loop shared out in spite of being a reduction, where the parallel loops have too few iterations for
+    the threads, or so few that some threads would idle for a fourth of the time, and copies of the output are small."""
+    found = nest.contraction
+    moving = [loop for loop in structure.loops if _trips(nest, loop) != 1]
+    if threads < 2 or not legality.accumulated or not moving or moving[0].within is not None:
+        return None
+    free = [_trips(nest, loop) for loop in structure.loops if loop.iterator in legality.parallel_loops(nest)]
+    if any(trip is None for trip in free):
+        return None
+    work = math.prod(trip for trip in free if trip is not None)
+    trip = _trips(nest, moving[0])
+    if trip is None or trip < 2 or work >= _IDLE * (-(-work // threads) * threads):
+        return None
+    if found is not None:
+        moves = found.output.strides
+        reach = 1 + sum(abs(s) * ((_extent(nest, i) or 1) - 1) for i, s in moves.items())
+        if moves[moving[0].iterator] != 0 or reach * threads > _MOST_SUMMED:
+            return None
+    name = moving[0].name
+    try:
+        extended(structure, Parallelize((name,), axes="R", ways=(threads,), summed=name))
+    except InputError:  # no sum of one statement
+        return None
+    return Parallelize((name,), axes="R", ways=(threads,), summed=name)
+
+
+_IDLE = 0.75
+"""Share of the threads' time that parallel loops must use for a reduction not to be shared out."""
+_MOST_SUMMED = 1 << 20
+"""Elements of all copies of an output together, at most."""
 
 
 _CHUNKS = 8

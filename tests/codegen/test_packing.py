@@ -12,6 +12,7 @@ import pytest
 
 from polydl.codegen.microkernel import MicrokernelSpec, Reduction, generate, isa_prologue
 from polydl.codegen.packing import PackLoop, PackSpec, pack_prologue, pack_routine, packed_elements, packed_strides
+from polydl.codegen.scratch import Scratch
 from polydl.machine.isa import ELEMENT_TYPES, Dtype
 from tests.codegen.contraction_program import HARNESS, spread
 
@@ -212,3 +213,15 @@ def test_names_parameters_and_refusals() -> None:
         PackSpec("float", 8, 1, (PackLoop(2, 2),) * 7)
     with pytest.raises(ValueError, match="extents"):
         PackSpec("float", 8, 1, (PackLoop(-1, 2),))
+
+
+def test_threads_buffers_lie_behind_shared_ones_reserved_later() -> None:
+    scratch = Scratch()
+    own = scratch.reserve("polydl_own_pack", "float", 100, shared=False)
+    line = scratch.thread_line(own)
+    scratch.reserve("polydl_shared", "double", 5000)
+    text = "\n".join(scratch.around([line], "original;"))
+    assert "polydl_scratch(8192 + (size_t)polydl_threads() * 4096)" in text
+    assert "polydl_own = polydl_memory + 8192" in text
+    assert "polydl_each = 4096" in text
+    assert scratch.bytes(3) == 8192 + 3 * 4096

@@ -54,7 +54,10 @@ def structures_of(scop: object, blocks: Blocks, threads: int) -> Iterator[list[S
         structures = [v.structure for v in variants(nest, legality, TINY, blocks, threads)]
         inside = [d for d in found if {d.source, d.target} <= {s.name for s in nest.statements}]
         for s in structures:
-            assert violation(inside, schedule(s), parallel=s.parallel_positions) is None
+            assert (
+                violation(inside, schedule(s), parallel=s.parallel_positions, grid=bool(s.grid), summed=s.summed_block)
+                is None
+            )
         choices.append(structures)
     longest = max(len(c) for c in choices)
     for i in range(longest):
