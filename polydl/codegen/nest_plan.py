@@ -94,7 +94,7 @@ def microkernel_spec(
         negate=found.negate,
         alpha=bool(found.scale),
         remainders=not _always_whole(structure, call),
-        prefetch_rows=ROWS_AHEAD if a_m * ELEMENT_TYPES[dtype].bytes >= PAGE_BYTES and reductions and reductions[-1].a_stride == 1 else 0,
+        prefetch_rows=ROWS_AHEAD if a_m * ELEMENT_TYPES[dtype].bytes >= PAGE_BYTES else 0,
         prefetch_output=c_m * ELEMENT_TYPES[dtype].bytes >= PAGE_BYTES,
         epilogue=fused.lines,
         epilogue_parameters=fused.parameters,
@@ -140,7 +140,12 @@ class _Versions:
 
 
 def _versions(
-    scop: Scop | None, structure: Structure, call: KernelCall, packs: Mapping[str, PackCall], zeroed: bool, group: Group | None
+    scop: Scop | None,
+    structure: Structure,
+    call: KernelCall,
+    packs: Mapping[str, PackCall],
+    zeroed: bool,
+    group: Group | None,
 ) -> _Versions:
     repeats = _repeats(structure)
 

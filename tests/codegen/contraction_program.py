@@ -152,6 +152,7 @@ def random_spec(rng: random.Random) -> MicrokernelSpec:
         alpha=rng.random() < 0.3,
         remainders=rng.random() < 0.8,
         prefetch=rng.choice((0, 0, 8)),
+        prefetch_rows=rng.choice((0, 0, 64)),
     )
 
 

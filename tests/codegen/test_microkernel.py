@@ -149,6 +149,8 @@ def test_no_register_block_spills(march: str, dtype: Dtype, tmp_path: Path) -> N
     run_time = (Reduction(None, 1, None),)
     specs += [MicrokernelSpec(dtype, m, n, None, None, run_time, remainders=False) for m, n in blocks]
     specs += [replace(convolution(dtype, m, n, ifm=64), remainders=False) for m, n in blocks[:12]]
+    far = (Reduction(None, 1, 16),)
+    specs += [MicrokernelSpec(dtype, m, n, 5000, n, far, remainders=False, prefetch_rows=64) for m, n in blocks]
     loops = innermost_loops(assembly_of(tmp_path, specs, flags))
     assert len(loops) >= len(specs)
     assert [spills(body) for body in loops if spills(body)] == []
@@ -256,6 +258,17 @@ int main(void)
     assert compile_and_run(tmp_path, source, COMPILERS[0], ("-O2", *TARGETS[target])) == "done\n"
 
 
+def test_rows_are_fetched_ahead_where_the_innermost_reduction_runs_through_them() -> None:
+    far = MicrokernelSpec("float", 9, 48, 5000, 48, (Reduction(None, 1, 48),), prefetch_rows=64)
+    assert "__builtin_prefetch(a + i * 5000 + 64)" in generate(far).text
+    for other in (
+        replace(far, prefetch_rows=0),
+        replace(far, a_m=None),
+        replace(far, reductions=(Reduction(8, 2, 48),)),
+    ):
+        assert "__builtin_prefetch" not in generate(other).text
+
+
 def test_a_text_takes_pairs_of_steps_only_where_they_exist() -> None:
     even = MicrokernelSpec("float", 7, 16, 64, 16, (Reduction(64, 1, 16),))
     assert "_paired(" in generate(even).text
@@ -275,6 +288,7 @@ def test_a_text_takes_pairs_of_steps_only_where_they_exist() -> None:
         ({"reductions": (Reduction(2, 1, 1),) * 7}, "at most 6"),
         ({"reductions": (Reduction(-1, 1, 1),)}, ">= 0"),
         ({"prefetch": -1}, ">= 0"),
+        ({"prefetch_rows": -1}, ">= 0"),
     ],
 )
 def test_meaningless_specifications_are_refused(change: dict[str, object], message: str) -> None:
