@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from polydl.dependences.analysis import Dependence
 from polydl.errors import QuotaExceeded
+from polydl.machine import Machine
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.scheduling.bases import SETTINGS, computed, skewed, written
 from polydl.scheduling.check import broken
+from polydl.scheduling.cost import Work, seconds
 from polydl.scheduling.passes import Goal, merged, scheduled
 from polydl.scheduling.plan import Scheduled
 from polydl.scheduling.relations import Links, by_name, direct
@@ -48,7 +50,13 @@ TIME = 8.0
 
 
 def candidates(
-    scop: Scop, statements: Sequence[Statement], found: Sequence[Dependence], *, reassociate: bool
+    scop: Scop,
+    statements: Sequence[Statement],
+    found: Sequence[Dependence],
+    machine: Machine,
+    threads: int,
+    *,
+    reassociate: bool,
 ) -> tuple[list[Scheduled], list[str]]:
     """Legal schedules of consecutive statements, most promising first; and what was given up, for people.
 
@@ -64,11 +72,12 @@ def candidates(
     except QuotaExceeded as error:
         return [], [error.reason]
     seen: set[str] = set()
+    works = {s.name: Work(scop, s) for s in statements}
     for name, base in bases(scop, statements, links, given_up):
         for sizes in TILINGS:
             if time.perf_counter() - begin > TIME:
                 given_up.append(f"schedules from {name} with tiles {sizes} and those after: {TIME} s are over")
-                return result, given_up
+                return sorted(result, key=lambda s: s.seconds), given_up
             how = Schedule(name, sizes)
             try:
                 with quota(f"a schedule from {name}"):
@@ -84,8 +93,9 @@ def candidates(
             if wrong is not None:
                 given_up.append(f"{how}: {wrong}")
                 continue
-            result.append(Scheduled(tuple(statements), how, tree))
-    return result, given_up
+            estimate = seconds(scop, works, tree, links, machine, threads)
+            result.append(Scheduled(tuple(statements), how, tree, estimate))
+    return sorted(result, key=lambda s: s.seconds), given_up
 
 
 def fingerprint(node: Node) -> str:

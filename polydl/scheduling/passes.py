@@ -12,7 +12,7 @@ from polydl.model.isl import context
 from polydl.model.scop import Scop, Statement
 from polydl.scheduling.direction import unit_score
 from polydl.scheduling.relations import Links, after, among, coincident, forward, left
-from polydl.scheduling.tree import Band, Leaf, Member, Node, Order, Run, statements
+from polydl.scheduling.tree import Band, Leaf, Member, Node, Order, Run, restricted, statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,6 @@ def _distributed(node: Band, links: Links, goal: Goal) -> Order | None:
 
 
 def _kept(node: Node, names: frozenset[str]) -> Node:
-    from polydl.scheduling.tree import restricted
-
     part = restricted(node, names)
     assert part is not None
     return part
@@ -160,7 +158,7 @@ def _floor(aff: isl.Aff, size: int) -> isl.Aff:
 
 
 def _tile(member: Member, size: int) -> Member:
-    return Member({s: _floor(a, size) for s, a in member.affs.items()}, point=False)
+    return replace(member, affs={s: _floor(a, size) for s, a in member.affs.items()}, tile=size)
 
 
 def _tiled(node: Band, links: Links, goal: Goal, done: bool) -> Node:
@@ -184,7 +182,7 @@ def _wavefront(tiles: Sequence[Member]) -> list[Member]:
                dependence runs backwards along either.
     """
     first, second = tiles[0], tiles[1]
-    total = Member({s: a.add(second.affs[s]) for s, a in first.affs.items()}, point=False)
+    total = replace(first, affs={s: a.add(second.affs[s]) for s, a in first.affs.items()})
     return [total, replace(second, run=Run.PARALLEL), *tiles[2:]]
 
 
@@ -218,7 +216,7 @@ def _vectorised(node: Band, links: Links, goal: Goal) -> Node:
         for group in components(names, inside):
             below = _kept(node.child, frozenset(group))
             own = among(inside, frozenset(group))
-            member = Member({s: members[v].affs[s] for s in group})
+            member = replace(members[v], affs={s: members[v].affs[s] for s in group})
             independent = coincident(own, member)
             for name in group:
                 steps = [m.affs[name] for m in members]

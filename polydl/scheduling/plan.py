@@ -18,8 +18,8 @@ class Scheduled:
     how: Schedule
     """What the tree was made from: the same values give the same tree."""
     tree: Node
-    unproven: str = ""
-    """Why the tree could not be shown to be legal; empty when it was."""
+    seconds: float
+    """Estimated time, for the order among the schedules of one region."""
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ legality check takes, and polydl.codegen prints it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import islpy as isl
@@ -36,8 +36,10 @@ class Member:
     run: Run = Run.SERIAL
     unroll: bool = False
     """Written out, iteration by iteration."""
-    point: bool = True
-    """False for a loop over tiles."""
+    tile: int = 1
+    """Iterations of the underlying loop that one iteration covers."""
+    key: object = field(default_factory=object)
+    """The underlying loop: the same for a loop over tiles and the loop inside of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,9 +87,7 @@ def restricted(node: Node, names: frozenset[str]) -> Node | None:
             below = restricted(child, names)
             if below is None:
                 return None
-            kept = tuple(
-                Member({s: a for s, a in m.affs.items() if s in names}, m.run, m.unroll, m.point) for m in members
-            )
+            kept = tuple(replace(m, affs={s: a for s, a in m.affs.items() if s in names}) for m in members)
             return Band(kept, below)
         case Order(children):
             parts = tuple(part for child in children if (part := restricted(child, names)) is not None)
