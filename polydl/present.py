@@ -320,6 +320,8 @@ def show_rankings(rankings: Sequence[Ranking], top: int) -> None:
             f"{ranking.scop.function}: {ranking.space_size} variants ranked by {ranking.ranker} "
             f"for {ranking.machine.name}, {ranking.threads} threads, in {ranking.seconds:.2f} s",
         )
+        if ranking.pruned:
+            say(console, "not tried: " + ", ".join(f"{count} {reason}" for reason, count in ranking.pruned.items()))
         table = _result_table(("rank", "right"), ("variant", "left"), ("score", "right"), (_LOOPS, "left"))
         for place, variant in enumerate(ranking.variants[:top], 1):
             table.add_row(str(place), variant.id, f"{variant.score:.4g}", Text(loops_text(variant)))

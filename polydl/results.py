@@ -64,7 +64,7 @@ class Ranking:
     space_size: int
     """Variants scored, over all nests."""
     pruned: Mapping[str, int]
-    """Variants left out, by reason."""
+    """Choices left out, by reason (polydl.variants.space)."""
     machine: Machine
     ranker: str
     threads: int

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from polydl.errors import InputError
 from polydl.variants.legality import NestLegality, is_legal
 from polydl.variants.nests import Nest
-from polydl.variants.structure import Loop, Structure, apply, extended
+from polydl.variants.structure import HILBERT, Loop, Structure, apply, extended
 from polydl.variants.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
 
 Blocks = Callable[[Nest], Sequence[tuple[str | None, str, int, int]]]
@@ -60,15 +61,34 @@ class Variant:
     structure: Structure
 
 
-def variants(nest: Nest, legality: NestLegality, space: Space, blocks: Blocks, threads: int) -> Iterator[Variant]:
+BLOCKS, TILES, ILLEGAL, ORDERS, IDLE, EQUAL = (
+    "register blocks beyond the most efficient",
+    "tiles as large as the loop or as small as the register block",
+    "orders that break a dependence",
+    "orders beyond the most that are tried",
+    "parallel loops with fewer iterations than threads",
+    "equal to another variant",
+)
+"""Why choices are left out, as they are counted."""
+
+
+def variants(
+    nest: Nest, legality: NestLegality, space: Space, blocks: Blocks, threads: int, pruned: Counter[str] | None = None
+) -> Iterator[Variant]:
     """The legal variants of a nest, at most `space.limit`, in a fixed order. The nest as it is written is among them.
+
+    `pruned` takes the number of choices left out, per reason; what a limit keeps from being looked at is not counted.
 
     The rounds of the different choices of tiles and kernels are interleaved, so that a limit cuts the variety of
     each choice rather than whole choices.
     """
+    pruned = Counter() if pruned is None else pruned
     seen: set[tuple[Transform, ...]] = set()
     shared = legality.parallel_loops(nest) if threads > 1 else ()
-    bodies = [_orders(nest, legality, space, body, threads) for body in _bodies(nest, space, blocks, shared, threads)]
+    bodies = [
+        _orders(nest, legality, space, body, threads, pruned)
+        for body in _bodies(nest, space, blocks, shared, threads, pruned)
+    ]
     count = 0
     while bodies and count < space.limit:
         alive = []
@@ -83,15 +103,17 @@ def variants(nest: Nest, legality: NestLegality, space: Space, blocks: Blocks, t
                 seen.add(variant.transforms)
                 count += 1
                 yield variant
+            else:
+                pruned[EQUAL] += 1
         bodies = alive
 
 
 def _bodies(
-    nest: Nest, space: Space, blocks: Blocks, shared: Sequence[str], threads: int
+    nest: Nest, space: Space, blocks: Blocks, shared: Sequence[str], threads: int, pruned: Counter[str]
 ) -> Iterator[tuple[Transform, ...]]:
     """Tiles and microkernels, before the loops are put in order."""
-    for kernel in _kernels(nest, space, blocks):
-        for tiles in _tiles(nest, space, kernel, shared, threads):
+    for kernel in _kernels(nest, space, blocks, pruned):
+        for tiles in _tiles(nest, space, kernel, shared, threads, pruned):
             if kernel is None:
                 yield tiles
             else:
@@ -100,14 +122,16 @@ def _bodies(
         yield ()
 
 
-def _kernels(nest: Nest, space: Space, blocks: Blocks) -> Iterator[Microkernel | None]:
+def _kernels(nest: Nest, space: Space, blocks: Blocks, pruned: Counter[str]) -> Iterator[Microkernel | None]:
     found = nest.contraction
     if found is None or not _unit_columns(nest):
         yield None
         return
     reductions = [i for i in found.reductions if _extent(nest, i) != 1]
     allowed = _unit_columns(nest)
-    for rows, columns, m, n in [b for b in blocks(nest) if b[1] in allowed][: space.blocks]:
+    possible = [b for b in blocks(nest) if b[1] in allowed]
+    pruned[BLOCKS] += max(0, len(possible) - space.blocks)
+    for rows, columns, m, n in possible[: space.blocks]:
         for inside in range(max(len(reductions), 1)):
             yield Microkernel(rows, columns, m, n, tuple(reductions[inside:]))
 
@@ -125,7 +149,7 @@ def _extent(nest: Nest, loop: str) -> int | None:
 
 
 def _tiles(
-    nest: Nest, space: Space, kernel: Microkernel | None, shared: Sequence[str], threads: int
+    nest: Nest, space: Space, kernel: Microkernel | None, shared: Sequence[str], threads: int, pruned: Counter[str]
 ) -> Iterator[tuple[Tile, ...]]:
     """Combinations of tilings, untiled first. A loop of `shared` may also be cut into one tile for each thread."""
     sizes: dict[str, list[tuple[int, ...]]] = {}
@@ -138,8 +162,8 @@ def _tiles(
         wanted = {max(1, round(s / unit)) * unit for s in space.tile_sizes}
         if loop in shared and extent is not None and space.tiled_at_once > 0:
             wanted.add(-(-extent // (threads * unit)) * unit)
-        fitting = sorted(wanted)
-        fitting = [s for s in fitting if s > unit and (extent is None or s < extent)]
+        fitting = [s for s in sorted(wanted) if s > unit and (extent is None or s < extent)]
+        pruned[TILES] += len(wanted) - len(fitting)
         sizes[loop] = [(s,) for s in fitting]
         if space.levels > 1:
             sizes[loop] += [(big, small) for small in fitting for big in fitting if big > small and big % small == 0]
@@ -160,20 +184,29 @@ def _inside_tiles(kernel: Microkernel, tiles: Sequence[Tile]) -> Microkernel:
 
 
 def _orders(
-    nest: Nest, legality: NestLegality, space: Space, body: tuple[Transform, ...], threads: int
+    nest: Nest,
+    legality: NestLegality,
+    space: Space,
+    body: tuple[Transform, ...],
+    threads: int,
+    pruned: Counter[str],
 ) -> Iterator[Variant]:
     """Every order, parallel choice and packing of one body, legal ones only."""
     base = apply(nest, body)
     written = tuple(loop.name for loop in base.loops)
-    count = 0
+    count = broken = 0
     for order in itertools.chain([written], (o for o in _permutations(base) if o != written)):
         if count >= space.orders:
+            pruned[ORDERS] += _number_of_orders(base) - count - broken
             return
         transforms = body if order == written else (*body, Permute(order))
         structure = base if order == written else extended(base, Permute(order))
-        if is_legal(structure, legality):
+        if not is_legal(structure, legality):
+            broken += 1
+            pruned[ILLEGAL] += 1
+        else:
             count += 1
-            for variant in _parallel(nest, legality, space, transforms, structure, threads):
+            for variant in _parallel(nest, legality, space, transforms, structure, threads, pruned):
                 if not _needs_packed_columns(variant.structure):
                     yield variant
                 if nest.box and structure.kernel is not None:
@@ -263,6 +296,12 @@ def _trips(nest: Nest, loop: Loop) -> int | None:
     return None if extent is None else -(-extent // loop.step)
 
 
+def _number_of_orders(structure: Structure) -> int:
+    """How many `_permutations` gives: the orders of the loops that really loop, those of one original loop fixed."""
+    pieces = Counter(loop.iterator for loop in structure.loops if _trips(structure.nest, loop) != 1)
+    return math.factorial(pieces.total()) // math.prod(math.factorial(n) for n in pieces.values())
+
+
 def _permutations(structure: Structure) -> Iterator[tuple[str, ...]]:
     """Orders of the loops that really loop, tile loops outside of their points; the others stay outermost."""
     nest = structure.nest
@@ -295,6 +334,7 @@ def _parallel(
     transforms: tuple[Transform, ...],
     structure: Structure,
     threads: int,
+    pruned: Counter[str],
 ) -> Iterator[Variant]:
     """Runs of adjacent loops shared out among the threads; sequential where there is none.
 
@@ -317,8 +357,15 @@ def _parallel(
             work = work * trip if trip is not None else work * threads * _CHUNKS
             if trip != 1 and (work >= threads or end == len(names)):
                 yield Variant((*transforms, parallel), made)
+            else:
+                pruned[IDLE] += 1
             if work >= threads * _CHUNKS or (work >= threads and work % threads == 0 and trip is not None):
                 break
+    curve = _curve(nest, structure, threads)
+    if curve is not None:
+        made = extended(structure, curve)
+        if is_legal(made, legality):
+            yield Variant((*transforms, curve), made)
     summed = _summed(nest, legality, structure, threads)
     if summed is not None:
         made = extended(structure, summed)
@@ -326,6 +373,29 @@ def _parallel(
             yield Variant((*transforms, summed), made)
     if not starts:
         yield Variant(transforms, structure)
+
+
+def _curve(nest: Nest, structure: Structure, threads: int) -> Parallelize | None:
+    """The outermost rows and columns of blocks along a Hilbert curve: an order that fits every cache without a tile
+    size for it. For one order of the loops inside only, since they matter little."""
+    moving = [loop for loop in structure.loops if _trips(nest, loop) != 1]
+    if structure.kernel is None or structure.kernel.rows is None or not nest.box or threads < 2 or len(moving) < 2:
+        return None
+    first, second = moving[:2]
+    rest = [loop.name for loop in moving[2:]]
+    sides = (structure.inside[0].iterator, structure.inside[1].iterator)
+    trips = [_trips(nest, loop) for loop in (first, second)]
+    if (first.iterator, second.iterator) != sides or None in trips or rest != sorted(rest, key=_written_place(nest)):
+        return None
+    if structure.loops.index(second) != structure.loops.index(first) + 1:
+        return None
+    work = math.prod(trip for trip in trips if trip is not None)
+    return Parallelize((first.name, second.name), HILBERT) if work >= _CHUNKS * threads else None
+
+
+def _written_place(nest: Nest) -> Callable[[str], tuple[int, str]]:
+    """Sorts the pieces of loops in the order in which the loops are written."""
+    return lambda name: (nest.loops.index(name.split(".")[0]), name)
 
 
 def _summed(nest: Nest, legality: NestLegality, structure: Structure, threads: int) -> Parallelize | None:
