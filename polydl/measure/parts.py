@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polydl.codegen.slices import Slice
-from polydl.measure.compare import difference
+from polydl.measure.compare import arithmetic, difference
 from polydl.measure.data import AnyArray, blocks_for, integer_inputs, integer_range, read_array, write_inputs
 from polydl.measure.values import Measurement, Status
 from polydl.measure.verify import Built, ReferenceFailed, Run, Setting, Verification, Way, execute, loaded
@@ -62,7 +62,9 @@ def verify_by_parts(
         return None
     terms = max(c.candidate.tolerance_terms for c in candidates)
     smallest = min((b.dtype.itemsize for b in setting.buffers if b.dtype.kind in "fc"), default=4)
-    integers = integer_inputs(setting.buffers, options.seed, integer_range(terms, smallest))
+    singular = arithmetic(setting.scop).singular
+    largest = integer_range(terms, smallest)
+    integers = integer_inputs(setting.buffers, options.seed, largest, dominant=singular)
     first = Run("integers", integers, blocks_for(setting.buffers, flush_end=False), options.threads)
     second = Run("integers", integers, blocks_for(setting.buffers, flush_end=True), options.threads + 1)
     samples: list[_Sample] = []

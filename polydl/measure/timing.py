@@ -9,6 +9,7 @@ import numpy as np
 
 from polydl.errors import ToolchainError
 from polydl.measure.busy import machine_warnings, timing_turn
+from polydl.measure.compare import arithmetic
 from polydl.measure.data import blocks_for, memory_budget, real_inputs, write_inputs
 from polydl.measure.driver import Block, Limits, Outcome, Place, Timing, Word, run_job, shared_memory
 from polydl.measure.values import Measurement
@@ -200,7 +201,8 @@ def _joint_job(setting: Setting, entries: Sequence[Entry], timing: Timing) -> tu
     array_bytes = total * (timing.sets + 1) + in_units + timing.cold_bytes
     limits = Limits(seconds, options.threads, options.memory, array_bytes)
     # Positive values only: no sum decays into denormal numbers, which would be timed instead of the code.
-    inputs = real_inputs(setting.buffers, options.seed, 0.5, 1.5)
+    singular = arithmetic(setting.scop).singular
+    inputs = real_inputs(setting.buffers, options.seed, 0.5, 1.5, dominant=singular)
     with shared_memory("polydl-data", total) as (descriptor, mapping):
         write_inputs(mapping, blocks, inputs)
         del inputs

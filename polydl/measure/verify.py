@@ -12,7 +12,8 @@ Runs, in order, cheapest doubt first:
    values or, when the original is not quick enough to be run once more, on the integer inputs, whose terms are at
    least as large in magnitude (integers >= 1, reals in [-1, 1]), which is a wider bound. Where they
    subtract, divide or call functions, the terms cannot be told from the results: m is max|ref| over the array, and
-   with divisions or calls the reals are in [0.5, 1.5) to stay in the functions' domains.
+   with divisions or calls the reals are in [0.5, 1.5) to stay in the functions' domains, and square matrices (of
+   integers too) get a dominant diagonal.
 3. for quick regions, the integers again with twice the threads and one: another chance for a race to show.
 
 A slow original of which parts are known (codegen.slices) is not run whole: see polydl.measure.parts.
@@ -154,7 +155,8 @@ def verify(
     if not any(buffer.written and buffer.live for buffer in setting.buffers):
         warnings.append("nothing that the region writes is live afterwards: there was no result to compare")
 
-    integers = integer_inputs(setting.buffers, options.seed, integer_range(terms, smallest))
+    largest = integer_range(terms, smallest)
+    integers = integer_inputs(setting.buffers, options.seed, largest, dominant=traits.singular)
     aligned = blocks_for(setting.buffers, flush_end=False)
     first = Run("integers", integers, aligned, options.threads)
     reference = run_reference(setting, original, first, None)
@@ -175,7 +177,7 @@ def verify(
         how = "equal to the original bit for bit"
     else:
         low, high = (0.5, 1.5) if traits.singular else (-1.0, 1.0)
-        reals = real_inputs(setting.buffers, options.seed, low, high)
+        reals = real_inputs(setting.buffers, options.seed, low, high, dominant=traits.singular)
         second = Run("reals", reals, blocks_for(setting.buffers, flush_end=True), options.threads + 1)
         if magnitude is not None and reference.seconds <= _CHEAP:
             magnitudes = replace(second, inputs=[abs(values) for values in reals], blocks=aligned)
