@@ -9,7 +9,7 @@ import islpy as isl
 
 from polydl.codegen.cexpr import Helpers, IslPrinter, expression_text
 from polydl.codegen.rows import RowOptions, RowStatement, row, row_loops, row_statement
-from polydl.codegen.tree import PARALLEL, SERIAL, SIMD
+from polydl.codegen.tree import CURVE, PARALLEL, SERIAL, SIMD
 from polydl.codegen.vector_text import NotVectorised
 from polydl.model.contraction import array_strides
 from polydl.model.isl import expression_kind, node_kind, operation, to_int
@@ -168,6 +168,8 @@ class Writer:
                 if name.startswith(PARALLEL):
                     self._clauses = name.removeprefix(PARALLEL)
                     return self._node(child, indent, self._parallel_loops(child))
+                if name == CURVE:
+                    return self._curve(child, indent)
                 if name.startswith(SIMD):
                     self._clauses = name.removeprefix(SIMD)
                     return self._node(child, indent, _VECTOR)
@@ -228,7 +230,9 @@ class Writer:
             return None
         statements = [self._row_users[key] for key in keys]
         known = [found for found in bounds if found is not None]
-        numbers = [(to_int(low.get_val()), to_int(high.get_val())) for low, high in known[1:] if _are_numbers(low, high)]
+        numbers = [
+            (to_int(low.get_val()), to_int(high.get_val())) for low, high in known[1:] if _are_numbers(low, high)
+        ]
         if len(numbers) + 1 < len(chain):
             return None
         variables = [self._print(loop.for_get_iterator()) for loop in chain]
@@ -257,6 +261,29 @@ class Writer:
         integers = f"const {self._names.integer} {', '.join(declared)};"
         return [f"{pad}{{", f"{pad}  {integers}", f"{pad}  {call}", f"{pad}}}"]
 
+    def _curve(self, outer: isl.AstNode, indent: int) -> list[str]:
+        """Two loops with constant bounds as one along a curve, shared out in contiguous stretches; in their own order
+        where one of them has a single iteration, which is a curve as well."""
+        inner = outer.for_get_body() if node_kind(outer) == "for_" else outer
+        sides = [_range(loop) for loop in (outer, inner)]
+        (first_row, rows), (first_column, columns) = (side or (0, 0) for side in sides)
+        if not rows or not columns:
+            self._clauses = ""
+            return self._node(outer, indent, self._parallel_loops(outer))
+        pad, t, step = "  " * indent, self._names.integer, f"{self._names.prefix}step"
+        row, column = (self._print(loop.for_get_iterator()) for loop in (outer, inner))
+        private = f" private({', '.join(self._private)})" if self._private else ""
+        moved = [f"{n} += {low};" for n, low in ((row, first_row), (column, first_column)) if low]
+        return [
+            f"{pad}#pragma omp parallel for schedule(static){private}",
+            f"{pad}for ({t} {step} = 0; {step} < {rows * columns}; {step}++) {{",
+            f"{pad}  {t} {row}, {column};",
+            f"{pad}  {self._names.prefix}curve({step}, {rows}, {columns}, &{row}, &{column});",
+            *(f"{pad}  {line}" for line in moved),
+            *self._node(inner.for_get_body(), indent + 1, 0),
+            f"{pad}}}",
+        ]
+
     def _parallel_loops(self, node: isl.AstNode) -> int:
         """How many loops from here on can be collapsed: directly nested, rectangular, above the serial mark."""
         outer: list[str] = []
@@ -282,6 +309,19 @@ def _bounds(loop: isl.AstNode) -> tuple[isl.AstExpr, isl.AstExpr] | None:
 
 def _are_numbers(*expressions: isl.AstExpr) -> bool:
     return all(expression_kind(e) == "int" for e in expressions)
+
+
+def _range(node: isl.AstNode) -> tuple[int, int] | None:
+    """(first value, number of values) of a loop with constant bounds and step 1; None for anything else."""
+    if node_kind(node) != "for_" or node.for_is_degenerate():
+        return None
+    condition, first, step = node.for_get_cond(), node.for_get_init(), node.for_get_inc()
+    numbers = [first, condition.get_op_arg(1), step]
+    if operation(condition) not in ("le", "lt") or any(expression_kind(n) != "int" for n in numbers):
+        return None
+    low, high, by = (to_int(n.get_val()) for n in numbers)
+    last = high if operation(condition) == "le" else high - 1
+    return (low, last - low + 1) if by == 1 else None
 
 
 def _assignment(statement: Statement, body: Assignment, at: Instance) -> str:

@@ -11,6 +11,7 @@ from polydl.codegen.affine import affine_tree
 from polydl.codegen.ast import Names, Writer
 from polydl.codegen.cexpr import HELPER_TEXT, Helpers
 from polydl.codegen.copies import copies
+from polydl.codegen.curve import curve_prologue
 from polydl.codegen.initial import absorbed_zeroing
 from polydl.codegen.nest_plan import plan_nest
 from polydl.codegen.region import original_text
@@ -22,7 +23,7 @@ from polydl.fusion.groups import groups_of
 from polydl.model.isl import quota, to_int
 from polydl.model.scop import Scop, Source, Storage
 from polydl.scheduling.plan import Scheduled
-from polydl.variants.structure import Structure
+from polydl.variants.structure import HILBERT, Structure
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _INT_MAX = 2**31 - 1
@@ -118,6 +119,7 @@ def _structures(
         zeroed = number in absorbed.values()
         plan = plan_nest(structure, scratch, zeroed=zeroed, scop=scop, group=groups.get(number))
         prologue += plan.prologue
+        prologue += [curve_prologue(names.integer)] if structure.omp_schedule == HILBERT else []
         tree = nest_tree(structure, plan.call, plan.packs)
         used = {a.array for s in structure.nest.statements for a in s.accesses}
         own = [name for name in private if name in used]

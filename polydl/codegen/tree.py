@@ -12,14 +12,16 @@ from polydl.codegen.kernel_call import KernelCall
 from polydl.codegen.packing_plan import PackCall
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Statement
-from polydl.variants.structure import Structure, loop_aff, normalised, outer_affs, rest_affs
+from polydl.variants.structure import HILBERT, Structure, loop_aff, normalised, outer_affs, rest_affs
 
 PARALLEL = "parallel"
 SERIAL = "serial"
 COPIED = "copied"
+CURVE = "curve"
 SIMD = "simd"
 """Mark names: the loops from the first to the next are to be run by all threads, collapsed. After PARALLEL the name may
-go on with OpenMP clauses. After SIMD, the next loop runs in vectors."""
+go on with OpenMP clauses. CURVE stands for PARALLEL where two loops run along a space-filling curve. After SIMD, the
+next loop runs in vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def _insert_loops(
         if position == len(structure.loops):
             break
         if parallel and position == parallel[0]:
-            node = _insert_mark(node, PARALLEL + _clause(structure))
+            node = _insert_mark(node, CURVE if structure.omp_schedule == HILBERT else PARALLEL + _clause(structure))
             if structure.grid:
                 node = _insert_mark(_insert_grid(node, structure, statements, later), SERIAL)
         column = [Part(s.domain, [s.affs[position]]) for s in statements]

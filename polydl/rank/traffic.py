@@ -18,6 +18,7 @@ from polydl.machine import CacheLevel, Machine
 from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.compute import compute_seconds
+from polydl.rank.curves import along_curves, curve_positions
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.summing import copies_bytes, summing_seconds
 from polydl.variants.nests import Nest
@@ -121,11 +122,17 @@ def _operand_inflation(
 
 
 def level_bytes(
-    footprint: FloatArray, bytes_of: FloatArray, loops: _Loops, cache: CacheLevel, threads: int, inflation: FloatArray
+    footprint: FloatArray,
+    bytes_of: FloatArray,
+    loops: _Loops,
+    cache: CacheLevel,
+    threads: int,
+    inflation: FloatArray,
+    curves: dict[int, int] | None = None,
 ) -> FloatArray:
     """(V, A) bytes that one thread moves into a cache level, all data of the nest warm in it if it fits.
 
-    `footprint` (V, D + 1, A) elements, `bytes_of` (A,).
+    `footprint` (V, D + 1, A) elements, `bytes_of` (A,); `curves`: see rank.curves.
     """
     sizes = (footprint * bytes_of * inflation[:, None, :]).sum(axis=2)
     sharers = min(threads, cache.shared_by_cores)
@@ -140,6 +147,9 @@ def level_bytes(
     kept = sizes[:, 1:] <= usable
     growth = _growth(footprint, loops.batch.trip.astype(np.float64), loops.trips)
     factors = np.where(kept[:, :, None], growth, loops.trips[:, :, None])
+    if curves:
+        inflated = footprint * inflation[:, None, :]
+        along_curves(factors, inflated, bytes_of, loops.batch, loops.trips, curves, cache, sharers)
     moved = footprint[:, -1, :] * np.prod(factors, axis=1)
     warm = sizes[:, :1] <= usable
     return np.asarray(np.where(warm, 0.0, moved * bytes_of))
@@ -185,9 +195,10 @@ class TrafficRanker:
         joined = core**OVERLAP
         written = np.array([2.0 if any(a.write and a.array == n for a in box.accesses) else 1.0 for n in box.arrays])
         bytes_of = np.array([float(box.element_bytes[n]) for n in box.arrays])
+        curves = curve_positions(structures)
         for index, cache in enumerate(machine.caches):
             inflation = _inflation(box, structures, cache)
-            moved = (level_bytes(footprint, bytes_of, loops, cache, threads, inflation) * written).sum(axis=1)
+            moved = (level_bytes(footprint, bytes_of, loops, cache, threads, inflation, curves) * written).sum(axis=1)
             if index + 1 < len(machine.caches):
                 rate = machine.cache_bandwidth(machine.caches[index + 1], threads)
             else:

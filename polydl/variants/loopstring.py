@@ -2,6 +2,7 @@
 
     bcaBCb                  loops from the outermost; the k-th occurrence of a letter is the k-th tile loop of its loop
     bcaBCb@schedule(dynamic,1)   upper case: parallel, neighbours collapsed; what OpenMP shall do with them
+    BCabc@hilbert           two parallel loops in the order of a Hilbert curve, a contiguous stretch of it a thread
     bC{R:16}aB{C:4}cb       upper case with braces: a grid of 16 rows x 4 columns of threads, a block of the loop each
     C{R:16+}ab              a grid whose blocks of the reduction c have a copy of the output each, added up at the end
     b|caBC                  a barrier at the end of the loop before it
@@ -37,7 +38,7 @@ from polydl.variants.nests import Nest
 from polydl.variants.notation import Level, Written, levels, loop_named
 from polydl.variants.recipe import NestRecipe, Recipe
 from polydl.variants.space import Blocks
-from polydl.variants.structure import Structure, apply
+from polydl.variants.structure import HILBERT, Structure, apply
 from polydl.variants.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
 
 _KERNEL = re.compile(r"([0-9]+)(?:\((\w+)\))?(?:x([0-9]+)(?:\((\w+)\))?)?(?::([\w,]*))?")
@@ -260,7 +261,8 @@ def text(structure: Structure) -> LoopText:
             said += f"{{{axes[loop.name].axis}:{axes[loop.name].ways}{plus}}}"
         said += "|" if loop.name in structure.barriers else ""
     if structure.omp_schedule:
-        said += f"@schedule({structure.omp_schedule})"
+        clause = structure.omp_schedule
+        said += f"@{clause}" if clause == HILBERT else f"@schedule({clause})"
     blocks = []
     for c, name in names.items():
         steps = [loop.step for loop in structure.loops if loop.iterator == name]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from polydl.errors import InputError, Span
-from polydl.variants.structure import OMP_SCHEDULE
+from polydl.variants.structure import HILBERT, OMP_SCHEDULE
 
 _AXIS = re.compile(r"\{\s*([RCL])\s*:\s*([0-9]+)\s*(\+?)\s*\}")
 _CLAUSE = re.compile(r"schedule\((.*)\)")
@@ -102,8 +102,10 @@ def levels(written: Written) -> tuple[tuple[Level, ...], str]:
         return tuple(found), ""
     said = _CLAUSE.fullmatch("".join(clause.split()))
     place = len(body) + 1
+    if clause.strip() == HILBERT:
+        return tuple(found), HILBERT
     if said is None or not OMP_SCHEDULE.fullmatch(said[1]):
-        raise written.error("not a schedule clause of OpenMP", place, hint="as in @schedule(dynamic,1)")
+        raise written.error("not a schedule clause of OpenMP", place, hint="as in @schedule(dynamic,1), or @hilbert")
     return tuple(found), said[1]
 
 

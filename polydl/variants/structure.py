@@ -70,7 +70,7 @@ class Structure:
     summed: str = ""
     """The grid's loop whose blocks accumulate into a copy of the output each; empty: none."""
     omp_schedule: str = ""
-    """What OpenMP's schedule clause says; empty: no clause."""
+    """What OpenMP's schedule clause says; empty: no clause; `hilbert`: along a curve."""
     barriers: tuple[str, ...] = ()
     """See `Parallelize.barriers`."""
     fused: str = ""
@@ -185,7 +185,9 @@ def _parallelize(structure: Structure, parallelize: Parallelize) -> Structure:
         raise InputError("Parallelize needs adjacent loops, outermost first")
     if parallelize.summed:
         _check_summed(structure, parallelize)
-    if parallelize.schedule and (grid or not OMP_SCHEDULE.fullmatch(parallelize.schedule)):
+    if parallelize.schedule == HILBERT:
+        _check_curve(structure, at, grid=bool(grid))
+    elif parallelize.schedule and (grid or not OMP_SCHEDULE.fullmatch(parallelize.schedule)):
         raise InputError(
             f"'{parallelize.schedule}' cannot be the schedule of these loops",
             hint="static, dynamic, guided (each with ',chunk'), auto or runtime; none with a grid, which has its own",
@@ -216,6 +218,17 @@ def _check_summed(structure: Structure, parallelize: Parallelize) -> None:
         raise InputError(f"loop '{name}' is not the outermost piece of '{loop.iterator}'")
 
 
+def _check_curve(structure: Structure, at: Sequence[int], *, grid: bool) -> None:
+    loops = [structure.loops[p] for p in at]
+    if len(loops) != 2 or grid or not structure.nest.box or loops[0].iterator == loops[1].iterator:
+        raise InputError(
+            "a Hilbert curve goes through two neighbouring parallel loops of a rectangular nest",
+            hint="as in AB@hilbert",
+        )
+
+
+HILBERT = "hilbert"
+"""In place of a schedule: along a space-filling curve."""
 OMP_SCHEDULE = re.compile(r"(?:(?:static|dynamic|guided)(?:,[1-9][0-9]*)?|auto|runtime)")
 """What may stand in OpenMP's schedule clause (white space left out)."""
 

@@ -80,7 +80,8 @@ class Parallelize:
     loops: tuple[str, ...]
     """Outermost first; adjacent unless on a grid."""
     schedule: str = field(default="", metadata=OPTIONAL)
-    """What OpenMP's schedule clause says, `dynamic,1`; empty: no clause."""
+    """What OpenMP's schedule clause says, `dynamic,1`; empty: no clause; `hilbert`: the iterations of two loops in the
+    order of a generalised Hilbert curve, a contiguous stretch of it a thread."""
     axes: str = field(default="", metadata=OPTIONAL)
     """On a grid the axis of each loop, one letter a loop: R (rows), C (columns), L (layers); empty: no grid."""
     ways: tuple[int, ...] = field(default=(), metadata=OPTIONAL)
