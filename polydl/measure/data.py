@@ -189,7 +189,8 @@ def _dominant(values: AnyArray, largest: float) -> AnyArray:
     an elimination without pivots multiplies any difference by whatever small pivot comes its way (Higham, "Accuracy
     and stability of numerical algorithms", 9.3)."""
     if values.dtype.kind in "fc" and values.ndim == 2 and values.shape[0] == values.shape[1]:
-        values.reshape(-1)[:: values.shape[0] + 1] += values.dtype.type(2 * largest * values.shape[0])
+        at = np.arange(values.shape[0])
+        values[at, at] = np.asarray(values[at, at] + 2 * largest * values.shape[0], values.dtype)
     return values
 
 
