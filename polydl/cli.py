@@ -7,8 +7,9 @@ import json
 import shlex
 import signal
 import sys
+import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -300,6 +301,44 @@ def fuse(
 
 
 @app.command()
+def train(
+    data: Annotated[Path, typer.Option("--data", metavar="FILE", help="Store (SQLite) or its export (Parquet).")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.safetensors", help="The weights; card and curve beside.")],
+    kind: Annotated[str, typer.Option("--kind", metavar="dnn|dnn-paper", help="Which ranker.")] = "dnn",
+    finetune: Annotated[
+        Path | None, typer.Option("--finetune", metavar="FILE.safetensors", help="Go on from these weights.")
+    ] = None,
+    exclude: Annotated[list[str], typer.Option("--exclude", metavar="NETWORK", help="Keep out of training.")] = [],
+    epochs: Annotated[int | None, typer.Option("--epochs", min=1)] = None,
+    members: Annotated[int | None, typer.Option("--members", min=1, help="Networks in the ensemble.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+) -> None:
+    """Train a ranker on measurements that `polydl collect` made."""
+    from polydl.train.command import train_command
+
+    train_command(data, out, kind=kind, finetune=finetune, seed=seed, epochs=epochs, members=members, exclude=exclude)
+
+
+@app.command()
+def evaluate(
+    data: Annotated[Path, typer.Option("--data", metavar="FILE", help="Store (SQLite) or its export (Parquet).")],
+    model: Annotated[
+        list[Path], typer.Option("--model", metavar="FILE.safetensors", help="Judge these weights; repeatable.")
+    ] = [],
+    workload: Annotated[list[str], typer.Option("--workload", metavar="NETWORK", help="Only these networks.")] = [],
+    json_: Json = False,
+) -> None:
+    """Judge rankers on measurements: how fast is what each of them would choose?"""
+    from polydl.train.command import evaluate_command, show_evaluation
+
+    found = evaluate_command(data, model, workload)
+    if json_:
+        _print_json(found)
+    else:
+        show_evaluation(found)
+
+
+@app.command()
 def analyze(
     file: File,
     define: Define = [],
@@ -368,6 +407,18 @@ def _terminated(signal_number: int, frame: object) -> NoReturn:
     sys.exit(128 + signal_number)
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """As people read it: without a place in our code."""
+    sys.stderr.write(f"warning: {message}\n")
+
+
 def main() -> NoReturn:
     """Entry point. Exit codes: 0 done, 1 could not do it, 2 the input is at fault, 130 interrupted."""
     signal.signal(signal.SIGTERM, _terminated)
@@ -376,6 +427,7 @@ def main() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             # File names need not be text, and terminals need not know every character.
             stream.reconfigure(errors="backslashreplace")
+    warnings.showwarning = _show_warning
     try:
         app(standalone_mode=True)
     except PolyDLError as error:

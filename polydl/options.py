@@ -63,7 +63,7 @@ class Options:
     space: str = "default"
     """`small`, `default` or `wide`."""
     ranker: str = "traffic"
-    """How variants are ranked: `traffic`, `trace` or `cost`."""
+    """How variants are ranked: `traffic`, `trace`, `cost`, `dnn`, `dnn-paper`, or a file of trained weights."""
     top_k: int = 5
     """Variants compiled, checked and timed, >= 1."""
     threads: int | None = None

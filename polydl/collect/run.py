@@ -107,6 +107,8 @@ def collect(problems: Sequence[Problem], store: Store, options: CollectOptions, 
             tally.done += 1
         else:
             todo.append(problem)
+    # The quick ones first: most of the data are there soon.
+    todo.sort(key=lambda p: p.operations)
     tell(tally, f"{tally.done} problems measured before, {tally.skipped} too large, {len(todo)} to do")
     measuring = MeasureOptions(
         threads=options.threads, seed=options.seed, budget=options.budget, min_sample=200e-6, min_rounds=6,

@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
-from polydl.errors import InputError, one_of
+import warnings
+from pathlib import Path
+
+from polydl.errors import InputError, ModelError, one_of
 from polydl.rank.cost import CostRanker
+from polydl.rank.dnn import DnnRanker
+from polydl.rank.paper_model import PaperRanker
 from polydl.rank.ranker import Ranker
 from polydl.rank.trace import TraceRanker
 from polydl.rank.traffic import TrafficRanker
 
+NAMES = ("traffic", "cost", "trace", "dnn", "dnn-paper")
+"""What `named` knows; besides, the path of a file of weights (`*.safetensors`) of a `dnn`."""
+
+
+class RankerWarning(UserWarning):
+    """A learned ranker cannot be used; another one took its place."""
+
 
 def available() -> dict[str, Ranker]:
-    """Every ranker by name."""
+    """The analytic rankers by name, which need no weights."""
     return {ranker.name: ranker for ranker in (TrafficRanker(), CostRanker(), TraceRanker())}
 
 
 def named(name: str) -> Ranker:
-    """The ranker called `name`. Raises InputError."""
+    """The ranker called `name`, or the one of a file of weights. Raises InputError for an unknown name, ModelError
+    for weights that cannot be used."""
+    if name.endswith(".safetensors"):
+        return DnnRanker(Path(name))
+    if name == "dnn":
+        return DnnRanker()
+    if name == "dnn-paper":
+        return PaperRanker()
     found = available()
     if name not in found:
-        raise InputError(f"no ranker called '{name}'", hint=one_of(name, found))
+        raise InputError(
+            f"no ranker called '{name}'", hint=f"{one_of(name, NAMES)}; or a file of weights, FILE.safetensors"
+        )
     return found[name]
+
+
+def usable(name: str) -> Ranker:
+    """As `named`; where the weights cannot be used, `traffic`, with a RankerWarning that says why."""
+    try:
+        return named(name)
+    except ModelError as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        warnings.warn(f"{error.reason}; ranked by traffic instead{hint}", RankerWarning, stacklevel=2)
+        return TrafficRanker()
