@@ -25,10 +25,11 @@ from polydl.variants.nests import Nest
 from polydl.variants.structure import Structure
 from polydl.variants.transforms import Pack
 
-OVERLAP = 2.0
+OVERLAP = 2.5
 """Exponent of the norm that joins the times of core and levels: 1 adds them up (no overlap), infinity takes the
-longest (full overlap). Between 2 and 3 the first five choices of measured convolutions are equally good, below 2 and
-for large matrix products above it they are worse (experiments/ranking.py, Zen 5)."""
+longest (full overlap). 2.5 orders measured variants best: over 91 convolutions the first choice reaches 0.937 of the
+best measured with it, 0.930 with 2 and 0.916 with 3, the best of five 0.976, 0.965 and 0.975 (Zen 5; the data of
+experiments/collect.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ def _packing_seconds(
     seconds = np.zeros(len(structures))
     forks = np.zeros(len(structures))
     for v, structure in enumerate(structures):
-        for pack in structure.packs:
+        for pack in (p for p in structure.packs if not p.function):
             array = structure.operand(pack).array
             depth = structure.pack_depth(pack)
             shared = structure.is_shared(pack) and bool(structure.parallel)
