@@ -55,8 +55,7 @@ def need_peer(contenders: Sequence[Contender]) -> None:
 
 def optimized(source: Path, name: str, defines: Mapping[str, int], given: argparse.Namespace) -> tuple[Path, float]:
     """polydl's output for a kernel with these sizes, and the seconds that it took."""
-    folder = given.keep or Path(_scratch.name)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = scratch_folder(given)
     done = polydl.optimize(
         source,
         folder / f"{name}.c",
@@ -71,6 +70,13 @@ def optimized(source: Path, name: str, defines: Mapping[str, int], given: argpar
     return done.output, done.seconds["total"]
 
 
+def scratch_folder(given: argparse.Namespace) -> Path:
+    """Where generated C files go: `--keep`'s folder, or one that is removed at the end."""
+    folder: Path = given.keep or Path(_scratch.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 _scratch = tempfile.TemporaryDirectory(prefix="polydl-experiments-")
 
 
@@ -79,8 +85,15 @@ def define_flags(defines: Mapping[str, int]) -> list[str]:
     return [f"-D{name}={value}" for name, value in defines.items()]
 
 
-def run(given: argparse.Namespace, title: str, problems: Sequence[tuple[str, Callable[[], Problem]]]) -> int:
+def run(
+    given: argparse.Namespace,
+    title: str,
+    problems: Sequence[tuple[str, Callable[[], Problem]]],
+    refine: Callable[[Row], Row] = lambda row: row,
+) -> int:
     """Measure problem after problem and write what was asked for. Returns the exit code: 1 when one came out wrong.
+
+    `refine` makes of each measured row the one that is shown and written.
 
     What was measured so far is written after each problem, so that an interrupted run is not lost.
     """
@@ -98,7 +111,7 @@ def run(given: argparse.Namespace, title: str, problems: Sequence[tuple[str, Cal
             problem = make()
             if len(runtimes := openmp_runtimes()) > 1:
                 sys.exit(f"several OpenMP runtimes are loaded, which spoils every timing: {', '.join(runtimes)}")
-            rows.append(measure(problem, settings))
+            rows.append(refine(measure(problem, settings)))
         except WrongResult as error:
             print(f"wrong: {error}", file=sys.stderr)
             wrong.append(name)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from polydl.codegen.emit import generate
+from polydl.codegen.initial import absorbed_zeroing
 from polydl.codegen.nest_plan import obstacle
 from polydl.errors import IllegalVariant
 from polydl.fusion.chains import is_zeroing, plan
@@ -21,8 +22,8 @@ from polydl.model.scop import Array, Scop
 from polydl.results import RankedVariant, Ranking
 from polydl.variants.nests import Nest
 from polydl.variants.recipe import NestRecipe, Recipe
-from polydl.variants.structure import Structure
-from polydl.variants.transforms import Fuse, Permute, Tile, Vectorize
+from polydl.variants.structure import Structure, apply
+from polydl.variants.transforms import Fuse, Parallelize, Permute, Tile, Vectorize
 
 LOOKED_AT = 40
 """Variants of the search that are tried as the base of a fused one."""
@@ -61,16 +62,19 @@ def _variants(
     seen: set[str] = set()
     for variant in _bases(ranking):
         parts = _into_kernels(ranking.scop, variant.structures, groups, refused)
-        for structures in _in_rows(ranking.scop, parts, ranking.machine, reassociate):
-            if structures == list(variant.structures) and not made.changed:
+        absorbed = absorbed_zeroing(ranking.scop, parts)
+        vectors = False
+        for structures in _in_rows(ranking.scop, parts, absorbed, ranking.machine, reassociate):
+            in_rows = any(s.rows for s in structures)
+            if (structures == list(variant.structures) and not made.changed) or (vectors and not in_rows):
                 continue
             if check(ranking.scop, structures, ranking.dependences, reassociate=reassociate) is not None:
                 continue
-            code = generate(ranking.scop, structures)
-            helps = made.changed or any(s.fused for s in structures) or "polydl_row_" in code.region
-            if not helps or code.region in seen:
+            region = generate(ranking.scop, structures).region
+            if region in seen or (in_rows and "polydl_row_" not in region):
                 continue
-            seen.add(code.region)
+            seen.add(region)
+            vectors = vectors or in_rows
             recipe = Recipe((*_recipes(variant, structures), *_merge_recipes(made)))
             yield replace(variant, recipe=recipe, structures=tuple(structures), scop=ranking.scop)
 
@@ -80,8 +84,32 @@ def _bases(ranking: Ranking) -> Iterator[RankedVariant]:
     plain = [v for v in islice(ranking.variants, 20 * LOOKED_AT) if not v.scheduled]
     written = [v for v in plain if not any(isinstance(t, Permute | Tile) for n in v.recipe.nests for t in n.transforms)]
     if not any(s.kernel for v in plain[:1] for s in v.structures):
-        yield from written[:1]
-    yield from plain[:LOOKED_AT]
+        yield from (_cut_for_rows(v, ranking.threads) for v in written[:1])
+    yield from (_cut_for_rows(v, ranking.threads) for v in plain[:LOOKED_AT])
+
+
+def _cut_for_rows(variant: RankedVariant, threads: int) -> RankedVariant:
+    """The variant with a loop that is parallel and innermost cut into one tile a thread, which leaves it a row."""
+    recipes, structures = list(variant.recipe.nests), list(variant.structures)
+    for place, s in enumerate(structures):
+        last, extent = s.loops[-1:], s.nest.counts[s.loops[-1].iterator].extent if s.loops else None
+        if s.kernel is not None or s.grid or not last or last[0].name not in s.parallel or s.rows is not None:
+            continue
+        size = -(-(extent or 0) // threads)
+        if last[0].within is not None or last[0].step != 1 or size < 2 or s.omp_schedule:
+            continue
+        name = last[0].name
+        parallel = tuple(f"{name}.0" if loop == name else loop for loop in s.parallel)
+        order = tuple(piece for loop in s.loops for piece in _pieces(loop.name, name))
+        cut = (Tile(name, (size,)), Permute(order), Parallelize(parallel))
+        transforms = (*(t for t in recipes[place].transforms if not isinstance(t, Permute | Parallelize)), *cut)
+        recipes[place] = NestRecipe(recipes[place].nest, transforms)
+        structures[place] = apply(s.nest, transforms)
+    return replace(variant, recipe=Recipe(tuple(recipes)), structures=tuple(structures))
+
+
+def _pieces(loop: str, cut: str) -> tuple[str, ...]:
+    return (f"{loop}.0", f"{loop}.1") if loop == cut else (loop,)
 
 
 def _into_kernels(
@@ -116,11 +144,11 @@ def _obstacle(scop: Scop, structures: Sequence[Structure], heavy: Nest) -> str |
 
 
 def _in_rows(
-    scop: Scop, structures: Sequence[Structure], machine: Machine, reassociate: bool
+    scop: Scop, structures: Sequence[Structure], absorbed: Container[int], machine: Machine, reassociate: bool
 ) -> Iterator[list[Structure]]:
     """The structures with their plain nests in rows of vectors: past the caches where the output is larger than they
-    are, the usual way, and as loops."""
-    plain = [s for s in structures if s.kernel is None and not s.fused]
+    are, the usual way, and as loops. `absorbed`: positions of nests that a microkernel does away with."""
+    plain = [s for i, s in enumerate(structures) if s.kernel is None and not s.fused and i not in absorbed]
     choices = []
     if plain:
         large = {s.nest.name: _large_outputs(scop, s.nest, machine) for s in plain}

@@ -26,6 +26,50 @@ def conv_contenders(layer: ConvLayer) -> list[Contender]:
     ]
 
 
+def conv_clip_contenders(layer: ConvLayer, low: float, high: float) -> list[Contender]:
+    """The convolution with the clip as oneDNN's post-op (`hardtanh`, eltwise_clip): in plain NCHW and channels-last,
+    and, since opaque tensors take no post-op through PyTorch, nothing blocked. Weights packed in the latter."""
+    clip = ("hardtanh", [low, high])
+    return [
+        Contender("oneDNN plain", lambda data, rng: _plain_pointwise(layer, data, rng, *clip)),
+        Contender("oneDNN channels-last", lambda data, rng: _channels_last(layer, data, rng, *clip)),
+    ]
+
+
+def bnorm_relu_contenders(shape: tuple[int, ...]) -> list[Contender]:
+    """Batch normalisation with given statistics, then ReLU in place, in NCHW and channels-last."""
+    return [
+        Contender("PyTorch NCHW", lambda data, rng: _bnorm_relu(shape, data, rng, last=False)),
+        Contender("PyTorch channels-last", lambda data, rng: _bnorm_relu(shape, data, rng, last=True)),
+    ]
+
+
+def _bnorm_relu(shape: tuple[int, ...], data: Sequence[Floats], rng: np.random.Generator, *, last: bool) -> Bound:
+    x, mean, scale, shift = data
+    if last:
+        image = torch.from_numpy(placed(np.ascontiguousarray(x.transpose(0, 2, 3, 1)), rng)).permute(0, 3, 1, 2)
+    else:
+        image = torch.from_numpy(placed(x, rng))
+    means, weights, biases = (torch.from_numpy(placed(a, rng)) for a in (mean, scale, shift))
+    ones = torch.ones_like(means)
+
+    def run() -> torch.Tensor:
+        with torch.inference_mode():
+            made = torch.batch_norm(image, weights, biases, means, ones, False, 0.0, 0.0, True)
+            return torch.relu_(made)
+
+    return Bound(run, lambda: np.ascontiguousarray(run().numpy()))
+
+
+def _plain_pointwise(
+    layer: ConvLayer, data: Sequence[Floats], rng: np.random.Generator, attribute: str, values: Sequence[float]
+) -> Bound:
+    padding, stride = _geometry(layer)
+    x, w = (torch.from_numpy(placed(a, rng)) for a in data)
+    conv = torch.ops.mkldnn._convolution_pointwise
+    return _bound(lambda: conv(x, w, None, padding, stride, [1, 1], 1, attribute, list(values), ""), layer)
+
+
 def _geometry(layer: ConvLayer) -> tuple[list[int], list[int]]:
     """(padding, stride)"""
     return [layer.pad_h, layer.pad_w], [layer.stride, layer.stride]
@@ -37,7 +81,13 @@ def _plain(layer: ConvLayer, data: Sequence[Floats], rng: np.random.Generator) -
     return _bound(lambda: torch.conv2d(x, w, None, stride, padding), layer)
 
 
-def _channels_last(layer: ConvLayer, data: Sequence[Floats], rng: np.random.Generator) -> Bound:
+def _channels_last(
+    layer: ConvLayer,
+    data: Sequence[Floats],
+    rng: np.random.Generator,
+    attribute: str = "none",
+    values: Sequence[float] = (),
+) -> Bound:
     padding, stride = _geometry(layer)
     image, weights = data
     # A dense NHWC buffer seen as NCHW is what PyTorch calls channels-last.
@@ -46,7 +96,7 @@ def _channels_last(layer: ConvLayer, data: Sequence[Floats], rng: np.random.Gene
         torch.from_numpy(weights).to_mkldnn(), padding, stride, [1, 1], 1, list(image.shape)
     )
     conv = torch.ops.mkldnn._convolution_pointwise
-    return _bound(lambda: conv(x, packed, None, padding, stride, [1, 1], 1, "none", [], ""), layer)
+    return _bound(lambda: conv(x, packed, None, padding, stride, [1, 1], 1, attribute, list(values), ""), layer)
 
 
 def _blocked(layer: ConvLayer, data: Sequence[Floats], rng: np.random.Generator) -> Bound:

@@ -50,7 +50,7 @@ def plan(parts: Sequence[Nest]) -> Plan:
         if isinstance(group, Failure):
             continue
         for before in (True, False):
-            group = _grown(parts, place, heavy, group, taken, decisions, before=before)
+            group = _grown(parts, place, group, taken, decisions, before=before)
         if group.before or group.after:
             groups.append(group)
     return Plan(tuple(groups), tuple(decisions))
@@ -59,7 +59,6 @@ def plan(parts: Sequence[Nest]) -> Plan:
 def _grown(
     parts: Sequence[Nest],
     place: int,
-    heavy: Sequence[int],
     group: Group,
     taken: set[str],
     decisions: list[Decision],
@@ -70,7 +69,7 @@ def _grown(
     between: list[Nest] = []
     for index in range(place - 1, -1, -1) if before else range(place + 1, len(parts)):
         nest = parts[index]
-        candidate = index not in heavy and nest.name not in taken and len(nest.statements) == 1
+        candidate = nest.name not in taken and len(nest.statements) == 1
         if candidate and _related(group, nest):
             made = extend(group, nest, between, before=before)
             failure = made if isinstance(made, Failure) else None

@@ -17,7 +17,7 @@ from enum import Enum
 
 import islpy as isl
 
-from polydl.model.isl import quota
+from polydl.model.isl import lex_extreme, quota
 from polydl.model.scop import Access, Assignment, Statement
 from polydl.variants.nests import Nest
 
@@ -137,8 +137,8 @@ def _extend(group: Group, light: Nest, between: Sequence[Nest], *, before: bool)
     own = _own_element(group, statement)
     if isinstance(own, Failure):
         return own
-    failure = _same_set(group, statement, own) or _once(statement, own)
     target = statement.accesses[statement.body.target]
+    failure = _same_set(group, statement, own) or _once(own) or _once(target.relation)
     if failure is None and before and target.array != group.output:
         failure = Failure(
             Condition.SAME_SET, f"{light.name} writes {target.array}, {group.heavy.name} starts from {group.output}"
@@ -214,7 +214,8 @@ def _same_set(group: Group, statement: Statement, own: isl.Map) -> Failure | Non
     return Failure(Condition.SAME_SET, f"{light} touches {point(extra)}, which {heavy} does not write")
 
 
-def _once(statement: Statement, own: isl.Map) -> Failure | None:
+def _once(own: isl.Map) -> Failure | None:
+    """{ S[i…] -> A[a…] } as many iterations as elements."""
     if own.is_injective():
         return None
     twice = _repeated(own.reverse())
@@ -280,10 +281,16 @@ def _touches_set(group: Group, light: Statement, other: Statement) -> Failure | 
 
 
 def point(of: isl.Set | isl.BasicSet) -> str:
-    """`S0[1, 2]`: a sample of a set as text; with parameters, for the values of the parameters it names."""
+    """`S0[1, 2]`: the least point of a set as text; with parameters, one for the values that it names."""
+    if isinstance(of, isl.BasicSet):
+        of = isl.Set.from_basic_set(of)
+    space = of.get_space()
+    if not of.involves_dims(isl.dim_type.param, 0, of.dim(isl.dim_type.param)):
+        values = lex_extreme(of.project_out(isl.dim_type.param, 0, of.dim(isl.dim_type.param)))
+        return f"{space.get_tuple_name(isl.dim_type.set)}[{', '.join(map(str, values))}]"
     sample = of.sample_point()
     space = sample.get_space()
-    values = [
+    coordinates = [
         str(sample.get_coordinate_val(isl.dim_type.set, d).to_python()) for d in range(space.dim(isl.dim_type.set))
     ]
     name = space.get_tuple_name(isl.dim_type.set)
@@ -291,4 +298,4 @@ def point(of: isl.Set | isl.BasicSet) -> str:
         f"{space.get_dim_name(isl.dim_type.param, d)} = {sample.get_coordinate_val(isl.dim_type.param, d).to_python()}"
         for d in range(space.dim(isl.dim_type.param))
     ]
-    return f"{name}[{', '.join(values)}]" + (f" (with {', '.join(given)})" if given else "")
+    return f"{name}[{', '.join(coordinates)}]" + (f" (with {', '.join(given)})" if given else "")

@@ -62,7 +62,13 @@ def distributed(scop: Scop, parts: Sequence[Nest]) -> Rewritten:
     return Rewritten(replace(scop, statements=tuple(statements)), places)
 
 
-def moved(statement: Statement, place: isl.Map, iterators: tuple[str, ...], position: tuple[int, ...]) -> Moved:
+def moved(
+    statement: Statement,
+    place: isl.Map,
+    iterators: tuple[str, ...],
+    position: tuple[int, ...],
+    descending: frozenset[str],
+) -> Moved:
     """A statement in the loops `iterators`; `place` says where each of its instances goes."""
     for d, name in enumerate(iterators):
         place = place.set_dim_name(isl.dim_type.out, d, name)
@@ -79,7 +85,7 @@ def moved(statement: Statement, place: isl.Map, iterators: tuple[str, ...], posi
         iterators=iterators,
         domain=place.range().coalesce(),
         position=position,
-        descending=frozenset(),
+        descending=descending,
         accesses=accesses,
         body=body,
     )
@@ -131,7 +137,7 @@ def sunk(state: Rewritten, group: Group, found: Sequence[Dependence]) -> Rewritt
             place = _extreme(fused, writes, order, first=k < 0)
             position = (*heavy.position[:-1], last + k)
             statement = state.scop.statement(fused.statement.name)
-            changed[statement.name] = moved(statement, place, heavy.iterators, position)
+            changed[statement.name] = moved(statement, place, heavy.iterators, position, heavy.descending)
             names.remove(statement.name)
         at = names.index(heavy.name)
         before = [f.statement.name for f in group.before]
@@ -200,16 +206,15 @@ def _merged(
         affs = []
         for d in range(depth):
             mine = isl.Aff.var_on_domain(space, isl.dim_type.set, order[d])
-            down = s.iterators[order[d]] in s.descending
-            affs.append(_value(mine, theirs[d], down, counts[d], base.iterators[d] in base.descending))
+            backwards = s.iterators[order[d]] in s.descending
+            affs.append(_value(mine, theirs[d], backwards, counts[d], base.iterators[d] in base.descending))
         rest = [d for d in range(s.depth) if d not in order]
         affs += [isl.Aff.var_on_domain(space, isl.dim_type.set, d) for d in rest]
         place = map_from_affs(s.domain, affs)
         position = (*base.position[:depth], offset + s.position[depth], *s.position[depth + 1 :])
-        made = moved(s, place, tuple(names), position)
-        down_now = {n for n in base.iterators[:depth] if n in base.descending}
-        down_now |= {names[depth + k] for k, d in enumerate(rest) if s.iterators[d] in s.descending}
-        changed[s.name] = Moved(replace(made.statement, descending=frozenset(down_now)), made.place)
+        down = {n for n in base.iterators[:depth] if n in base.descending}
+        down |= {names[depth + k] for k, d in enumerate(rest) if s.iterators[d] in s.descending}
+        changed[s.name] = moved(s, place, tuple(names), position, frozenset(down))
     if not _same_iterations(one, [m.statement for m in changed.values()], depth):
         return None
     names_now = [s.name for s in state.scop.statements]

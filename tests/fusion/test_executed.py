@@ -1,0 +1,129 @@
+"""Fused programs compute what the unfused ones compute: bit for bit on integers, within bounds where functions round."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polydl import pipeline
+from polydl.codegen.emit import generate, protected
+from polydl.codegen.splice import splice
+from polydl.options import Options
+from polydl.variants.transforms import Vectorize
+from tests.fusion.executing import Floats, called, compiled
+from tests.fusion.programs import KERNELS, NESTS, Fusable
+
+OPTIONS = Options(threads=2, space="small", machine="xeon-8480plus", top_k=6)
+TARGETS = {"native": ("-march=native",), "avx2": ("-mavx2", "-mfma"), "generic": ()}
+BOUND = 16 * 2.0**-24
+"""Relative to the largest result: the roundings of an expression, 4 ulps a function."""
+
+
+def inputs(program: Fusable) -> dict[str, Floats]:
+    generator = np.random.default_rng(7)
+    return {n: generator.integers(-3, 4, shape).astype(np.float32) for n, shape in program.shapes.items()}
+
+
+def renamed(text: str, program: Fusable, number: int) -> str:
+    return re.sub(rf"\b{program.function}\(", f"{program.function}_v{number}(", text)
+
+
+def variants(program: Fusable, folder: Path, most: int) -> tuple[list[str], list[str]]:
+    """C texts of at most `most` fused variants, the function is `<name>_v<number>`, and their recipes."""
+    path = folder / f"{program.name}.c"
+    path.write_text(program.text())
+    loaded = pipeline.load(path)
+    ranking = pipeline.with_fused(pipeline.rank(loaded.scops[0], OPTIONS), OPTIONS)
+    texts, recipes = [], []
+    for variant in (v for v in ranking.variants if v.scop is not None):
+        assert variant.scop is not None
+        # Stores past the caches are for large arrays; here they are tried on small ones.
+        streams = [replace(s, rows=Vectorize(tuple(program.shapes))) if s.rows else s for s in variant.structures]
+        for structures in (streams, variant.structures):
+            code = generate(variant.scop, structures)
+            text = splice(loaded.source, [(ranking.scop, code)], "")
+            if text not in texts and len(texts) < most:
+                texts.append(text)
+                recipes.append(str(variant.recipe))
+    return texts, recipes
+
+
+def check(programs: Sequence[Fusable], folder: Path, target: str, most: int) -> list[list[str]]:
+    flags = ("-O1", "-fopenmp", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", *TARGETS[target])
+    made = [variants(program, folder, most) for program in programs]
+    pieces = [program.text() for program in programs]
+    for program, (texts, _) in zip(programs, made, strict=True):
+        pieces += [renamed(text, program, number) for number, text in enumerate(texts)]
+    pieces = [re.sub(r"#pragma (?:scop|endscop|polydl.*)", "", piece) for piece in pieces]
+    library = compiled(folder, "all", pieces, flags)
+    for program, (texts, recipes) in zip(programs, made, strict=True):
+        arrays = inputs(program)
+        want = called(library, program.function, arrays)
+        for number in range(len(texts)):
+            got = called(library, f"{program.function}_v{number}", arrays)
+            for name in program.shapes.keys() - set(program.dead):
+                if program.exact:
+                    assert np.array_equal(got[name], want[name]), f"{program.name}: {name}: {recipes[number]}"
+                else:
+                    error = np.abs(got[name] - want[name]).max() / max(1.0, np.abs(want[name]).max())
+                    assert error <= BOUND, f"{program.name}: {name} is {error} off: {recipes[number]}"
+    return [recipes for _, recipes in made]
+
+
+def test_epilogues(tmp_path: Path) -> None:
+    for program, recipes in zip(KERNELS, check(KERNELS, tmp_path, "native", 1), strict=True):
+        most = max((r.count("Fuse(into=S") for r in recipes if "Microkernel" in r), default=0)
+        assert most == program.into, f"{program.name}: {recipes}"
+
+
+@pytest.mark.parametrize("target", list(TARGETS))
+def test_epilogues_in_every_kind_of_vector(tmp_path: Path, target: str) -> None:
+    chosen = [p for p in KERNELS if p.name in ("chain", "select", "gelu")]
+    assert all(check(chosen, tmp_path, target, 1))
+
+
+@pytest.mark.parametrize("target", list(TARGETS))
+def test_nests(tmp_path: Path, target: str) -> None:
+    found = check(NESTS, tmp_path, target, 3 if target == "native" else 1)
+    assert all(any("Vectorize" in r for r in recipes) for recipes in found)
+
+
+@pytest.mark.parametrize("program", NESTS + KERNELS, ids=lambda p: p.name)
+def test_what_the_command_fuses(tmp_path: Path, program: Fusable) -> None:
+    path = tmp_path / f"{program.name}.c"
+    path.write_text(program.text())
+    result = pipeline.fuse(path, tmp_path / "out.c")
+    fused = result.scops[0]
+    done = sum(d.failure is None for d in fused.decisions) + len(fused.merges)
+    assert done == max(program.into, 1 if program.name == "transposed_residual_stays" else 0)
+    plain = re.sub(r"#pragma (?:scop|endscop|polydl.*)", "", program.text())
+    library = compiled(tmp_path, "both", [plain, renamed(result.text, program, 0)], ("-O1", "-ffp-contract=off"))
+    arrays = inputs(program)
+    want, got = called(library, program.function, arrays), called(library, f"{program.function}_v0", arrays)
+    for name in program.shapes.keys() - set(program.dead):
+        assert np.array_equal(got[name], want[name])
+
+
+def test_conditions_are_split_out_of_loops(tmp_path: Path) -> None:
+    program = next(p for p in NESTS if p.name == "pooling")
+    path = tmp_path / "pooling.c"
+    path.write_text(program.text())
+    text = pipeline.fuse(path, tmp_path / "out.c").text
+    assert "if (" not in text[text.index("void run_pooling") :]
+
+
+def test_helpers_stay_out_of_reach_of_macros(tmp_path: Path) -> None:
+    """The source may well have an `n` and a `part` of its own."""
+    program = KERNELS[0]
+    path = tmp_path / "macros.c"
+    path.write_text("#define n 37\n#define part 43\n#define stream 1\n" + program.text())
+    loaded = pipeline.load(path)
+    ranking = pipeline.with_fused(pipeline.rank(loaded.scops[0], OPTIONS), OPTIONS)
+    code = generate(ranking.scop, ranking.variants[0].structures)
+    assert "#undef part" in protected(ranking.scop.source, code.prologue)
+    compiled(tmp_path, "macros", [splice(loaded.source, [(ranking.scop, code)], "")])
