@@ -19,6 +19,7 @@ from polydl.codegen.rows import RowOptions
 from polydl.codegen.scratch import Scratch
 from polydl.codegen.tree import nest_tree
 from polydl.dependences.scalars import private_scalars
+from polydl.fusion.contract import PREFIX
 from polydl.fusion.groups import groups_of
 from polydl.model.isl import quota, to_int
 from polydl.model.scop import Scop, Source, Storage
@@ -152,6 +153,10 @@ def helper_texts(helpers: Helpers, names: Names) -> list[str]:
 def declarations(scop: Scop) -> list[str]:
     """Lines that keep compilers silent about variables of the function that only the original loops use."""
     unused = [declaration.split()[-1].strip("*") for declaration in scop.region.declared_outside]
+    for name in scop.arrays:
+        if name.removeprefix(PREFIX) != name:  # contracted: in registers, or all that is left of an argument
+            original = name.removeprefix(PREFIX)
+            unused += [name, *([original] if original in scop.arrays else [])]
     return [f"  {', '.join(f'(void){name}' for name in unused)};"] if unused else []
 
 
