@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from polydl.explain import Explained, Explanation
-from polydl.present import output_console, seconds_text
+from polydl.present import output_console, say, seconds_text
 
 
 def show_explained(found: Explained) -> None:
@@ -37,6 +37,8 @@ def show_explained(found: Explained) -> None:
     for name, cells in rows.items():
         table.add_row(name, *cells)
     console.print(table)
+    for line in found.fusion:
+        say(console, line)
 
 
 def _grid(rows: Sequence[Sequence[str]], header: Sequence[str] = ()) -> Table:
