@@ -11,6 +11,7 @@ from polydl import pipeline
 from polydl.codegen.emit import generate
 from polydl.codegen.region import original_text
 from polydl.errors import IllegalVariant, InputError
+from polydl.fusion.fuse import fuse
 from polydl.locality.assign import assign, level_of
 from polydl.locality.exact import WorkingSet, working_sets
 from polydl.machine import Machine
@@ -151,6 +152,8 @@ class Explained:
     threads: int
     variants: tuple[Explanation, ...]
     """In the order asked for."""
+    fusion: tuple[str, ...] = ()
+    """Which nests can be fused, and which not and why: `optimize` tries it on the best variants."""
 
     def to_data(self) -> dict[str, Any]:
         """The document of `polydl explain --json`."""
@@ -159,6 +162,7 @@ class Explained:
             "sizes": dict(self.scop.sizes),
             "machine": self.machine.name,
             "threads": self.threads,
+            "fusion": list(self.fusion),
             "variants": [v.to_data() for v in self.variants],
         }
 
@@ -184,7 +188,8 @@ def explain(
     found = [_find(wanted, chosen, rankings, source, options) for wanted in ids]
     times = _measure(chosen, found, options, progress) if run else {}
     explained = tuple(_explain(variant, rankings, times.get(_name(variant))) for variant in found)
-    return Explained(chosen.scop, chosen.machine, chosen.threads, explained)
+    decided = tuple(fuse(chosen.scop).lines()) if options.fuse else ()
+    return Explained(chosen.scop, chosen.machine, chosen.threads, explained, decided)
 
 
 def _name(variant: RankedVariant) -> str:
@@ -221,7 +226,7 @@ def _place(ranking: Ranking, variant: RankedVariant) -> Place:
     for rank, other in enumerate(ranking.variants, 1):
         if other.id == variant.id:
             return Place(other.score, rank, len(ranking), other.features)
-    ranker = rankers.named(ranking.ranker)
+    ranker = rankers.usable(ranking.ranker)
     score, features = 0.0, dict[str, float]()
     for nest, structure in zip(ranking.nests, variant.structures, strict=True):
         one = ranker.rank(ranking.scop, nest, [structure], ranking.machine, ranking.threads)
