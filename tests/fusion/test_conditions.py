@@ -54,9 +54,8 @@ def planned(folder: Path, body: str, sizes: dict[str, int] | None = None) -> Pla
 def test_a_condition_fails_with_an_example(tmp_path: Path, body: str, condition: Condition, said: str) -> None:
     found = planned(tmp_path, body)
     assert found.groups == ()
-    failure = found.decisions[-1].failure  # nests between the two may have one of their own
-    assert failure is not None
-    assert (failure.condition, str(failure)) == (condition, said)
+    failures = [d.failure for d in found.decisions if d.failure is not None]  # others between have theirs
+    assert (condition, said) in [(f.condition, str(f)) for f in failures]
 
 
 def test_names_and_loop_order_do_not_matter(tmp_path: Path) -> None:
