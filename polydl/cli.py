@@ -52,6 +52,9 @@ Flags = Annotated[list[str], typer.Option("--cflags", metavar="FLAGS", help="Mor
 LdFlags = Annotated[list[str], typer.Option("--ldflags", metavar="FLAGS", help="More linker flags.")]
 Link = Annotated[list[str], typer.Option("--link", metavar="FILE.o", help="Object or library with your microkernel.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.001, help="Seconds one run of the nest may take.")]
+Prepack = Annotated[
+    list[str], typer.Option("--prepack", metavar="ARRAY", help="Packed once, by a function FUNCTION_pack, untimed.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
@@ -126,6 +129,7 @@ def optimize(
     loops: Annotated[str, typer.Option("--loops", metavar="STRING", help="This loop string, as bcaBCb.")] = "",
     blocks: Annotated[str, typer.Option("--blocks", metavar="B", help="Its sizes, as b=12,4;c=8;mk=14x32:k.")] = "",
     no_fuse: Annotated[bool, typer.Option("--no-fuse", help="Leave the nests apart.")] = False,
+    prepack: Prepack = [],
     json_: Json = False,
 ) -> None:
     """Write a faster FILE.c that computes the same, checked and timed against it."""
@@ -135,7 +139,7 @@ def optimize(
         define=define, undefines=undefine, include_dirs=include, size=size, function=function, ranker=ranker,
         top_k=top_k, threads=threads, space=space, machine=machine, strict_alias=strict_alias,
         reassociate=not no_reassociate, fuse=not no_fuse, seed=seed, cc=cc, cflags=cflags, ldflags=ldflags, link=link,
-        timeout=timeout, cold=cold, loops=loops, blocks=blocks,
+        timeout=timeout, cold=cold, loops=loops, blocks=blocks, prepack=prepack,
     )  # fmt: skip
     with present.progress(quiet=json_) as progress:
         result = pipeline.optimize(file, output, options, run=not no_run, progress=progress)

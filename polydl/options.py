@@ -40,6 +40,7 @@ class OptionChanges(TypedDict, total=False):
     cold: bool
     loops: str
     blocks: str
+    prepack: tuple[str, ...]
     command: str
 
 
@@ -94,11 +95,14 @@ class Options:
     """A loop string (polydl.variants.loopstring): this variant instead of a search; empty: a search."""
     blocks: str = ""
     """Tile sizes and microkernel of `loops`, as in `b=12,4;c=8;mk=14x32:k`."""
+    prepack: tuple[str, ...] = ()
+    """Arrays that do not change from run to run: packed ahead of time by a function `<function>_pack` of the output,
+    outside of what is timed."""
     command: str = ""
     """The command line, for the output's header."""
 
     def __post_init__(self) -> None:
-        for name in ("undefines", "include_dirs", "cflags", "ldflags", "link"):
+        for name in ("undefines", "include_dirs", "cflags", "ldflags", "link", "prepack"):
             if isinstance(getattr(self, name), str):
                 raise TypeError(f"{name} is a sequence of strings, one for each argument, not one string")
         for name, least in (("top_k", 1), ("threads", 1), ("seed", 0)):

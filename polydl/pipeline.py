@@ -48,6 +48,7 @@ from polydl.scheduling.check import broken as broken_schedule
 from polydl.scheduling.plan import Scheduled
 from polydl.scheduling.regions import segments
 from polydl.scheduling.split import split
+from polydl.variants.ahead import checked, packed_ahead
 from polydl.variants.check import check
 from polydl.variants.legality import nest_legality
 from polydl.variants.loopstring import forced
@@ -108,6 +109,8 @@ def rank(
     if not o.loops and (apart := split(scop, found)) is not scop:
         scop, found = apart, dependences(apart, reads=False)
     parts = nests(scop, found)
+    if o.prepack:
+        checked(scop, parts, o.prepack)
     if o.loops:
         return score(scop, [(Written(o.loops, "--loops"), Written(o.blocks, "--blocks"))], o)
     ordered: list[list[_Choice]] = []
@@ -122,6 +125,8 @@ def rank(
             legality = nest_legality(nest, found, reassociate=o.reassociate)
             blocks = register_blocks_for(machine)
             choices = list(variants(nest, legality, SPACES[o.space], blocks, threads, pruned))
+            if o.prepack:
+                choices = packed_ahead(scop, nest, choices, o.prepack)
             size += len(choices)
             scored = ranker.rank(scop, nest, [c.structure for c in choices], machine, threads)
             scores = settled(scored.scores)
@@ -138,7 +143,7 @@ def rank(
             )
             given_up += reasons
             size += len(trees)
-            ordered.append([*_scheduled(trees, alone), *_side_by_side(alone)])
+            ordered.append(_scheduled(trees, alone, ranker.name))
         else:
             ordered += alone
         if progress:
@@ -229,13 +234,21 @@ class _Choice:
         return _Choice(score, (NestRecipe(nest.name, variant.transforms),), (variant.structure,), (), features)
 
 
-def _scheduled(trees: Sequence[Scheduled], alone: Sequence[Sequence[_Choice]]) -> Iterator[_Choice]:
-    """A region's schedules, in their order. The rankers know rectangular nests only: the scores say no more than that
-    the schedules come before the best nests one after the other."""
-    best = sum(choices[0].score for choices in alone)
+def _scheduled(trees: Sequence[Scheduled], alone: Sequence[Sequence[_Choice]], ranker: str) -> list[_Choice]:
+    """A region's schedules and the best nests one after the other, best first.
+
+    The rankers know rectangular nests only, and of those without a microkernel little; so the schedules come first.
+    Beside a microkernel their estimate in seconds decides, where the ranker's scores are seconds too.
+    """
+    together = list(_side_by_side(alone))
+    best = together[0].score
+    contraction = ranker == "traffic" and any(s.kernel is not None for s in together[0].structures)
+    choices = []
     for place, tree in enumerate(trees):
         below = best * (1 - 0.5 * (1 - place / len(trees))) if best > 0 else best - len(trees) + place
-        yield _Choice(below, (NestRecipe(tree.name, (tree.how,)),), (), (tree,), {})
+        score = tree.seconds if contraction else below
+        choices.append(_Choice(score, (NestRecipe(tree.name, (tree.how,)),), (), (tree,), {}))
+    return sorted([*choices, *together], key=lambda c: c.score)
 
 
 def _side_by_side(alone: Sequence[Sequence[_Choice]]) -> Iterator[_Choice]:
@@ -453,7 +466,7 @@ def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | No
 
 def candidate(name: str, scop: Scop, code: Generated) -> Candidate:
     """Generated code as something to measure."""
-    return Candidate(name, protected(scop.source, code.prologue), code.region, terms(scop))
+    return Candidate(name, protected(scop.source, code.prologue), code.region, terms(scop), "\n".join(code.prepare))
 
 
 def terms(scop: Scop) -> int:
@@ -488,7 +501,7 @@ def _header(done: Sequence[Optimized], o: Options) -> str:
         name = one.chosen.id if one.chosen else "original"
         recipe = str(one.chosen.recipe) if one.chosen else "unchanged: no variant was measurably faster"
         lines.append(f"{one.ranking.scop.function}: variant {name} = {recipe}")
-        lines += [f"reassociated: {note}" for note in (one.chosen.notes if one.chosen else ())]
+        lines += one.chosen.notes if one.chosen else ()
         for assumption in one.ranking.scop.assumptions:
             lines.append(f"assumed: {assumption}")
     return "/* " + "\n * ".join(_comment(line) for line in lines) + "\n */\n"

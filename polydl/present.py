@@ -267,7 +267,7 @@ def show_optimized(result: OptimizeResult, *, ran: bool) -> None:
         else:
             _measured_table(console, done)
         notes = [*(done.report.warnings if done.report else ()), *(f"refused: {i}" for i in done.illegal)]
-        notes += [f"reassociated: {note}" for note in (done.chosen.notes if done.chosen else ())]
+        notes += done.chosen.notes if done.chosen else ()
         for text in notes:
             say(console, f"note: {text}", "yellow")
         for assumption in done.ranking.scop.assumptions:

@@ -37,13 +37,21 @@ class RankedVariant:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What its user should know: sums that are reassociated across threads."""
-        return tuple(
-            f"{s.nest.name}: partial sums over blocks of loop {s.summed} are added up at the end, in the same order "
-            "for any number of threads (--no-reassociate forbids it)"
+        """What its user should know: sums that are reassociated across threads, functions to call beforehand."""
+        summed = (
+            f"reassociated: partial sums of {s.nest.name} over blocks of loop {s.summed} are added up at the end, in "
+            "the same order for any number of threads (--no-reassociate forbids it)"
             for s in self.structures
             if s.summed
         )
+        ahead = (
+            f"packed ahead of time: call {p.function}(address of {s.operand(p).array}) once before, and again when its "
+            "contents change; that time is not in the figures"
+            for s in self.structures
+            for p in s.packs
+            if p.function
+        )
+        return (*summed, *ahead)
 
     @property
     def parts(self) -> tuple[Structure | Scheduled, ...]:

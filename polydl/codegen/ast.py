@@ -311,6 +311,11 @@ def _are_numbers(*expressions: isl.AstExpr) -> bool:
     return all(expression_kind(e) == "int" for e in expressions)
 
 
+def quietly(line: str) -> tuple[str, ...]:
+    """A line with an OpenMP pragma so that compilers without OpenMP have nothing to warn about."""
+    return ("#ifdef _OPENMP", line, "#endif") if line.lstrip().startswith("#pragma omp") else (line,)
+
+
 def _range(node: isl.AstNode) -> tuple[int, int] | None:
     """(first value, number of values) of a loop with constant bounds and step 1; None for anything else."""
     if node_kind(node) != "for_" or node.for_is_degenerate():

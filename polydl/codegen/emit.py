@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count, groupby
 
 from polydl.codegen.affine import affine_tree
-from polydl.codegen.ast import Names, Writer
+from polydl.codegen.ast import Names, Writer, quietly
 from polydl.codegen.cexpr import HELPER_TEXT, Helpers
 from polydl.codegen.copies import copies
 from polydl.codegen.curve import curve_prologue
@@ -38,6 +38,8 @@ class Generated:
     """File-scope pieces (includes, helper functions, microkernels), in order; equal pieces are needed once."""
     region: str
     """Statements that replace the scop's region, without a newline at the end."""
+    prepare: tuple[str, ...] = ()
+    """Statements that a user runs once before, to pack operands ahead of time."""
 
 
 def names_for(scop: Scop) -> Names:
@@ -82,23 +84,34 @@ def generate(scop: Scop, parts: Sequence[Structure | Scheduled]) -> Generated:
     """
     names = names_for(scop)
     helpers = Helpers(names.prefix, set())
-    prologue: list[str] = []
     lines = [f"  {a.declaration};" for a in scop.arrays.values() if a.storage is Storage.REGION]
     scratch = Scratch()
+    beside = _Beside([], [], [])
     with quota("code generation"):
         for scheduled, run in groupby(parts, lambda part: isinstance(part, Scheduled)):
             if not scheduled:
                 run_of_structures = [part for part in run if isinstance(part, Structure)]
-                lines += _structures(scop, run_of_structures, names, helpers, scratch, prologue)
+                lines += _structures(scop, run_of_structures, names, helpers, scratch, beside)
                 continue
             for part in run:
                 assert isinstance(part, Scheduled)
                 lines += Writer(scop, names, helpers, {}).write(affine_tree(scop, part.tree), 1)
-    prologue += helper_texts(helpers, names)
+    prologue = [*beside.prologue, *helper_texts(helpers, names)]
     if scratch.buffers:
         prologue.append(scratch.prologue())
         lines = scratch.around(lines, original_text(scop))
-    return finished(scop, names, prologue, [*declarations(scop), *lines])
+    made = finished(scop, names, [*prologue, *beside.functions], [*declarations(scop), *lines])
+    return replace(made, prepare=tuple(beside.prepare))
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What the nests need beside their lines: it is added to these lists."""
+
+    prologue: list[str]
+    functions: list[str]
+    """File-scope pieces that use the prologue and the helpers."""
+    prepare: list[str]
 
 
 def _structures(
@@ -107,9 +120,9 @@ def _structures(
     names: Names,
     helpers: Helpers,
     scratch: Scratch,
-    prologue: list[str],
+    beside: _Beside,
 ) -> list[str]:
-    """Lines that run consecutive nests; what they need at file scope is added to the prologue."""
+    """Lines that run consecutive nests."""
     lines: list[str] = []
     private = private_scalars(scop)
     absorbed = absorbed_zeroing(scop, structures)
@@ -119,18 +132,22 @@ def _structures(
             continue
         zeroed = number in absorbed.values()
         plan = plan_nest(structure, scratch, zeroed=zeroed, scop=scop, group=groups.get(number))
-        prologue += plan.prologue
-        prologue += [curve_prologue(names.integer)] if structure.omp_schedule == HILBERT else []
+        beside.prologue.extend(plan.prologue)
+        beside.prologue.extend([curve_prologue(names.integer)] if structure.omp_schedule == HILBERT else [])
         tree = nest_tree(structure, plan.call, plan.packs)
         used = {a.array for s in structure.nest.statements for a in s.accesses}
         own = [name for name in private if name in used]
         made = copies(scop, structure, scratch) if structure.summed else None
         lines += made.zeroing(names, helpers) if made else []
+        for one in plan.ahead:
+            beside.functions.append(one.text(scop, names, helpers))
+            lines += one.lines()
+            beside.prepare.append(one.call())
         inside = (*plan.thread_lines, *((made.thread_line(names),) if made else ()))
         within = made.scop if made else scop
         writer = Writer(within, names, helpers, plan.printers, inside, own, row_options(structure))
         lines += writer.write(tree, 1)
-        prologue += writer.prologue
+        beside.prologue.extend(writer.prologue)
         if writer.streams:
             lines += ["  #pragma omp parallel", "  polydl_stream_end();"]
         lines += made.adding(scop, names, helpers) if made else []
@@ -163,15 +180,10 @@ def declarations(scop: Scop) -> list[str]:
 def finished(scop: Scop, names: Names, prologue: Sequence[str], lines: Sequence[str]) -> Generated:
     """The lines as a block, indented as the region is, in names that collide with none of the source's."""
     base = _indentation(scop)
-    lines = [piece for line in lines for piece in _quiet(line)]
+    lines = [piece for line in lines for piece in quietly(line)]
     lines = ["{", *lines, "}"]
     text = "\n".join(base + line if line.strip() and not line.startswith("#") else line for line in lines)
     return Generated(tuple(_reprefix(p, names) for p in dict.fromkeys(prologue)), _reprefix(text, names))
-
-
-def _quiet(line: str) -> tuple[str, ...]:
-    """A line with an OpenMP pragma so that compilers without OpenMP have nothing to warn about."""
-    return ("#ifdef _OPENMP", line, "#endif") if line.lstrip().startswith("#pragma omp") else (line,)
 
 
 def protected(source: Source, pieces: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
+from polydl.codegen.ahead import Ahead
 from polydl.codegen.ast import Instance
 from polydl.codegen.epilogue import Epilogue, epilogue
 from polydl.codegen.kernel_call import KernelCall, kernel_call
@@ -47,6 +48,8 @@ class NestPlan:
     printers: Mapping[str, Callable[[Instance], str]] = field(default_factory=dict)
     """Per isl tuple name, what prints its instances."""
     thread_lines: tuple[str, ...] = ()
+    ahead: tuple[Ahead, ...] = ()
+    """Packs that a function of their own makes; the others are `packs`."""
 
 
 def _stride(nest: Nest, operand: Operand, iterator: str) -> int:
@@ -221,14 +224,20 @@ def plan_nest(
     needed = versions.distinct(repeats=_repeats(structure))
     prologue = [isa_prologue(dtype), *([pack_prologue(dtype)] if packs else [])]
     prologue += [*versions.fused_first.prologue, *versions.fused_last.prologue, *(m.text for m in needed)]
-    buffers = {role: scratch.add(pack, dtype) for role, pack in packs.items()}
+    buffers = {r: f"polydl_{p.name}" if p.pack.function else scratch.add(p, dtype) for r, p in packs.items()}
     printers = {call.name: _call_printer(structure, call, versions, packs, buffers)}
+    ahead: list[Ahead] = []
     for role, pack in packs.items():
         routine = pack_routine(_pack_spec(structure, pack, dtype))
         prologue.append(routine.text)
         printers[pack.name] = _copy_printer(structure, pack, routine, buffers[role])
+        if pack.pack.function:
+            size = pack.elements * ELEMENT_TYPES[dtype].bytes
+            own = scratch.reserve(f"{buffers[role]}_own", dtype, size)
+            ahead.append(Ahead(pack, dtype, printers.pop(pack.name), buffers[role], own, size))
     thread_lines = tuple(scratch.thread_line(buffers[r]) for r, p in packs.items() if not p.shared)
-    return NestPlan(call, tuple(packs.values()), tuple(prologue), printers, thread_lines)
+    now = tuple(p for p in packs.values() if not p.pack.function)
+    return NestPlan(call, now, tuple(prologue), printers, thread_lines, tuple(ahead))
 
 
 def _pack_spec(structure: Structure, pack: PackCall, dtype: Dtype) -> PackSpec:

@@ -116,6 +116,7 @@ def unit_text(scop: Scop, candidate: Candidate, *, whole: bool = False) -> str:
             parameters=", ".join(parameters) or "void",
             declarations="\n".join(declarations),
             region=line + candidate.region,
+            prepare=candidate.prepare,
             stores="\n".join(stores),
             bindings="\n".join(f"    {binding}" for binding in bindings),
             arguments=", ".join(arguments),

@@ -21,6 +21,8 @@ class Candidate:
     """C statements that stand in place of the scop's region; for the original, the region as it is."""
     tolerance_terms: int = 1
     """Terms of the longest chain of additions into one element, >= 1: the `n` of the error bound."""
+    prepare: str = ""
+    """C statements that are run once for each placement of the arrays, before the region and outside of its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,16 +152,21 @@ class Report:
     """Seconds spent timing."""
     warnings: tuple[str, ...] = ()
     """What makes the figures doubtful (busy machine, drifting clock), for people."""
+    resolution: float = 0.0
+    """Seconds between two readings of the clock: what one run gains beneath this nobody can time, and the repeated
+    runs of a sample differ by as much through calls and the alignment of code alone."""
 
     def best(self) -> Measurement:
         """The winner: the first candidate, in ranked order, that is within the noise of the fastest one, provided
-        it beats the original by more than the noise; else the original."""
+        it beats the original by more than the noise and by more than the clock's resolution; else the original."""
         timed = [m for m in self.measurements if m.verified and m.samples]
         if not timed:
             return self.original
         fastest = min(m.median for m in timed)
         winner = next(m for m in timed if m.median <= fastest * (1 + self.noise))
-        return winner if winner.speedup > 1 + self.noise else self.original
+        gained = self.original.median * (1 - 1 / winner.speedup)
+        faster = winner.speedup > 1 + self.noise and not gained <= self.resolution
+        return winner if faster else self.original
 
 
 class Progress(Protocol):

@@ -14,7 +14,8 @@ one block; of every other loop one original iteration. Sizes of tiles, and what 
     b=12,4;c=8              tile sizes of b and c, outermost first, in iterations of the loop; each divides the last
     mk=14x32:k              blocks of 14 rows and 32 columns, k inside the microkernel; `mk=14(i)x32(j):k` names the
                             loops, `mk=32(j)` has no rows, `mk=none` no microkernel. Left out: the best register block
-    pack=B:j.0,A            operands copied: inside the piece j.0 (j's outermost tile loop), or once before all loops
+    pack=B:j.0,A            operands copied: inside the piece j.0 (j's outermost tile loop), or once before all loops;
+                            B@f_pack: ahead of time, by a function f_pack that the output has
 
 A loop with n letters has n - 1 sizes. A reduction that runs inside the microkernel has n sizes for n letters, the last
 being what one call takes; without letter and size all of it. Loops of one iteration may be left out.
@@ -42,7 +43,7 @@ from polydl.variants.structure import HILBERT, Structure, apply
 from polydl.variants.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
 
 _KERNEL = re.compile(r"([0-9]+)(?:\((\w+)\))?(?:x([0-9]+)(?:\((\w+)\))?)?(?::([\w,]*))?")
-_PACK = re.compile(r"([AB])(?::([\w.]+))?")
+_PACK = re.compile(r"([AB])(?::([\w.]+)|@([A-Za-z_]\w*))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +240,7 @@ def _packs(written: Written | None, pieces: Sequence[str]) -> tuple[Transform, .
         said = _PACK.fullmatch(text.strip())
         if said is None or (said[2] is not None and said[2] not in pieces):
             raise where.error("not a pack", hint=f"A or B, as in pack=B:LOOP with LOOP one of {', '.join(pieces)}")
-        packs.append(Pack(said[1], said[2] or ""))
+        packs.append(Pack(said[1], said[2] or "", said[3] or ""))
     return tuple(packs)
 
 
@@ -281,7 +282,8 @@ def text(structure: Structure) -> LoopText:
     elif nest.contraction is not None:
         blocks.append("mk=none")
     if structure.packs:
-        packs = [f"{p.operand}:{p.after}" if p.after else p.operand for p in structure.packs]
+        places = [f":{p.after}" if p.after else f"@{p.function}" if p.function else "" for p in structure.packs]
+        packs = [p.operand + place for p, place in zip(structure.packs, places, strict=True)]
         blocks.append(f"pack={','.join(packs)}")
     return LoopText(said, ";".join(blocks))
 

@@ -271,6 +271,8 @@ def _pack(structure: Structure, pack: Pack) -> Structure:
         if loop.within is not None and extent is not None and extent % loop.within:
             raise InputError(f"partial tiles of '{name}' inside another reduction cannot be packed")
     depth = structure.pack_depth(pack)
+    if pack.function and depth:
+        raise InputError(f"'{pack.operand}' can only be packed whole ahead of time, not inside of a loop")
     if structure.parallel and structure.parallel_positions[0] < depth <= structure.parallel_positions[-1]:
         raise InputError("no copy can be made between collapsed loops")
     return replace(structure, packs=(*structure.packs, pack))

@@ -111,6 +111,8 @@ class Pack:
     """`A` (moved by rows, broadcast along columns) or `B` (read in vectors) of the microkernel."""
     after: str
     """The loop inside which the copy is made, once per iteration; empty: once, before all loops."""
+    function: str = field(default="", metadata=OPTIONAL)
+    """The generated function that makes the copy ahead of time, once for many runs; empty: each run makes its own."""
 
 
 @dataclass(frozen=True, slots=True)
