@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import islpy as isl
 
-from polydl.codegen.tree import PARALLEL, SERIAL, SIMD, Part, union_pw_affs
+from polydl.codegen.tree import PARALLEL, SERIAL, SIMD, SUM, Part, union_pw_affs
 from polydl.dependences.scalars import private_scalars
 from polydl.model.isl import context
 from polydl.model.scop import Scop, Statement
@@ -58,7 +58,9 @@ def _loop(
     of: Mapping[str, Statement],
     private: Collection[str],
 ) -> isl.ScheduleNode:
-    if member.run is not Run.SERIAL:
+    if member.run is Run.SUM:
+        node = _mark(node, SUM)
+    elif member.run is not Run.SERIAL:
         own = _written_inside(names, of, private)
         clauses = f" private({', '.join(own)})" if own else ""
         node = _mark(node, (PARALLEL if member.run is Run.PARALLEL else SIMD) + clauses)

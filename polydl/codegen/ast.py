@@ -9,11 +9,11 @@ import islpy as isl
 
 from polydl.codegen.cexpr import Helpers, IslPrinter, expression_text
 from polydl.codegen.rows import RowOptions, RowStatement, row, row_loops, row_statement
-from polydl.codegen.tree import CURVE, PARALLEL, SERIAL, SIMD
+from polydl.codegen.tree import CURVE, PARALLEL, SERIAL, SIMD, SUM
 from polydl.codegen.vector_text import NotVectorised
 from polydl.model.contraction import array_strides
 from polydl.model.isl import expression_kind, node_kind, operation, to_int
-from polydl.model.scop import Array, Assignment, MicrokernelCall, Scop, Statement
+from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Scop, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,10 @@ class Instance:
 
 _VECTOR = -1
 """In place of a number of parallel loops: the next loop runs in vectors."""
+_SUM = -2
+"""In place of a number of parallel loops: the next loop adds up, in vectors."""
+_NEUTRAL = {"+=": ("0", "+"), "-=": ("0", "+"), "*=": ("1", "*")}
+"""Per accumulating operator where a sum of its own starts and OpenMP's name of the reduction."""
 
 
 class Writer:
@@ -96,6 +100,7 @@ class Writer:
         self._statements = {s.name: s for s in scop.statements}
         self._iterators: dict[str, str] = {}
         self._user_text: dict[str, str] = {}
+        self._sums: dict[str, tuple[str, str, str, str]] = {}
         self._failure: Exception | None = None
 
     def _rename(self, name: str) -> str:
@@ -150,9 +155,14 @@ class Writer:
             self._row_users[f"user{len(self._user_text)}"] = row_statement(statement, schedule, at.element)
         match statement.body:
             case Assignment():
-                return _assignment(statement, statement.body, at)
+                target, value = _sides(statement, statement.body, at)
+                ctype = self._scop.arrays[statement.accesses[statement.body.target].array].ctype
+                self._sums[f"user{len(self._user_text)}"] = (ctype, target, statement.body.op, value)
+                return f"{target} {statement.body.op} {value};"
             case MicrokernelCall():
                 return _user_call(statement.body, at)
+            case BlackBox():
+                return _black_box(statement.body, at)
 
     # Nodes
 
@@ -162,7 +172,8 @@ class Writer:
             case "block":
                 return [line for child in self._children(node) for line in self._node(child, indent, parallel)]
             case "user":
-                return [pad + self._user_text[node.get_annotation().get_name()]]
+                text = self._user_text[node.get_annotation().get_name()]
+                return [pad + line for line in text.split("\n")]
             case "mark":
                 name, child = node.mark_get_id().get_name(), node.mark_get_node()
                 if name.startswith(PARALLEL):
@@ -170,6 +181,8 @@ class Writer:
                     return self._node(child, indent, self._parallel_loops(child))
                 if name == CURVE:
                     return self._curve(child, indent)
+                if name == SUM:
+                    return self._node(child, indent, _SUM)
                 if name.startswith(SIMD):
                     self._clauses = name.removeprefix(SIMD)
                     return self._node(child, indent, _VECTOR)
@@ -202,6 +215,11 @@ class Writer:
             if not any(_mentions(line, variable) for line in body):
                 return self._node(node.for_get_body(), indent, parallel)
             return [f"{pad}{{", f"{pad}  const {self._names.integer} {variable} = {first};", *body, f"{pad}}}"]
+        if parallel == _SUM:
+            summed = self._sum(node, indent, variable)
+            if summed is not None:
+                return summed
+            parallel = 0
         lines = []
         if parallel == _VECTOR:
             lines.append(f"{pad}#pragma omp simd{self._clauses}")
@@ -209,11 +227,42 @@ class Writer:
             collapse = f" collapse({parallel})" if parallel > 1 else ""
             private = f" private({', '.join(self._private)})" if self._private else ""
             lines.append(f"{pad}#pragma omp parallel for{collapse}{self._clauses}{private}")
+        lines.append(pad + self._head(node, variable))
+        return [*lines, *self._node(node.for_get_body(), indent + 1, 0), f"{pad}}}"]
+
+    def _head(self, node: isl.AstNode, variable: str) -> str:
         condition = self._print(node.for_get_cond())
         step = self._print(node.for_get_inc())
         advance = f"{variable}++" if step == "1" else f"{variable} += {step}"
-        lines.append(f"{pad}for ({self._names.integer} {variable} = {first}; {condition}; {advance}) {{")
-        return [*lines, *self._node(node.for_get_body(), indent + 1, 0), f"{pad}}}"]
+        first = self._print(node.for_get_init())
+        return f"for ({self._names.integer} {variable} = {first}; {condition}; {advance}) {{"
+
+    def _sum(self, node: isl.AstNode, indent: int, variable: str) -> list[str] | None:
+        """A loop that only accumulates into one element, with an accumulator for each lane; None for any other."""
+        body = node.for_get_body()
+        found = self._sums.get(body.get_annotation().get_name()) if node_kind(body) == "user" else None
+        if found is None:
+            return None
+        ctype, target, op, value = found
+        if op not in _NEUTRAL or _mentions(target, variable):
+            return None
+        start, reduction = _NEUTRAL[op]
+        pad, own = "  " * indent, f"{self._names.prefix}sum"
+        # An empty loop leaves its target alone, which may not even exist.
+        first = self._print(node.for_get_init())
+        return [
+            f"{pad}{{",
+            f"{pad}  const {self._names.integer} {variable} = {first};",
+            f"{pad}  if ({self._print(node.for_get_cond())}) {{",
+            f"{pad}    {ctype} {own} = {start};",
+            f"{pad}    #pragma omp simd reduction({reduction} : {own})",
+            f"{pad}    {self._head(node, variable)}",
+            f"{pad}      {own} {'*=' if reduction == '*' else '+='} {value};",
+            f"{pad}    }}",
+            f"{pad}    {target} {op} {own};",
+            f"{pad}  }}",
+            f"{pad}}}",
+        ]
 
     def _row(self, node: isl.AstNode, options: RowOptions, pad: str) -> list[str] | None:
         """The call of a row's function in place of the loops from here on; None where they are no row."""
@@ -329,12 +378,14 @@ def _range(node: isl.AstNode) -> tuple[int, int] | None:
     return (low, last - low + 1) if by == 1 else None
 
 
-def _assignment(statement: Statement, body: Assignment, at: Instance) -> str:
+def _sides(statement: Statement, body: Assignment, at: Instance) -> tuple[str, str]:
+    """C texts of target and value."""
+
     def load(access: int) -> str:
         one = statement.accesses[access]
         return at.element(one.array, one.relation.as_pw_multi_aff())
 
-    return f"{load(body.target)} {body.op} {expression_text(body.value, load, at.affine)};"
+    return load(body.target), expression_text(body.value, load, at.affine)
 
 
 def _user_call(body: MicrokernelCall, at: Instance) -> str:
@@ -348,6 +399,14 @@ def _user_call(body: MicrokernelCall, at: Instance) -> str:
         else:
             arguments.append(argument.text)
     return f"{body.function}({', '.join(arguments)});"
+
+
+def _black_box(body: BlackBox, at: Instance) -> str:
+    """The text in braces, behind the declarations that it needs."""
+    lines = [
+        f"  {declaration}{'' if value is None else f' = {at.affine(value)}'};" for declaration, value in body.locals
+    ]
+    return "\n".join(["{", *lines, *(f"  {line}" for line in body.text.splitlines()), "}"])
 
 
 def _mentions(text: str, name: str) -> bool:

@@ -19,14 +19,18 @@ from polydl.scheduling.relations import Links, by_name, direct
 from polydl.scheduling.tree import Band, Leaf, Node, Order
 from polydl.variants.transforms import Schedule
 
-
 _DEEP = 4
 """Loops from which on a band that skewing found is taken for all that there is: the scheduler's integer programs get
 slow with the number of coefficients."""
 
 
-def bases(scop: Scop, statements: Sequence[Statement], links: Links, given_up: list[str]) -> Iterator[tuple[str, Node]]:
-    """Named trees to start from; what could not be made in the quota is noted in `given_up`."""
+def bases(
+    scop: Scop, statements: Sequence[Statement], links: Links, strict: Links, given_up: list[str]
+) -> Iterator[tuple[str, Node]]:
+    """Named trees to start from; what could not be made in the quota is noted in `given_up`.
+
+    isl's scheduler gets the `strict` links, without privatisation: it would distribute loops over the statements that
+    share a private scalar. The passes after it know of private scalars."""
     yield "written", written(statements)
     tree = skewed(statements, links)
     if tree is not None:
@@ -35,7 +39,7 @@ def bases(scop: Scop, statements: Sequence[Statement], links: Links, given_up: l
             return
     for setting in SETTINGS:
         try:
-            found = computed(scop, statements, links, setting)
+            found = computed(scop, statements, strict, setting)
         except QuotaExceeded as error:
             given_up.append(error.reason)
             continue
@@ -43,9 +47,11 @@ def bases(scop: Scop, statements: Sequence[Statement], links: Links, given_up: l
             yield setting.name, found
 
 
-def made(scop: Scop, statements: Sequence[Statement], links: Links, base: Node, how: Schedule) -> Node:
+def made(
+    scop: Scop, statements: Sequence[Statement], links: Links, base: Node, how: Schedule, *, reassociate: bool
+) -> Node:
     """The tree that a schedule makes of a base."""
-    goal = Goal(scop, by_name(statements), how.sizes, how.parallel, how.simd)
+    goal = Goal(scop, by_name(statements), how.sizes, how.parallel, how.simd, reassociate)
     return scheduled(merged(base, links), links, goal)
 
 
@@ -64,6 +70,7 @@ def candidates(
     threads: int,
     *,
     reassociate: bool,
+    tilings: Sequence[tuple[int, ...]] = TILINGS,
 ) -> tuple[list[Scheduled], list[str]]:
     """Legal schedules of consecutive statements, most promising first; and what was given up, for people.
 
@@ -76,19 +83,20 @@ def candidates(
     try:
         with quota(f"the direct dependences of {scop.function}"):
             links = direct(scop, statements, found)
+            strict = direct(scop, statements, found, privatised=False)
     except QuotaExceeded as error:
         return [], [error.reason]
     seen: set[str] = set()
     works = {s.name: Work(scop, s) for s in statements}
-    for name, base in bases(scop, statements, links, given_up):
-        for sizes in TILINGS:
+    for name, base in bases(scop, statements, links, strict, given_up):
+        for sizes in tilings:
             if time.process_time() - begin > TIME:
                 given_up.append(f"schedules from {name} with tiles {sizes} and those after: {TIME} s are over")
                 return sorted(result, key=lambda s: s.seconds), given_up
             how = Schedule(name, sizes)
             try:
                 with quota(f"a schedule from {name}"):
-                    tree = made(scop, statements, links, base, how)
+                    tree = made(scop, statements, links, base, how, reassociate=reassociate)
                 text = fingerprint(tree)
                 if text in seen:
                     continue

@@ -11,6 +11,7 @@ from polydl.dependences.legality import violation
 from polydl.dependences.scalars import private_scalars
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
+from polydl.scheduling.relations import elsewhere
 from polydl.scheduling.tree import Member, Node, Run, paths, times
 
 
@@ -28,21 +29,23 @@ def broken(
         return str(wrong)
     ways = paths(tree)
     for d in inside:
-        for position in _concurrent(ways[d.source], ways[d.target]):
+        for position, run in _concurrent(ways[d.source], ways[d.target]):
+            if run is Run.SUM and d.reduction and reassociate:
+                continue  # partial sums, added up after the loop
             wrong = violation([d], schedule, parallel=[position], reassociate=reassociate)
             if wrong is not None:
                 return str(wrong)
     return _mixed(scop, of, schedule, inside)
 
 
-def _concurrent(source: Sequence[Member | int], target: Sequence[Member | int]) -> list[int]:
+def _concurrent(source: Sequence[Member | int], target: Sequence[Member | int]) -> list[tuple[int, Run]]:
     """Positions of the parallel and vector loops that two statements share."""
-    result = []
+    result: list[tuple[int, Run]] = []
     for position, (a, b) in enumerate(zip(source, target, strict=False)):
         if a is not b and a != b:
             break
         if isinstance(a, Member) and a.run is not Run.SERIAL:
-            result.append(position)
+            result.append((position, a.run))
     return result
 
 
@@ -68,7 +71,7 @@ def _mixed(
                     time = schedule[writer.name]
                     source = schedule[d.source]
                     # { time of the write -> time of another iteration's write, not before it }
-                    other = _elsewhere(of[d.source], writer, depth)
+                    other = elsewhere(of[d.source], writer, depth)
                     between = other.apply_domain(source).apply_range(time)
                     space = life.get_space().domain()
                     later = between.intersect(isl.Map.lex_le(space))
@@ -78,12 +81,3 @@ def _mixed(
                     if not life.intersect(to_read).is_empty():
                         return f"the values of {d.array} of two iterations would overlap"
     return None
-
-
-def _elsewhere(a: Statement, b: Statement, depth: int) -> isl.Map:
-    """{ A[i…] -> B[j…] } that differ in one of the `depth` outer loops."""
-    pairs = isl.Map.from_domain_and_range(a.domain, b.domain)
-    same = pairs
-    for d in range(depth):
-        same = same.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
-    return pairs.subtract(same)

@@ -217,7 +217,7 @@ def _core_cycles(scop: Scop, one: _Placed, links: Links, machine: Machine) -> fl
     if inner.tile == 1 and inner in one.points:
         rows = [m.affs[name] for m in one.points]
         score = unit_score(scop, one.work.statement, rows, one.points.index(inner))
-    if inner.run is Run.SIMD:
+    if inner.run in (Run.SIMD, Run.SUM):
         widest = max((element_bytes(scop, array) for array, _ in one.work.subscripts), default=8)
         lanes = machine.simd.vector_bytes / 2 / widest
         own = 1 + (lanes - 1) * max(0.0, score - 0.3) / 0.7

@@ -9,7 +9,7 @@ import islpy as isl
 
 from polydl.model.contraction import linear_strides
 from polydl.model.isl import to_int
-from polydl.model.scop import Scop, Statement
+from polydl.model.scop import Access, Scop, Statement
 
 
 def coefficients(aff: isl.Aff, depth: int) -> list[int] | None:
@@ -43,25 +43,36 @@ def direction(rows: Sequence[Sequence[int]], v: int, depth: int) -> list[Fractio
     return [matrix[i][-1] for i in range(depth)]
 
 
-def unit_score(scop: Scop, statement: Statement, affs: Sequence[isl.Aff], v: int) -> float:
-    """How well a statement runs in vectors along a loop: the mean over its accesses of 1 (unit stride, or no move) or
-    less (gathers); a store that does not move counts as bad. 0 when nothing is known."""
+def moves(scop: Scop, statement: Statement, access: Access, affs: Sequence[isl.Aff], v: int) -> Fraction | None:
+    """Elements by which an access moves when loop `v` advances by one and the others stay; None when unknown."""
     rows = [coefficients(aff, statement.depth) for aff in affs]
     known = [row for row in rows if row is not None]
-    if len(known) != len(rows):
-        return 0.0
-    step = direction(known, v, statement.depth)
-    if step is None:
-        return 0.0
-    total = 0.0
-    count = 0
+    step = direction(known, v, statement.depth) if len(known) == len(rows) else None
+    strides = linear_strides(scop, statement, access) if step is not None else None
+    if step is None or strides is None:
+        return None
+    return sum((s * strides[name] for s, name in zip(step, statement.iterators, strict=True)), Fraction(0))
+
+
+_STRIDED = 0.15
+"""What is left of the speed of vectors where an access jumps from line to line."""
+
+
+def unit_score(scop: Scop, statement: Statement, affs: Sequence[isl.Aff], v: int) -> float:
+    """How well a statement runs in vectors along a loop: the mean over its accesses of 1 (unit stride), or less (no
+    move; a store that does not move counts as bad), and a fraction of that where any of them jumps. 0 when nothing is
+    known."""
+    scores = []
+    jumps = False
     for access in statement.accesses:
         if scop.arrays[access.array].is_scalar:
             continue
-        strides = linear_strides(scop, statement, access)
-        count += 1
-        if strides is None:
-            continue
-        moved = sum(s * strides[name] for s, name in zip(step, statement.iterators, strict=True))
-        total += 1.0 if moved == 1 else (0.1 if access.write else 0.9) if moved == 0 else 0.3 if moved == -1 else 0.02
-    return total / count if count else 1.0
+        moved = moves(scop, statement, access, affs, v)
+        if moved is None or abs(moved) > 1:
+            jumps = True
+            scores.append(0.0)
+        else:
+            scores.append(1.0 if moved == 1 else (0.1 if access.write else 0.9) if moved == 0 else 0.3)
+    if not scores:
+        return 1.0
+    return sum(scores) / len(scores) * (_STRIDED if jumps else 1.0)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
+from polydl.dependences.analysis import is_reduction
 from polydl.model.isl import context
-from polydl.model.scop import Scop, Statement
-from polydl.scheduling.direction import unit_score
+from polydl.model.scop import Assignment, Scop, Statement
+from polydl.scheduling.direction import moves, unit_score
 from polydl.scheduling.relations import Links, after, among, coincident, forward, left
 from polydl.scheduling.tree import Band, Leaf, Member, Node, Order, Run, restricted, statements
 
@@ -25,6 +26,8 @@ class Goal:
     """Tile sizes of a band, outermost loop first; the last holds for the loops further in; empty: no tiles."""
     parallel: bool
     simd: bool
+    reassociate: bool
+    """Sums may be added up in another order."""
 
 
 def merged(node: Node, links: Links) -> Node:
@@ -127,6 +130,7 @@ def components(names: Sequence[str], links: Links) -> list[list[str]]:
     that could come next, the one that comes first in `names`."""
     reach = {n: {n} for n in names}
     edges = {(link.source, link.target) for link in links}
+    edges |= {(link.target, link.source) for link in links if link.apart is not None}
     for _ in names:
         for a, b in edges:
             reach[a] |= reach[b]
@@ -218,14 +222,33 @@ def _vectorised(node: Band, links: Links, goal: Goal) -> Node:
             own = among(inside, frozenset(group))
             member = replace(members[v], affs={s: members[v].affs[s] for s in group})
             independent = coincident(own, member)
+            sums = not independent and goal.reassociate and _accumulates(goal, group, members, v)
+            way = Run.SIMD if independent else Run.SUM if sums else Run.SERIAL
             for name in group:
                 steps = [m.affs[name] for m in members]
                 depth = goal.of[name].depth
-                score += (1 if independent else 0.05) * unit_score(goal.scop, goal.of[name], steps, v) * 30.0**depth
-            parts.append(Band((replace(member, run=Run.SIMD if independent else Run.SERIAL),), below))
+                score += (
+                    (1 if independent else 0.6 if sums else 0.05)
+                    * unit_score(goal.scop, goal.of[name], steps, v)
+                    * 30.0**depth
+                )
+            parts.append(Band((replace(member, run=way),), below))
         inner: Node = parts[0] if len(parts) == 1 else Order(tuple(parts))
         result: Node = Band(outer, inner) if outer else inner
         if best is None or score > best[0]:
             best = score, result
     assert best is not None
     return best[1]
+
+
+def _accumulates(goal: Goal, group: Sequence[str], members: Sequence[Member], v: int) -> bool:
+    """Whether a loop only adds up into one element, reading along memory: one statement, a reduction, whose target
+    stays while the loop runs."""
+    statement = goal.of[group[0]]
+    if len(group) > 1 or not is_reduction(statement) or not isinstance(statement.body, Assignment):
+        return False
+    if statement.body.op not in ("+=", "-=", "*="):
+        return False
+    rows = [m.affs[statement.name] for m in members]
+    target = statement.accesses[statement.body.target]
+    return moves(goal.scop, statement, target, rows, v) == 0

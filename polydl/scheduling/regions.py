@@ -25,12 +25,16 @@ def plain(nest: Nest, found: Sequence[Dependence]) -> bool:
 
 
 def segments(nests: Sequence[Nest], found: Sequence[Dependence]) -> list[tuple[bool, tuple[Nest, ...]]]:
-    """The nests in order, each alone (False) or with neighbours as a region to be scheduled (True)."""
+    """The nests in order, each alone (False) or with neighbours as a region to be scheduled (True). Contractions stay
+    alone: those that are no boxes may be scheduled or given to a microkernel."""
     result: list[tuple[bool, tuple[Nest, ...]]] = []
+    open_ = False
     for nest in nests:
         alone = plain(nest, found)
-        if not alone and result and result[-1][0]:
+        joins = not alone and nest.contraction is None
+        if joins and open_:
             result[-1] = (True, (*result[-1][1], nest))
         else:
             result.append((not alone, (nest,)))
+        open_ = joins
     return result

@@ -30,6 +30,9 @@ class Link:
     target: str
     relation: isl.Map
     """{ Source[i…] -> Target[j…] }, never empty."""
+    apart: isl.Map | None = None
+    """Where the two share a private scalar, the pairs of instances that belong to different iterations of the loops it
+    is private to and that no loop has separated yet: while there are any, no loop is distributed between the two."""
 
     @cached_property
     def ends(self) -> frozenset[str]:
@@ -54,10 +57,12 @@ def maps_of(union: isl.UnionMap) -> list[isl.Map]:
     return sorted(maps, key=lambda m: (m.get_tuple_name(isl.dim_type.in_), m.get_tuple_name(isl.dim_type.out)))
 
 
-def direct(scop: Scop, statements: Sequence[Statement], found: Sequence[Dependence]) -> Links:
+def direct(
+    scop: Scop, statements: Sequence[Statement], found: Sequence[Dependence], *, privatised: bool = True
+) -> Links:
     """The direct dependences among some statements: each read on the write that it sees, each write on the accesses
-    since the last write. For private scalars the dependences inside an iteration."""
-    private = private_scalars(scop)
+    since the last write. For private scalars the dependences inside an iteration only, unless privatised=False."""
+    private = private_scalars(scop) if privatised else {}
     names = {s.name for s in statements}
     space = scop.context.get_space()
     schedule = original_schedule(scop)
@@ -71,14 +76,26 @@ def direct(scop: Scop, statements: Sequence[Statement], found: Sequence[Dependen
         _flow(writes, writes, reads, order).get_may_dependence(),
     ]
     together = unions[0].union(unions[1]).union(unions[2])
-    for one in ordering(found, reassociate=False):
-        if one.array in private and one.source in names and one.target in names:
-            together = together.union(isl.UnionMap.from_map(one.relation))
-    return tuple(
+    links = [
         Link(m.get_tuple_name(isl.dim_type.in_), m.get_tuple_name(isl.dim_type.out), m)
         for m in maps_of(together.coalesce())
         if not m.is_empty()
-    )
+    ]
+    of = by_name(statements)
+    for one in ordering(found, reassociate=False):
+        if one.array in private and one.source in names and one.target in names:
+            apart = elsewhere(of[one.source], of[one.target], private[one.array])
+            links.append(Link(one.source, one.target, one.relation, None if apart.is_empty() else apart))
+    return tuple(links)
+
+
+def elsewhere(a: Statement, b: Statement, depth: int) -> isl.Map:
+    """{ A[i…] -> B[j…] } that differ in one of the `depth` outer loops."""
+    pairs = isl.Map.from_domain_and_range(a.domain, b.domain)
+    same = pairs
+    for d in range(depth):
+        same = same.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
+    return pairs.subtract(same)
 
 
 def _flow(sink: isl.UnionMap, must: isl.UnionMap, may: isl.UnionMap | None, order: isl.UnionMap) -> isl.UnionFlow:
@@ -116,8 +133,9 @@ def left(links: Links, member: Member) -> Links:
     for link in links:
         same = _as_map(member.affs[link.source]).apply_range(_as_map(member.affs[link.target]).reverse())
         rest = link.relation.intersect(same)
+        apart = None if link.apart is None else link.apart.intersect(same)
         if not rest.is_empty():
-            result.append(Link(link.source, link.target, rest))
+            result.append(Link(link.source, link.target, rest, None if apart is None or apart.is_empty() else apart))
     return tuple(result)
 
 

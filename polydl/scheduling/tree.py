@@ -25,6 +25,8 @@ class Run(Enum):
     """Shared out among threads."""
     SIMD = "simd"
     """In the lanes of vectors."""
+    SUM = "sum"
+    """In the lanes of vectors, each with a partial sum of the one element that the loop accumulates into."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,194 @@
+"""Scheduled programs compute what the originals compute; illegal trees are refused."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from polydl import load
+from polydl.codegen.emit import generate
+from polydl.codegen.splice import splice
+from polydl.dependences.analysis import dependences
+from polydl.machine import detect
+from polydl.model.scop import Scop
+from polydl.scheduling.bases import skewed, written
+from polydl.scheduling.candidates import candidates, fingerprint
+from polydl.scheduling.check import broken
+from polydl.scheduling.passes import clusters, components, merged
+from polydl.scheduling.plan import Scheduled
+from polydl.scheduling.relations import direct
+from polydl.scheduling.split import split
+from polydl.scheduling.tree import Band, Leaf, Member, Node, Order, Run, bands
+from tests.programs.corpus import Comparison, catalogue, comparison_program
+
+PROGRAMS = ("lu", "jacobi_1d", "seidel_2d", "floyd_warshall", "nussinov", "softmax", "gramschmidt", "trmm", "adi")
+SMALL_TILES = ((), (4, 3, 8), (5,))
+"""Tiles that the small sizes of the corpus do not divide."""
+
+
+def scop_of(name: str) -> Scop:
+    """The scop of a program of the corpus at its first test size, index sets split."""
+    entry = catalogue()[name]
+    values = entry.sizes[0]
+    scop = load(entry.path, defines=entry.defines(values), sizes=entry.parameters(values)).scops[0]
+    return split(scop, dependences(scop, reads=False))
+
+
+def schedules(scop: Scop) -> list[Scheduled]:
+    found = dependences(scop, reads=False)
+    made, _ = candidates(scop, scop.statements, found, detect(), 2, reassociate=False, tilings=SMALL_TILES)
+    return made
+
+
+def compares(
+    tmp_path: Path, name: str, texts: list[str], flags: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    entry = catalogue()[name]
+    source = tmp_path / "compare.c"
+    source.write_text(comparison_program(entry, [Comparison(entry.sizes[0], [entry.text, *texts])]))
+    program = tmp_path / "compare"
+    command = ["cc", "-O1", "-fopenmp", "-w", *flags, "-o", str(program), str(source), "-lm"]
+    subprocess.run(command, check=True, timeout=120)
+    return subprocess.run([str(program)], check=False, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_schedule_computes_the_same(tmp_path: Path, name: str) -> None:
+    scop = scop_of(name)
+    made = schedules(scop)
+    assert any(m.run is Run.PARALLEL for one in made for band in bands(one.tree) for m in band.members)
+    texts = [splice(scop.source, [(scop, generate(scop, [one]))], "") for one in made]
+    done = compares(tmp_path, name, texts, ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_same_input_same_schedules() -> None:
+    first, second = (schedules(scop_of("lu")) for _ in range(2))
+    assert [(s.how, fingerprint(s.tree)) for s in first] == [(s.how, fingerprint(s.tree)) for s in second]
+
+
+def text(tmp_path: Path, code: str) -> Scop:
+    path = tmp_path / "p.c"
+    path.write_text(code)
+    return load(path).scops[0]
+
+
+JACOBI = """void f(double A[restrict 40], double B[restrict 40]) {
+  for (int t = 0; t < 10; t++) {
+    for (int i = 1; i < 39; i++) B[i] = A[i - 1] + A[i] + A[i + 1];
+    for (int i = 1; i < 39; i++) A[i] = B[i - 1] + B[i] + B[i + 1];
+  }
+}
+"""
+
+
+def test_skewing_finds_the_least_slope(tmp_path: Path) -> None:
+    scop = text(tmp_path, JACOBI)
+    tree = skewed(scop.statements, direct(scop, scop.statements, dependences(scop, reads=False)))
+    assert isinstance(tree, Band)
+    shown = [{name: str(aff) for name, aff in member.affs.items()} for member in tree.members]
+    assert shown == [
+        {"S0": "{ S0[t, i] -> [(t)] }", "S1": "{ S1[t, i] -> [(t)] }"},
+        {"S0": "{ S0[t, i] -> [(2t + i)] }", "S1": "{ S1[t, i] -> [(1 + 2t + i)] }"},
+    ]
+
+
+def why(scop: Scop, tree: Node) -> str | None:
+    return broken(scop, scop.statements, tree, dependences(scop, reads=False), reassociate=False)
+
+
+def with_run(tree: Node, at: int, run: Run) -> Node:
+    """The tree with the first loop of band number `at` run otherwise."""
+    target = list(bands(tree))[at]
+
+    def change(node: Node) -> Node:
+        match node:
+            case Leaf():
+                return node
+            case Order(children):
+                return Order(tuple(change(c) for c in children))
+            case Band(members, child):
+                head = (replace(members[0], run=run), *members[1:]) if node is target else members
+                return Band(head, change(child))
+
+    return change(tree)
+
+
+@pytest.mark.parametrize("run", [Run.PARALLEL, Run.SIMD])
+def test_concurrent_loops_are_checked(tmp_path: Path, run: Run) -> None:
+    scop = text(tmp_path, JACOBI)
+    tree = written(scop.statements)
+    assert why(scop, tree) is None
+    assert "at the same time as" in (why(scop, with_run(tree, 0, run)) or "")
+    assert why(scop, with_run(tree, 1, run)) is None
+
+
+def test_wrong_orders_are_refused(tmp_path: Path) -> None:
+    scop = text(tmp_path, JACOBI)
+    tree = written(scop.statements)
+    assert isinstance(tree, Band) and isinstance(tree.child, Order)
+    reversed_ = Band(tree.members, Order(tree.child.children[::-1]))
+    assert "no later than" in (why(scop, reversed_) or "")
+    outside_in = Order(tuple(Band((_only(tree.members[0], c),), c) for c in tree.child.children))
+    assert "no later than" in (why(scop, outside_in) or "")
+
+
+def _only(member: Member, node: Node) -> Member:
+    from polydl.scheduling.tree import statements
+
+    return replace(member, affs={s: member.affs[s] for s in statements(node)})
+
+
+def test_lives_of_a_private_scalar_are_kept_apart(tmp_path: Path) -> None:
+    scop = text(
+        tmp_path,
+        "void f(double A[restrict 9], double B[restrict 9]) { double s;\n#pragma scop\n"
+        "  for (int i = 0; i < 9; i++) { s = A[i]; B[i] = s * s; }\n#pragma endscop\n}\n",
+    )
+    tree = written(scop.statements)
+    assert why(scop, tree) is None
+    assert isinstance(tree, Band)
+    apart = Order(tuple(Band((_only(tree.members[0], leaf),), leaf) for leaf in (Leaf("S0"), Leaf("S1"))))
+    assert "overlap" in (why(scop, apart) or "")
+
+
+def test_split_parts_cover_the_domain_and_make_rows_independent() -> None:
+    entry = catalogue()["floyd_warshall"]
+    scop = load(entry.path, defines=entry.defines(entry.sizes[0]), sizes=entry.parameters(entry.sizes[0])).scops[0]
+    apart = split(scop, dependences(scop, reads=False))
+    whole = scop.statements[0].domain
+    parts = [s.domain.set_tuple_name(scop.statements[0].name) for s in apart.statements]
+    assert len(parts) == 9
+    union = parts[0]
+    for part in parts[1:]:
+        assert union.intersect(part).is_empty()
+        union = union.union(part)
+    assert union.is_equal(whole)
+    best = schedules(apart)[0]
+    assert any(m.run is Run.PARALLEL for band in bands(best.tree) for m in band.members)
+
+
+def test_bands_merge_only_where_loops_run_forward(tmp_path: Path) -> None:
+    code = "void f(double A[restrict 20][20]) {{ for (int i = 1; i < 19; i++) for (int j = 1; j < 19; j++) A[i][j] = A[i - 1][{0}]; }}\n"
+    for subscript, together in (("j - 1", True), ("j + 1", False)):
+        scop = text(tmp_path, code.format(subscript))
+        links = direct(scop, scop.statements, dependences(scop, reads=False))
+        tree = merged(written(scop.statements), links)
+        assert isinstance(tree, Band)
+        assert (len(tree.members) == 2) is together
+
+
+def test_components_come_in_an_order_that_the_links_allow(tmp_path: Path) -> None:
+    scop = text(
+        tmp_path,
+        "void f(double A[restrict 20], double B[restrict 20], double C[restrict 20]) {\n"
+        "  for (int i = 1; i < 20; i++) { A[i] = B[i - 1]; C[i] = A[i]; B[i] = A[i - 1]; }\n}\n",
+    )
+    links = direct(scop, scop.statements, dependences(scop, reads=False))
+    assert components(["S0", "S1", "S2"], links) == [["S0", "S2"], ["S1"]]
+    tree = written(scop.statements)
+    assert isinstance(tree, Band)
+    assert clusters(["S0", "S1", "S2"], links, tree.members[0]) == [["S0", "S2"], ["S1"]]
