@@ -20,7 +20,8 @@ _TEXT = """\
 def guarded(scop: Scop, replacement: str, newline: str) -> str:
     """The replacement, and the original loops for values that the replacement was not made for."""
     original = original_text(scop)
-    macros = [f"({g.name}) == {g.value}" for g in scop.guards if g.macro and g.plain]
+    macros = [f"{'' if defined else '!'}defined({name})" for name, defined in scop.conditions.items()]
+    macros += [f"({g.name}) == {g.value}" for g in scop.guards if g.macro and g.plain]
     values = [f"({g.name}) == {g.value}" for g in scop.guards if g.macro and not g.plain]
     values += [f"{g.name} == {g.value}" for g in scop.guards if not g.macro]
     values += [f"!__builtin_strcmp(POLYDL_TEXT({use}), {text})" for use, text in scop.expansions]

@@ -16,7 +16,7 @@ import islpy as isl
 from polydl.dependences.scalars import private_scalars
 from polydl.model.isl import quota
 from polydl.model.schedule import common_depth
-from polydl.model.scop import Access, Assignment, MicrokernelCall, Scop, Statement
+from polydl.model.scop import Access, Assignment, BlackBox, MicrokernelCall, Scop, Statement
 
 
 class Kind(Enum):
@@ -58,6 +58,8 @@ def is_reduction(statement: Statement) -> bool:
             return op in REASSOCIABLE
         case MicrokernelCall(inner=inner):
             return all(is_reduction(s) for s in inner) and len({_operator(s) for s in inner}) == 1
+        case BlackBox():
+            return False
 
 
 def _operator(statement: Statement) -> str:
@@ -78,6 +80,8 @@ def _accumulator_accesses(statement: Statement) -> frozenset[int]:
             return frozenset(
                 i for i, a in enumerate(statement.accesses) if a.array in accumulators and a.array not in operands
             )
+        case BlackBox():
+            return frozenset()
 
 
 def _kind(source: Access, target: Access) -> Kind:

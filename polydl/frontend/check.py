@@ -14,7 +14,7 @@ from polydl.frontend.finish import Settled
 from polydl.frontend.liveness import changed_names
 from polydl.frontend.places import Places
 from polydl.frontend.pragmas import Pragma
-from polydl.frontend.raw import RawAccess, RawCall, RawStatement
+from polydl.frontend.raw import RawAccess, RawBlackBox, RawCall, RawStatement
 from polydl.frontend.regions import Found
 from polydl.frontend.spaces import StatementSpace, project_symbols
 from polydl.frontend.symbols import Symbol, mentions
@@ -24,7 +24,7 @@ from polydl.model.scop import Array, MicrokernelCall, Statement, Storage
 
 def _leaves(statements: Sequence[RawStatement]) -> Iterator[RawStatement]:
     for statement in statements:
-        if isinstance(statement.body, RawCall):
+        if isinstance(statement.body, (RawCall, RawBlackBox)) and statement.body.inner:
             yield from statement.body.inner
         else:
             yield statement

@@ -63,10 +63,14 @@ _LEX = re.compile(
       | (?P<open>[({\[])
       | (?P<close>[)}\]])
       | (?P<semicolon>;)
+      | (?P<run>(?:[-+]?\.?\d(?:[eEpP][+-]|[\w.])*+[ \t]*+,\s*+){64,}+)
       | (?P<number>\.?\d(?:[eEpP][+-]|[\w.])*)
       | (?P<other>[^\s\w])""",
     re.VERBOSE | re.MULTILINE,
 )
+
+
+_BRACE = re.compile(r"\s*\{")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,8 @@ class Chunk:
     """Function name for a definition or a prototype, else empty."""
     const: bool
     """Declared `__attribute__((const))`: its result depends on its arguments alone."""
+    initialisers: tuple[tuple[int, int], ...] = ()
+    """Offsets of the initialisers of arrays, `=` to one past `}`: no scop needs them, and they may be long."""
 
 
 def clean(text: str) -> tuple[str, frozenset[int]]:
@@ -146,6 +152,8 @@ def split(text: str, consts: frozenset[int]) -> list[Chunk]:
     previous = ""
     name = candidate = ""
     body_start: int | None = None
+    table: int | None = None
+    tables: list[tuple[int, int]] = []
     for match in _LEX.finditer(text):
         kind, token = match.lastgroup, match.group()
         if kind == "directive":
@@ -157,6 +165,7 @@ def split(text: str, consts: frozenset[int]) -> list[Chunk]:
             start = match.start()
             start_place = (file, line_base + text.count("\n", offset_base, start))
             assigned, name, candidate, body_start, previous = False, "", "", None, ""
+            table, tables = None, []
         ends = False
         if kind == "open":
             if depth == 0 and token == "{" and not assigned and previous == ")":
@@ -167,17 +176,22 @@ def split(text: str, consts: frozenset[int]) -> list[Chunk]:
         elif kind == "close":
             depth = max(0, depth - 1)
             ends = depth == 0 and token == "}" and body_start is not None
+            if depth == 0 and token == "}" and table is not None:
+                tables.append((table, match.end()))
+                table = None
         elif kind == "semicolon":
             ends = depth == 0
         elif kind == "name" and depth == 0:
             candidate = token
         elif token == "=" and depth == 0:
             assigned = True
+            if previous == "]" and _BRACE.match(text, match.end()):
+                table = match.start()
         previous = token
         if ends:
             body = (body_start, match.end()) if body_start is not None else None
             const = any((chunks[-1].end if chunks else 0) <= at < match.end() for at in consts)
-            chunks.append(Chunk(start, match.end(), body, *start_place, name, const))
+            chunks.append(Chunk(start, match.end(), body, *start_place, name, const, tuple(tables)))
             start = None
     if start is not None:
         chunks.append(Chunk(start, len(text), None, *start_place, name, False))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,14 +14,14 @@ from polydl.frontend.affine import Evaluator, NotAffine, constant_aff, symbol_af
 from polydl.frontend.check import alias_assumptions, check_bounds, check_microkernels, check_stable
 from polydl.frontend.expansions import condition_names, expansions, is_plain
 from polydl.frontend.finish import Builder, Settled, arrays, declared_extents, every_access, settle
-from polydl.frontend.guards import macro_guards, names_between
+from polydl.frontend.guards import condition_names_around, macro_guards, names_between
 from polydl.frontend.liveness import assigned_names, changed_names
 from polydl.frontend.lookup import NeedsData, Settings
 from polydl.frontend.parse import Unit
 from polydl.frontend.pragmas import Pragma
 from polydl.frontend.regions import Found, model_region
 from polydl.frontend.spaces import parametric
-from polydl.frontend.symbols import mentions
+from polydl.frontend.symbols import mentions, type_names
 from polydl.frontend.walk import Walker
 from polydl.model.scop import Guard, Scop, Source, Storage
 
@@ -200,7 +200,7 @@ def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: S
     errors += live_errors
     if errors:
         raise InputErrors(in_order(errors))
-    guards, texts = _guards(unit, found, walker, used_arrays)
+    guards, texts, conditions = _guards(unit, found, walker, used_arrays)
     runtime = dict(walked.sized)
     for name, symbol in walked.constants.items():
         if places.token_of(symbol.node) is None and symbol.value is not None:
@@ -228,16 +228,34 @@ def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: S
         {guard.name: guard.value for guard in guards},
         tuple(guards),
         texts,
+        conditions,
         live,
         assumptions,
     )
 
 
+def _conditions(unit: Unit, found: Found, names: Iterable[str]) -> set[str]:
+    """Macros that decide which declaration of the names (types, objects, functions) is compiled."""
+    waiting = [found.function.decl]
+    for name in names:
+        symbol = found.scope.find(name)
+        waiting.append(found.scope.find_typedef(name) if symbol is None else symbol.node)
+    declared: list[Any] = []
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in declared:
+            declared.append(node)
+            waiting += [found.scope.find_typedef(word) for word in type_names(node)]
+    tokens = [unit.places.token_of(node) for node in declared]
+    return {n for token in tokens if token is not None for n in condition_names_around(unit.source, token.offset)}
+
+
 def _guards(
     unit: Unit, found: Found, walker: Walker, used: Mapping[str, Any]
-) -> tuple[list[Guard], tuple[tuple[str, str], ...]]:
+) -> tuple[list[Guard], tuple[tuple[str, str], ...], dict[str, bool]]:
     """Macros that the region, the function's head, the declarations of arrays or a pragma mention: integers as
-    guards, others with their expansions."""
+    guards, others with their expansions; and those that decide which declarations hold, with whether they are
+    defined."""
     source = unit.source
     names = names_between(source, found.start, found.end)
     head = unit.places.token_of(found.function.decl)
@@ -262,14 +280,19 @@ def _guards(
     marker = f"#pragma polydl {next((p.index for p in walker.settings.pragmas.values() if p.span == found.span), -1)}\n"
     offset = unit.preprocessed.text.find(marker)
     at = offset if offset >= 0 else len(unit.preprocessed.text)
-    guards = macro_guards(names, unit.preprocessed, at, Evaluator(walker), walker.scope)
+    around = _conditions(unit, found, names)
+    guards = macro_guards(names | around, unit.preprocessed, at, Evaluator(walker), walker.scope)
     integers = {guard.name for guard in guards}
     cc, flags, folder = unit.preprocessed.command
     tested = condition_names(source.text[found.start : found.end])
-    texts = expansions(names, tested | integers, source.text, unit.preprocessed, at, flags, folder, cc)
+    texts = expansions(names, tested | integers | around, source.text, unit.preprocessed, at, flags, folder, cc)
+    # a macro without a definition expands to itself
+    defined = {name: texts.get(name) != f'"{name}"' for name in sorted(around)}
+    shown = names | tested
     return (
         [replace(guard, plain=is_plain(texts.get(guard.name, '""'))) for guard in guards],
-        tuple((use, text) for use, text in texts.items() if use not in integers),
+        tuple((use, text) for use, text in texts.items() if use not in integers and use.partition("(")[0] in shown),
+        defined,
     )
 
 

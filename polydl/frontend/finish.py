@@ -12,10 +12,20 @@ from polydl.errors import InputError, Span
 from polydl.frontend.affine import Evaluator, NotAffine
 from polydl.frontend.delinearize import Shape, recover
 from polydl.frontend.places import Places
-from polydl.frontend.raw import RawAccess, RawArgument, RawAssignment, RawCall, RawStatement, Walked
+from polydl.frontend.raw import RawAccess, RawArgument, RawAssignment, RawBlackBox, RawCall, RawStatement, Walked
 from polydl.frontend.spaces import StatementSpace, parametric
 from polydl.frontend.symbols import Symbol
-from polydl.model.scop import Access, Array, Assignment, Body, CallArgument, MicrokernelCall, Statement, Storage
+from polydl.model.scop import (
+    Access,
+    Array,
+    Assignment,
+    BlackBox,
+    Body,
+    CallArgument,
+    MicrokernelCall,
+    Statement,
+    Storage,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,8 @@ def every_access(statements: Sequence[RawStatement]) -> list[RawAccess]:
         if isinstance(statement.body, RawCall):
             found += every_access(statement.body.inner)
             found += [a.address for a in statement.body.arguments if a.address is not None]
+        elif isinstance(statement.body, RawBlackBox) and statement.body.inner:
+            found += every_access(statement.body.inner)
         else:
             found += statement.accesses
     return found
@@ -54,7 +66,7 @@ def declared_extents(
             extents.append(None)
             continue
         try:
-            extents.append(evaluator.affine(level.extent, context))
+            extents.append(_not_negative(evaluator.affine(level.extent, context), at, symbol, places))
         except NotAffine as error:
             if at == 0:
                 # the outermost extent of a parameter says nothing about the layout
@@ -66,6 +78,19 @@ def declared_extents(
                 error.hint or "give sizes to parameters with -D or --size",
             ) from None
     return tuple(extents)
+
+
+def _not_negative(extent: isl.PwAff, at: int, symbol: Symbol, places: Places) -> isl.PwAff:
+    """An extent that may be 0 or more for some parameters. Raises InputError for a size below 0."""
+    if extent.dim(isl.dim_type.param) == 0 and not extent.nonneg_set().intersect(extent.domain()).is_equal(
+        extent.domain()
+    ):
+        raise places.error(
+            f"dimension {at + 1} of '{symbol.name}' has the size {extent.max_val().to_python()}",
+            symbol.node,
+            "sizes are 1 or more: check -D and --size",
+        )
+    return extent
 
 
 def settle(
@@ -147,6 +172,12 @@ class Builder:
             inner = tuple(self._statement(s, f"{name}_{at}") for at, s in enumerate(raw.body.inner))
             body = self._call(raw.body, inner, space)
             accesses = self._united(inner, space, domain, self._private)
+        elif isinstance(raw.body, RawBlackBox):
+            inner = tuple(self._statement(s, f"{name}_{at}") for at, s in enumerate(raw.body.inner))
+            values = [(text, None if value is None else space.function(value)) for text, value in raw.body.locals]
+            body = BlackBox(raw.body.text, tuple(values))
+            accesses = tuple(self._access(access, space) for access in raw.accesses) if not inner else ()
+            accesses = accesses or self._united(inner, space, domain, frozenset())
         else:
             accesses = tuple(self._access(access, space) for access in raw.accesses)
             body = self._assignment(raw.body, space)

@@ -15,6 +15,7 @@ from polydl.frontend.symbols import Scope
 from polydl.model.scop import Guard
 
 _NAME = re.compile(r"[^\W\d]\w*")
+_OPERATORS = frozenset({"defined", "__has_include", "__has_attribute", "__has_builtin", "__has_c_attribute"})
 _MAX_LENGTH = 4000
 """Characters of an expanded macro that is still looked at."""
 
@@ -79,6 +80,25 @@ def _expand(text: str, preprocessed: Preprocessed, offset: int, active: frozense
         if length > _MAX_LENGTH:
             return None
     return "".join(parts)
+
+
+def condition_names_around(source: SourceText, offset: int) -> set[str]:
+    """Identifiers that the conditions decide on which decide whether the text at an offset is compiled, those of the
+    branches before it included: `DOUBLE` for what stands behind the `#else` of `#ifdef DOUBLE`."""
+    groups: list[set[str]] = []
+    for directive in source.directives:
+        if directive.start > offset:
+            break
+        words = [token.text for token in directive.tokens[1:]]
+        names = {t.text for t in directive.tokens[2:] if t.kind == "name"} - _OPERATORS
+        match words[:1]:
+            case ["if" | "ifdef" | "ifndef"]:
+                groups.append(names)
+            case ["elif" | "elifdef" | "elifndef"] if groups:
+                groups[-1] |= names
+            case ["endif"] if groups:
+                groups.pop()
+    return {name for group in groups for name in group}
 
 
 def names_between(source: SourceText, start: int, end: int) -> set[str]:

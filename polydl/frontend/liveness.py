@@ -113,4 +113,15 @@ def leaves(node: Any) -> bool:
         return True
     if isinstance(node, (c_ast.For, c_ast.While, c_ast.DoWhile)):
         return False
+    if isinstance(node, c_ast.Switch):
+        return continues(node.stmt)
     return any(leaves(child) for _, child in node.children())
+
+
+def continues(node: Any) -> bool:
+    """Whether the body of a switch holds a continue of the loop around it."""
+    if isinstance(node, c_ast.Continue):
+        return True
+    if isinstance(node, (c_ast.For, c_ast.While, c_ast.DoWhile)):
+        return False
+    return any(continues(child) for _, child in node.children())

@@ -177,6 +177,8 @@ class Lookup:
         found = self.scope.declare(node, Storage.REGION, constant)
         assert found is not None
         text = found.declaration
+        if loop_variable:
+            return found  # the output has loop variables of its own
         if self._region_declared.setdefault(found.name, text) != text:
             raise self.places.error(
                 f"'{found.name}' is declared twice with different types", node, "give each its own name"

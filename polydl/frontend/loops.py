@@ -30,6 +30,9 @@ class Header:
     condition: Any
     step: int
     node: Any
+    counted: bool = False
+    """The condition itself counts, as in `for (i = n; i-- > 0;)`: the body sees `start + step` first, and what the
+    variable becomes when the condition fails is nobody's concern. `condition` is in terms of what the body sees."""
 
 
 def header(node: Any, evaluator: Evaluator, places: Places) -> Header:
@@ -38,11 +41,44 @@ def header(node: Any, evaluator: Evaluator, places: Places) -> Header:
     if node.cond is None:
         raise places.error("the loop has no condition", node, "write for (i = a; i < b; i += c)")
     if node.next is None:
-        raise places.error("the loop has no increment", node, "write for (i = a; i < b; i += c)")
+        counting = _counting(node.cond, variable)
+        if counting is None:
+            raise places.error("the loop has no increment", node, "write for (i = a; i < b; i += c)")
+        return Header(variable, declared, start, *counting, node, counted=True)
     step = _step(node.next, variable, evaluator, places)
     if step == 0:
         raise places.error(f"the step of '{variable}' is zero: the loop never ends", node.next, "use another step")
     return Header(variable, declared, start, node.cond, step, node)
+
+
+def _counting(condition: Any, variable: str) -> tuple[Any, int] | None:
+    """The condition on what the body sees, and the step, of a condition such as `i-- > 0`; None for others.
+
+    With the value x in the body, `i--` has the value x + 1 and `--i` has the value x.
+    """
+    match condition:
+        case c_ast.UnaryOp(op="p--" | "--" | "p++" | "++"):
+            zero = c_ast.Constant("int", "0", condition.coord)
+            return _counting(c_ast.BinaryOp("!=", condition, zero, condition.coord), variable)
+        case c_ast.BinaryOp(op=op, left=left, right=right) if op in _MIRROR:
+            if not isinstance(left, c_ast.UnaryOp) or left.op not in ("p--", "--", "p++", "++"):
+                op, left, right = _MIRROR[op], right, left
+        case _:
+            return None
+    if not isinstance(left, c_ast.UnaryOp) or left.op not in ("p--", "--", "p++", "++"):
+        return None
+    if not isinstance(left.expr, c_ast.ID) or left.expr.name != variable or variable in mentions(right):
+        return None
+    step = -1 if "--" in left.op else 1
+    if left.op.startswith("p"):
+        # x - step op e; said without a number below zero where it can be, as unsigned ones have none
+        if (op, step) in ((">", -1), ("<", 1)):
+            op += "="
+        elif (op, step) == ("!=", -1) and isinstance(right, c_ast.Constant) and right.value == "0":
+            op = ">="
+        else:
+            right = c_ast.BinaryOp("-" if step < 0 else "+", right, c_ast.Constant("int", "1"), right.coord)
+    return c_ast.BinaryOp(op, left.expr, right, condition.coord), step
 
 
 def _start(node: Any, places: Places) -> tuple[str, Any, Any]:
@@ -109,6 +145,8 @@ def domain(
     at = symbol_aff(variable)
     try:
         first = evaluator.require(evaluator.convert(start, ctype, loop.start, where), loop.start)
+        if loop.counted:
+            first = first.add(constant_aff(step))
     except NotAffine as error:
         raise _not_affine(places, "loop bound", error, loop.start) from None
     reached = where.intersect(at.ge_set(first) if step > 0 else at.le_set(first))
@@ -173,7 +211,12 @@ def _is_bound(condition: Any, variable: str, step: int) -> bool:
 def _in_range(loop: Header, ctype: CType, taken: isl.Set, iterators: frozenset[str], places: Places) -> None:
     """Refuse loops whose last increment leaves the range of the variable's type."""
     following = symbol_aff(loop.variable).add(constant_aff(loop.step))
-    if loop.step < 0 and ctype.unsigned and not taken.intersect(following.lt_set(constant_aff(0))).is_empty():
+    if (
+        loop.step < 0
+        and ctype.unsigned
+        and not loop.counted
+        and not taken.intersect(following.lt_set(constant_aff(0))).is_empty()
+    ):
         raise places.error(
             f"'{loop.variable}' is unsigned and wraps around below zero: the loop does not end there",
             loop.condition,

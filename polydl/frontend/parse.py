@@ -21,6 +21,7 @@ from polydl.frontend.scan import SourceText
 FRAGMENT = "__polydl_fragment_{}__"
 _MARKED = re.compile(r"#pragma polydl \d")
 _PLACE = re.compile(r"^(.*?):(\d+)(?::(\d+))?: ?(.*)$", re.DOTALL)
+_EARLY = "the file ends too early"
 _ATTEMPTS = 200
 """Declarations that may be left out before giving up: system headers hold some that pycparser cannot read."""
 
@@ -36,7 +37,7 @@ class _Parser(c_parser.CParser):  # type: ignore[misc]
                 coord = f"{token.filename}:{token.lineno}:{token.column}"
                 msg = f"before: {token.value}"
             else:
-                msg = "the file ends too early"
+                msg = _EARLY
         raise ParseError(f"{coord}: {msg}")
 
 
@@ -64,11 +65,8 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
     """
     text, consts = chunking.clean(preprocessed.text)
     pieces = chunking.split(text, consts)
-    prototypes = {
-        at
-        for at, chunk in enumerate(pieces)
-        if chunk.body is not None and not _body_needed(text, chunk, chunk.file == source.path, all_bodies)
-    }
+    needed = _bodies_needed(text, pieces, source.path, all_bodies)
+    prototypes = {at for at, chunk in enumerate(pieces) if chunk.body is not None and at not in needed}
     dropped: set[int] = set()
     tail, fragment_text = _fragments(source, pragmas, preprocessed)
     head = chunking.prelude(text + tail)
@@ -83,7 +81,11 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
                 parts.append(text[chunk.start : chunk.body[0]])
                 parts.append(chunking.blank(text[chunk.body[0] : chunk.end], True))
             else:
-                parts.append(text[chunk.start : chunk.end])
+                at_text = chunk.start
+                for first, last in chunk.initialisers:
+                    parts.append(text[at_text:first] + chunking.blank(text[first:last], False))
+                    at_text = last
+                parts.append(text[at_text : chunk.end])
             position = chunk.end
         parts += [text[position:], "\n", tail]
         given = "".join(parts)
@@ -118,12 +120,20 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
     )
 
 
-def _body_needed(text: str, chunk: Chunk, own: bool, all_bodies: bool) -> bool:
-    """Whether a function's body has to be read: it holds a pragma, may be a candidate, or is one return statement."""
-    if not own or chunk.body is None:
-        return False
-    body = text[slice(*chunk.body)]
-    return all_bodies or bool(_MARKED.search(body)) or bool(re.match(r"\{\s*return\b[^;{}]*;\s*\}$", body))
+def _bodies_needed(text: str, pieces: Sequence[Chunk], path: str, all_bodies: bool) -> frozenset[int]:
+    """The functions of the file whose bodies have to be read: those that hold a pragma or may be candidates, and
+    those that such bodies call, which may be pure."""
+    own = {at: text[slice(*c.body)] for at, c in enumerate(pieces) if c.body is not None and c.file == path}
+    waiting = [at for at, body in own.items() if all_bodies or _MARKED.search(body)]
+    by_name = {pieces[at].name: at for at in own}
+    needed = set(waiting)
+    while waiting:
+        for name in re.findall(r"\b([^\W\d]\w*)\s*\(", own[waiting.pop()]):
+            called = by_name.get(name)
+            if called is not None and called not in needed:
+                needed.add(called)
+                waiting.append(called)
+    return frozenset(needed)
 
 
 def _fragments(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preprocessed) -> tuple[str, dict[str, int]]:
@@ -161,10 +171,15 @@ def _culprit(
 
 def _not_c(source: SourceText, message: str, places: Places) -> InputErrors:
     match = _PLACE.match(message)
+    if match is None and message.endswith(_EARLY):
+        last = source.tokens[-1] if source.tokens else None
+        span = source.span(last) if last is not None else source.line_span(1)
+        reason = _EARLY if last is None else f"{_EARLY}, behind '{last.text}'"
+        hint = "close what is open: a brace, a parenthesis, a statement"
+        return InputErrors([InputError(f"this is not C that can be read: {reason}", span, hint)])
     if match is None:
         return InputErrors([InputError(f"not C: {message}", source.line_span(1), "check that the file compiles")])
     file, line, column, reason = match.groups()
-    span: Span | None = None
     if file == source.path:
         token = places.token(int(line), int(column or 1))
         span = source.span(token) if token else source.line_span(int(line))

@@ -7,6 +7,7 @@ import subprocess
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pycparser_fake_libc
 
@@ -91,6 +92,7 @@ def preprocess(
     `folder` is where `#include "…"` looks. Raises ToolchainError without a compiler, InputErrors when it rejects
     the file.
     """
+    _check_includes(source, flags, folder)
     quoted = source.path.replace("\\", "\\\\").replace('"', '\\"')
     command = [cc, "-E", "-dD", "-x", "c", *flags, "-iquote", folder or ".", "-isystem", pycparser_fake_libc.directory]
     given = f'# 1 "{quoted}"\n{with_markers(source, pragmas)}'
@@ -116,6 +118,26 @@ def preprocess(
         raise ToolchainError(f"'{cc} -E' printed no C: it is no C compiler", hint="check --cc")
     digest = _digest(done.stdout.decode("utf-8", "surrogateescape"))
     return replace(digest, command=(cc, tuple(flags), folder))
+
+
+_INCLUDE = re.compile(r"#[ \t]*(?:include|include_next|embed)[ \t]*([<\"])([^>\"\n]+)[>\"]")
+
+
+def _check_includes(source: SourceText, flags: Sequence[str], folder: str) -> None:
+    """Raise InputErrors for an include of something that is no file: reading a device or a pipe may never end."""
+    folders = [folder or ".", *(flag[2:] for flag in flags if flag.startswith("-I"))]
+    for directive in source.directives:
+        match = _INCLUDE.match(source.text, directive.tokens[0].offset)
+        if match is None:
+            continue
+        for place in folders:
+            path = Path(place) / match.group(2)
+            if path.exists() and not path.is_file():
+                kind = "a folder" if path.is_dir() else "a device or a pipe"
+                reason = f"'{match.group(2)}' is {kind}, not a header"
+                raise InputErrors(
+                    [InputError(reason, source.span(directive.tokens[0], len(match.group())), "check it")]
+                )
 
 
 def _rejected(source: SourceText, messages: str, cc: str) -> PolyDLError:

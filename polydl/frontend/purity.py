@@ -16,7 +16,8 @@ def result_type(name: str, unit: Unit, scope: Scope) -> CType | None:
     """Type of the result of a pure function; None when a function is not known to be pure.
 
     Pure: the libm names of `values.PURE` unless the file defines its own; functions declared
-    `__attribute__((const))`; functions of the file that are one return of an expression of their parameters.
+    `__attribute__((const))`; functions of the file that use nothing but their parameters, variables of their own and
+    other pure functions.
     """
     return _result_type(name, unit, scope, frozenset())
 
@@ -36,7 +37,7 @@ def _result_type(name: str, unit: Unit, scope: Scope, visiting: frozenset[str]) 
         return None
     if name in unit.const_functions:
         return returned
-    if definition is not None and _one_return(definition, unit, scope, visiting | {name}):
+    if definition is not None and _pure_body(definition, unit, scope, visiting | {name}):
         return returned
     return None
 
@@ -49,38 +50,62 @@ def _returned(node: Any, scope: Scope) -> CType | None:
     return ctype if not levels and (ctype.is_int or ctype.is_float) else None
 
 
-def _one_return(definition: Any, unit: Unit, scope: Scope, visiting: frozenset[str]) -> bool:
-    """Whether a body is `return e;` with e made of parameters, constants, arithmetic and pure calls."""
-    items = definition.body.block_items or []
-    if len(items) != 1 or not isinstance(items[0], c_ast.Return) or items[0].expr is None:
-        return False
+def _pure_body(definition: Any, unit: Unit, scope: Scope, visiting: frozenset[str]) -> bool:
+    """Whether a body computes its result from its parameters alone: it declares, assigns and reads scalars of its own
+    and calls pure functions only. (That it ends is the program's promise, here as in the original.)"""
     parameters = definition.decl.type.args
     names: set[str] = set()
     for parameter in parameters.params if parameters is not None else ():
         if isinstance(parameter, c_ast.Decl):
-            _, levels, _, _ = scope.resolve(parameter.type)
-            if levels:
+            if not _scalar(parameter, scope):
                 return False
             names.add(parameter.name)
 
     def pure(node: Any) -> bool:
         match node:
+            case None | c_ast.EmptyStatement() | c_ast.Break() | c_ast.Continue():
+                return True
             case c_ast.Constant():
                 return bool(node.type != "string")
             case c_ast.ID():
                 return node.name in names or node.name in LIBRARY_CONSTANTS
             case c_ast.UnaryOp(op="+" | "-" | "!" | "~"):
                 return pure(node.expr)
-            case c_ast.BinaryOp():
-                return pure(node.left) and pure(node.right)
-            case c_ast.TernaryOp():
-                return pure(node.cond) and pure(node.iftrue) and pure(node.iffalse)
+            case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--") | c_ast.Assignment():
+                target = node.expr if isinstance(node, c_ast.UnaryOp) else node.lvalue
+                own = isinstance(target, c_ast.ID) and target.name in names
+                return own and (isinstance(node, c_ast.UnaryOp) or pure(node.rvalue))
             case c_ast.Cast():
                 return pure(node.expr)
             case c_ast.FuncCall(name=c_ast.ID()):
                 if _result_type(node.name.name, unit, scope, visiting) is None:
                     return False
                 return all(pure(argument) for argument in (node.args.exprs if node.args is not None else ()))
+            case c_ast.Decl():
+                if not _scalar(node, scope) or node.storage or not pure(node.init):
+                    return False
+                names.add(node.name)
+                return True
+            case (
+                c_ast.BinaryOp()
+                | c_ast.TernaryOp()
+                | c_ast.ExprList()
+                | c_ast.DeclList()
+                | c_ast.Compound()
+                | c_ast.If()
+                | c_ast.For()
+                | c_ast.While()
+                | c_ast.DoWhile()
+                | c_ast.Return()
+            ):
+                return all(pure(child) for _, child in node.children())
         return False
 
-    return pure(items[0].expr)
+    return pure(definition.body)
+
+
+def _scalar(node: Any, scope: Scope) -> bool:
+    """Whether a declaration is that of an arithmetic scalar that is no volatile."""
+    ctype, levels, _, is_function = scope.resolve(node.type)
+    volatile = "volatile" in (node.quals or [])
+    return not levels and not is_function and not volatile and (ctype.is_int or ctype.is_float)

@@ -69,6 +69,16 @@ class RawCall:
 
 
 @dataclass(frozen=True, slots=True)
+class RawBlackBox:
+    """Code kept as written, and the statements that say what it may access; see model.scop.BlackBox."""
+
+    text: str
+    locals: tuple[tuple[str, isl.PwAff | None], ...]
+    """Declarations that the text needs around it -> their value."""
+    inner: tuple[RawStatement, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RawStatement:
     """A statement."""
 
@@ -76,7 +86,7 @@ class RawStatement:
     domain: isl.Set
     position: tuple[int, ...]
     accesses: tuple[RawAccess, ...]
-    body: RawAssignment | RawCall
+    body: RawAssignment | RawCall | RawBlackBox
     node: Any
 
 

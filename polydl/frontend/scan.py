@@ -20,11 +20,13 @@ TOKEN = re.compile(
       | (?P<string>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*"?)
       | (?P<char>[uUL]?'(?:\\.|[^'\\\n])*'?)
       | (?P<name>[^\W\d]\w*)
+      | (?P<run>(?:[-+]?\.?\d(?:[eEpP][+-]|[\w.])*+[ \t]*+,\s*+){64,}+)
       | (?P<number>\.?\d(?:[eEpP][+-]|[\w.])*)
       | (?P<punct>\.\.\.|<<=|>>=|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\#\#|.)""",
     re.VERBOSE | re.DOTALL,
 )
-"""C's preprocessing tokens. Total: every character belongs to one match."""
+"""C's preprocessing tokens. Total: every character belongs to one match. Many numbers with commas behind them (the
+initialiser of a table) are one token, called a run: there may be millions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,13 @@ class SourceText:
                 newlines = text.count("\n")
                 line += newlines
                 if newlines and kind == "comment" and not (current and current[0].text == "#"):
+                    yield current
+                    current, logical = [], line
+            elif kind == "run":
+                current.append(self._token(match.start(), text.rstrip(), line, logical, kind))
+                newlines = text.count("\n")
+                line += newlines
+                if newlines:
                     yield current
                     current, logical = [], line
             elif kind != "space":

@@ -167,3 +167,11 @@ def mentions(node: Any) -> Iterable[str]:
         yield node.name
     for _, child in node.children():
         yield from mentions(child)
+
+
+def type_names(node: Any) -> Iterable[str]:
+    """Every word of the types used in a subtree: `unsigned`, `int`, names of typedefs."""
+    if isinstance(node, c_ast.IdentifierType):
+        yield from node.names
+    for _, child in node.children():
+        yield from type_names(child)

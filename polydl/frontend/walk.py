@@ -9,8 +9,8 @@ import islpy as isl
 from pycparser import c_ast
 
 from polydl.errors import InputError
+from polydl.frontend import blackbox, microkernels
 from polydl.frontend import loops as for_loops
-from polydl.frontend import microkernels
 from polydl.frontend.affine import NotAffine, Value, tidy
 from polydl.frontend.constants import constant
 from polydl.frontend.liveness import assigned_names, leaves
@@ -23,7 +23,6 @@ from polydl.model.scop import Storage
 _REFUSED = {
     c_ast.While: ("a 'while' loop has no bound known in advance", "write a for loop with affine bounds"),
     c_ast.DoWhile: ("a 'do' loop has no bound known in advance", "write a for loop with affine bounds"),
-    c_ast.Switch: ("'switch' is not supported in a scop", "use if and else with affine conditions"),
     c_ast.Goto: ("'goto' leaves the structured control flow of the scop", "use for, if and else"),
     c_ast.Label: ("a label lets control enter the scop in the middle", "use for, if and else"),
     c_ast.Break: ("'break' makes the number of iterations depend on data", "move the condition into the loop bound"),
@@ -50,6 +49,7 @@ class Walker(Lookup):
         self.counters: list[int] = [0]
         self._pending: Any = None
         self.in_fragment = False
+        self.in_black_box = False
 
     def walk(self, node: Any) -> None:
         """Walk one statement, collecting its errors."""
@@ -87,6 +87,10 @@ class Walker(Lookup):
                 self.scope.declare(node, Storage.REGION, constant)
             case c_ast.DoWhile() if self._once(node):
                 self.walk(node.stmt)
+            case c_ast.Break() | c_ast.Continue() if self.in_black_box:
+                pass
+            case c_ast.Switch():
+                self._switch(node)
             case c_ast.Cast() if self.type_of(node.to_type).kind == "void" and isinstance(node.expr, c_ast.ID):
                 pass
             case _:
@@ -152,8 +156,9 @@ class Walker(Lookup):
     def _if(self, node: Any) -> None:
         try:
             holds = self.evaluator.condition(node.cond, self.domain)
-        except NotAffine as error:
-            raise self.values().not_affine("condition", error, node.cond) from None
+        except NotAffine:
+            self._undecided(node, node.cond, [part for part in (node.iftrue, node.iffalse) if part is not None])
+            return
         before, outer = dict(self.environment), self.domain
         self.domain = tidy(outer.intersect(holds))
         self._branch(node.iftrue)
@@ -165,6 +170,37 @@ class Walker(Lookup):
         self.environment = {
             name: self._merge(after_then.get(name), after_else.get(name), holds) for name in {*after_then, *after_else}
         }
+
+    def _undecided(self, node: Any, condition: Any, branches: list[Any]) -> None:
+        """A statement of which data decide what runs."""
+        if not self.in_black_box:
+            if any(leaves(branch) for branch in branches):
+                # the loop that the jump belongs to was not kept as a whole: the message is about the jump
+                for branch in branches:
+                    self._branch(branch)
+                return
+            blackbox.keep(self, node)
+            return
+        blackbox.condition(self, condition)
+        before = dict(self.environment)
+        after: list[dict[str, tuple[Value, Any] | None]] = []
+        for branch in branches:
+            self.environment = dict(before)
+            self._branch(branch)
+            after.append(self.environment)
+        self.environment = {
+            name: known if all(one.get(name) is known for one in after) else None for name, known in before.items()
+        }
+
+    def _switch(self, node: Any) -> None:
+        if not self.in_black_box:
+            blackbox.keep(self, node)
+            return
+        cases = node.stmt.block_items or [] if isinstance(node.stmt, c_ast.Compound) else []
+        if not all(isinstance(case, (c_ast.Case, c_ast.Default)) for case in cases) or not cases:
+            raise self.places.error("code of this 'switch' stands before its first case", node, "move it out")
+        parts = [c_ast.Compound(list(case.stmts or []), case.coord) for case in cases]
+        self._undecided(node, node.cond, parts)
 
     def _branch(self, node: Any) -> None:
         with self.scoped():
@@ -183,6 +219,9 @@ class Walker(Lookup):
         return Value(one.union_add(otherwise[0].pw.subtract_domain(holds)).coalesce(), None, then[0].ctype), None
 
     def _for(self, node: Any) -> None:
+        if leaves(node.stmt) and not self.in_black_box:
+            blackbox.keep(self, node)
+            return
         loop = for_loops.header(node, self.evaluator, self.places)
         name = loop.variable
         if any(outer.name == name for outer, _ in self.loops):

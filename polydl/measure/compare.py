@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +13,15 @@ import numpy.typing as npt
 from polydl.measure.data import AnyArray
 from polydl.measure.values import WorstError
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
-from polydl.model.scop import Assignment, MicrokernelCall, Scop, Statement
+from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop, Statement
 
 _CHUNK = 1 << 22
 """Elements compared at a time, to bound the memory of temporaries."""
 _CALL_ROUNDINGS = 8
 """Units in the last place granted to a libm call: glibc's vector variants (libmvec) are documented to be within 4."""
+
+
+_OPERATIONS = re.compile(r"[-+*/(]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,11 @@ def arithmetic(scop: Scop) -> Arithmetic:
     """Look through all right-hand sides."""
     roundings, singular, monotone = 0, False, True
     for statement in _assignments(scop.statements):
+        if isinstance(statement.body, BlackBox):
+            # nothing is known of it but its text: an operation for each operator and parenthesis is enough
+            singular, monotone = True, False
+            roundings += len(_OPERATIONS.findall(statement.body.text))
+            continue
         assert isinstance(statement.body, Assignment)
         singular |= statement.body.op in ("/=", "%=")
         monotone &= statement.body.op in ("=", "+=", "*=")

@@ -14,7 +14,7 @@ from polydl.measure.compile import Compilation, compile_all, find_compiler, link
 from polydl.measure.data import Buffer, describe_buffers, memory_budget
 from polydl.measure.driver import Block, Limits, Place, driver_text, run_job, shared_memory
 from polydl.measure.parts import Part, verify_by_parts
-from polydl.measure.timing import Entry, time_entries
+from polydl.measure.timing import Entry, clock_resolution, time_entries
 from polydl.measure.unit import passed_arrays, size_guards, unit_text
 from polydl.measure.values import Candidate, Measurement, MeasureOptions, Progress, Report, Status, Toolchain
 from polydl.measure.verify import Built, Setting, verify
@@ -77,6 +77,7 @@ def measure(
         verified - compiled,
         end - verified,
         (*check.warnings, *timed.warnings),
+        clock_resolution(),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -253,3 +254,12 @@ def _timing_warnings(record: Record, entries: Sequence[Entry]) -> list[str]:
             f"{max(medians) / min(medians):.2f} times between placements"
         )
     return warnings
+
+
+_READINGS = 1000
+
+
+def clock_resolution() -> float:
+    """Seconds between two consecutive readings of the clock, the median of many."""
+    readings = [time.perf_counter_ns() for _ in range(_READINGS)]
+    return float(np.median(np.diff(readings))) * 1e-9

@@ -110,7 +110,22 @@ class MicrokernelCall:
     """`call` (the call stands in the code) or `loops` (the loops stand in the code)."""
 
 
-Body = Assignment | MicrokernelCall
+@dataclass(frozen=True, slots=True)
+class BlackBox:
+    """C code that is kept as it is written, because data decide what of it runs.
+
+    It runs whole, once an iteration. Its accesses say what it may touch at most: its writes never surely replace a
+    value, and it is no assignment to anybody who looks for one.
+    """
+
+    text: str
+    """A C statement, macros expanded, in terms of `locals` and of the program's arrays and scalars."""
+    locals: tuple[tuple[str, isl.PwAff | None], ...] = ()
+    """Declarations that the text needs around it: `const int i` with its value { S[i…] -> [v] }, and `int k` without
+    one for a variable that the text sets itself."""
+
+
+Body = Assignment | MicrokernelCall | BlackBox
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +214,9 @@ class Scop:
     guards: tuple[Guard, ...] = ()
     expansions: tuple[tuple[str, str], ...] = ()
     """Macros that are no integers, as they are used (`OP(polydl_0)`), each with its expansion as a C string literal."""
+    conditions: Mapping[str, bool] = field(default_factory=dict)
+    """Macros that conditions around declarations which the region uses (types, arrays, the function) test -> whether
+    each was defined."""
     live_out: frozenset[str] = frozenset()
     """Arrays whose contents may be read after the scop: parameters, globals and locals, less `dead(...)`."""
     assumptions: tuple[str, ...] = ()

@@ -182,25 +182,34 @@ def argument_texts(entry: Entry, values: Mapping[str, int]) -> list[tuple[Argume
     return texts
 
 
-def _runner(entry: Entry, values: Mapping[str, int], where: str, name: str, texts: int) -> str:
-    lines = [f"static int run{name}(void)", "{", "    int differences = 0;"]
-    lines += [f"    long {n} = {v};" for n, v in entry.parameters(values).items()]
-    arrays = [a for a in entry.arguments if a.is_array]
-    records = []
-    for argument in arrays:
+def records(entry: Entry, addresses: Mapping[str, str], bounds: Mapping[str, float]) -> list[str]:
+    """Initialisers of `struct corpus_array`, an array each: `addresses` are those of global arrays, `bounds` replace
+    the entry's."""
+    lines = []
+    for argument in entry.arguments:
+        if not argument.is_array:
+            continue
         if argument.extents is None:
             elements, columns = entry.elements[argument.name], "1"
         else:
             elements = " * ".join(f"(size_t)({e})" for e in argument.extents)
             columns = argument.extents[-1]
-        address = f"(char *){argument.name}{where}" if argument.is_global else "0"
         kind = f"CORPUS_{entry.data_of(argument.name).upper()}"
-        dead = int(argument.name in entry.dead)
-        records.append(
-            f'        {{ "{argument.name}", {address}, {elements}, {columns}, sizeof({argument.ctype}), '
-            f"CORPUS_TYPE({argument.ctype}), {kind}, {entry.bound!r}, {dead}, 0 }},"
+        bound = bounds.get(argument.name, entry.bound)
+        lines.append(
+            f'        {{ "{argument.name}", {addresses.get(argument.name, "0")}, {elements}, {columns}, '
+            f"sizeof({argument.ctype}), CORPUS_TYPE({argument.ctype}), {kind}, {bound!r}, "
+            f"{int(argument.name in entry.dead)}, 0 }},"
         )
-    lines += ["    struct corpus_array arrays[] = {", *records, "    };"]
+    return lines
+
+
+def _runner(entry: Entry, values: Mapping[str, int], where: str, name: str, texts: int) -> str:
+    lines = [f"static int run{name}(void)", "{", "    int differences = 0;"]
+    lines += [f"    long {n} = {v};" for n, v in entry.parameters(values).items()]
+    arrays = [a for a in entry.arguments if a.is_array]
+    addresses = {a.name: f"(char *){a.name}{where}" for a in arrays if a.is_global}
+    lines += ["    struct corpus_array arrays[] = {", *records(entry, addresses, {}), "    };"]
     lines += [f"    int count = {len(arrays)};", "    corpus_allocate(arrays, count);"]
     lines += [f"    void *{a.name} = arrays[{i}].data;" for i, a in enumerate(arrays) if not a.is_global]
     call = ", ".join(text for _, text in argument_texts(entry, values))

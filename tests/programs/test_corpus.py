@@ -18,10 +18,7 @@ from tests.programs.corpus import Comparison, Entry, catalogue, comparison_progr
 FLAGS = ("-std=gnu11", "-O1", "-march=native", "-ffp-contract=off", "-fopenmp", "-w")
 """Without contraction of a * b + c, what keeps the order of operations keeps every bit."""
 QUICK = Options(space="small", machine="epyc-zen5", threads=2)
-SANITIZED = ("-std=gnu11", "-O1", "-g", "-march=native", "-ffp-contract=off", "-fopenmp", "-w") + (
-    "-fsanitize=address,undefined",
-    "-fno-sanitize-recover=undefined",
-)
+SANITIZED = (*FLAGS, "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 
 
 def outputs(entry: Entry, values: Mapping[str, int], options: Options, most: int) -> list[str]:
