@@ -9,14 +9,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from polydl.errors import InputError
 from polydl.variants.legality import NestLegality, is_legal
 from polydl.variants.nests import Nest
-from polydl.variants.structure import HILBERT, Loop, Structure, apply, extended
-from polydl.variants.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
+from polydl.variants.packs import needs_packed_columns, packed
+from polydl.variants.structure import HILBERT, Loop, Structure, apply, extended, trips
+from polydl.variants.transforms import Microkernel, Parallelize, Permute, Tile, Transform
 
 Blocks = Callable[[Nest], Sequence[tuple[str | None, str, int, int]]]
 """(rows loop, columns loop, m, n) worth trying for a contraction, most promising first."""
@@ -207,106 +208,24 @@ def _orders(
         else:
             count += 1
             for variant in _parallel(nest, legality, space, transforms, structure, threads, pruned):
-                if not _needs_packed_columns(variant.structure):
+                if not needs_packed_columns(variant.structure):
                     yield variant
                 if nest.box and structure.kernel is not None:
-                    yield from _packed(variant, space)
-
-
-def _packed(variant: Variant, space: Space) -> Iterator[Variant]:
-    """The variant with A packed, with B packed, and with both, in every place where a copy is reused."""
-    needed = _needs_packed_columns(variant.structure)
-    chosen: list[list[str | None]] = [
-        [None, *_pack_places(variant.structure, operand)]
-        if _spread(variant.structure, operand) >= space.least_packed or (needed and operand == "B")
-        else [None]
-        for operand in ("A", "B")
-    ]
-    for after_b, after_a in itertools.product(chosen[1], chosen[0]):
-        if needed and after_b is None:
-            continue
-        made: Variant | None = variant
-        for operand, after in (("B", after_b), ("A", after_a)):
-            if made is not None and after is not None:
-                made = _with_pack(made, Pack(operand, after))
-        if made is not None and made is not variant:
-            yield made
-
-
-def _needs_packed_columns(structure: Structure) -> bool:
-    """Whether the microkernel can read B only from a packed copy."""
-    found = structure.nest.contraction
-    if structure.kernel is None or found is None:
-        return False
-    return found.transposed(structure.inside[1 if structure.kernel.rows is not None else 0].iterator)
-
-
-def _spread(structure: Structure, operand: str) -> int:
-    """Elements between neighbours of an operand inside the microkernel, the larger of width and last reduction."""
-    kernel = structure.kernel
-    assert kernel is not None
-    strides = structure.operand(Pack(operand, "")).strides
-    width = [loop.iterator for loop in structure.inside if loop.name.endswith(".mk")]
-    inner = [loop.iterator for loop in structure.inside if not loop.name.endswith(".mk")][-1:]
-    return max(abs(strides[i]) for i in (*width, *inner))
-
-
-def _with_pack(variant: Variant, pack: Pack) -> Variant | None:
-    transforms = (*variant.transforms, pack)
-    try:
-        structure = extended(variant.structure, pack)
-    except InputError:  # between collapsed loops, or partial tiles inside: no place for a copy
-        return None
-    return Variant(transforms, structure)
-
-
-def _pack_places(structure: Structure, operand: str) -> list[str]:
-    """Loops inside which a copy of an operand is made once and used by a loop further in, outermost first.
-
-    A place right inside a loop that does not move the operand is the same copy made again: left out.
-    """
-    strides = structure.operand(Pack(operand, "")).strides
-    loops = structure.loops
-    places = []
-    for depth in range(len(loops)):
-        moved = depth == 0 or strides[loops[depth - 1].iterator] != 0
-        reused = any(strides[loop.iterator] == 0 and _trips(structure.nest, loop) != 1 for loop in loops[depth:])
-        if moved and reused and _copied(structure, strides, depth) <= _MOST_PACKED:
-            places.append(loops[depth - 1].name if depth else "")
-    return places
-
-
-_MOST_PACKED = 1 << 24
-"""Elements of a packed copy, at most."""
-
-
-def _copied(structure: Structure, strides: Mapping[str, int], depth: int) -> int:
-    """Elements of the copy made inside `depth` loops."""
-    extents = {i: c.extent or 1 for i, c in structure.nest.counts.items()}
-    covered: dict[str, int] = {}
-    for loop in (*structure.inside, *reversed(structure.loops[depth:])):
-        if strides[loop.iterator] != 0:
-            span = extents[loop.iterator] if loop.within is None else loop.within
-            covered[loop.iterator] = max(covered.get(loop.iterator, 1), min(span, extents[loop.iterator]))
-    return math.prod(covered.values())
-
-
-def _trips(nest: Nest, loop: Loop) -> int | None:
-    extent = loop.within if loop.within is not None else _extent(nest, loop.iterator)
-    return None if extent is None else -(-extent // loop.step)
+                    for packs, made in packed(variant.structure, space.least_packed):
+                        yield Variant((*variant.transforms, *packs), made)
 
 
 def _number_of_orders(structure: Structure) -> int:
     """How many `_permutations` gives: the orders of the loops that really loop, those of one original loop fixed."""
-    pieces = Counter(loop.iterator for loop in structure.loops if _trips(structure.nest, loop) != 1)
+    pieces = Counter(loop.iterator for loop in structure.loops if trips(structure.nest, loop) != 1)
     return math.factorial(pieces.total()) // math.prod(math.factorial(n) for n in pieces.values())
 
 
 def _permutations(structure: Structure) -> Iterator[tuple[str, ...]]:
     """Orders of the loops that really loop, tile loops outside of their points; the others stay outermost."""
     nest = structure.nest
-    idle = tuple(loop.name for loop in structure.loops if _trips(nest, loop) == 1)
-    moving = [loop for loop in structure.loops if _trips(nest, loop) != 1]
+    idle = tuple(loop.name for loop in structure.loops if trips(nest, loop) == 1)
+    moving = [loop for loop in structure.loops if trips(nest, loop) != 1]
 
     def extend(chosen: tuple[Loop, ...], rest: list[Loop]) -> Iterator[tuple[str, ...]]:
         if not rest:
@@ -341,10 +260,10 @@ def _parallel(
     Loops are collapsed until there is enough for every thread: more would only make the chunks smaller.
     """
     names = [loop.name for loop in structure.loops]
-    trips = [_trips(nest, loop) for loop in structure.loops]
+    counts = [trips(nest, loop) for loop in structure.loops]
     starts = 0
     for start in range(len(names) if threads > 1 else 0):
-        if starts == space.starts or trips[start] == 1:
+        if starts == space.starts or counts[start] == 1:
             continue
         work = 1
         for end in range(start + 1, len(names) + 1):
@@ -353,7 +272,7 @@ def _parallel(
             if not is_legal(made, legality):
                 break
             starts += end == start + 1
-            trip = trips[end - 1]
+            trip = counts[end - 1]
             work = work * trip if trip is not None else work * threads * _CHUNKS
             if trip != 1 and (work >= threads or end == len(names)):
                 yield Variant((*transforms, parallel), made)
@@ -378,18 +297,18 @@ def _parallel(
 def _curve(nest: Nest, structure: Structure, threads: int) -> Parallelize | None:
     """The outermost rows and columns of blocks along a Hilbert curve: an order that fits every cache without a tile
     size for it. For one order of the loops inside only, since they matter little."""
-    moving = [loop for loop in structure.loops if _trips(nest, loop) != 1]
+    moving = [loop for loop in structure.loops if trips(nest, loop) != 1]
     if structure.kernel is None or structure.kernel.rows is None or not nest.box or threads < 2 or len(moving) < 2:
         return None
     first, second = moving[:2]
     rest = [loop.name for loop in moving[2:]]
     sides = (structure.inside[0].iterator, structure.inside[1].iterator)
-    trips = [_trips(nest, loop) for loop in (first, second)]
-    if (first.iterator, second.iterator) != sides or None in trips or rest != sorted(rest, key=_written_place(nest)):
+    sizes = [trips(nest, loop) for loop in (first, second)]
+    if (first.iterator, second.iterator) != sides or None in sizes or rest != sorted(rest, key=_written_place(nest)):
         return None
     if structure.loops.index(second) != structure.loops.index(first) + 1:
         return None
-    work = math.prod(trip for trip in trips if trip is not None)
+    work = math.prod(trip for trip in sizes if trip is not None)
     return Parallelize((first.name, second.name), HILBERT) if work >= _CHUNKS * threads else None
 
 
@@ -402,14 +321,14 @@ def _summed(nest: Nest, legality: NestLegality, structure: Structure, threads: i
     """The outermost loop shared out in spite of being a reduction, where the parallel loops have too few iterations for
     the threads, or so few that some threads would idle for a fourth of the time, and copies of the output are small."""
     found = nest.contraction
-    moving = [loop for loop in structure.loops if _trips(nest, loop) != 1]
+    moving = [loop for loop in structure.loops if trips(nest, loop) != 1]
     if threads < 2 or not legality.accumulated or not moving or moving[0].within is not None:
         return None
-    free = [_trips(nest, loop) for loop in structure.loops if loop.iterator in legality.parallel_loops(nest)]
+    free = [trips(nest, loop) for loop in structure.loops if loop.iterator in legality.parallel_loops(nest)]
     if any(trip is None for trip in free):
         return None
     work = math.prod(trip for trip in free if trip is not None)
-    trip = _trips(nest, moving[0])
+    trip = trips(nest, moving[0])
     if trip is None or trip < 2 or work >= _IDLE * (-(-work // threads) * threads):
         return None
     if found is not None:
