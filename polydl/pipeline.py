@@ -24,6 +24,7 @@ from polydl.codegen.emit import Generated, generate, protected
 from polydl.codegen.slices import original_slices
 from polydl.codegen.splice import splice
 from polydl.dependences.analysis import dependences
+from polydl.dependences.dead import without_dead
 from polydl.dependences.scalars import in_place
 from polydl.errors import IllegalVariant, InputError, InputErrors, ToolchainError, one_of
 from polydl.frontend import Program
@@ -98,7 +99,9 @@ def rank(
     Raises InputError, QuotaExceeded.
     """
     o = (options or Options()).changed(**changes)
-    scop = in_place(source if isinstance(source, Scop) else only_scop(load(source, o)), reassociate=o.reassociate)
+    scop = in_place(
+        without_dead(source if isinstance(source, Scop) else only_scop(load(source, o))), reassociate=o.reassociate
+    )
     start = time.perf_counter()
     machine = o.target()
     threads = o.thread_count(machine)
@@ -166,7 +169,7 @@ def score(
     text, IllegalVariant (naming the dependence), several of them as InputErrors; QuotaExceeded.
     """
     o = (options or Options()).changed(**changes)
-    scop = in_place(source, reassociate=o.reassociate)
+    scop = in_place(without_dead(source), reassociate=o.reassociate)
     start = time.perf_counter()
     machine = o.target()
     threads = o.thread_count(machine)

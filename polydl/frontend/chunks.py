@@ -185,8 +185,7 @@ def split(text: str, consts: frozenset[int]) -> list[Chunk]:
             candidate = token
         elif token == "=" and depth == 0:
             assigned = True
-            if previous == "]" and _BRACE.match(text, match.end()):
-                table = match.start()
+            table = match.start() if previous == "]" and _BRACE.match(text, match.end()) else None
         previous = token
         if ends:
             body = (body_start, match.end()) if body_start is not None else None

@@ -50,6 +50,28 @@ def _returned(node: Any, scope: Scope) -> CType | None:
     return ctype if not levels and (ctype.is_int or ctype.is_float) else None
 
 
+_PARTS = (
+    c_ast.BinaryOp,
+    c_ast.TernaryOp,
+    c_ast.Cast,
+    c_ast.ExprList,
+    c_ast.DeclList,
+    c_ast.Compound,
+    c_ast.If,
+    c_ast.For,
+    c_ast.While,
+    c_ast.DoWhile,
+    c_ast.Return,
+    c_ast.EmptyStatement,
+    c_ast.Break,
+    c_ast.Continue,
+    c_ast.Typename,
+    c_ast.TypeDecl,
+    c_ast.IdentifierType,
+)
+"""What is pure when its parts are."""
+
+
 def _pure_body(definition: Any, unit: Unit, scope: Scope, visiting: frozenset[str]) -> bool:
     """Whether a body computes its result from its parameters alone: it declares, assigns and reads scalars of its own
     and calls pure functions only. (That it ends is the program's promise, here as in the original.)"""
@@ -63,7 +85,7 @@ def _pure_body(definition: Any, unit: Unit, scope: Scope, visiting: frozenset[st
 
     def pure(node: Any) -> bool:
         match node:
-            case None | c_ast.EmptyStatement() | c_ast.Break() | c_ast.Continue():
+            case None:
                 return True
             case c_ast.Constant():
                 return bool(node.type != "string")
@@ -75,8 +97,6 @@ def _pure_body(definition: Any, unit: Unit, scope: Scope, visiting: frozenset[st
                 target = node.expr if isinstance(node, c_ast.UnaryOp) else node.lvalue
                 own = isinstance(target, c_ast.ID) and target.name in names
                 return own and (isinstance(node, c_ast.UnaryOp) or pure(node.rvalue))
-            case c_ast.Cast():
-                return pure(node.expr)
             case c_ast.FuncCall(name=c_ast.ID()):
                 if _result_type(node.name.name, unit, scope, visiting) is None:
                     return False
@@ -86,20 +106,7 @@ def _pure_body(definition: Any, unit: Unit, scope: Scope, visiting: frozenset[st
                     return False
                 names.add(node.name)
                 return True
-            case (
-                c_ast.BinaryOp()
-                | c_ast.TernaryOp()
-                | c_ast.ExprList()
-                | c_ast.DeclList()
-                | c_ast.Compound()
-                | c_ast.If()
-                | c_ast.For()
-                | c_ast.While()
-                | c_ast.DoWhile()
-                | c_ast.Return()
-            ):
-                return all(pure(child) for _, child in node.children())
-        return False
+        return isinstance(node, _PARTS) and all(pure(child) for _, child in node.children())
 
     return pure(definition.body)
 

@@ -1,0 +1,48 @@
+"""What is live after a region decides which of its statements stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from polydl.dependences.dead import without_dead
+from tests.frontend.reading import region
+
+HEAD = "void f(double A[20], double B[20], double C[20])"
+BODY = """
+    for (int i = 0; i < 20; i++) {
+        double t = A[i] * 2;
+        B[i] = t + 1;
+        C[i] = A[i];
+    }
+    for (int i = 1; i < 20; i++)
+        C[i] += C[i - 1];
+"""
+
+
+def kept(folder: Path, facts: str) -> tuple[list[str], set[str]]:
+    found = without_dead(region(folder, facts + BODY, HEAD))
+    return [s.name for s in found.statements], set(found.arrays)
+
+
+def test_all_parameters_are_live(tmp_path: Path) -> None:
+    assert kept(tmp_path, "")[0] == ["S0", "S1", "S2", "S3"]
+
+
+def test_live_out_keeps_what_it_needs(tmp_path: Path) -> None:
+    statements, arrays = kept(tmp_path, "#pragma polydl live_out(C)\n")
+    assert statements == ["S2", "S3"]
+    assert arrays == {"A", "B", "C"}, "the region's own text still uses B, and declares t itself"
+    assert kept(tmp_path, "#pragma polydl live_out(B)\n")[0] == ["S0", "S1"]
+
+
+def test_dead_drops_writers(tmp_path: Path) -> None:
+    assert kept(tmp_path, "#pragma polydl dead(B)\n")[0] == ["S2", "S3"]
+
+
+def test_a_dead_region_stays(tmp_path: Path) -> None:
+    assert kept(tmp_path, "#pragma polydl dead(A, B, C)\n")[0] == ["S0", "S1", "S2", "S3"]
+
+
+def test_a_dead_array_that_is_read_stays(tmp_path: Path) -> None:
+    body = "#pragma polydl dead(B)\nfor (int i = 0; i < 20; i++) { B[i] = A[i]; C[i] = B[19 - i]; }"
+    assert [s.name for s in without_dead(region(tmp_path, body, HEAD)).statements] == ["S0", "S1"]
