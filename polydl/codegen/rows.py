@@ -372,6 +372,7 @@ def _rendered(builder: _Builder, stores: Sequence[Store]) -> Row:
             stores=stores,
             streamed=streamed,
             declared=declared,
+            unused=[a.name for a in arguments],
             passed="".join(f", {a.name}" for a in arguments),
             accumulators=accumulators,
             accumulators_declared="".join(f", {builder.vector} *{a.name}" for a in accumulators),

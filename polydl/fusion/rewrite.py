@@ -168,9 +168,12 @@ def merged(
     outer, inner = _shared(one), _shared(two)
     for depth in range(min(outer, inner), 0, -1):
         perfect = all(s.depth == depth for s in two)
-        for order in itertools.permutations(range(depth)) if perfect else [tuple(range(depth))]:
+        orders = itertools.permutations(range(depth)) if perfect else [tuple(range(depth))]
+        # Loops that run in opposite directions: turned round where that is legal, else as they run.
+        opposite = any(s.descending for s in (*one, *two))
+        for order, turned in itertools.product(orders, (True, False) if opposite else (False,)):
             with quota("the fusion of two nests"):
-                result = _merged(state, one, two, depth, order)
+                result = _merged(state, one, two, depth, order, turned=turned)
                 if result is not None and violation(found, result.times(), reassociate=False) is None:
                     yield depth, result
 
@@ -185,9 +188,18 @@ def _shared(statements: Sequence[Statement]) -> int:
 
 
 def _merged(
-    state: Rewritten, one: Sequence[Statement], two: Sequence[Statement], depth: int, order: tuple[int, ...]
+    state: Rewritten,
+    one: Sequence[Statement],
+    two: Sequence[Statement],
+    depth: int,
+    order: tuple[int, ...],
+    *,
+    turned: bool,
 ) -> Rewritten | None:
-    """The second nest in the first's outer loops, its loop order[d] running as loop d; None when they differ."""
+    """The second nest in the first's outer loops, its loop order[d] running as loop d; None when they differ.
+
+    turned=True: a loop that runs against the first nest's is turned round.
+    """
     base = one[0]
     counts = [counted(one, base.iterators[d]) for d in range(depth)]
     theirs = [counted(two, two[0].iterators[d]) for d in order]
@@ -207,7 +219,9 @@ def _merged(
         for d in range(depth):
             mine = isl.Aff.var_on_domain(space, isl.dim_type.set, order[d])
             backwards = s.iterators[order[d]] in s.descending
-            affs.append(_value(mine, theirs[d], backwards, counts[d], base.iterators[d] in base.descending))
+            against = turned and backwards != (base.iterators[d] in base.descending)
+            value = _value(mine, theirs[d], backwards, counts[d], base.iterators[d] in base.descending, against)
+            affs.append(value)
         rest = [d for d in range(s.depth) if d not in order]
         affs += [isl.Aff.var_on_domain(space, isl.dim_type.set, d) for d in rest]
         place = map_from_affs(s.domain, affs)
@@ -221,12 +235,16 @@ def _merged(
     return _replaced(state, changed, names_now)
 
 
-def _value(mine: isl.Aff, count: Count1D, down: bool, target: Count1D, target_down: bool) -> isl.Aff:
-    """The value of the other nest's loop variable in the same iteration, counted from 0."""
+def _value(
+    mine: isl.Aff, count: Count1D, down: bool, target: Count1D, target_down: bool, turned: bool
+) -> isl.Aff:
+    """The value of the other nest's loop variable in the same iteration, counted from 0; from the end if `turned`."""
     ctx = mine.get_ctx()
     y = (mine.neg() if down else mine).add_constant_val(isl.Val.int_from_si(ctx, -count.first))
     if count.stride > 1:
         y = y.scale_down_val(isl.Val.int_from_si(ctx, count.stride)).floor()
+    if turned:
+        y = y.neg().add_constant_val(isl.Val.int_from_si(ctx, (count.extent or 1) - 1))
     value = y.scale_val(isl.Val.int_from_si(ctx, target.stride))
     value = value.add_constant_val(isl.Val.int_from_si(ctx, target.first))
     return value.neg() if target_down else value

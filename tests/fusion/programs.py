@@ -148,11 +148,11 @@ NESTS = (
         0,
     ),
     Fusable(
-        "backwards_merges",
+        "merging_would_lose_the_parallel_loop",
         {"y": (70,), "x": (71,)},
         """for (int i = 1; i < 70; i++) x[i] = x[i] + 1.0f;
            for (int i = 1; i < 70; i++) y[i] = x[i - 1] * 2.0f;""",
-        1,
+        0,
     ),
     Fusable(
         "pooling",
