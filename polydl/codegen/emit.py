@@ -85,6 +85,7 @@ def generate(scop: Scop, parts: Sequence[Structure | Scheduled]) -> Generated:
     names = names_for(scop)
     helpers = Helpers(names.prefix, set())
     lines = [f"  {a.declaration};" for a in scop.arrays.values() if a.storage is Storage.REGION]
+    lines += unused_storage(scop)
     scratch = Scratch()
     beside = _Beside([], [], [])
     with quota("code generation"):
@@ -167,13 +168,17 @@ def helper_texts(helpers: Helpers, names: Names) -> list[str]:
     return [HELPER_TEXT[h].format(type=names.integer, prefix=names.prefix) for h in sorted(helpers.used)]
 
 
+def unused_storage(scop: Scop) -> list[str]:
+    """Lines that keep compilers silent about contracted arrays: the scalar may be in registers of a vector function, and
+    the array is all that is left of an argument."""
+    contracted = [name for name in scop.arrays if name.startswith(PREFIX)]
+    named = [n for name in contracted for n in (name, name.removeprefix(PREFIX)) if n in scop.arrays]
+    return [f"  (void){name};" for name in named]
+
+
 def declarations(scop: Scop) -> list[str]:
     """Lines that keep compilers silent about variables of the function that only the original loops use."""
     unused = [declaration.split()[-1].strip("*") for declaration in scop.region.declared_outside]
-    for name in scop.arrays:
-        if name.removeprefix(PREFIX) != name:  # contracted: in registers, or all that is left of an argument
-            original = name.removeprefix(PREFIX)
-            unused += [name, *([original] if original in scop.arrays else [])]
     return [f"  {', '.join(f'(void){name}' for name in unused)};"] if unused else []
 
 
