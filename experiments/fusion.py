@@ -4,8 +4,8 @@
     python experiments/fusion.py --what conv --network resnet --json conv_relu6.json --plot conv_relu6.png
 
 The figures 20 and 21 of the PolyDL paper. Batch normalisation runs on the outputs of the layers, with as many images as
-make the tensor at least `--megabytes` large (default: twice the last-level cache); layers with outputs of the same shape
-are measured once. `polydl` is fused; `polydl unfused` is what --no-fuse gives (batch normalisation) or the same variant
+make the tensor at least `--megabytes` large (default: twice the last-level cache); layers with outputs of one shape are
+measured once. `polydl` is fused; `polydl unfused` is what --no-fuse gives (batch normalisation) or the same variant
 with the clip in a nest of its own, in vectors (convolution); `convolution alone` is that variant without the clip;
 `copy` moves as many bytes as batch normalisation must.
 """
@@ -290,7 +290,9 @@ def main() -> int:
     options.add_argument("--what", choices=("bnorm", "conv", "all"), default="all")
     options.add_argument("--layers", type=Path, default=DATA / "conv_layers.csv", metavar="CSV")
     options.add_argument("--network", default="", help="comma-separated; default: all of the file")
-    options.add_argument("--minibatch", type=int, help="images; default: threads (conv), enough for --megabytes (bnorm)")
+    options.add_argument(
+        "--minibatch", type=int, help="images; default: threads (conv), enough for --megabytes (bnorm)"
+    )
     options.add_argument("--megabytes", type=float, help="least size of a tensor; default: twice the last-level cache")
     given = options.parse_args()
     prepare(given.threads)
@@ -306,7 +308,9 @@ def main() -> int:
     if given.what in ("bnorm", "all"):
         problems += bnorm_problems(layers, given)
     if given.what in ("conv", "all"):
-        problems += [(layer.name, lambda layer=layer: conv_problem(layer, given)) for layer in layers]
+        # A depthwise convolution is no contraction: it has no microkernel to fuse into.
+        dense = [layer for layer in layers if layer.groups == 1]
+        problems += [(layer.name, lambda layer=layer: conv_problem(layer, given)) for layer in dense]
     title = f"Fused operators, fp32, {given.threads} threads, GFLOP/s hot (cold)"
     rows: list[FusionRow] = []
 

@@ -15,8 +15,8 @@ from polydl.fusion.conditions import Group
 from polydl.fusion.fuse import FusedScop, fuse
 from polydl.fusion.groups import check, groups_of
 from polydl.machine import Machine
-from polydl.model.ctypes import element_bytes
 from polydl.model.contraction import array_strides
+from polydl.model.ctypes import element_bytes
 from polydl.model.isl import to_int
 from polydl.model.scop import Array, Scop
 from polydl.results import RankedVariant, Ranking

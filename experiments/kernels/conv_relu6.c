@@ -1,6 +1,9 @@
 /* conv.c followed by ReLU6, each as a nest of its own. */
-#define IFH ((OFH - 1) * STRIDE_H + KH)
-#define IFW ((OFW - 1) * STRIDE_W + KW)
+#ifndef DILATION
+#define DILATION 1
+#endif
+#define IFH ((OFH - 1) * STRIDE_H + (KH - 1) * DILATION + 1)
+#define IFW ((OFW - 1) * STRIDE_W + (KW - 1) * DILATION + 1)
 
 void conv2d(float output[restrict NIMG][NOFM / OFM_BLOCK][OFH][OFW][OFM_BLOCK],
             const float input[restrict NIMG][NIFM / IFM_BLOCK][IFH][IFW][IFM_BLOCK],
@@ -32,7 +35,7 @@ void conv2d(float output[restrict NIMG][NOFM / OFM_BLOCK][OFH][OFW][OFM_BLOCK],
                                     for (ifm = 0; ifm < IFM_BLOCK; ++ifm) {
                                         output[img][ofm_tile][oj][oi][ofm] +=
                                             filter[ofm_tile][ifm_tile][kj][ki][ifm][ofm]
-                                            * input[img][ifm_tile][ij + kj][ii + ki][ifm];
+                                            * input[img][ifm_tile][ij + kj * DILATION][ii + ki * DILATION][ifm];
                                     }
                                 }
                             }

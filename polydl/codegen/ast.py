@@ -82,8 +82,9 @@ class Writer:
         private: Sequence[str] = (),
         rows: RowOptions | None = None,
     ) -> None:
-        """With `rows`, innermost loops become calls of vector functions where they can. `calls` prints the instances of statements that are not the scop's own; `thread_lines` are C lines needed
-        inside the parallel loops; `private` are scalars of which each thread has its own."""
+        """`calls` prints the instances of statements that are not the scop's own; `thread_lines` are C lines needed
+        inside the parallel loops; `private` are scalars of which each thread has its own. With `rows`, innermost loops
+        become calls of vector functions where they can."""
         self._private = private
         self._rows = rows
         self._row_users: dict[str, RowStatement] = {}

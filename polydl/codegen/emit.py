@@ -169,8 +169,8 @@ def helper_texts(helpers: Helpers, names: Names) -> list[str]:
 
 
 def unused_storage(scop: Scop) -> list[str]:
-    """Lines that keep compilers silent about contracted arrays: the scalar may be in registers of a vector function, and
-    the array is all that is left of an argument."""
+    """Lines that keep compilers silent about contracted arrays: the scalar may live in registers of a vector function,
+    and the array is all that is left of an argument."""
     contracted = [name for name in scop.arrays if name.startswith(PREFIX)]
     named = [n for name in contracted for n in (name, name.removeprefix(PREFIX)) if n in scop.arrays]
     return [f"  (void){name};" for name in named]

@@ -245,7 +245,11 @@ class _Builder:
             finish = f"*{place} {body.op} {self.vector}_sum({name});"
             self.accumulators.append(Accumulator(name, f"{self.vector}_zero()", finish))
             return
-        extreme = _extreme(body.value, lambda i: i in own, lambda x, y: vectors.text(x) == vectors.text(y)) if body.op == "=" else None
+        extreme = (
+            _extreme(body.value, lambda i: i in own, lambda x, y: vectors.text(x) == vectors.text(y))
+            if body.op == "="
+            else None
+        )
         if extreme is None or len(own) < 2:
             raise NotVectorised(f"{statement.name} is neither a sum nor an extreme")
         operation, other_value = extreme
@@ -289,9 +293,7 @@ class _Builder:
         return not pairs.subtract(same).is_empty()
 
 
-def _extreme(
-    value: Expr, own: Callable[[int], bool], same: Callable[[Expr, Expr], bool]
-) -> tuple[str, Expr] | None:
+def _extreme(value: Expr, own: Callable[[int], bool], same: Callable[[Expr, Expr], bool]) -> tuple[str, Expr] | None:
     """(operation, other operand) of `s = max(s, e)` in one of its spellings."""
     match value:
         case Call("fmaxf" | "fmax" | "fminf" | "fmin" as name, (left, right)):
@@ -403,7 +405,9 @@ def row_loops(body: Sequence[RowStatement], inner: Sequence[tuple[int, int]]) ->
         within = isl.Map.from_domain_and_range(times, times)
         for d in range(first):
             within = within.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
-        within = within.project_out(isl.dim_type.out, first + 1, depth - first - 1).project_out(isl.dim_type.out, 0, first)
+        within = within.project_out(isl.dim_type.out, first + 1, depth - first - 1).project_out(
+            isl.dim_type.out, 0, first
+        )
         if within.is_single_valued():
             raise NotVectorised("a loop of one iteration")
     return RowLoops(tuple(range(first, depth)), tuple(high - low + 1 for low, high in inner))

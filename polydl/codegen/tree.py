@@ -118,7 +118,7 @@ def split_positions(structure: Structure) -> tuple[int, ...]:
     if structure.kernel is not None or len(nest.statements) < 2 or not nest.perfect:
         return ()
     fixed = [{i for i in nest.loops if _is_fixed(s, i)} for s in nest.statements]
-    some = set().union(*fixed) - set.intersection(*fixed)
+    some = {i for i in nest.loops if any(i in one for one in fixed) and not all(i in one for one in fixed)}
     return tuple(p for p, loop in enumerate(structure.loops) if loop.iterator in some)
 
 

@@ -23,8 +23,7 @@ ULPS: Mapping[str, float] = {"exp": 2, "tanh": 3, "sigmoid": 3, "erf": 3, "gelu"
 all floats; denormal results count units of the smallest denormal. Measured by the tests, which fail above these."""
 
 _FUNCTIONS: Mapping[str, tuple[str, int]] = {
-    name: (name, 2 if name in ("fmax", "fmin") else 1)
-    for name in ("exp", "tanh", "erf", "sqrt", "fmax", "fmin")
+    name: (name, 2 if name in ("fmax", "fmin") else 1) for name in ("exp", "tanh", "erf", "sqrt", "fmax", "fmin")
 } | {"fabs": ("abs", 1)}
 """Functions of <math.h> in double; with an f behind in float. Names and arguments of their vector forms."""
 

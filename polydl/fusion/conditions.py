@@ -248,9 +248,7 @@ def _reads_finished(group: Group, statement: Statement, other: Statement) -> Fai
         if not foreign.is_empty():
             at = point(foreign.domain())
             element = _element_at(Access(access.array, False, foreign), foreign.domain())
-            return Failure(
-                Condition.BETWEEN, f"{at} reads {element}, which {statement.name} may have changed by then"
-            )
+            return Failure(Condition.BETWEEN, f"{at} reads {element}, which {statement.name} may have changed by then")
     return None
 
 

@@ -1,4 +1,4 @@
-"""What the structures of a variant say about fusion: groups of nests, where each fused instance runs, the exact check."""
+"""What the structures of a variant say about fusion: groups, where each fused instance runs, the exact check."""
 
 from __future__ import annotations
 
@@ -93,9 +93,7 @@ def check(
     return None
 
 
-def _group_check(
-    structure: Structure, group: Group, found: Sequence[Dependence], reassociate: bool
-) -> str | None:
+def _group_check(structure: Structure, group: Group, found: Sequence[Dependence], reassociate: bool) -> str | None:
     with quota("the order of a fused nest"):
         times: Mapping[str, isl.Map] = fused_schedule(structure, group)
     inside = [d for d in found if d.source in times and d.target in times]

@@ -74,9 +74,7 @@ def moved(
         place = place.set_dim_name(isl.dim_type.out, d, name)
     place = place.set_tuple_name(isl.dim_type.out, statement.name).coalesce()
     back = place.reverse()
-    accesses = tuple(
-        replace(a, relation=back.apply_range(a.relation).coalesce()) for a in statement.accesses
-    )
+    accesses = tuple(replace(a, relation=back.apply_range(a.relation).coalesce()) for a in statement.accesses)
     body = statement.body
     assert isinstance(body, Assignment)
     body = replace(body, value=_in_new_loops(body.value, back.as_pw_multi_aff()))
@@ -103,8 +101,9 @@ def _in_new_loops(value: Expr, back: isl.PwMultiAff) -> Expr:
         case Binary(op, left, right):
             return Binary(op, _in_new_loops(left, back), _in_new_loops(right, back))
         case Conditional(condition, then, otherwise):
-            inner = (_in_new_loops(e, back) for e in (condition, then, otherwise))
-            return Conditional(*inner)
+            return Conditional(
+                _in_new_loops(condition, back), _in_new_loops(then, back), _in_new_loops(otherwise, back)
+            )
         case Call(function, arguments):
             return Call(function, tuple(_in_new_loops(a, back) for a in arguments))
         case _:
@@ -203,7 +202,9 @@ def _merged(
     base = one[0]
     counts = [counted(one, base.iterators[d]) for d in range(depth)]
     theirs = [counted(two, two[0].iterators[d]) for d in order]
-    if any((a.extent is None) != (b.extent is None) or a.extent != b.extent for a, b in zip(counts, theirs, strict=True)):
+    if any(
+        (a.extent is None) != (b.extent is None) or a.extent != b.extent for a, b in zip(counts, theirs, strict=True)
+    ):
         return None
     offset = max(s.position[depth] for s in one) + 1
     changed: dict[str, Moved] = {}
@@ -235,9 +236,7 @@ def _merged(
     return _replaced(state, changed, names_now)
 
 
-def _value(
-    mine: isl.Aff, count: Count1D, down: bool, target: Count1D, target_down: bool, turned: bool
-) -> isl.Aff:
+def _value(mine: isl.Aff, count: Count1D, down: bool, target: Count1D, target_down: bool, turned: bool) -> isl.Aff:
     """The value of the other nest's loop variable in the same iteration, counted from 0; from the end if `turned`."""
     ctx = mine.get_ctx()
     y = (mine.neg() if down else mine).add_constant_val(isl.Val.int_from_si(ctx, -count.first))

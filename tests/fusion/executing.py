@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
-FLAGS = ("-O2", "-march=native", "-fopenmp", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
+FLAGS = (
+    "-O2",
+    "-march=native",
+    "-fopenmp",
+    "-ffp-contract=off",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wno-unused-parameter",
+)
 
 
 def compiled(folder: Path, name: str, texts: Sequence[str], flags: Sequence[str] = FLAGS) -> ctypes.CDLL:

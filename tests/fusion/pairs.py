@@ -79,8 +79,10 @@ class Pair:
     light: int
 
     def text(self) -> str:
-        shapes = "".join(f", float {n}[restrict {'][restrict '.join(map(str, s[:1]))}]" + "".join(
-            f"[{e}]" for e in s[1:]) for n, s in SHAPES.items())
+        shapes = "".join(
+            f", float {n}[restrict {'][restrict '.join(map(str, s[:1]))}]" + "".join(f"[{e}]" for e in s[1:])
+            for n, s in SHAPES.items()
+        )
         body = "\n".join(nest.text() for nest in self.nests)
         return f"void {self.name}({shapes[2:]})\n{{\n#pragma scop\n{body}\n#pragma endscop\n}}\n"
 

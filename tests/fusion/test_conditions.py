@@ -12,8 +12,12 @@ from polydl.fusion.chains import Plan, plan
 from polydl.fusion.conditions import Condition
 from polydl.variants.nests import nests
 
-HEAD = "void f(int N, float C[restrict 20][20], float A[restrict 20][20], float B[restrict 20][20], float b[restrict 20])"
-GEMM = "for (int i = 0; i < 8; i++) for (int j = 0; j < 9; j++) for (int k = 0; k < 7; k++) C[i][j] += A[i][k] * B[k][j];"
+HEAD = (
+    "void f(int N, float C[restrict 20][20], float A[restrict 20][20], float B[restrict 20][20], float b[restrict 20])"
+)
+GEMM = (
+    "for (int i = 0; i < 8; i++) for (int j = 0; j < 9; j++) for (int k = 0; k < 7; k++) C[i][j] += A[i][k] * B[k][j];"
+)
 EACH = "for (int i = 0; i < 8; i++) for (int j = 0; j < 9; j++)"
 
 

@@ -1,4 +1,4 @@
-"""Fused programs compute what the unfused ones compute: bit for bit on integers, within bounds where functions round."""
+"""Fused programs compute what the others do: bit for bit on integers, within bounds where functions round."""
 
 from __future__ import annotations
 

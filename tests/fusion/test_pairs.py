@@ -37,7 +37,9 @@ def check_decision(made: Pair, folder: Path) -> bool:
     found = plan(nests(scop, dependences(scop, reads=False)))
     assert decided(found, made) == made.fusable(), made.text() + "\n".join(map(str, found.decisions))
     for decision in found.decisions:
-        assert decision.failure is None or re.search(r"\w+\[[-\d, ]*\]|does not touch|starts from", str(decision.failure))
+        assert decision.failure is None or re.search(
+            r"\w+\[[-\d, ]*\]|does not touch|starts from", str(decision.failure)
+        )
     return made.fusable()
 
 
