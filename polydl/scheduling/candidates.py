@@ -55,11 +55,29 @@ def made(
     return scheduled(merged(base, links), links, goal)
 
 
-TILINGS: tuple[tuple[int, ...], ...] = ((), (32, 32, 256), (16, 64, 512), (64,))
-"""Tile sizes that are tried."""
+TILINGS: tuple[tuple[int, ...], ...] = (
+    (),
+    (64,),
+    (32, 32, 256),
+    (16, 64, 512),
+    (32,),
+    (8, 16, 16, 512),
+    (4, 32, 32, 512),
+    (8, 128, 1024),
+    (16, 32, 128),
+    (64, 64, 512),
+    (128,),
+)
+"""Tile sizes that are tried, outermost loop first. The estimate of the time, which knows the caches, chooses."""
 
 TIME = 8.0
 """Seconds of processor time after which no further schedule is looked for."""
+
+LEGAL = 12
+"""Legal schedules of a region that are kept."""
+
+_ALIKE = 4
+"""Schedules from one base that are checked before any of another."""
 
 
 def candidates(
@@ -79,38 +97,57 @@ def candidates(
     """
     begin = time.process_time()
     given_up: list[str] = []
-    result: list[Scheduled] = []
     try:
         with quota(f"the direct dependences of {scop.function}"):
             links = direct(scop, statements, found)
             strict = direct(scop, statements, found, privatised=False)
     except QuotaExceeded as error:
         return [], [error.reason]
-    seen: set[str] = set()
     works = {s.name: Work(scop, s) for s in statements}
+    trees: dict[str, Scheduled] = {}
     for name, base in bases(scop, statements, links, strict, given_up):
         for sizes in tilings:
-            if time.process_time() - begin > TIME:
-                given_up.append(f"schedules from {name} with tiles {sizes} and those after: {TIME} s are over")
-                return sorted(result, key=lambda s: s.seconds), given_up
+            if time.process_time() - begin > TIME / 2:
+                given_up.append(f"schedules from {name} with tiles {sizes}: half of {TIME} s was over")
+                break
             how = Schedule(name, sizes)
             try:
                 with quota(f"a schedule from {name}"):
                     tree = made(scop, statements, links, base, how, reassociate=reassociate)
-                text = fingerprint(tree)
-                if text in seen:
-                    continue
-                seen.add(text)
-                wrong = broken(scop, statements, tree, found, reassociate=reassociate)
+                    estimate = seconds(scop, works, tree, links, machine, threads)
             except QuotaExceeded as error:
                 given_up.append(error.reason)
                 continue
-            if wrong is not None:
-                given_up.append(f"{how}: {wrong}")
-                continue
-            estimate = seconds(scop, works, tree, links, machine, threads)
-            result.append(Scheduled(tuple(statements), how, tree, estimate))
-    return sorted(result, key=lambda s: s.seconds), given_up
+            trees.setdefault(fingerprint(tree), Scheduled(tuple(statements), how, tree, estimate))
+    legal: list[Scheduled] = []
+    for one in _varied(sorted(trees.values(), key=lambda s: s.seconds)):
+        if len(legal) == LEGAL:
+            break
+        if time.process_time() - begin > TIME:
+            given_up.append(f"schedules after the first {len(legal)}: {TIME} s were over")
+            break
+        try:
+            wrong = broken(scop, statements, one.tree, found, reassociate=reassociate)
+        except QuotaExceeded as error:
+            wrong = error.reason
+        if wrong is None:
+            legal.append(one)
+        else:
+            given_up.append(f"{one.how.base} in tiles {one.how.sizes}: {wrong}")
+    return sorted(legal, key=lambda s: s.seconds), given_up
+
+
+def _varied(ordered: Sequence[Scheduled]) -> Iterator[Scheduled]:
+    """The schedules in their order, but those of a base that has had its share after all the others."""
+    seen: dict[str, int] = {}
+    later = []
+    for one in ordered:
+        seen[one.how.base] = seen.get(one.how.base, 0) + 1
+        if seen[one.how.base] <= _ALIKE:
+            yield one
+        else:
+            later.append(one)
+    yield from later
 
 
 def fingerprint(node: Node) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import islpy as isl
 
 from polydl.dependences.analysis import is_reduction
-from polydl.model.isl import context
+from polydl.model.isl import context, to_int
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.scheduling.direction import moves, unit_score
 from polydl.scheduling.relations import Links, after, among, coincident, forward, left
@@ -173,21 +173,46 @@ def _tiled(node: Band, links: Links, goal: Goal, done: bool) -> Node:
         if independent is not None:
             tiles = [replace(independent, run=Run.PARALLEL), *(t for t in tiles if t is not independent)]
         elif len(tiles) > 1:
-            tiles = _wavefront(tiles)
+            tiles = _wavefront(tiles, goal)
         else:
             return _inner(node, links, goal)
     return Band(tuple(tiles), _inner(node, links, goal)) if tiles else _inner(node, links, goal)
 
 
-def _wavefront(tiles: Sequence[Member]) -> list[Member]:
-    """Tiles on a diagonal run at the same time: the first loop becomes the sum of the first two.
+def _wavefront(tiles: Sequence[Member], goal: Goal) -> list[Member]:
+    """Tiles on a diagonal run at the same time: the sum of two tile loops comes first, then one of the two.
 
+    before:    for a: for b: for …            (loops over tiles)
+    after:     for w = a + b: parallel for b: for …
     requires:  a permutable band. Tiles whose sum is equal differ in both loops, in opposite directions, and no
                dependence runs backwards along either.
+    The two are those with the most tiles, so that a diagonal has work for many threads.
     """
-    first, second = tiles[0], tiles[1]
-    total = replace(first, affs={s: a.add(second.affs[s]) for s, a in first.affs.items()})
-    return [total, replace(second, run=Run.PARALLEL), *tiles[2:]]
+    counts = [_extent(tile, goal) for tile in tiles]
+    pairs = [(i, j) for j in range(len(tiles)) for i in range(j)]
+    first, second = max(pairs, key=lambda pair: (min(counts[pair[0]], counts[pair[1]]), -pair[0], -pair[1]))
+    total = replace(tiles[first], affs={s: a.add(tiles[second].affs[s]) for s, a in tiles[first].affs.items()})
+    rest = [tile for k, tile in enumerate(tiles) if k not in (first, second)]
+    return [total, replace(tiles[second], run=Run.PARALLEL), *rest]
+
+
+_MANY = 1 << 20
+"""Iterations of a loop without constant bounds."""
+
+
+def _extent(member: Member, goal: Goal) -> int:
+    """Iterations of a loop, from its first to its last over all statements."""
+    lows, highs = [], []
+    for name, aff in member.affs.items():
+        domain = goal.of[name].domain
+        if domain.is_empty():
+            continue
+        low, high = domain.min_val(aff), domain.max_val(aff)
+        if not low.is_int() or not high.is_int():
+            return _MANY
+        lows.append(to_int(low))
+        highs.append(to_int(high))
+    return max(highs) - min(lows) + 1 if lows else 0
 
 
 def _inner(node: Node, links: Links, goal: Goal) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -52,7 +53,8 @@ def compares(
     program = tmp_path / "compare"
     command = ["cc", "-O1", "-fopenmp", "-w", *flags, "-o", str(program), str(source), "-lm"]
     subprocess.run(command, check=True, timeout=120)
-    return subprocess.run([str(program)], check=False, capture_output=True, text=True, timeout=120)
+    environment = os.environ | {"OMP_NUM_THREADS": "3", "OMP_WAIT_POLICY": "passive"}
+    return subprocess.run([str(program)], check=False, capture_output=True, text=True, timeout=120, env=environment)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
