@@ -20,6 +20,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,7 @@ def finetuning(data: DataSet, given: argparse.Namespace, rng_seed: int = 0) -> d
         everything = {key_of(g) for g in own}
         test = only(data, everything - mine)
         before = trained(without(data, everything), given, ("dnn",))["dnn"]
-        options = fit.FitOptions(seed=given.seed, epochs=60, rate=3e-4, patience=20)
+        options = replace(fit.FINETUNING, seed=given.seed)
         after, _ = fit.fit_dnn(only(data, mine), options, silent, before)
         one, two = (list(judged_by("dnn", test.groups, {"dnn": w}).values()) for w in (before, after))
         samples = sum(len(g) for g in own if key_of(g) in mine)

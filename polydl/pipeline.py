@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Unpack
 
 import islpy as isl
+import numpy as np
 
 from polydl._version import __version__
 from polydl.codegen.blocks import register_blocks_for
@@ -43,6 +44,7 @@ from polydl.model.scop import Scop
 from polydl.options import OptionChanges, Options
 from polydl.output import output_path, write
 from polydl.rank import rankers
+from polydl.rank.dnn import worth_timing
 from polydl.results import FuseResult, Optimized, OptimizeResult, RankedVariant, Ranking
 from polydl.scheduling.candidates import candidates
 from polydl.scheduling.check import broken as broken_schedule
@@ -450,10 +452,19 @@ def _illegal(ranking: Ranking, variant: RankedVariant, o: Options) -> str | None
     return check(ranking.scop, variant.structures, inside, reassociate=o.reassociate)
 
 
+def how_many(ranking: Ranking, most: int) -> int:
+    """Variants to time: `most`, or fewer where the ranker says how sure it is and only those few may be the best."""
+    first = ranking.variants[:most]
+    if not first or any("uncertainty" not in v.features for v in first):
+        return most
+    scores, unsure = (np.array(x) for x in zip(*((v.score, v.features["uncertainty"]) for v in first), strict=True))
+    return max(min(2, most), worth_timing(scores, unsure, most))
+
+
 def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | None) -> Optimized:
     read, ranking = scop, with_fused(rank(scop, o, progress=progress), o)
     scop = ranking.scop
-    offered, illegal = offer(ranking, o, most=o.top_k if run else 1, varied=run)
+    offered, illegal = offer(ranking, o, most=how_many(ranking, o.top_k) if run else 1, varied=run)
     kept = [variant for variant, _ in offered]
     candidates = [candidate(variant.id, scop, code) for variant, code in offered]
     if not run:

@@ -12,6 +12,7 @@ from polydl.errors import InputError
 
 _CONV = ("ifw", "ifh", "C", "K", "kw", "kh", "pad_w", "pad_h", "stride")
 _GEMM = ("M", "N", "K")
+_OPTIONAL = ("dilation", "groups")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,8 @@ def channel_block(channels: int, most: int = 64) -> int:
 def read_problems(path: Path, images: int) -> list[Problem]:
     """The problems of a CSV file in its order, those with the same sizes once, under the first one's name.
 
-    Columns: `network, layer, ifw, ifh, C, K, kw, kh, pad_w, pad_h, stride` (convolutions of `images` images, channels
-    blocked by `channel_block`), or `workload, M, N, K`. Raises InputError with the place in the file.
+    Columns: `network, layer, ifw, ifh, C, K, kw, kh, pad_w, pad_h, stride[, dilation]` (convolutions of `images`
+    images, channels blocked by `channel_block`), or `workload, M, N, K`. Raises InputError with the place in the file.
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -59,10 +60,14 @@ def read_problems(path: Path, images: int) -> list[Problem]:
     for line, row in rows:
         try:
             values = {name: int(row[name]) for name in numbers}
+            values |= {name: int(row.get(name) or 1) for name in _OPTIONAL}
         except (TypeError, ValueError):
             raise InputError(f"{path}:{line}: {', '.join(numbers)} must be whole numbers") from None
         if any(v < 0 or (v == 0 and not k.startswith("pad")) for k, v in values.items()):
             raise InputError(f"{path}:{line}: sizes must be positive")
+        if values["groups"] != 1:
+            hint = "leave depthwise and grouped layers out"
+            raise InputError(f"{path}:{line}: {values['groups']} groups, where the kernel has one", hint=hint)
         problem = _conv(row, values, images) if numbers is _CONV else _gemm(row, values)
         if min(problem.macros.values()) < 1:
             raise InputError(f"{path}:{line}: the filter is larger than the padded input")
@@ -71,8 +76,9 @@ def read_problems(path: Path, images: int) -> list[Problem]:
 
 
 def _conv(row: Mapping[str, str], v: Mapping[str, int], images: int) -> Problem:
-    width = (v["ifw"] + 2 * v["pad_w"] - v["kw"]) // v["stride"] + 1
-    height = (v["ifh"] + 2 * v["pad_h"] - v["kh"]) // v["stride"] + 1
+    reach = v["dilation"]
+    width = (v["ifw"] + 2 * v["pad_w"] - (v["kw"] - 1) * reach - 1) // v["stride"] + 1
+    height = (v["ifh"] + 2 * v["pad_h"] - (v["kh"] - 1) * reach - 1) // v["stride"] + 1
     macros = {
         "NIMG": images,
         "NOFM": v["K"],
@@ -85,7 +91,7 @@ def _conv(row: Mapping[str, str], v: Mapping[str, int], images: int) -> Problem:
         "STRIDE_W": v["stride"],
         "OFM_BLOCK": channel_block(v["K"]),
         "IFM_BLOCK": channel_block(v["C"]),
-    }
+    } | ({"DILATION": reach} if reach > 1 else {})
     operations = 2.0 * images * v["K"] * v["C"] * v["kh"] * v["kw"] * height * width
     workload = row.get("network") or "conv"
     name = row.get("layer") or f"{workload}_{v['C']}x{v['K']}x{height}x{width}x{v['kh']}"
@@ -95,4 +101,5 @@ def _conv(row: Mapping[str, str], v: Mapping[str, int], images: int) -> Problem:
 def _gemm(row: Mapping[str, str], v: Mapping[str, int]) -> Problem:
     name = f"{v['M']}x{v['N']}x{v['K']}"
     operations = 2.0 * v["M"] * v["N"] * v["K"]
-    return Problem(name, row.get("workload") or "gemm", resources.kernels() / "gemm.c", dict(v), operations)
+    macros = {name: v[name] for name in _GEMM}
+    return Problem(name, row.get("workload") or "gemm", resources.kernels() / "gemm.c", macros, operations)

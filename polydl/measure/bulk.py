@@ -27,10 +27,12 @@ from polydl.model.scop import Scop
 
 _PRELUDE = "#include <stddef.h>\n#include <stdint.h>\n{vectors}"
 _VECTORS = "#if defined(__AVX2__)\n#include <immintrin.h>\n#endif\n"
-_HOPELESS = 8.0
+_HOPELESS = 16.0
 """Times the fastest verification run from which a candidate is not timed again."""
+STALL = 0.02
+"""Seconds by which others on the machine may lengthen a single run: a few turns of the scheduler."""
 _CLOSE = 1.5
-"""Times the fastest median up to which an interval that is too wide is worth more samples."""
+"""Times the fastest up to which an interval that is too wide is worth more samples."""
 _OUTLIER = 5.0
 """Scaled median absolute deviations from the median beyond which a sample is marked."""
 
@@ -123,21 +125,22 @@ def measure_many(scop: Scop, built: BuiltMany, options: MeasureOptions, how: Pas
             if m.verified
         ]
         fastest = min(entry.estimate for entry in entries)
-        worth = [i for i, entry in enumerate(entries) if entry.estimate <= _HOPELESS * fastest]
+        patience = max(_HOPELESS * fastest, fastest + STALL)
+        worth = [i for i, entry in enumerate(entries) if entry.estimate <= patience]
         record, failed = Record(), dict[int, Measurement]()
         timing = Timing(
             buffer_sets(setting), options.min_sample, options.budget, options.min_rounds, options.max_rounds, 0
         )
         for _ in range(how.passes):
             joint_pass(setting, entries, worth, timing, record, failed)
-            medians = {i: record.median(i) for i in record.samples}
-            if not medians:
+            undisturbed = {i: quiet(_seconds(record, i)) for i in record.samples}
+            if not undisturbed:
                 break
-            limit = _CLOSE * min(medians.values())
+            limit = _CLOSE * min(undisturbed.values())
             worth = [
                 i
-                for i, median in medians.items()
-                if i not in failed and median <= limit and interval(_seconds(record, i)) > how.interval
+                for i, seconds in undisturbed.items()
+                if i not in failed and seconds <= limit and interval(_seconds(record, i)) > how.interval
             ]
             if not worth:
                 break
@@ -226,6 +229,15 @@ def interval(samples: Sequence[float]) -> float:
         return math.inf
     ordered = sorted(samples)
     return (ordered[n - k] - ordered[k - 1]) / 2 / float(np.median(ordered))
+
+
+def quiet(samples: Sequence[float]) -> float:
+    """Seconds without what disturbed some of the samples: their tenth percentile; the least of less than six.
+
+    Others on the machine only ever add time, a scheduler's turn of milliseconds when it is one of the threads that
+    waits: a median of few samples is not safe from that.
+    """
+    return min(samples) if len(samples) < 6 else float(np.percentile(samples, 10))
 
 
 def outliers(samples: Sequence[float]) -> tuple[int, ...]:

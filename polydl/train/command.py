@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,8 +85,7 @@ def train_command(
     given = {k: v for k, v in changes.items() if v is not None}
     if kind == "dnn":
         before = load_dnn(finetune) if finetune else None
-        # From weights that are nearly right: fewer and smaller steps.
-        options = fit.FitOptions(**({"epochs": 60, "rate": 3e-4, "patience": 20} if before else {}) | given)
+        options = replace(fit.FINETUNING if before else fit.FitOptions(), **given)
         weights, curve = fit.fit_dnn(used, options, tell, before)
     else:
         if finetune:
@@ -184,8 +183,8 @@ def card(report: Mapping[str, Any], weights: Weights) -> str:
         f"# Ranker `{report['kind']}`",
         "",
         (
-            "Orders loop variants by predicted speed. Weights in the safetensors file beside this card; the learning curve "
-            "is the PNG."
+            "Orders loop variants by predicted speed. Weights in the safetensors file beside this card; the learning "
+            "curve is the PNG."
         ),
         "",
         f"- Trained on `{report['data']}`: {report['problems']} problems, {report['variants']} variants, data digest "
@@ -202,8 +201,9 @@ def card(report: Mapping[str, Any], weights: Weights) -> str:
         "`experiments/README.md`): " + ", ".join(f"{name} {value:.3f}" for name, value in metrics.items()),
         "",
         (
-            "Limits: one machine, fp32, two threads, convolutions and matrix products. On another machine or for another "
-            "element type it is untested: finetune it there (`polydl train --finetune`), or rank with `traffic`."
+            "Limits: one machine, fp32, two threads, convolutions and matrix products. On another machine or for "
+            "another element type it is untested: finetune it there (`polydl train --finetune`), or rank with "
+            "`traffic`."
         ),
         "",
         f"Inputs ({len(report['features'])}): {', '.join(f'`{name}`' for name in report['features'])}",

@@ -16,6 +16,7 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.scalars import in_place
 from polydl.errors import InputError, PolyDLError, StoreError
 from polydl.machine import Machine, loads
+from polydl.measure.bulk import STALL, quiet
 from polydl.measure.store import Measured, Store
 from polydl.model.scop import Scop
 from polydl.options import Options
@@ -28,7 +29,9 @@ from polydl.variants.recipe import Recipe
 from polydl.variants.structure import Structure, apply
 
 _LEAST_NOISE = 0.005
-"""Standard deviation of a logarithm of a median, at least: what remains when the machine is quiet."""
+"""Standard deviation of a logarithm of seconds, at least: what remains when the machine is quiet."""
+_FEW_NOISE = 0.05
+"""With less than six samples."""
 _SLOW_NOISE = 0.1
 """Of a single verification run."""
 _FEWEST = 4
@@ -57,7 +60,7 @@ class Group:
     scores: dict[str, FloatArray]
     """(V,) of the analytic rankers, by name."""
     log_seconds: FloatArray
-    """(V,) natural logarithms of the median seconds."""
+    """(V,) natural logarithms of the seconds without disturbances (polydl.measure.bulk.quiet)."""
     noise: FloatArray
     """(V,) standard deviations of `log_seconds`."""
     original: float | None
@@ -155,7 +158,7 @@ def structures_of(scop: Scop, parts: Sequence[Nest], recipe: str) -> list[Struct
 
 
 def _group(rows: Sequence[Measured], source: Path, machine: Machine) -> Group | None:
-    usable = [r for r in rows if r.verified and r.median is not None and r.variant != "original"]
+    usable = [r for r in rows if r.verified and r.samples and r.variant != "original"]
     if len(usable) < _FEWEST:
         return None
     first = usable[0]
@@ -167,6 +170,10 @@ def _group(rows: Sequence[Measured], source: Path, machine: Machine) -> Group | 
         raise StoreError(
             f"the measurements of {first.problem} cannot be read by this version of polydl: {error.reason}"
         ) from error
+    best = min(quiet(r.samples) for r in usable)
+    trusted = [not _doubtful(r, one, best) for r, one in zip(usable, made, strict=True)]
+    usable = [r for r, sure in zip(usable, trusted, strict=True) if sure]
+    made = [one for one, sure in zip(made, trusted, strict=True) if sure]
     heavy = next((n for n, part in enumerate(parts) if part.contraction is not None), None)
     if heavy is None:
         return None
@@ -189,17 +196,27 @@ def _group(rows: Sequence[Measured], source: Path, machine: Machine) -> Group | 
         matrix.traffic_seconds,
         np.array([[r.features.get(f"cost.{name}", 0.0) for name in INPUTS] for r in usable]),
         {name: np.array([r.scores[name] for r in usable]) for name in sorted(first.scores)},
-        np.log([r.median for r in usable if r.median is not None]),
+        np.log([quiet(r.samples) for r in usable]),
         np.array([_noise(r) for r in usable]),
         original,
     )
 
 
+def _doubtful(row: Measured, structures: Sequence[Structure], best: float) -> bool:
+    """Whether a single run may have been slow for a stall's sake: it is not far beyond the best in absolute terms, and
+    there is a microkernel, without which nobody would doubt it."""
+    plain = all(s.kernel is None for s in structures)
+    return "slow" in row.marks and not plain and min(row.samples) < best + STALL
+
+
 def _noise(row: Measured) -> float:
-    """Standard deviation of the logarithm of a median: a 95 % interval is 1.96 of them to each side."""
+    """Standard deviation of the logarithm of the seconds: the spread of the quicker third of the samples stands for
+    it, since the others may have been disturbed."""
     if "slow" in row.marks:
         return _SLOW_NOISE
-    return max(_LEAST_NOISE, (row.interval if row.interval is not None else _SLOW_NOISE) / 1.96)
+    if len(row.samples) < 6:
+        return _FEW_NOISE
+    return max(_LEAST_NOISE, (float(np.percentile(row.samples, 33)) - min(row.samples)) / 2 / quiet(row.samples))
 
 
 __all__ = ["FEATURES_VERSION", "DataSet", "Group", "digest", "groups_of", "load_data", "structures_of"]
