@@ -213,7 +213,7 @@ def _explain(variant: RankedVariant, rankings: Mapping[str, Ranking], measured: 
         _name(variant),
         variant.recipe,
         variant.structures,
-        generate(scop, variant.structures).region if variant.recipe.nests else original_text(scop),
+        generate(scop, variant.parts).region if variant.recipe.nests else original_text(scop),
         {name: _place(one, variant) for name, one in rankings.items()},
         tuple(reuses),
         {**served, "memory": sizes.memory},
@@ -243,7 +243,7 @@ def _measure(
     """By name the times of the original and of the variants."""
     scop = ranking.scop
     candidates = {
-        v.id: pipeline.candidate(v.id, scop, generate(scop, v.structures)) for v in variants if v.recipe.nests
+        v.id: pipeline.candidate(v.id, scop, generate(scop, v.parts)) for v in variants if v.recipe.nests
     }
     how = MeasureOptions(threads=ranking.threads, seed=o.seed, timeout=o.timeout, cold=o.cold)
     original = original_candidate(scop, pipeline.terms(scop))

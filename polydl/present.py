@@ -120,6 +120,7 @@ def rank_json(rankings: Sequence[Ranking]) -> dict[str, Any]:
             "ranker": r.ranker,
             "space_size": r.space_size,
             "pruned": dict(r.pruned),
+            "given_up": list(r.given_up),
             "letters": _letters(r),
             "variants": [variant_json(v) for v in r.variants],
             "seconds": r.seconds,
@@ -204,6 +205,7 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
         "noise": _finite(report.noise) if report else None,
         "warnings": list(report.warnings) if report else [],
         "illegal": list(done.illegal),
+        "given_up": list(done.ranking.given_up),
     }
 
 
