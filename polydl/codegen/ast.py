@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import islpy as isl
 
 from polydl.codegen.cexpr import Helpers, IslPrinter, expression_text
-from polydl.codegen.rows import RowOptions, RowStatement, row, row_loops, row_statement
+from polydl.codegen.row_loops import RowStatement, are_numbers, loop_bounds, row_loops, row_statement
+from polydl.codegen.rows import RowOptions, row
 from polydl.codegen.tree import CURVE, PARALLEL, SERIAL, SIMD, SUM
 from polydl.codegen.vector_text import NotVectorised
 from polydl.model.contraction import array_strides
@@ -275,14 +276,12 @@ class Writer:
         if any(node_kind(user) != "user" for user in users):
             return None
         keys = [user.get_annotation().get_name() for user in users]
-        bounds = [_bounds(loop) for loop in chain]
+        bounds = [loop_bounds(loop) for loop in chain]
         if any(key not in self._row_users for key in keys) or any(found is None for found in bounds):
             return None
         statements = [self._row_users[key] for key in keys]
         known = [found for found in bounds if found is not None]
-        numbers = [
-            (to_int(low.get_val()), to_int(high.get_val())) for low, high in known[1:] if _are_numbers(low, high)
-        ]
+        numbers = [(to_int(low.get_val()), to_int(high.get_val())) for low, high in known[1:] if are_numbers(low, high)]
         if len(numbers) + 1 < len(chain):
             return None
         variables = [self._print(loop.for_get_iterator()) for loop in chain]
@@ -345,20 +344,6 @@ class Writer:
             outer.append(own)
             node = node.for_get_body()
         return max(len(outer), 1)
-
-
-def _bounds(loop: isl.AstNode) -> tuple[isl.AstExpr, isl.AstExpr] | None:
-    """First and last value of a loop that counts upwards in steps of one; None of another."""
-    condition, step = loop.for_get_cond(), loop.for_get_inc()
-    if loop.for_is_degenerate() or expression_kind(step) != "int" or to_int(step.get_val()) != 1:
-        return None
-    if expression_kind(condition) != "op" or operation(condition) != "le":
-        return None
-    return loop.for_get_init(), condition.get_op_arg(1)
-
-
-def _are_numbers(*expressions: isl.AstExpr) -> bool:
-    return all(expression_kind(e) == "int" for e in expressions)
 
 
 def quietly(line: str) -> tuple[str, ...]:

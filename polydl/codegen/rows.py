@@ -15,47 +15,13 @@ from dataclasses import dataclass, field
 import islpy as isl
 
 from polydl.codegen.microkernel import environment, isa_prologue
+from polydl.codegen.row_loops import RowLoops, RowStatement
 from polydl.codegen.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.machine.isa import ELEMENT_TYPES, Dtype
 from polydl.model.contraction import array_strides
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load
 from polydl.model.isl import pieces, to_int
-from polydl.model.scop import Access, Array, Assignment, Statement
-
-
-@dataclass(frozen=True, slots=True)
-class RowStatement:
-    """A statement in the body of a loop."""
-
-    statement: Statement
-    schedule: isl.Map
-    """{ S[i…] -> [c…] } its instances in terms of the printed loops."""
-    texts: tuple[str, ...]
-    """C text of each access's element in the current iteration."""
-
-    def text(self, access: Access) -> str:
-        """C text of the element."""
-        return self.texts[next(i for i, a in enumerate(self.statement.accesses) if a is access)]
-
-
-def row_statement(
-    statement: Statement, schedule: isl.Map, element: Callable[[str, isl.PwMultiAff], str]
-) -> RowStatement:
-    """A statement with its elements printed (`element` is `Instance.element`); none for a call of a microkernel."""
-    texts: list[str] = []
-    if isinstance(statement.body, Assignment):
-        texts = [element(a.array, a.relation.as_pw_multi_aff()) for a in statement.accesses]
-    return RowStatement(statement, schedule, tuple(texts))
-
-
-@dataclass(frozen=True, slots=True)
-class RowLoops:
-    """The loops that become one row: the outermost first, in terms of the printed loops."""
-
-    dims: tuple[int, ...]
-    """Positions among the printed loops, neighbours."""
-    extents: tuple[int, ...]
-    """Iterations of all but the first."""
+from polydl.model.scop import Access, Array, Assignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,32 +351,6 @@ def _rendered(builder: _Builder, stores: Sequence[Store]) -> Row:
     pieces_ = [isa_prologue(builder.dtype), row_prologue(builder.dtype)]
     pieces_ += [math_prologue(builder.dtype)] if math else []
     return Row(name, (*pieces_, text), tuple(a.text for a in arguments), bool(streamed))
-
-
-def row_loops(body: Sequence[RowStatement], inner: Sequence[tuple[int, int]]) -> RowLoops:
-    """The innermost loops around a body as a row; `inner` holds the first and last value of all but the outermost.
-
-    Raises NotVectorised where the printed loops are not the last dimensions of the schedule, all of them running.
-    """
-    depths = {at.schedule.dim(isl.dim_type.out) for at in body}
-    depth = depths.pop()
-    first = depth - len(inner) - 1
-    if depths or first < 0:
-        raise NotVectorised("statements in different loops")
-    for at in body:
-        times = at.schedule.range()
-        for d, (low, high) in enumerate(inner, first + 1):
-            if not (times.dim_min_val(d).eq(isl.Val(low)) and times.dim_max_val(d).eq(isl.Val(high))):
-                raise NotVectorised("loops that are not the schedule's")
-        within = isl.Map.from_domain_and_range(times, times)
-        for d in range(first):
-            within = within.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
-        within = within.project_out(isl.dim_type.out, first + 1, depth - first - 1).project_out(
-            isl.dim_type.out, 0, first
-        )
-        if within.is_single_valued():
-            raise NotVectorised("a loop of one iteration")
-    return RowLoops(tuple(range(first, depth)), tuple(high - low + 1 for low, high in inner))
 
 
 def row_prologue(dtype: Dtype) -> str:
