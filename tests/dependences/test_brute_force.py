@@ -52,6 +52,10 @@ def pairs(found: tuple[Dependence, ...], scop: Scop) -> set[tuple[object, ...]]:
 @settings(max_examples=60, deadline=None)
 @given(programs(Limits(max_instances=60)))
 def test_same_pairs(program: Program) -> None:
+    same_pairs(program)
+
+
+def same_pairs(program: Program) -> None:
     with tempfile.TemporaryDirectory() as folder:
         scop = loaded(program, Path(folder))
     if scop is None:

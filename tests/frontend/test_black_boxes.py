@@ -1,0 +1,105 @@
+"""Code that data steer is kept as one statement, with what it may touch; the rest stays open to transformation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from polydl.dependences.analysis import dependences
+from polydl.errors import InputErrors
+from polydl.model.scop import Assignment, BlackBox, Statement
+from tests.frontend.reading import region, same_set
+
+HEAD = "void f(double A[20][30], double B[20], int at[20])"
+
+
+def only(folder: Path, body: str, head: str = HEAD) -> Statement:
+    (statement,) = region(folder, body, head).statements
+    assert isinstance(statement.body, BlackBox)
+    return statement
+
+
+def touched(statement: Statement) -> dict[tuple[str, bool], str]:
+    return {(a.array, a.write): str(a.relation.range()) for a in statement.accesses}
+
+
+def test_both_branches_count(tmp_path: Path) -> None:
+    found = only(
+        tmp_path,
+        "for (int i = 0; i < 20; i++)"
+        " if (A[i][0] > 0) B[i] = 1; else for (int j = 1; j < 9; j++) A[i][j] += B[19 - i];",
+    )
+    assert str(found.domain) == "{ S0[i] : 0 <= i <= 19 }"
+    assert touched(found) == {
+        ("A", False): "{ A[a0, a1] : 0 <= a0 <= 19 and 0 <= a1 <= 8 }",
+        ("A", True): "{ A[a0, a1] : 0 <= a0 <= 19 and 0 < a1 <= 8 }",
+        ("B", False): "{ B[a0] : 0 <= a0 <= 19 }",
+        ("B", True): "{ B[a0] : 0 <= a0 <= 19 }",
+    }
+    assert isinstance(found.body, BlackBox)
+    assert [declaration for declaration, _ in found.body.locals] == ["const int i"]
+
+
+def test_affine_conditions_still_shape_the_domain(tmp_path: Path) -> None:
+    found = only(tmp_path, "for (int i = 0; i < 20; i++) if (i > 3 && i % 2 == 0) if (B[i] < 0) B[i] = 0;")
+    assert same_set(found.domain, "{ S0[i] : (i) mod 2 = 0 and 4 <= i <= 18 }")
+
+
+def test_temporaries_and_counters_are_declared(tmp_path: Path) -> None:
+    found = only(
+        tmp_path,
+        "int k, m; for (int i = 0; i < 20; i++) { m = 19 - i; if (B[m] > 0) for (k = 0; k < 4; k++) A[m][k] = k; }",
+    )
+    assert isinstance(found.body, BlackBox)
+    values = dict(found.body.locals)
+    assert set(values) == {"const int m", "int k"}, "i is not mentioned"
+    assert str(values["const int m"]) == "{ S0[i] -> [(19 - i)] }"
+    assert values["int k"] is None
+
+
+def test_integers_that_data_decide_are_data(tmp_path: Path) -> None:
+    scop = region(
+        tmp_path, "int best = 0; for (int i = 0; i < 20; i++) if (B[i] > B[0]) best = i;\nat[0] = best;", HEAD
+    )
+    assert [type(s.body) for s in scop.statements] == [Assignment, BlackBox, Assignment]
+    assert ("best", True) in touched(scop.statements[1])
+    assert {(d.source, d.target) for d in dependences(scop) if d.array == "best"} >= {("S0", "S1"), ("S1", "S2")}
+
+
+def test_break_keeps_the_loop_whole(tmp_path: Path) -> None:
+    scop = region(
+        tmp_path,
+        "for (int i = 0; i < 20; i++) {"
+        " for (int j = 0; j < 30; j++) { if (A[i][j] < 0) break; B[i] += A[i][j]; } at[i] = i; }",
+        HEAD,
+    )
+    kept, after = scop.statements
+    assert isinstance(kept.body, BlackBox) and "break" in kept.body.text
+    assert kept.iterators == after.iterators == ("i",)
+    assert isinstance(after.body, Assignment)
+
+
+def test_switch_with_fall_through(tmp_path: Path) -> None:
+    found = only(tmp_path, "for (int i = 0; i < 20; i++) switch (at[i]) { case 1: B[i] = 1; default: A[i][2] = 2; }")
+    assert {key for key in touched(found) if key[1]} == {("A", True), ("B", True)}
+
+
+def test_variables_of_its_own_are_nobodys(tmp_path: Path) -> None:
+    found = only(tmp_path, "for (int i = 0; i < 20; i++) if (B[i] > 0) { double t = B[i]; B[i] = t * t; }")
+    assert {name for name, _ in touched(found)} == {"B"}
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("for (int i = 0; i < 20; i++) if (B[i] > 0) B[at[i]] = 0;", "the subscript depends on data"),
+        ("for (int i = 0; i < 20; i++) if (B[i] > 0) for (int j = 0; j < at[i]; j++) B[j] = 0;", "depends on data"),
+        ("for (int i = 0; i < 20; i++) if (B[i] > 0) return;", "'return' leaves the scop early"),
+        ("for (int i = 0; i < 20; i++) if (B[i] > 0) g(i);", "effects of the call of 'g' are unknown"),
+        ("for (int i = 0; i < 20; i++) if (B[i] > 0) while (B[i] > 1) B[i] /= 2;", "'while' loop"),
+    ],
+)
+def test_what_stays_outside(tmp_path: Path, body: str, message: str) -> None:
+    with pytest.raises(InputErrors, match=message):
+        region(tmp_path, body, HEAD)
