@@ -236,6 +236,10 @@ class TraceRanker:
 
     name = "trace"
 
+    def __init__(self, samples: int = SAMPLES) -> None:
+        """`samples`: calls of a thread that are evaluated, at most."""
+        self.samples = samples
+
     def rank(self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int) -> Scored:
         """Scores in seconds; features: bytes that one thread's calls take from each level, and times in seconds."""
         box = box_nest(scop, nest, hull=True)
@@ -250,7 +254,7 @@ class TraceRanker:
         each_call = compute_seconds(scop, nest, structures, full, full, machine) / whole.trips.prod(axis=1)
         writes = np.array([2.0 if any(a.write and a.array == n for a in box.accesses) else 1.0 for n in box.arrays])
         capacity, rate = _levels(shares.active, machine)
-        mean, moved = _mean_call(traces, writes, each_call, capacity, rate)
+        mean, moved = _mean_call(traces, writes, each_call, capacity, rate, self.samples)
         packing = _packing_seconds(box, structures, footprint, shares.trips, machine, threads)
         total = traces.trips.prod(axis=1)
         names = [f"from_L{c.level}_bytes" for c in machine.caches[:LEVELS]] + ["from_memory_bytes"]
@@ -260,7 +264,7 @@ class TraceRanker:
         summing = summing_seconds(copies_bytes(box, structures, footprint[:, 0, :]), machine, threads)
         columns["summing_seconds"] = summing
         columns["forks"] = shares.forks
-        columns["sampled_share"] = np.minimum(SAMPLES / total, 1.0)
+        columns["sampled_share"] = np.minimum(self.samples / total, 1.0)
         seconds = mean * shares.calls + packing + summing + shares.forks * machine.parallel_region_us * 1e-6
         columns["predicted_seconds"] = seconds
         return Scored(seconds, columns)
@@ -278,7 +282,7 @@ def _levels(active: IntArray, machine: Machine) -> tuple[FloatArray, FloatArray]
 
 
 def _mean_call(
-    traces: Traces, writes: FloatArray, compute: FloatArray, capacity: FloatArray, rate: FloatArray
+    traces: Traces, writes: FloatArray, compute: FloatArray, capacity: FloatArray, rate: FloatArray, samples: int
 ) -> tuple[FloatArray, FloatArray]:
     """(V,) mean seconds of a call, and (V, L + 1) mean bytes that it takes from each level.
 
@@ -293,7 +297,7 @@ def _mean_call(
     for start in range(0, len(first), _CHUNK):
         chosen = first[start : start + _CHUNK]
         some = traces.take(chosen)
-        calls, counts = sampled_calls(some.trips)
+        calls, counts = sampled_calls(some.trips, samples)
         level = served(some, calls, capacity[chosen])
         # Every variant with one of these traces.
         members = np.flatnonzero((which >= start) & (which < start + len(chosen)))
