@@ -51,7 +51,7 @@ def made(
     scop: Scop, statements: Sequence[Statement], links: Links, base: Node, how: Schedule, *, reassociate: bool
 ) -> Node:
     """The tree that a schedule makes of a base."""
-    goal = Goal(scop, by_name(statements), how.sizes, how.parallel, how.simd, reassociate)
+    goal = Goal(scop, by_name(statements), how.sizes, how.parallel, how.simd, reassociate, how.diagonal)
     return scheduled(merged(base, links), links, goal)
 
 
@@ -106,11 +106,11 @@ def candidates(
     works = {s.name: Work(scop, s) for s in statements}
     trees: dict[str, Scheduled] = {}
     for name, base in bases(scop, statements, links, strict, given_up):
-        for sizes in tilings:
+        for sizes, diagonal in ((s, d) for s in tilings for d in (False, True)):
             if time.process_time() - begin > TIME / 2:
                 given_up.append(f"schedules from {name} with tiles {sizes}: half of {TIME} s was over")
                 break
-            how = Schedule(name, sizes)
+            how = Schedule(name, sizes, diagonal=diagonal)
             try:
                 with quota(f"a schedule from {name}"):
                     tree = made(scop, statements, links, base, how, reassociate=reassociate)

@@ -20,7 +20,7 @@ from polydl.model.expr import Binary, Call, Cast, Conditional, Expr, Unary
 from polydl.model.isl import to_int
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.scheduling.direction import coefficients, direction, unit_score
-from polydl.scheduling.relations import Links, span
+from polydl.scheduling.relations import Links, after, span
 from polydl.scheduling.tree import Band, Leaf, Member, Node, Order, Run, Step, paths
 
 _UNKNOWN = 64
@@ -223,8 +223,11 @@ def _core_cycles(scop: Scop, one: _Placed, links: Links, machine: Machine) -> fl
         own = 1 + (lanes - 1) * max(0.0, score - 0.3) / 0.7
         trips = one.inside(len(one.loops) - 1)[id(inner.key)]
         return (simple / _SCALAR_RATE + slow / 2) / own + 10.0 / max(trips, 1.0)
-    waits = any(link.source == name and link.target == name and span(link, inner)[0] == 1 for link in links)
-    return max(simple / _SCALAR_RATE + slow, (_LATENCY + slow) if waits else 0.0) + 3.0 * (1 - score)
+    own_links = tuple(link for link in links if link.source == name and link.target == name)
+    waits = any(span(link, inner) != (0, 0) for link in after(own_links, one.loops[:-1]))
+    if not waits:
+        return simple / _SCALAR_RATE + slow / 2
+    return max(simple / _SCALAR_RATE + slow, _LATENCY + slow) + 3.0 * (1 - score)
 
 
 def _traffic(name: str, placed: Mapping[str, _Placed], capacity: float) -> float:

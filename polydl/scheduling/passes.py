@@ -13,7 +13,7 @@ from polydl.model.isl import context, to_int
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.scheduling.direction import moves, unit_score
 from polydl.scheduling.relations import Links, after, among, coincident, forward, left
-from polydl.scheduling.tree import Band, Leaf, Member, Node, Order, Run, restricted, statements
+from polydl.scheduling.tree import Band, Leaf, Member, Node, Order, Run, bands, restricted, statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,8 @@ class Goal:
     simd: bool
     reassociate: bool
     """Sums may be added up in another order."""
+    diagonal: bool = False
+    """Innermost loops that wait for their own results run along diagonals."""
 
 
 def merged(node: Node, links: Links) -> Node:
@@ -263,7 +265,22 @@ def _vectorised(node: Band, links: Links, goal: Goal) -> Node:
         if best is None or score > best[0]:
             best = score, result
     assert best is not None
+    inner_loops = [b.members[-1] for b in bands(best[1]) if not _deep(b.child)]
+    if goal.diagonal and len(members) > 1 and movable and all(m.run is Run.SERIAL for m in inner_loops):
+        return _diagonal(node)
     return best[1]
+
+
+def _diagonal(node: Band) -> Band:
+    """The two innermost loops of a permutable band along diagonals: a processor works on several iterations of the
+    innermost loop at once, where it waited for one after the other before.
+
+    before:    for a: for b
+    after:     for w = a + b: for a
+    """
+    *outer, a, b = node.members
+    total = replace(b, affs={s: aff.add(a.affs[s]) for s, aff in b.affs.items()})
+    return Band((*outer, total, a), node.child)
 
 
 def _accumulates(goal: Goal, group: Sequence[str], members: Sequence[Member], v: int) -> bool:

@@ -150,6 +150,9 @@ class Schedule:
     """Tile sizes of each permutable band, outermost loop first; the last one holds for all further in."""
     parallel: bool = True
     simd: bool = True
+    diagonal: bool = field(default=False, metadata=OPTIONAL)
+    """Where the innermost loop waits for its own results: run the two innermost loops along diagonals, whose
+    iterations are independent."""
 
 
 @dataclass(frozen=True, slots=True)
