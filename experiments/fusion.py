@@ -309,7 +309,7 @@ def main() -> int:
         problems += bnorm_problems(layers, given)
     if given.what in ("conv", "all"):
         # A depthwise convolution is no contraction: it has no microkernel to fuse into.
-        dense = [layer for layer in layers if layer.groups == 1]
+        dense = [layer for layer in layers if getattr(layer, "groups", 1) == 1]
         problems += [(layer.name, lambda layer=layer: conv_problem(layer, given)) for layer in dense]
     title = f"Fused operators, fp32, {given.threads} threads, GFLOP/s hot (cold)"
     rows: list[FusionRow] = []
