@@ -11,13 +11,18 @@ def blocked_inputs(layer: ConvLayer, image: Floats, filters: Floats) -> tuple[Fl
     """(input, filter, zeroed output) of conv.c.
 
     image [N][C][H][W] unpadded -> [N][C/b][H'][W'][b] padded, cut to what the filter reaches;
-    filters [K][C][kh][kw] -> [K/B][C/b][kh][kw][b][B].
+    filters [K][C][kh][kw] -> [K/B][C/b][kh][kw][b][B], or [K][1][kh][kw] -> [K/B][kh][kw][B] for a depthwise layer.
     """
     count = image.shape[0]
     ifm, ofm = layer.ifm_block, layer.ofm_block
     height, width = layer.padded
     padded = np.pad(image, ((0, 0), (0, 0), (layer.pad_h, layer.pad_h), (layer.pad_w, layer.pad_w)))
     padded = padded[:, :, :height, :width].reshape(count, layer.C // ifm, ifm, height, width)
+    if layer.depthwise:
+        channels = filters.reshape(layer.K // ofm, ofm, layer.kh, layer.kw)
+        output = np.zeros((count, layer.K // ofm, layer.ofh, layer.ofw, ofm), dtype=np.float32)
+        each = np.ascontiguousarray(channels.transpose(0, 2, 3, 1))
+        return np.ascontiguousarray(padded.transpose(0, 1, 3, 4, 2)), each, output
     split = filters.reshape(layer.K // ofm, ofm, layer.C // ifm, ifm, layer.kh, layer.kw)
     output = np.zeros((count, layer.K // ofm, layer.ofh, layer.ofw, ofm), dtype=np.float32)
     return (

@@ -25,7 +25,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     options.add_argument("--against", dest="peers", help="the same")
     options.add_argument("--json", type=Path, metavar="FILE")
     options.add_argument("--csv", type=Path, metavar="FILE")
-    options.add_argument("--plot", type=Path, metavar="PNG")
+    options.add_argument("--plot", "--chart", type=Path, metavar="PNG")
     options.add_argument("--rounds", type=int, default=defaults.rounds, help="per allocation")
     options.add_argument("--allocations", type=int, default=defaults.allocations, help="of the buffers")
     options.add_argument("--cold-rounds", type=int, default=defaults.cold_rounds, help="0: no cold figures")
@@ -34,6 +34,9 @@ def parser(description: str) -> argparse.ArgumentParser:
     options.add_argument("--only", metavar="NAME", action="append", help="only the problems of this name")
     options.add_argument("--top-k", type=int, default=5, help="variants that polydl times")
     options.add_argument("--space", default="default", help="polydl's space")
+    options.add_argument(
+        "--prepack", action="store_true", help="polydl's constant operand (weights, B) packed once, outside of the time"
+    )
     options.add_argument("--skip-polydl", action="store_true", help="measure the peers alone")
     options.add_argument("--keep", type=Path, metavar="DIR", help="keep what polydl writes there")
     return options
@@ -53,8 +56,11 @@ def need_peer(contenders: Sequence[Contender]) -> None:
         sys.exit("none of the peers asked for is there: install torch or libxsmm-dev, or choose others with --peers")
 
 
-def optimized(source: Path, name: str, defines: Mapping[str, int], given: argparse.Namespace) -> tuple[Path, float]:
-    """polydl's output for a kernel with these sizes, and the seconds that it took."""
+def optimized(
+    source: Path, name: str, defines: Mapping[str, int], given: argparse.Namespace, constant: str = ""
+) -> tuple[Path, float]:
+    """polydl's output for a kernel with these sizes, and the seconds that it took. `constant` is the operand that
+    --prepack means."""
     folder = scratch_folder(given)
     done = polydl.optimize(
         source,
@@ -64,6 +70,7 @@ def optimized(source: Path, name: str, defines: Mapping[str, int], given: argpar
         top_k=given.top_k,
         space=given.space,
         seed=given.seed,
+        prepack=(constant,) if given.prepack and constant else (),
     )
     if done.output is None:
         raise RuntimeError(f"polydl wrote no output for {name}")

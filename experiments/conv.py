@@ -16,12 +16,13 @@ import numpy as np
 from bench import POLYDL, Bound, Contender, Problem
 from blocked import blocked_inputs, blocked_output
 from common import define_flags, need_peer, optimized, parser, peers_of, prepare, run
-from native import KERNELS, Floats, bound_call, placed
+from native import KERNELS, Floats, bound_call, placed, prepare_once
 from sizes import DATA, ConvLayer, channel_block, conv_layers
 
 import polydl
 
 SOURCE = KERNELS / "conv.c"
+DEPTHWISE = KERNELS / "depthwise.c"
 PLAIN_OPERATIONS = 2e10
 """The plain code is run on problems of up to this many operations only."""
 
@@ -32,7 +33,7 @@ NEGLIGIBLE = 0.03
 
 def data(layer: ConvLayer, images: int, rng: np.random.Generator, integral: bool) -> Sequence[Floats]:
     """Image [N][C][H][W] and filter [K][C][kh][kw]. Integers from -2 to 2: sums stay far below 2^24."""
-    shapes = ((images, layer.C, layer.ifh, layer.ifw), (layer.K, layer.C, layer.kh, layer.kw))
+    shapes = ((images, layer.C, layer.ifh, layer.ifw), (layer.K, layer.C // layer.groups, layer.kh, layer.kw))
     if integral:
         return [rng.integers(-2, 3, shape, dtype=np.int8).astype(np.float32) for shape in shapes]
     return [rng.random(shape, dtype=np.float32) - np.float32(0.5) for shape in shapes]
@@ -41,9 +42,10 @@ def data(layer: ConvLayer, images: int, rng: np.random.Generator, integral: bool
 def defines(layer: ConvLayer, images: int) -> dict[str, int]:
     """Macros of conv.c."""
     return {
+        **({"DILATION": layer.dilation} if layer.dilation > 1 else {}),
+        **({} if layer.depthwise else {"NIFM": layer.C, "IFM_BLOCK": layer.ifm_block}),
         "NIMG": images,
         "NOFM": layer.K,
-        "NIFM": layer.C,
         "OFH": layer.ofh,
         "OFW": layer.ofw,
         "KH": layer.kh,
@@ -51,13 +53,14 @@ def defines(layer: ConvLayer, images: int) -> dict[str, int]:
         "STRIDE_H": layer.stride,
         "STRIDE_W": layer.stride,
         "OFM_BLOCK": layer.ofm_block,
-        "IFM_BLOCK": layer.ifm_block,
     }
 
 
 def with_best_layout(layer: ConvLayer, images: int, given: argparse.Namespace) -> tuple[ConvLayer, float]:
     """The layer in the layout whose best variant polydl predicts to be fastest, and the seconds that this took."""
     start = time.perf_counter()
+    if layer.depthwise:
+        return layer, 0.0
     predicted = {}
     for blocks in layer.layouts():
         macros = {k: str(v) for k, v in defines(replace(layer, blocks=blocks), images).items()}
@@ -75,6 +78,7 @@ def from_c(name: str, layer: ConvLayer, c_file: Path, flags: Sequence[str]) -> C
 
     def bind(inputs: Sequence[Floats], rng: np.random.Generator) -> Bound:
         image, filters, out = (placed(a, rng) for a in blocked_inputs(layer, *inputs))
+        prepare_once(c_file, "conv2d", flags, filters)
         return Bound(bound_call(c_file, "conv2d", flags, (out, image, filters)), lambda: blocked_output(out))
 
     return Contender(name, bind)
@@ -96,16 +100,17 @@ def problem(layer: ConvLayer, images: int, given: argparse.Namespace) -> Problem
         from peers import onednn
 
         contenders += onednn.conv_contenders(layer)
-    if "xsmm" in wanted:
+    source = DEPTHWISE if layer.depthwise else SOURCE
+    if "xsmm" in wanted and not layer.depthwise and layer.dilation == 1:
         from peers import xsmm
 
         if xsmm.available():
             contenders.append(xsmm.conv_contender(layer))
     if "plain" in wanted and layer.operations(images) <= PLAIN_OPERATIONS:
-        contenders.append(from_c("plain C", chosen, SOURCE, flags))
+        contenders.append(from_c("plain C", chosen, source, flags))
     need_peer(contenders)
     if not given.skip_polydl:
-        output, seconds = optimized(SOURCE, f"conv_{layer.name}", macros, given)
+        output, seconds = optimized(source, f"conv_{layer.name}", macros, given, "" if layer.depthwise else "filter")
         notes["polydl_seconds"] = seconds + choice_seconds
         contenders.append(from_c(POLYDL, chosen, output, flags))
     return Problem(

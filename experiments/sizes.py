@@ -24,6 +24,10 @@ class ConvLayer:
     pad_w: int
     pad_h: int
     stride: int
+    dilation: int = 1
+    """Elements between neighbours of the filter, both ways."""
+    groups: int = 1
+    """1, or as many as channels: depthwise."""
     blocks: tuple[int, int] | None = None
     """Channels of (output, input) that lie together in the layout; None: `channel_block` of each."""
 
@@ -32,17 +36,26 @@ class ConvLayer:
         return self.layer
 
     @property
+    def depthwise(self) -> bool:
+        return self.groups > 1
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """(height, width) of the input that one output sees."""
+        return (self.kh - 1) * self.dilation + 1, (self.kw - 1) * self.dilation + 1
+
+    @property
     def ofw(self) -> int:
-        return (self.ifw + 2 * self.pad_w - self.kw) // self.stride + 1
+        return (self.ifw + 2 * self.pad_w - self.reach[1]) // self.stride + 1
 
     @property
     def ofh(self) -> int:
-        return (self.ifh + 2 * self.pad_h - self.kh) // self.stride + 1
+        return (self.ifh + 2 * self.pad_h - self.reach[0]) // self.stride + 1
 
     @property
     def padded(self) -> tuple[int, int]:
         """(height, width) of the part of the padded input that the filter reaches."""
-        return (self.ofh - 1) * self.stride + self.kh, (self.ofw - 1) * self.stride + self.kw
+        return (self.ofh - 1) * self.stride + self.reach[0], (self.ofw - 1) * self.stride + self.reach[1]
 
     @property
     def ofm_block(self) -> int:
@@ -54,18 +67,20 @@ class ConvLayer:
 
     def layouts(self) -> list[tuple[int, int]]:
         """Blockings (output, input) worth considering: blocked by vectors of channels, and channel by channel."""
+        if self.depthwise:
+            return [(channel_block(self.K), channel_block(self.K))]
         outputs = {channel_block(self.K), channel_block(self.K, 32), channel_block(self.K, 16), 1}
         inputs = {channel_block(self.C), 1}
         return sorted(((o, i) for o in outputs for i in inputs), reverse=True)
 
     def operations(self, images: int) -> float:
         """Multiplications and additions."""
-        return 2.0 * images * self.K * self.C * self.kh * self.kw * self.ofh * self.ofw
+        return 2.0 * images * self.K * self.C / self.groups * self.kh * self.kw * self.ofh * self.ofw
 
     def bytes(self, images: int) -> float:
         """Least traffic with memory in fp32: input and filter read, output written."""
         height, width = self.padded
-        inputs = images * self.C * height * width + self.K * self.C * self.kh * self.kw
+        inputs = images * self.C * height * width + self.K * self.C * self.kh * self.kw / self.groups
         return 4.0 * (inputs + images * self.K * self.ofh * self.ofw)
 
 
@@ -105,6 +120,9 @@ def conv_layers(path: Path = DATA / "conv_layers.csv", networks: tuple[str, ...]
             ConvLayer(row.pop("network"), row.pop("layer"), **{name: int(value) for name, value in row.items()})
             for row in csv.DictReader(file)
         ]
+    for row in rows:
+        if row.groups != 1 and not row.groups == row.C == row.K:
+            raise ValueError(f"{row.layer} in {path} has {row.groups} groups: 1, or as many as both channels")
     known = {row.network for row in rows}
     if unknown := set(networks) - known:
         raise ValueError(f"no network {', '.join(sorted(unknown))} in {path}: it has {', '.join(sorted(known))}")

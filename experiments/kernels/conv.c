@@ -1,7 +1,10 @@
 /* The blocked convolution of the PolyDL paper with a block size for each side, so that every channel count has one.
    The input is padded beforehand; the output is overwritten, as oneDNN does. */
-#define IFH ((OFH - 1) * STRIDE_H + KH)
-#define IFW ((OFW - 1) * STRIDE_W + KW)
+#ifndef DILATION
+#define DILATION 1
+#endif
+#define IFH ((OFH - 1) * STRIDE_H + (KH - 1) * DILATION + 1)
+#define IFW ((OFW - 1) * STRIDE_W + (KW - 1) * DILATION + 1)
 
 void conv2d(float output[restrict NIMG][NOFM / OFM_BLOCK][OFH][OFW][OFM_BLOCK],
             const float input[restrict NIMG][NIFM / IFM_BLOCK][IFH][IFW][IFM_BLOCK],
@@ -33,7 +36,7 @@ void conv2d(float output[restrict NIMG][NOFM / OFM_BLOCK][OFH][OFW][OFM_BLOCK],
                                     for (ifm = 0; ifm < IFM_BLOCK; ++ifm) {
                                         output[img][ofm_tile][oj][oi][ofm] +=
                                             filter[ofm_tile][ifm_tile][kj][ki][ifm][ofm]
-                                            * input[img][ifm_tile][ij + kj][ii + ki][ifm];
+                                            * input[img][ifm_tile][ij + kj * DILATION][ii + ki * DILATION][ifm];
                                     }
                                 }
                             }

@@ -13,7 +13,7 @@ from bench import Bound, Contender
 from native import Floats, placed
 from sizes import ConvLayer
 
-VERBOSE_RUNS = 7
+VERBOSE_RUNS = 20
 """Calls under oneDNN's verbose mode from which the share of a reorder is taken."""
 
 
@@ -67,7 +67,10 @@ def _plain_pointwise(
     padding, stride = _geometry(layer)
     x, w = (torch.from_numpy(placed(a, rng)) for a in data)
     conv = torch.ops.mkldnn._convolution_pointwise
-    return _bound(lambda: conv(x, w, None, padding, stride, [1, 1], 1, attribute, list(values), ""), layer)
+    return _bound(
+        lambda: conv(x, w, None, padding, stride, [layer.dilation] * 2, layer.groups, attribute, list(values), ""),
+        layer,
+    )
 
 
 def _geometry(layer: ConvLayer) -> tuple[list[int], list[int]]:
@@ -78,7 +81,7 @@ def _geometry(layer: ConvLayer) -> tuple[list[int], list[int]]:
 def _plain(layer: ConvLayer, data: Sequence[Floats], rng: np.random.Generator) -> Bound:
     padding, stride = _geometry(layer)
     x, w = (torch.from_numpy(placed(a, rng)) for a in data)
-    return _bound(lambda: torch.conv2d(x, w, None, stride, padding), layer)
+    return _bound(lambda: torch.conv2d(x, w, None, stride, padding, layer.dilation, layer.groups), layer)
 
 
 def _channels_last(
@@ -93,10 +96,13 @@ def _channels_last(
     # A dense NHWC buffer seen as NCHW is what PyTorch calls channels-last.
     x = torch.from_numpy(placed(np.ascontiguousarray(image.transpose(0, 2, 3, 1)), rng)).permute(0, 3, 1, 2)
     packed = torch._C._nn.mkldnn_reorder_conv2d_weight(
-        torch.from_numpy(weights).to_mkldnn(), padding, stride, [1, 1], 1, list(image.shape)
+        torch.from_numpy(weights).to_mkldnn(), padding, stride, [layer.dilation] * 2, layer.groups, list(image.shape)
     )
     conv = torch.ops.mkldnn._convolution_pointwise
-    return _bound(lambda: conv(x, packed, None, padding, stride, [1, 1], 1, attribute, list(values), ""), layer)
+    return _bound(
+        lambda: conv(x, packed, None, padding, stride, [layer.dilation] * 2, layer.groups, attribute, list(values), ""),
+        layer,
+    )
 
 
 def _blocked(layer: ConvLayer, data: Sequence[Floats], rng: np.random.Generator) -> Bound:
@@ -108,8 +114,10 @@ def _blocked(layer: ConvLayer, data: Sequence[Floats], rng: np.random.Generator)
         # without changing a value.
         identity = torch.eye(layer.C).reshape(layer.C, layer.C, 1, 1).contiguous()
         opaque = torch.conv2d(opaque, identity.to_mkldnn())
-    packed = torch._C._nn.mkldnn_reorder_conv2d_weight(weights.to_mkldnn(), padding, stride, [1, 1], 1)
-    return _bound(lambda: torch.conv2d(opaque, packed, None, stride, padding), layer)
+    packed = torch._C._nn.mkldnn_reorder_conv2d_weight(
+        weights.to_mkldnn(), padding, stride, [layer.dilation] * 2, layer.groups
+    )
+    return _bound(lambda: torch.conv2d(opaque, packed, None, stride, padding, layer.dilation, layer.groups), layer)
 
 
 def _bound(run: Callable[[], torch.Tensor], layer: ConvLayer) -> Bound:
@@ -132,7 +140,8 @@ def weight_reorder(run: Callable[[], object], layer: ConvLayer) -> tuple[float, 
     Packed weights are what is compared with, so that this share is taken off, as oneDNN's verbose mode reports it:
     the shortest time of each step over some calls, since other processes can only add to one.
     """
-    dims = f"{layer.K}x{layer.C}x{layer.kh}x{layer.kw}"
+    channels = f"{layer.groups}x1x1" if layer.depthwise else f"{layer.K}x{layer.C}"
+    dims = f"{channels}x{layer.kh}x{layer.kw}"
     calls = [list(executed(run)) for _ in range(VERBOSE_RUNS)]
     steps = [(step, min(call[i].milliseconds for call in calls)) for i, step in enumerate(calls[0])]
     total = sum(shortest for _, shortest in steps)

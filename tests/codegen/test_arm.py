@@ -1,0 +1,117 @@
+"""The code for other processors than x86: microkernels and whole outputs cross-compiled for 64-bit ARM, where the
+portable vectors become NEON, and run in an emulator."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from polydl import pipeline
+from polydl.codegen.microkernel import MicrokernelSpec, Reduction
+from tests.codegen import contraction_program
+from tests.codegen.contraction_program import Call
+
+COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+MISSING = [tool for tool in (COMPILER, EMULATOR) if shutil.which(tool) is None]
+pytestmark = pytest.mark.skipif(
+    bool(MISSING),
+    reason=f"no {' and no '.join(MISSING)}: Debian's gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user",
+)
+FLAGS = ("-Wall", "-Wextra", "-Werror", "-std=gnu11", "-static")
+
+
+def _run(folder: Path, source: str, *flags: str) -> str:
+    """What the program prints in the emulator."""
+    (folder / "program.c").write_text(source)
+    built = subprocess.run(
+        [COMPILER, *FLAGS, *flags, "program.c", "-o", "program"], cwd=folder, capture_output=True, text=True
+    )
+    assert built.returncode == 0, built.stderr[:4000]
+    ran = subprocess.run([EMULATOR, folder / "program"], capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, f"died with {ran.returncode} after {ran.stdout[-200:]!r} {ran.stderr[-500:]!r}"
+    return ran.stdout
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_specifications_equal_their_twin(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(f"arm {seed}")
+    specs = [contraction_program.random_spec(rng) for _ in range(5)]
+    calls = [
+        contraction_program.random_call(rng, index, spec, full=repeat == 0)
+        for index, spec in enumerate(specs)
+        for repeat in range(4)
+    ]
+    assert _run(tmp_path, contraction_program.program(specs, calls), "-O2") == "done\n"
+
+
+def test_every_remainder(tmp_path: Path) -> None:
+    spec = MicrokernelSpec("float", 7, 24, None, 24, (Reduction(5, 1, 24),))
+    calls = [Call(0, m, n, {"a_m": 5}) for m in range(8) for n in range(25)]
+    assert _run(tmp_path, contraction_program.program([spec], calls), "-O3") == "done\n"
+
+
+def test_vectors_are_neon(tmp_path: Path) -> None:
+    """The portable path comes out as fused multiply-adds on vectors, not as scalars."""
+    spec = MicrokernelSpec("float", 4, 16, 32, 16, (Reduction(32, 1, 16),), remainders=False)
+    (tmp_path / "kernel.c").write_text(contraction_program.program([spec], [Call(0, 4, 16, {})]))
+    subprocess.run([COMPILER, "-O3", "-S", "kernel.c", "-o", "kernel.s"], cwd=tmp_path, check=True)
+    assert (tmp_path / "kernel.s").read_text().count("fmla") >= 16
+
+
+OUTPUT = """\
+#include <stdio.h>
+#include <stdlib.h>
+#define M 37
+#define N 83
+#define K 129
+void product(float A[restrict M][K], float B[restrict K][N], float C[restrict M][N])
+{
+#pragma scop
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++) {
+            C[i][j] = 0;
+            for (int k = 0; k < K; k++)
+                C[i][j] += A[i][k] * B[k][j];
+        }
+#pragma endscop
+}
+int main(void)
+{
+    static float a[M][K], b[K][N], c[M][N];
+    int wrong = 0;
+    for (int k = 0; k < K; k++) {
+        for (int i = 0; i < M; i++) a[i][k] = (float)((5 * i + k) % 7 - 3);
+        for (int j = 0; j < N; j++) b[k][j] = (float)((3 * k + j) % 5 - 2);
+    }
+    product(a, b, c);
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++) {
+            float sum = 0;
+            for (int k = 0; k < K; k++) sum += a[i][k] * b[k][j];
+            wrong += c[i][j] != sum;
+        }
+    printf("%d wrong\\n", wrong);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("loops", "blocks"),
+    [
+        ("", ""),
+        ("S1: AB@hilbert", "mk=4x16:c;pack=A,B"),
+        ("S1: C{R:3+}ab", "c=43;mk=5x8:c"),
+        ("S1: caBc", "c=43;mk=none"),
+    ],
+)
+def test_whole_outputs(loops: str, blocks: str, tmp_path: Path) -> None:
+    source = tmp_path / "product.c"
+    source.write_text(OUTPUT)
+    out = tmp_path / "out.c"
+    pipeline.optimize(source, out, run=False, loops=loops, blocks=blocks, threads=3, machine="default")
+    assert _run(tmp_path, out.read_text(), "-O2", "-fopenmp") == "0 wrong\n"
