@@ -21,7 +21,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     defaults = Settings()
     options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: all cores")
-    options.add_argument("--peers", default="onednn,xsmm", help="of onednn, xsmm, plain; comma-separated")
+    options.add_argument("--peers", default="onednn,xsmm", help="of onednn, xsmm, plain, curve; comma-separated")
     options.add_argument("--against", dest="peers", help="the same")
     options.add_argument("--json", type=Path, metavar="FILE")
     options.add_argument("--csv", type=Path, metavar="FILE")
@@ -45,8 +45,8 @@ def parser(description: str) -> argparse.ArgumentParser:
 def peers_of(given: argparse.Namespace) -> set[str]:
     """The peers asked for. Raises SystemExit for an unknown one."""
     names = set(given.peers.split(","))
-    if unknown := names - {"onednn", "xsmm", "plain"}:
-        sys.exit(f"no peer called {', '.join(sorted(unknown))}: there are onednn, xsmm, plain")
+    if unknown := names - {"onednn", "xsmm", "plain", "curve"}:
+        sys.exit(f"no peer called {', '.join(sorted(unknown))}: there are onednn, xsmm, plain, curve")
     return names
 
 

@@ -72,12 +72,13 @@ def problem(size: GemmSize, given: argparse.Namespace) -> Problem:
             contenders.append(xsmm.gemm_contender())
     if "plain" in wanted and size.operations <= PLAIN_OPERATIONS:
         contenders.append(from_c("plain C", SOURCE, define_flags(defines)))
+    if "curve" in wanted:
+        contenders.append(from_c("Hilbert order", along_curve(size, given), define_flags(defines)))
     need_peer(contenders)
     if not given.skip_polydl:
         output, seconds = optimized(SOURCE, f"gemm_{size.name}", defines, given, "B")
         notes["polydl_seconds"] = seconds
         contenders.append(from_c(POLYDL, output, define_flags(defines)))
-        contenders.append(from_c("Hilbert order", along_curve(size, given), define_flags(defines)))
     return Problem(size.name, size.operations, size.bytes, lambda r, i: data(size, r, i), contenders, notes)
 
 
