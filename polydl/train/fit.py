@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -80,6 +81,17 @@ class _Batch:
         return _Batch(*(getattr(self, name)[which] for name in self.__slots__))
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """The networks are too small to be worth a second thread, and sums then do not depend on how many there are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def device() -> torch.device:
     """CUDA where there is some."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -135,6 +147,7 @@ def _loss(network: Network, batch: _Batch, temperature: float) -> torch.Tensor:
     return (pairs + 0.3 * absolute).mean()
 
 
+@one_thread()
 def fit_dnn(data: DataSet, options: FitOptions, tell: Tell, start: Weights | None = None) -> tuple[Weights, Curve]:
     """Train `dnn`, from `start` on where that is given (its normalisation is kept). Raises ValueError for less than
     four problems."""
@@ -225,6 +238,7 @@ def _fit_member(
     return best.cpu().eval()
 
 
+@one_thread()
 def fit_paper(data: DataSet, options: FitOptions, tell: Tell, epochs: int = 30) -> tuple[Weights, Curve]:
     """Train `dnn-paper` on all pairs of the same problem, in both orders, with cross entropy (Adam, rate 1e-3)."""
     where = device()
