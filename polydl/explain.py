@@ -242,9 +242,7 @@ def _measure(
 ) -> dict[str, Measured]:
     """By name the times of the original and of the variants."""
     scop = ranking.scop
-    candidates = {
-        v.id: pipeline.candidate(v.id, scop, generate(scop, v.parts)) for v in variants if v.recipe.nests
-    }
+    candidates = {v.id: pipeline.candidate(v.id, scop, generate(scop, v.parts)) for v in variants if v.recipe.nests}
     how = MeasureOptions(threads=ranking.threads, seed=o.seed, timeout=o.timeout, cold=o.cold)
     original = original_candidate(scop, pipeline.terms(scop))
     report = measure(scop, tuple(candidates.values()), original, o.toolchain(), how, progress)

@@ -147,8 +147,13 @@ def _in_rows(
     scop: Scop, structures: Sequence[Structure], absorbed: Container[int], machine: Machine, reassociate: bool
 ) -> Iterator[list[Structure]]:
     """The structures with their plain nests in rows of vectors: past the caches where the output is larger than they
-    are, the usual way, and as loops. `absorbed`: positions of nests that a microkernel does away with."""
-    plain = [s for i, s in enumerate(structures) if s.kernel is None and not s.fused and i not in absorbed]
+    are, the usual way, and as loops. `absorbed`: positions of nests that a microkernel does away with. Contractions
+    are left to the microkernels of the search."""
+    plain = [
+        s
+        for i, s in enumerate(structures)
+        if s.kernel is None and s.nest.contraction is None and not s.fused and i not in absorbed
+    ]
     choices = []
     if plain:
         large = {s.nest.name: _large_outputs(scop, s.nest, machine) for s in plain}

@@ -52,7 +52,7 @@ void conv2d(float output[restrict NIMG][NOFM / GEMM_BLOCK][OFH][OFW][GEMM_BLOCK]
 #endif
       for (int c3 = 0; c3 <= 1; c3++) {
         for (int c4 = 0; c4 <= polydl_min(2, 4 - 3 * c3); c4++) {
-          polydl_mk_f32_6x16_k3x3x16_b1_c38b6827(6, 16, &input[0][0][6 * c3 + 2 * c4][0][0], &filter[0][0][0][0][0][0], &output[0][0][3 * c3 + c4][0][0]);
+          polydl_mk_f32_6x16_k3x3x16_b1_b7fc0e1f(6, 16, &input[0][0][6 * c3 + 2 * c4][0][0], &filter[0][0][0][0][0][0], &output[0][0][3 * c3 + c4][0][0]);
         }
       }
     }

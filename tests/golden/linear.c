@@ -14,7 +14,7 @@ void matmul_linear(int M, int N, int K, const float *restrict A, const float *re
 #endif
       for (long c0 = 0; c0 <= 1; c0++) {
         for (long c1 = 0; c1 <= polydl_min(2, 4 - 3 * c0); c1++) {
-          polydl_mk_f32_9x36_k24_b0_31b5d4d1(c0 == 1 && c1 == 1 ? 4 : 9, 36, &A[24 * (27 * c0 + 9 * c1)], &B[0], &C[36 * (27 * c0 + 9 * c1)]);
+          polydl_mk_f32_9x36_k24_b0_d8e91a46(c0 == 1 && c1 == 1 ? 4 : 9, 36, &A[24 * (27 * c0 + 9 * c1)], &B[0], &C[36 * (27 * c0 + 9 * c1)]);
         }
       }
     } else {

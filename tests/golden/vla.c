@@ -13,7 +13,7 @@ void matmul_vla(int M, int N, int K, float A[restrict M][K], float B[restrict K]
 #endif
       for (int c0 = 0; c0 <= 1; c0++) {
         for (int c1 = 0; c1 <= polydl_min(2, 4 - 3 * c0); c1++) {
-          polydl_mk_f32_9x36_k24_b1_cc2bcd28(c0 == 1 && c1 == 1 ? 4 : 9, 36, &A[27 * c0 + 9 * c1][0], &B[0][0], &C[27 * c0 + 9 * c1][0]);
+          polydl_mk_f32_9x36_k24_b1_17eb0155(c0 == 1 && c1 == 1 ? 4 : 9, 36, &A[27 * c0 + 9 * c1][0], &B[0][0], &C[27 * c0 + 9 * c1][0]);
         }
       }
     } else {
