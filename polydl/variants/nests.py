@@ -153,9 +153,7 @@ def _is_box(statements: Sequence[Statement], loops: tuple[str, ...], counts: Map
     return True
 
 
-def nests(
-    scop: Scop, dependences: Sequence[Dependence], together: Sequence[tuple[str, str]] = ()
-) -> tuple[Nest, ...]:
+def nests(scop: Scop, dependences: Sequence[Dependence], together: Sequence[tuple[str, str]] = ()) -> tuple[Nest, ...]:
     """The nests of a scop in the order in which they run; `together`: first and last statements to be kept together."""
     with quota(f"the nests of {scop.function}"):
         return _nests(scop, dependences, together)
