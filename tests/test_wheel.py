@@ -21,7 +21,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel, built from a copy so that nothing is left in the checkout."""
     source = tmp_path_factory.mktemp("source") / "polydl"
     source.mkdir()
-    for name in ("polydl", "templates", "trained_models"):
+    for name in ("polydl", "templates", "trained_models", "experiments/kernels"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
