@@ -59,8 +59,12 @@ def _options(setting: Setting) -> Iterator[None]:
         ctx.set_schedule_outer_coincidence(before[2])
 
 
+class NotATree(Exception):
+    """isl's schedule has a form that `Node` does not have: it leaves out a statement whose domain is empty, say."""
+
+
 def computed(scop: Scop, statements: Sequence[Statement], links: Links, setting: Setting) -> Node | None:
-    """The schedule that isl computes; None when it finds none. Raises QuotaExceeded."""
+    """The schedule that isl computes; None when it finds none. Raises QuotaExceeded, NotATree."""
     space = scop.context.get_space()
     domain = isl.UnionSet.empty(space)
     for statement in statements:
@@ -105,7 +109,7 @@ def _converted(node: isl.ScheduleNode, names: Sequence[str], of: Mapping[str, St
                 children.append((kept, _converted(child.child(0), kept, of)))
             return Order(tuple(child for _, child in children))
         case other:
-            raise ValueError(f"isl's scheduler made a node of type {other}")
+            raise NotATree(f"isl's scheduler made a node of type {other}")
 
 
 def _names(filtered: isl.UnionSet) -> frozenset[str]:
@@ -121,8 +125,8 @@ def _aff(union: isl.UnionPwAff, statement: Statement) -> isl.Aff:
             affine = pieces(one)
             if len(affine) == 1:
                 return affine[0][1]
-            raise ValueError(f"isl's schedule of {statement.name} is not one affine expression: {one}")
-    raise ValueError(f"isl's schedule leaves out {statement.name}")
+            raise NotATree(f"isl's schedule of {statement.name} is not one affine expression: {one}")
+    raise NotATree(f"isl's schedule leaves out {statement.name}")
 
 
 def written(statements: Sequence[Statement], depth: int = 0) -> Node:

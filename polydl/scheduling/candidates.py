@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
+import islpy as isl
+
 from polydl.dependences.analysis import Dependence
 from polydl.errors import QuotaExceeded
 from polydl.machine import Machine
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
-from polydl.scheduling.bases import SETTINGS, computed, skewed, written
+from polydl.scheduling.bases import SETTINGS, NotATree, computed, skewed, written
 from polydl.scheduling.check import broken
 from polydl.scheduling.cost import Work, seconds
 from polydl.scheduling.passes import Goal, merged, scheduled
@@ -42,6 +44,9 @@ def bases(
             found = computed(scop, statements, strict, setting)
         except QuotaExceeded as error:
             given_up.append(error.reason)
+            continue
+        except NotATree as error:
+            given_up.append(f"{setting.name} for {scop.function}: {error}")
             continue
         if found is not None:
             yield setting.name, found
@@ -103,6 +108,8 @@ def candidates(
             strict = direct(scop, statements, found, privatised=False)
     except QuotaExceeded as error:
         return [], [error.reason]
+    except isl.Error as error:  # isl's data flow fails on some domains in pieces
+        return [], [f"isl cannot find the direct dependences of {scop.function}: {error}"]
     works = {s.name: Work(scop, s) for s in statements}
     trees: dict[str, Scheduled] = {}
     for name, base in bases(scop, statements, links, strict, given_up):
