@@ -92,13 +92,23 @@ def link_flags(toolchain: Toolchain) -> list[str]:
 
 
 def run_compiler(arguments: Sequence[str | Path], timeout: float, live: LiveProcesses | None = None) -> Compilation:
-    """Run a compiler, killing it with its children after `timeout` seconds. Messages are in the C locale."""
+    """Run a compiler, killing it with its children after `timeout` seconds. Messages are in the C locale.
+
+    Its temporary files go to a folder of their own: a compiler that is killed leaves them behind.
+    """
+    with tempfile.TemporaryDirectory(prefix="polydl-cc-") as temporary:
+        return _run_compiler(arguments, timeout, live, temporary)
+
+
+def _run_compiler(
+    arguments: Sequence[str | Path], timeout: float, live: LiveProcesses | None, temporary: str
+) -> Compilation:
     process = subprocess.Popen(
         arguments,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**os.environ, "LC_ALL": "C"},
+        env={**os.environ, "LC_ALL": "C", "TMPDIR": temporary},
         start_new_session=True,
     )
     if live is not None:
