@@ -73,8 +73,14 @@ def optimized(
         prepack=(constant,) if given.prepack and constant else (),
     )
     if done.output is None:
-        raise RuntimeError(f"polydl wrote no output for {name}")
+        reports = [scop.report for scop in done.scops if scop.report]
+        reasons = "; ".join(f"{m.id}: {m.status.value}: {m.message}" for report in reports for m in report.measurements)
+        raise NoOutput(f"polydl wrote no output for {name}: {reasons}")
     return done.output, done.seconds["total"]
+
+
+class NoOutput(Exception):
+    """No variant passed its check."""
 
 
 def scratch_folder(given: argparse.Namespace) -> Path:
@@ -119,8 +125,8 @@ def run(
             if len(runtimes := openmp_runtimes()) > 1:
                 sys.exit(f"several OpenMP runtimes are loaded, which spoils every timing: {', '.join(runtimes)}")
             rows.append(refine(measure(problem, settings)))
-        except WrongResult as error:
-            print(f"wrong: {error}", file=sys.stderr)
+        except (WrongResult, NoOutput) as error:
+            print(f"left out: {error}", file=sys.stderr)
             wrong.append(name)
             continue
         if number < len(chosen):
@@ -128,7 +134,7 @@ def run(
     if rows:
         write_all(rows, title, given.threads, bandwidth, outputs)
     if wrong:
-        print(f"left out, since results differed: {', '.join(wrong)}", file=sys.stderr)
+        print(f"left out: {', '.join(wrong)}", file=sys.stderr)
     return 1 if wrong else 0
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,19 @@ def from_c(name: str, layer: ConvLayer, c_file: Path, flags: Sequence[str]) -> C
     return Contender(name, bind)
 
 
+def padded_ahead(layer: ConvLayer, contenders: Callable[[ConvLayer], list[Contender]]) -> list[Contender]:
+    """Peers that get images with the zeros around them, as conv.c does, and so multiply all that it multiplies."""
+    height, width = layer.padded
+    bare = replace(layer, ifh=height, ifw=width, pad_h=0, pad_w=0)
+    around = ((0, 0), (0, 0), (layer.pad_h, layer.pad_h), (layer.pad_w, layer.pad_w))
+
+    def bind(inner: Contender, inputs: Sequence[Floats], rng: np.random.Generator) -> Bound:
+        image, filters = inputs
+        return inner.bind([np.ascontiguousarray(np.pad(image, around)[:, :, :height, :width]), filters], rng)
+
+    return [Contender(c.name, partial(bind, c)) for c in contenders(bare)]
+
+
 def problem(layer: ConvLayer, images: int, given: argparse.Namespace) -> Problem:
     """A layer with everything that is to compute it. The first contender is what the others are compared with."""
     wanted = peers_of(given)
@@ -99,7 +113,7 @@ def problem(layer: ConvLayer, images: int, given: argparse.Namespace) -> Problem
     if "onednn" in wanted:
         from peers import onednn
 
-        contenders += onednn.conv_contenders(layer)
+        contenders += padded_ahead(layer, onednn.conv_contenders) if given.pad_ahead else onednn.conv_contenders(layer)
     source = DEPTHWISE if layer.depthwise else SOURCE
     if "xsmm" in wanted and not layer.depthwise and layer.dilation == 1:
         from peers import xsmm
@@ -128,6 +142,11 @@ def main() -> int:
     options.add_argument("--layers", type=Path, default=DATA / "conv_layers.csv", metavar="CSV")
     options.add_argument("--network", default="", help="comma-separated; default: all of the file")
     options.add_argument("--minibatch", type=int, help="images; default: as many as threads")
+    options.add_argument(
+        "--pad-ahead",
+        action="store_true",
+        help="oneDNN gets padded images, as polydl does, instead of leaving out what the padding's zeros are in",
+    )
     given = options.parse_args()
     prepare(given.threads)
     if "onednn" in peers_of(given):

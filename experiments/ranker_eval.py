@@ -19,12 +19,13 @@ import os
 import sys
 import tempfile
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from judging import ANALYTIC, draw, figures_of, judged, key_of, merged, show, tell
 from output import commit, machine
 
 from polydl import resources
@@ -34,20 +35,12 @@ from polydl.measure.store import Store
 from polydl.rank.weights import Weights
 from polydl.train.command import judged_by, load_either
 from polydl.train.data import DataSet, Group, load_data
-from polydl.train.metrics import Judged, advantage, bootstrap, summary
+from polydl.train.metrics import summary
 
 DATA = resources.trained_models() / "data" / "measurements.parquet"
 MATRIX_FOLDS = 5
-NAMES = ("dnn", "traffic", "trace", "cost", "dnn-paper", "random", "default")
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 """Parts of the training problems for the curve of quality against the number of samples."""
-
-Judgements = dict[str, dict[str, Judged]]
-"""By ranker, then by problem."""
-
-
-def key_of(group: Group) -> str:
-    return f"{group.workload}/{group.problem}"
 
 
 def fold_of(group: Group) -> str:
@@ -99,38 +92,6 @@ def silent(stage: str, done: int, total: int) -> None:
     pass
 
 
-def judged(test: DataSet, weights: Mapping[str, Weights], names: Sequence[str] = NAMES) -> Judgements:
-    keyed = test.groups
-    result: Judgements = {}
-    for name in names:
-        found = judged_by(name, keyed, weights)
-        workload = {g.problem: g.workload for g in keyed}
-        result[name] = {f"{workload[problem]}/{problem}": one for problem, one in found.items()}
-    return result
-
-
-def merged(parts: Sequence[Judgements]) -> Judgements:
-    result: Judgements = {}
-    for part in parts:
-        for name, found in part.items():
-            result.setdefault(name, {}).update(found)
-    return result
-
-
-def figures_of(found: Judgements) -> dict[str, dict[str, Any]]:
-    """Per ranker the metrics, their intervals, and how much better `dnn` is."""
-    result: dict[str, dict[str, Any]] = {}
-    for name, problems in found.items():
-        if not problems:
-            continue
-        several = list(problems.values())
-        result[name] = summary(several) | {"problems": len(several), "intervals": bootstrap(several)}
-        if name != "dnn":
-            ratio, low, high = advantage(found["dnn"], problems)
-            result[name]["dnn_over_this"] = {"top1": ratio, "low": low, "high": high}
-    return result
-
-
 def learning_curve(data: DataSet, given: argparse.Namespace) -> list[dict[str, float]]:
     """Quality of `dnn` on two held-out folds against the part of the other problems that it was trained on."""
     rows = []
@@ -176,74 +137,6 @@ def finetuning(data: DataSet, given: argparse.Namespace, rng_seed: int = 0) -> d
     return rows
 
 
-def draw(data: DataSet, found: Judgements, curve: Sequence[Mapping[str, float]], folder: Path) -> None:
-    """A figure a network with the measured spread and each ranker's choice of every problem (what the paper's figures
-    10, 12, 14 and 19 show), one of the quality against the number of variants timed (its figure 15), the curve."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    folder.mkdir(parents=True, exist_ok=True)
-    colours = {"dnn": "C3", "traffic": "C0", "trace": "C2", "cost": "C1", "dnn-paper": "C4", "default": "k"}
-    for network in sorted({g.workload for g in data.groups}):
-        groups = [g for g in data.groups if g.workload == network]
-        figure, axes = plt.subplots(figsize=(max(6.0, 0.32 * len(groups) + 1), 4))
-        places = range(len(groups))
-        axes.vlines(places, [float(np.exp(-g.gaps.max())) for g in groups], 1, color="0.85", lw=6)
-        for name, colour in colours.items():
-            here = [(i, found[name][key_of(g)].top1) for i, g in enumerate(groups) if key_of(g) in found.get(name, {})]
-            if here:
-                axes.plot(*zip(*here, strict=True), "_" if name == "default" else "o", ms=4, color=colour, label=name)
-        axes.set_xticks(list(places), [g.problem for g in groups], rotation=90, fontsize=6)
-        axes.set_ylabel("speed / best measured")
-        axes.set_ylim(0, 1.03)
-        axes.set_title(f"{network}, held out: first choices, and the spread of the measured variants", fontsize=9)
-        axes.legend(fontsize=7, ncols=3)
-        figure.tight_layout()
-        figure.savefig(folder / f"choices_{network}.png", dpi=130)
-        plt.close(figure)
-    figure, axes = plt.subplots(figsize=(5.5, 3.8))
-    for name, colour in colours.items():
-        several = list(found.get(name, {}).values())
-        if several and name != "default":
-            s = summary(several)
-            axes.plot([1, 5], [s["top1"], s["top5"]], "o-", color=colour, label=name)
-    axes.set_xticks([1, 5])
-    axes.set_xlabel("variants timed")
-    axes.set_ylabel("speed of the best of them / best measured")
-    axes.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(folder / "timed.png", dpi=130)
-    plt.close(figure)
-    if curve:
-        figure, axes = plt.subplots(figsize=(5.5, 3.8))
-        for metric in ("top1", "top5", "pair_accuracy"):
-            axes.semilogx([row["variants"] for row in curve], [row[metric] for row in curve], "o-", label=metric)
-        axes.set_xlabel("measured variants trained on")
-        axes.legend(fontsize=8)
-        figure.tight_layout()
-        figure.savefig(folder / "samples.png", dpi=130)
-        plt.close(figure)
-
-
-def tell(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
-
-
-def show(figures: Mapping[str, Mapping[str, Any]]) -> None:
-    sys.stdout.write("ranker     top1 (95 % interval)     top5   top5pct  worst  tau    pairs  dnn's top1 over this\n")
-    for name, m in figures.items():
-        low, high = m["intervals"]["top1"]
-        over = m.get("dnn_over_this")
-        more = f"{over['top1']:.3f} ({over['low']:.3f}-{over['high']:.3f})" if over else ""
-        sys.stdout.write(
-            f"{name:10} {m['top1']:.3f} ({low:.3f}-{high:.3f})     {m['top5']:.3f}  {m['top5pct']:.3f}    "
-            f"{m['worst']:.3f}  {m['tau']:.3f}  {m['pair_accuracy']:.3f}  {more}\n"
-        )
-
-
 def own_layers(given: argparse.Namespace, data: DataSet) -> tuple[DataSet, dict[str, Weights]]:
     """The user's layers, measured, and rankers that have not seen their networks or shapes: the shipped ones, or newly
     trained ones where the shipped data hold them."""
@@ -260,7 +153,7 @@ def own_layers(given: argparse.Namespace, data: DataSet) -> tuple[DataSet, dict[
             )
             for line in tally.failed:
                 tell(line)
-        measured = load_data(path)
+        measured = load_data(path, rankers=ANALYTIC)
     sizes = {json.dumps(dict(p.macros), sort_keys=True) for p in problems}
     measured = measured.where(lambda g: g.sizes in sizes)
     seen = {g.sizes for g in measured.groups}
@@ -295,7 +188,7 @@ def main() -> int:
     options.add_argument("--json", type=Path, metavar="FILE")
     given = options.parse_args()
     try:
-        data = load_data(given.data)
+        data = load_data(given.data, rankers=ANALYTIC)
         if given.layers:
             test, weights = own_layers(given, data)
             folds = {"layers": judged(test, weights)}
@@ -329,7 +222,7 @@ def main() -> int:
         }
         given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     if given.figures:
-        draw(test, found, curve, given.figures)
+        draw(test, found, given.figures, curve, held_out=True)
     return 0
 
 

@@ -46,6 +46,9 @@ SpaceName = Annotated[str, typer.Option("--space", metavar="small|default|wide",
 MachineFile = Annotated[str | None, typer.Option("--machine", metavar="TOML", help="Machine file or preset.")]
 StrictAlias = Annotated[bool, typer.Option("--strict-alias", help="Refuse arrays that might overlap.")]
 NoReassociate = Annotated[bool, typer.Option("--no-reassociate", help="Keep the order of every sum.")]
+FastMath = Annotated[
+    bool, typer.Option("--fast-math", help="Approximate exp, tanh and erf in vectors (relative error 2^-12).")
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the input data.")]
 Cc = Annotated[str, typer.Option("--cc", help="C compiler.")]
 Flags = Annotated[list[str], typer.Option("--cflags", metavar="FLAGS", help="More compiler flags.")]
@@ -118,6 +121,7 @@ def optimize(
     machine: MachineFile = None,
     strict_alias: StrictAlias = False,
     no_reassociate: NoReassociate = False,
+    fast_math: FastMath = False,
     seed: Seed = 0,
     cc: Cc = "cc",
     cflags: Flags = [],
@@ -138,8 +142,8 @@ def optimize(
     options = _options(
         define=define, undefines=undefine, include_dirs=include, size=size, function=function, ranker=ranker,
         top_k=top_k, threads=threads, space=space, machine=machine, strict_alias=strict_alias,
-        reassociate=not no_reassociate, fuse=not no_fuse, seed=seed, cc=cc, cflags=cflags, ldflags=ldflags, link=link,
-        timeout=timeout, cold=cold, loops=loops, blocks=blocks, prepack=prepack,
+        reassociate=not no_reassociate, fuse=not no_fuse, fast_math=fast_math, seed=seed, cc=cc, cflags=cflags,
+        ldflags=ldflags, link=link, timeout=timeout, cold=cold, loops=loops, blocks=blocks, prepack=prepack,
     )  # fmt: skip
     with present.progress(quiet=json_) as progress:
         result = pipeline.optimize(file, output, options, run=not no_run, progress=progress)

@@ -30,6 +30,7 @@ class OptionChanges(TypedDict, total=False):
     machine: str | Path | None
     strict_alias: bool
     reassociate: bool
+    fast_math: bool
     fuse: bool
     seed: int
     cc: str
@@ -77,6 +78,8 @@ class Options:
     """Sums may be added up in another order."""
     fuse: bool = True
     """Variants with element-wise nests fused into others, and neighbouring nests into one, are candidates too."""
+    fast_math: bool = False
+    """Vectors may take quicker approximations of mathematical functions (polydl.codegen.vector_text.FAST)."""
     seed: int = 0
     """Of the input data, >= 0."""
     cc: str = "cc"

@@ -8,11 +8,10 @@ C text ◀─ codegen ◀─ schedule tree ◀─ recipe applied ◀────
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
@@ -20,6 +19,7 @@ import islpy as isl
 import numpy as np
 
 from polydl._version import __version__
+from polydl.choices import Choice, combined, with_schedules
 from polydl.codegen.blocks import register_blocks_for
 from polydl.codegen.emit import Generated, generate, protected
 from polydl.codegen.slices import original_slices
@@ -48,17 +48,16 @@ from polydl.rank.dnn import worth_timing
 from polydl.results import FuseResult, Optimized, OptimizeResult, RankedVariant, Ranking
 from polydl.scheduling.candidates import candidates
 from polydl.scheduling.check import broken as broken_schedule
-from polydl.scheduling.plan import Scheduled
 from polydl.scheduling.regions import segments
 from polydl.scheduling.split import split
 from polydl.variants.ahead import checked, packed_ahead
 from polydl.variants.check import check
 from polydl.variants.legality import nest_legality
 from polydl.variants.loopstring import forced
-from polydl.variants.nests import Nest, nests
+from polydl.variants.nests import nests
 from polydl.variants.notation import Written
-from polydl.variants.recipe import NestRecipe, Recipe
-from polydl.variants.space import SPACES, Variant, variants
+from polydl.variants.recipe import Recipe
+from polydl.variants.space import SPACES, variants
 from polydl.variants.structure import Structure, apply
 from polydl.variants.structure import start as as_written
 
@@ -75,7 +74,7 @@ def load(
     Keywords are fields of `Options`. Raises InputError (InputErrors for several) with the place in the file.
     """
     o = (options or Options()).changed(**changes)
-    return load_program(
+    program = load_program(
         path,
         function=o.function,
         defines={name: str(value) for name, value in o.defines.items()},
@@ -86,6 +85,7 @@ def load(
         require_sizes=require_sizes,
         cc=o.cc,
     )
+    return replace(program, scops=tuple(replace(scop, fast_math=o.fast_math) for scop in program.scops))
 
 
 def rank(
@@ -118,14 +118,14 @@ def rank(
         checked(scop, parts, o.prepack)
     if o.loops:
         return score(scop, [(Written(o.loops, "--loops"), Written(o.blocks, "--blocks"))], o)
-    ordered: list[list[_Choice]] = []
+    ordered: list[list[Choice]] = []
     size = 0
     pruned: Counter[str] = Counter()
     given_up: list[str] = []
     if progress:
         progress("rank", 0, len(parts))
     for wants_schedule, together in segments(parts, found):
-        alone: list[list[_Choice]] = []
+        alone: list[list[Choice]] = []
         for nest in together:
             legality = nest_legality(nest, found, reassociate=o.reassociate)
             blocks = register_blocks_for(machine)
@@ -136,7 +136,7 @@ def rank(
             scored = ranker.rank(scop, nest, [c.structure for c in choices], machine, threads)
             scores = settled(scored.scores)
             order = sorted(range(len(choices)), key=lambda i: (scores[i], i))
-            alone.append([_Choice.of(nest, choices[i], scores[i], scored.features(i)) for i in order])
+            alone.append([Choice.of(nest, choices[i], scores[i], scored.features(i)) for i in order])
         if wants_schedule:
             trees, reasons = candidates(
                 scop,
@@ -148,12 +148,12 @@ def rank(
             )
             given_up += reasons
             size += len(trees)
-            ordered.append(_scheduled(trees, alone, ranker.name))
+            ordered.append(with_schedules(trees, alone, ranker.name))
         else:
             ordered += alone
         if progress:
             progress("rank", sum(len(c.recipes) for o in ordered for c in o[:1]), len(parts))
-    ranked = tuple(_combined(ordered))
+    ranked = tuple(combined(ordered))
     seconds = time.perf_counter() - start
     left_out = {reason: count for reason, count in pruned.items() if count}
     return Ranking(scop, found, parts, ranked, size, left_out, machine, ranker.name, threads, seconds, tuple(given_up))
@@ -221,85 +221,6 @@ def only_scop(program: Program) -> Scop:
         where = ", ".join(f"{s.function} (line {s.span.line})" for s in program.scops)
         raise InputError(f"{program.source.path} has {len(program.scops)} scops: {where}", hint="choose with function=")
     return program.scops[0]
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """One way to run consecutive nests."""
-
-    score: float
-    recipes: tuple[NestRecipe, ...]
-    structures: tuple[Structure, ...]
-    scheduled: tuple[Scheduled, ...]
-    features: Mapping[str, float]
-
-    @staticmethod
-    def of(nest: Nest, variant: Variant, score: float, features: Mapping[str, float]) -> _Choice:
-        """A nest in one of its variants."""
-        return _Choice(score, (NestRecipe(nest.name, variant.transforms),), (variant.structure,), (), features)
-
-
-def _scheduled(trees: Sequence[Scheduled], alone: Sequence[Sequence[_Choice]], ranker: str) -> list[_Choice]:
-    """A region's schedules and the best nests one after the other, best first.
-
-    The rankers know rectangular nests only, and of those without a microkernel little; so the schedules come first.
-    Beside a microkernel their estimate in seconds decides, where the ranker's scores are seconds too.
-    """
-    together = list(_side_by_side(alone))
-    best = together[0].score
-    contraction = ranker == "traffic" and any(s.kernel is not None for s in together[0].structures)
-    choices = []
-    for place, tree in enumerate(trees):
-        below = best * (1 - 0.5 * (1 - place / len(trees))) if best > 0 else best - len(trees) + place
-        score = tree.seconds if contraction else below
-        choices.append(_Choice(score, (NestRecipe(tree.name, (tree.how,)),), (), (tree,), {}))
-    return sorted([*choices, *together], key=lambda c: c.score)
-
-
-def _side_by_side(alone: Sequence[Sequence[_Choice]]) -> Iterator[_Choice]:
-    """The best variants of all the nests of a region together, then the second best, and so on."""
-    for place in range(max(len(choices) for choices in alone)):
-        yield _joined([choices[min(place, len(choices) - 1)] for choices in alone])
-
-
-def _joined(chosen: Sequence[_Choice]) -> _Choice:
-    features: dict[str, float] = {}
-    for one in chosen:
-        for name, value in one.features.items():
-            features[name] = features.get(name, 0.0) + value
-    return _Choice(
-        sum(c.score for c in chosen),
-        tuple(r for c in chosen for r in c.recipes),
-        tuple(s for c in chosen for s in c.structures),
-        tuple(s for c in chosen for s in c.scheduled),
-        features,
-    )
-
-
-def _combined(ordered: Sequence[Sequence[_Choice]]) -> Iterator[RankedVariant]:
-    """Variants of the whole scop, best sum of scores first (the nests run one after the other, so times add up).
-
-    Best-first search over the product of the nests' own orders. A nest whose best variant takes less than a
-    twentieth of the whole keeps that variant: what it could win is within the noise.
-    """
-    start = (0,) * len(ordered)
-    whole = sum(o[0].score for o in ordered)
-    ordered = [o if o[0].score * 20 >= whole else o[:1] for o in ordered]
-    heap = [(whole, start)]
-    seen = {start}
-    most = max((len(o) for o in ordered), default=0)
-    for _ in range(max(most, 1000) if len(ordered) > 1 else most):
-        if not heap:
-            return
-        score, place = heapq.heappop(heap)
-        one = _joined([o[i] for o, i in zip(ordered, place, strict=True)])
-        yield RankedVariant(Recipe(one.recipes), one.structures, score, one.features, one.scheduled)
-        for d in range(len(place)):
-            following = (*place[:d], place[d] + 1, *place[d + 1 :])
-            if following[d] < len(ordered[d]) and following not in seen:
-                seen.add(following)
-                step = ordered[d][following[d]].score - ordered[d][place[d]].score
-                heapq.heappush(heap, (score + step, following))
 
 
 def optimize(

@@ -24,7 +24,7 @@ FLOORS = (
     {"measure"},
     {"report"},
     {"options", "output", "results"},
-    {"fused"},
+    {"fused", "choices"},
     {"pipeline", "analysis"},
     {"explain", "given", "collect"},
     {"train"},

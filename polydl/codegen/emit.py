@@ -146,7 +146,7 @@ def _structures(
             beside.prepare.append(one.call())
         inside = (*plan.thread_lines, *((made.thread_line(names),) if made else ()))
         within = made.scop if made else scop
-        writer = Writer(within, names, helpers, plan.printers, inside, own, row_options(structure))
+        writer = Writer(within, names, helpers, plan.printers, inside, own, row_options(scop, structure))
         lines += writer.write(tree, 1)
         beside.prologue.extend(writer.prologue)
         if writer.streams:
@@ -155,12 +155,12 @@ def _structures(
     return lines
 
 
-def row_options(structure: Structure) -> RowOptions | None:
+def row_options(scop: Scop, structure: Structure) -> RowOptions | None:
     """What the innermost loops of a nest may become."""
     rows = structure.rows
     if rows is None or structure.summed:
         return None
-    return RowOptions(frozenset(rows.stream), reassociate=not rows.keep_order)
+    return RowOptions(frozenset(rows.stream), reassociate=not rows.keep_order, fast_math=scop.fast_math)
 
 
 def helper_texts(helpers: Helpers, names: Names) -> list[str]:

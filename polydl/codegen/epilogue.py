@@ -108,7 +108,7 @@ class _Writer:
             return f"POLYDL_FETCH({operand.address})"
 
         body, target = statement.body, statement.accesses[statement.body.target]
-        value = Vectors(self.dtype, load).text(body.value)
+        value = Vectors(self.dtype, load, self.scop.fast_math).text(body.value)
         if body.op != "=":
             if body.op[:-1] not in "+-*/" or body.target_read is None:
                 raise NotVectorised(f"the operator {body.op}")

@@ -76,8 +76,8 @@ class MicrokernelSpec:
     """Innermost iterations ahead at which B is prefetched; 0 = not at all."""
     prefetch_rows: int = 0
     """Elements ahead at which the rows of A are prefetched, where neighbours along the innermost reduction are
-    neighbours in memory; 0 = not at all. Pays where rows lie in pages of their own and stream from memory: hardware
-    follows few streams at once (1024x16x500000 GEMM, 29 rows: 24 GB/s without, 30 with 64 elements)."""
+    neighbours in memory; 0 = not at all. Pays where rows stream from memory: hardware follows few streams at once, and
+    each to the end of its page (1024x16x500000 GEMM, 29 rows: 24 GB/s without, 30 with 64 elements)."""
     prefetch_output: bool = False
     """Fetch the block of C for writing before the reduction, so that it has arrived when the sums are stored. Pays
     where the rows of C lie far apart, which the hardware does not foresee."""

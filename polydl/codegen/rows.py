@@ -44,6 +44,8 @@ class RowOptions:
     """Arrays that are stored past the caches."""
     reassociate: bool = True
     """Sums may be added up in another order."""
+    fast_math: bool = False
+    """See Scop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,7 @@ class _Builder:
         target = statement.accesses[body.target]
         relation = self.relation(at, target)
         stride = self.stride(target, relation)
-        vectors = Vectors(self.dtype, lambda access: self.load(at, statement.accesses[access]))
+        vectors = Vectors(self.dtype, lambda access: self.load(at, statement.accesses[access]), self.options.fast_math)
         if stride == 0 and target.array not in self.private:
             self._accumulate(at, vectors)
             return

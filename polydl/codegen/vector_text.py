@@ -22,6 +22,12 @@ ULPS: Mapping[str, float] = {"exp": 2, "tanh": 3, "sigmoid": 3, "erf": 3, "gelu"
 """Largest error of the fp32 functions of `microkernel_math.c.j2`, in units in the last place of the exact result, over
 all floats; denormal results count units of the smallest denormal. Measured by the tests, which fail above these."""
 
+FAST = ("exp", "tanh", "erf")
+"""Functions of fp32 that `--fast-math` approximates by shorter polynomials; exp stays at its values for -87 and 88.37
+beyond these, tanh and erf at theirs for +-5 and +-2.9, where less than 2^-13 is missing to 1."""
+FAST_ULPS = 2048
+"""Largest error of those within these limits, in units in the last place: at most a relative error of 2^-12."""
+
 _FUNCTIONS: Mapping[str, tuple[str, int]] = {
     name: (name, 2 if name in ("fmax", "fmin") else 1) for name in ("exp", "tanh", "erf", "sqrt", "fmax", "fmin")
 } | {"fabs": ("abs", 1)}
@@ -47,6 +53,9 @@ class Vectors:
     dtype: Dtype
     load: Callable[[int], str]
     """C text of the vector that an access reads."""
+    fast: bool = False
+    """Whether fp32 may take the functions of `FAST` in their quick forms, double literals and the double functions of
+    <math.h> as if they had an f behind."""
 
     @property
     def prefix(self) -> str:
@@ -69,7 +78,7 @@ class Vectors:
                 return self._call(function, arguments)
             case Conditional(condition, then, otherwise):
                 return self._conditional(condition, then, otherwise)
-            case Cast(ctype, operand) if ctype == self.dtype:
+            case Cast(ctype, operand) if ctype == self.dtype or (self.fast and ctype == "double"):
                 return self.text(operand)
             case Cast(ctype, _):
                 raise NotVectorised(f"a cast to {ctype} among {self.dtype}s")
@@ -89,6 +98,8 @@ class Vectors:
             number = float(text)
         except ValueError:
             raise NotVectorised(f"the literal {text}") from None
+        if self.fast:
+            return f"{text.rstrip('lL')}f"
         if arithmetic or float(np.float32(number)) != number:
             raise NotVectorised(f"the double literal {text} in an expression of floats (write {text}f)")
         return f"{text}f"
@@ -108,10 +119,12 @@ class Vectors:
     def _call(self, function: str, arguments: tuple[Expr, ...]) -> str:
         single = function.endswith("f") and function[:-1] in _FUNCTIONS
         base = function[:-1] if single else function
-        if base not in _FUNCTIONS or single != (self.dtype == "float") or len(arguments) != _FUNCTIONS[base][1]:
+        suits = single == (self.dtype == "float") or (self.fast and not single)
+        if base not in _FUNCTIONS or not suits or len(arguments) != _FUNCTIONS[base][1]:
             raise NotVectorised(f"the function {function} among {self.dtype}s")
         take = self._arm if base in ("fmax", "fmin") else self.text
-        return f"{self.prefix}_{_FUNCTIONS[base][0]}({', '.join(take(a) for a in arguments)})"
+        form = "_fast" if self.fast and self.dtype == "float" and base in FAST else ""
+        return f"{self.prefix}_{_FUNCTIONS[base][0]}{form}({', '.join(take(a) for a in arguments)})"
 
     def _conditional(self, condition: Expr, then: Expr, otherwise: Expr) -> str:
         then_text, otherwise_text = self._arm(then), self._arm(otherwise)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from polydl.codegen.vector_text import FAST_ULPS
 from polydl.measure.data import AnyArray
 from polydl.measure.values import WorstError
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
@@ -51,7 +52,7 @@ def arithmetic(scop: Scop) -> Arithmetic:
         for node in _nodes(statement.body.value):
             match node:
                 case Call():
-                    roundings, singular = roundings + _CALL_ROUNDINGS, True
+                    roundings, singular = roundings + (FAST_ULPS if scop.fast_math else _CALL_ROUNDINGS), True
                 case Binary(op):
                     roundings += 1
                     singular |= op in ("/", "%")

@@ -90,10 +90,14 @@ def verify_by_parts(
     witness: dict[str, AnyArray] = {}
     for number, run in enumerate((first, second)):
         with loaded(run) as (descriptor, mapping):
+            stale: list[int] = []
             for i, way in enumerate(ways):
                 if way.failure is None:
-                    write_inputs(mapping, run.blocks, run.inputs)
-                    if execute(setting, way, run, estimate, descriptor, mapping):
+                    write_inputs(mapping, [run.blocks[k] for k in stale], [run.inputs[k] for k in stale])
+                    came_through = execute(setting, way, run, estimate, descriptor, mapping)
+                    # `execute` makes sure that nothing else was changed.
+                    stale = [k for k, b in enumerate(setting.buffers) if b.written or not came_through]
+                    if came_through:
                         outputs = {
                             b.array.name: read_array(mapping, block, b).copy()
                             for block, b in zip(run.blocks, setting.buffers, strict=True)

@@ -240,10 +240,14 @@ def _check_all(
     """Put every candidate that has not failed yet through the runs, which share inputs and reference."""
     for run in runs:
         with loaded(run) as (descriptor, mapping):
+            stale: list[int] = []
             for i, state in enumerate(progress):
                 if state.failure is None:
-                    write_inputs(mapping, run.blocks, run.inputs)
+                    write_inputs(mapping, [run.blocks[k] for k in stale], [run.inputs[k] for k in stale])
                     _check(setting, state, run, reference, roundings, descriptor, mapping)
+                    failed = state.failure is not None
+                    # `execute` makes sure that nothing else was changed.
+                    stale = [k for k, buffer in enumerate(setting.buffers) if buffer.written or failed]
                 if run is runs[-1]:
                     done(i + 1)
 

@@ -221,6 +221,8 @@ class Scop:
     """Arrays whose contents may be read after the scop: parameters, globals and locals, less `dead(...)`."""
     assumptions: tuple[str, ...] = ()
     """What was assumed and could not be checked, for people: 'A and B do not overlap (not restrict)'."""
+    fast_math: bool = False
+    """Whether the user allows approximations of mathematical functions and of double arithmetic among floats."""
 
     def statement(self, name: str) -> Statement:
         """The statement called `name`. Raises KeyError."""

@@ -16,6 +16,9 @@ from polydl.rank.traffic import TrafficRanker
 NAMES = ("traffic", "cost", "trace", "dnn", "dnn-paper")
 """What `named` knows; besides, the path of a file of weights (`*.safetensors`) of a `dnn`."""
 
+ANALYTIC = ("traffic", "trace", "cost")
+"""Those that need no weights."""
+
 
 class RankerWarning(UserWarning):
     """A learned ranker cannot be used; another one took its place."""

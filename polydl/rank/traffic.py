@@ -2,7 +2,8 @@
 
 An execution-cache-memory model (Hofmann, Treibig, Hager et al.: "Quantifying performance bottlenecks of stencil
 computations using the execution-cache-memory model", ICS 2015) with LRU reuse decided loop by loop from footprints:
-a loop keeps in a cache what it reuses when one of its iterations touches no more than the cache holds.
+a loop keeps in a cache what it reuses when one of its iterations touches no more than the cache holds. Pages in the
+TLB are counted the same way (rank.pages).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.compute import compute_seconds
 from polydl.rank.curves import along_curves, curve_positions
+from polydl.rank.pages import translation_seconds
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.summing import copies_bytes, summing_seconds
 from polydl.variants.nests import Nest
@@ -206,6 +208,9 @@ class TrafficRanker:
                 rate = machine.memory_bandwidth(threads)
             columns[f"into_L{cache.level}_bytes"] = moved
             joined = joined + (moved / rate) ** OVERLAP
+        translation = translation_seconds(box, batch, structures, loops.trips, machine)
+        columns["translation_seconds"] = translation
+        joined = joined + translation**OVERLAP
         packing, packing_forks = _packing_seconds(box, structures, footprint, loops, machine, threads)
         columns["packing_seconds"] = packing
         summing = summing_seconds(copies_bytes(box, structures, footprint[:, 0, :]), machine, threads)

@@ -16,6 +16,7 @@ from polydl.errors import InputError, PolyDLError, one_of
 from polydl.rank.dnn import load_dnn, log_scores
 from polydl.rank.paper_model import load_paper, tournament
 from polydl.rank.ranker import FloatArray
+from polydl.rank.rankers import ANALYTIC
 from polydl.rank.weights import Weights, save_weights
 from polydl.train.data import DataSet, Group, load_data
 from polydl.train.metrics import Judged, bootstrap, default_order, judge, random_choice, summary
@@ -76,7 +77,9 @@ def train_command(
     fit = _fit()
     start = time.perf_counter()
     tell = _silent if quiet else _Progress()
-    whole = load_data(data, lambda done, total: tell("features", done, total))
+    # The paper's tournament breaks ties by equation 1.
+    ties = ("cost",) if kind == "dnn-paper" else ()
+    whole = load_data(data, lambda done, total: tell("features", done, total), ties)
     unknown = set(exclude) - {g.workload for g in whole.groups}
     if unknown:
         raise InputError(f"--exclude {', '.join(sorted(unknown))}: no such workload in the data")
@@ -121,7 +124,7 @@ def evaluate_command(data: Path, models: Sequence[Path], workloads: Sequence[str
 
     Whether the weights have seen the data is for the caller to know; `experiments/ranker_eval.py` keeps them apart.
     """
-    whole = load_data(data)
+    whole = load_data(data, rankers=ANALYTIC)
     chosen = whole.where(lambda g: not workloads or g.workload in workloads)
     if not chosen.groups:
         known = sorted({g.workload for g in whole.groups})

@@ -22,7 +22,8 @@ from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank.features import FEATURES_VERSION, FeatureMatrix, features
 from polydl.rank.paper_model import INPUTS
-from polydl.rank.ranker import FloatArray
+from polydl.rank.ranker import FloatArray, Ranker
+from polydl.rank.rankers import named
 from polydl.train import parquet
 from polydl.variants.nests import Nest, nests
 from polydl.variants.recipe import Recipe
@@ -58,7 +59,7 @@ class Group:
     working_sets: FloatArray
     """(V, 4) bytes that L1, L2, L3 and memory serve."""
     scores: dict[str, FloatArray]
-    """(V,) of the analytic rankers, by name."""
+    """(V,) of the analytic rankers that were asked for, by name, as this version of polydl computes them."""
     log_seconds: FloatArray
     """(V,) natural logarithms of the seconds without disturbances (polydl.measure.bulk.quiet)."""
     noise: FloatArray
@@ -95,19 +96,20 @@ class DataSet:
         return sum(len(g) for g in self.groups)
 
 
-def load_data(path: Path, progress: Callable[[int, int], None] | None = None) -> DataSet:
-    """Read a store (SQLite) or its export (Parquet) and compute the features of what was measured.
+def load_data(path: Path, progress: Callable[[int, int], None] | None = None, rankers: Sequence[str] = ()) -> DataSet:
+    """Read a store (SQLite) or its export (Parquet) and compute the features of what was measured, and the scores of
+    the analytic `rankers`.
 
     Raises StoreError and InputError for files that cannot be read or used.
     """
     if path.suffix == ".parquet":
         exported = parquet.read(path)
-        return groups_of(exported.rows, exported.kernels, exported.machines, progress)
+        return groups_of(exported.rows, exported.kernels, exported.machines, progress, rankers)
     with Store(path, read_only=True) as store:
         rows = list(store.rows())
         kernels = {name: store.kernel(name) for name in {row.kernel for row in rows}}
         machines = {name: store.machine(name) for name in {row.machine for row in rows}}
-    return groups_of(rows, kernels, machines, progress)
+    return groups_of(rows, kernels, machines, progress, rankers)
 
 
 def groups_of(
@@ -115,6 +117,7 @@ def groups_of(
     kernels: dict[str, tuple[str, str]],
     machines: dict[str, str],
     progress: Callable[[int, int], None] | None = None,
+    rankers: Sequence[str] = (),
 ) -> DataSet:
     """One group for each problem, machine and number of threads, in the order of the rows.
 
@@ -132,7 +135,7 @@ def groups_of(
             sources[hash_] = Path(name, f"{hash_}.c")
             sources[hash_].write_text(text, encoding="utf-8")
         for number, some in enumerate(by_problem.values(), start=1):
-            found = _group(some, sources[some[0].kernel], known[some[0].machine])
+            found = _group(some, sources[some[0].kernel], known[some[0].machine], rankers)
             if found is not None:
                 groups.append(found)
             if progress:
@@ -157,7 +160,7 @@ def structures_of(scop: Scop, parts: Sequence[Nest], recipe: str) -> list[Struct
     return [apply(part, one.transforms) for part, one in zip(parts, made.nests, strict=True)]
 
 
-def _group(rows: Sequence[Measured], source: Path, machine: Machine) -> Group | None:
+def _group(rows: Sequence[Measured], source: Path, machine: Machine, rankers: Sequence[str]) -> Group | None:
     usable = [r for r in rows if r.verified and r.samples and r.variant != "original"]
     if len(usable) < _FEWEST:
         return None
@@ -195,11 +198,27 @@ def _group(rows: Sequence[Measured], source: Path, machine: Machine) -> Group | 
         matrix.values,
         matrix.traffic_seconds,
         np.array([[r.features.get(f"cost.{name}", 0.0) for name in INPUTS] for r in usable]),
-        {name: np.array([r.scores[name] for r in usable]) for name in sorted(first.scores)},
+        {name: _scores(scop, parts, made, named(name), machine, first.threads) for name in rankers},
         np.log([quiet(r.samples) for r in usable]),
         np.array([_noise(r) for r in usable]),
         original,
     )
+
+
+def _scores(
+    scop: Scop,
+    parts: Sequence[Nest],
+    made: Sequence[Sequence[Structure]],
+    ranker: Ranker,
+    machine: Machine,
+    threads: int,
+) -> FloatArray:
+    """(V,) sums over the nests. What the rankers said when the variants were measured is in the data too, and tells
+    nothing about the rankers of today."""
+    scores = np.zeros(len(made))
+    for number, part in enumerate(parts):
+        scores += ranker.rank(scop, part, [one[number] for one in made], machine, threads).scores
+    return scores
 
 
 def _doubtful(row: Measured, structures: Sequence[Structure], best: float) -> bool:

@@ -11,6 +11,10 @@ static double ref_rsqrt(double x) { return 1 / sqrt(x); }
 static double ref_sigmoid(double x) { return x < -40 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
 /* At -infinity the limit, where the formula has no value. */
 static double ref_gelu(double x) { return x == -INFINITY ? -0.0 : x == INFINITY ? x : 0.5 * x * erfc(-x / 1.4142135623730950488); }
+/* --fast-math: exp stays at what it is at its limits. */
+static double ref_exp_fast(double x) { return exp(x < -87 ? -87 : x > (double)88.37f ? (double)88.37f : x); }
+static double ref_tanh_fast(double x) { return tanh(x); }
+static double ref_erf_fast(double x) { return erf(x); }
 
 /* Units in the last place of the float next to `want` by which `got` is off. */
 static double ulps(float got, double want)
@@ -60,6 +64,9 @@ SCAN(sqrt)
 SCAN(rsqrt)
 SCAN(sigmoid)
 SCAN(gelu)
+SCAN(exp_fast)
+SCAN(tanh_fast)
+SCAN(erf_fast)
 
 void apply_fmax(const float *x, const float *y, float *out) { polydl_f32_store(out, polydl_f32_fmax(polydl_f32_load(x), polydl_f32_load(y))); }
 void apply_fmin(const float *x, const float *y, float *out) { polydl_f32_store(out, polydl_f32_fmin(polydl_f32_load(x), polydl_f32_load(y))); }

@@ -13,10 +13,11 @@ import pytest
 from polydl import pipeline
 from polydl.codegen.emit import generate, protected
 from polydl.codegen.splice import splice
+from polydl.codegen.vector_text import FAST_ULPS
 from polydl.options import Options
 from polydl.variants.transforms import Vectorize
 from tests.fusion.executing import Floats, called, compiled
-from tests.fusion.programs import KERNELS, NESTS, Fusable
+from tests.fusion.programs import KERNELS, NESTS, Fusable, gemm
 
 OPTIONS = Options(threads=2, space="small", machine="xeon-8480plus", top_k=6)
 TARGETS = {"native": ("-march=native",), "avx2": ("-mavx2", "-mfma"), "generic": ()}
@@ -33,12 +34,12 @@ def renamed(text: str, program: Fusable, number: int) -> str:
     return re.sub(rf"\b{program.function}\(", f"{program.function}_v{number}(", text)
 
 
-def variants(program: Fusable, folder: Path, most: int) -> tuple[list[str], list[str]]:
+def variants(program: Fusable, folder: Path, most: int, options: Options = OPTIONS) -> tuple[list[str], list[str]]:
     """C texts of at most `most` fused variants, the function is `<name>_v<number>`, and their recipes."""
     path = folder / f"{program.name}.c"
     path.write_text(program.text())
-    loaded = pipeline.load(path)
-    ranking = pipeline.with_fused(pipeline.rank(loaded.scops[0], OPTIONS), OPTIONS)
+    loaded = pipeline.load(path, options)
+    ranking = pipeline.with_fused(pipeline.rank(loaded.scops[0], options), options)
     texts, recipes = [], []
     for variant in (v for v in ranking.variants if v.scop is not None):
         assert variant.scop is not None
@@ -53,9 +54,16 @@ def variants(program: Fusable, folder: Path, most: int) -> tuple[list[str], list
     return texts, recipes
 
 
-def check(programs: Sequence[Fusable], folder: Path, target: str, most: int) -> list[list[str]]:
+def check(
+    programs: Sequence[Fusable],
+    folder: Path,
+    target: str,
+    most: int,
+    options: Options = OPTIONS,
+    bound: float = BOUND,
+) -> list[list[str]]:
     flags = ("-O1", "-fopenmp", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", *TARGETS[target])
-    made = [variants(program, folder, most) for program in programs]
+    made = [variants(program, folder, most, options) for program in programs]
     pieces = [program.text() for program in programs]
     for program, (texts, _) in zip(programs, made, strict=True):
         pieces += [renamed(text, program, number) for number, text in enumerate(texts)]
@@ -71,7 +79,7 @@ def check(programs: Sequence[Fusable], folder: Path, target: str, most: int) -> 
                     assert np.array_equal(got[name], want[name]), f"{program.name}: {name}: {recipes[number]}"
                 else:
                     error = np.abs(got[name] - want[name]).max() / max(1.0, np.abs(want[name]).max())
-                    assert error <= BOUND, f"{program.name}: {name} is {error} off: {recipes[number]}"
+                    assert error <= bound, f"{program.name}: {name} is {error} off: {recipes[number]}"
     return [recipes for _, recipes in made]
 
 
@@ -85,6 +93,25 @@ def test_epilogues(tmp_path: Path) -> None:
 def test_epilogues_in_every_kind_of_vector(tmp_path: Path, target: str) -> None:
     chosen = [p for p in KERNELS if p.name in ("chain", "select", "gelu")]
     assert all(check(chosen, tmp_path, target, 1))
+
+
+FAST_PROGRAMS = (
+    *(p for p in KERNELS if p.name in ("sigmoid", "tanh", "gelu")),
+    gemm("silu_in_double", "", "{} C[i][j] = C[i][j] / (1.0 + exp(-0.125 * C[i][j]));", 1, exact=False),
+)
+
+
+@pytest.mark.parametrize("target", list(TARGETS))
+def test_fast_math(tmp_path: Path, target: str) -> None:
+    """Quick forms within their bound; what C would compute in double goes into the epilogue too."""
+    options = OPTIONS.changed(fast_math=True)
+    bound = 4 * FAST_ULPS * 2.0**-24
+    found = check(FAST_PROGRAMS, tmp_path, target, 1, options, bound)
+    assert all("Fuse(into=S" in recipe for recipes in found for recipe in recipes[:1])
+    for program in FAST_PROGRAMS:
+        fast, exact = (variants(program, tmp_path, 1, o)[0] for o in (options, OPTIONS))
+        assert re.search(r"= .*polydl_f32_(exp|tanh|erf)_fast\(", fast[0])
+        assert not any(re.search(r"= .*polydl_f32_(exp|tanh|erf)_fast\(polydl_acc", text) for text in exact)
 
 
 @pytest.mark.parametrize("target", list(TARGETS))

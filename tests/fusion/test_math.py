@@ -13,10 +13,11 @@ import pytest
 from hypothesis import settings
 
 from polydl.codegen.microkernel import isa_prologue
-from polydl.codegen.vector_text import ULPS, math_prologue
+from polydl.codegen.vector_text import FAST, FAST_ULPS, ULPS, math_prologue
 
 DRIVER = Path(__file__).with_name("math_driver.c")
 TARGETS = {"avx512": ["-mavx512f", "-mavx512dq", "-mfma"], "avx2": ["-mavx2", "-mfma"], "generic": []}
+BOUNDS = {**ULPS, **{f"{name}_fast": FAST_ULPS for name in FAST}}
 EVERY = 1 << 32
 SAMPLE = 4_000_037
 """Floats tried of 2^32: a step that shares no factor with it, so that every exponent and sign has its share."""
@@ -50,22 +51,22 @@ def worst(library: ctypes.CDLL, name: str, start: int, count: int, step: int) ->
     return error, struct.unpack("<f", struct.pack("<I", where.value))[0]
 
 
-@pytest.mark.parametrize("name", list(ULPS))
+@pytest.mark.parametrize("name", list(BOUNDS))
 def test_error_bounds(library: ctypes.CDLL, name: str) -> None:
     error, where = worst(library, name, 0, SAMPLE // 16 * 16, EVERY // SAMPLE | 1)
-    assert error <= ULPS[name], f"{name}({where!r}) is {error:.2f} ulps off"
+    assert error <= BOUNDS[name], f"{name}({where!r}) is {error:.2f} ulps off"
 
 
 @pytest.mark.hypothesis  # so that `make fuzz` selects it: some minutes a function
-@pytest.mark.parametrize("name", list(ULPS))
+@pytest.mark.parametrize("name", list(BOUNDS))
 def test_every_float(library: ctypes.CDLL, name: str) -> None:
     if settings.default is not settings.get_profile("fuzz"):
         pytest.skip("all 2^32 floats are tried under the fuzz profile only")
     error, where = worst(library, name, 0, EVERY, 1)
-    assert error <= ULPS[name], f"{name}({where!r}) is {error:.2f} ulps off"
+    assert error <= BOUNDS[name], f"{name}({where!r}) is {error:.2f} ulps off"
 
 
-@pytest.mark.parametrize("name", list(ULPS))
+@pytest.mark.parametrize("name", list(BOUNDS))
 def test_special_values(library: ctypes.CDLL, name: str) -> None:
     """Zeros, the smallest and largest denormals and normals, infinities, NaNs and what is beside them."""
     edges = [0, 1, 0x007FFFFF, 0x00800000, 0x3F800000, 0x42B17218, 0x42CFF1B5, 0x7F7FFFFF, 0x7F800000, 0x7FC00000]
@@ -73,16 +74,16 @@ def test_special_values(library: ctypes.CDLL, name: str) -> None:
         for sign in (0, 0x80000000):
             start = max((edge | sign) - 8, 0)
             error, where = worst(library, name, start, 16, 1)
-            assert error <= ULPS[name], f"{name}({where!r}) is {error:.2f} ulps off"
+            assert error <= BOUNDS[name], f"{name}({where!r}) is {error:.2f} ulps off"
 
 
-@pytest.mark.parametrize("name", ["exp", "tanh", "sigmoid", "erf", "gelu"])
+@pytest.mark.parametrize("name", ["exp", "tanh", "sigmoid", "erf", "gelu", "exp_fast", "tanh_fast", "erf_fast"])
 def test_where_the_action_is(library: ctypes.CDLL, name: str) -> None:
     """Dense around one, where a sample of all floats has few."""
     for low in (0x3B000000, 0xBB000000):  # +-2^-9 to +-128
         count = 1 << 20
         error, where = worst(library, name, low, count, (0x08000000 - 1) // count)
-        assert error <= ULPS[name], f"{name}({where!r}) is {error:.2f} ulps off"
+        assert error <= BOUNDS[name], f"{name}({where!r}) is {error:.2f} ulps off"
 
 
 @pytest.mark.parametrize("name", ["fmax", "fmin"])
