@@ -17,10 +17,10 @@ from typing import Any
 
 from native import KERNELS
 
-from polydl.codegen.blocks import register_blocks_for
 from polydl.dependences.analysis import dependences
 from polydl.frontend import load
 from polydl.machine import detect
+from polydl.rank.blocks import register_blocks_for
 from polydl.rank.rankers import named
 from polydl.variants.legality import nest_legality
 from polydl.variants.nests import nests

@@ -134,10 +134,11 @@ def optimize(
     blocks: Annotated[str, typer.Option("--blocks", metavar="B", help="Its sizes, as b=12,4;c=8;mk=14x32:k.")] = "",
     no_fuse: Annotated[bool, typer.Option("--no-fuse", help="Leave the nests apart.")] = False,
     prepack: Prepack = [],
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure anew, whatever was kept of an earlier run.")] = False,
     json_: Json = False,
 ) -> None:
     """Write a faster FILE.c that computes the same, checked and timed against it."""
-    from polydl import pipeline, present
+    from polydl.optimize_command import optimize_command
 
     options = _options(
         define=define, undefines=undefine, include_dirs=include, size=size, function=function, ranker=ranker,
@@ -145,17 +146,7 @@ def optimize(
         reassociate=not no_reassociate, fuse=not no_fuse, fast_math=fast_math, seed=seed, cc=cc, cflags=cflags,
         ldflags=ldflags, link=link, timeout=timeout, cold=cold, loops=loops, blocks=blocks, prepack=prepack,
     )  # fmt: skip
-    with present.progress(quiet=json_) as progress:
-        result = pipeline.optimize(file, output, options, run=not no_run, progress=progress)
-    if json_:
-        _print_json(present.optimize_json(result))
-    else:
-        present.show_optimized(result, ran=not no_run)
-    if not any(scop.usable for scop in result.scops):
-        raise PolyDLError(
-            "no variant computed what the original computes; nothing was written",
-            hint="the reasons stand beside the variants; --top-k tries more of them",
-        )
+    optimize_command(file, output, options, run=not no_run, fresh=fresh, as_json=json_)
 
 
 @app.command()

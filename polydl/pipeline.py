@@ -20,7 +20,6 @@ import numpy as np
 
 from polydl._version import __version__
 from polydl.choices import Choice, combined, with_schedules
-from polydl.codegen.blocks import register_blocks_for
 from polydl.codegen.emit import Generated, generate, protected
 from polydl.codegen.slices import original_slices
 from polydl.codegen.splice import splice
@@ -44,6 +43,7 @@ from polydl.model.scop import Scop
 from polydl.options import OptionChanges, Options
 from polydl.output import output_path, write
 from polydl.rank import rankers
+from polydl.rank.blocks import register_blocks_for
 from polydl.rank.dnn import worth_timing
 from polydl.results import FuseResult, Optimized, OptimizeResult, RankedVariant, Ranking
 from polydl.scheduling.candidates import candidates

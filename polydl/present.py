@@ -260,9 +260,9 @@ def _result_table(*columns: tuple[str, JustifyMethod]) -> Table:
     return table
 
 
-def show_optimized(result: OptimizeResult, *, ran: bool) -> None:
-    """The result table on standard output."""
-    console = output_console()
+def show_optimized(result: OptimizeResult, *, ran: bool, console: Console | None = None) -> None:
+    """The result table, on standard output where no console is given."""
+    console = console or output_console()
     for done in result.scops:
         if not ran or done.report is None:
             show_rankings([done.ranking], 10)

@@ -168,11 +168,12 @@ class Writer:
 
     # Nodes
 
-    def _node(self, node: isl.AstNode, indent: int, parallel: int) -> list[str]:
+    def _node(self, node: isl.AstNode, indent: int, parallel: int, inside_block: bool = False) -> list[str]:
         pad = "  " * indent
         match node_kind(node):
             case "block":
-                return [line for child in self._children(node) for line in self._node(child, indent, parallel)]
+                parts = self._children(node)
+                return [line for part in parts for line in self._node(part, indent, parallel, len(parts) > 1)]
             case "user":
                 text = self._user_text[node.get_annotation().get_name()]
                 return [pad + line for line in text.split("\n")]
@@ -188,8 +189,13 @@ class Writer:
                 if name.startswith(SIMD):
                     self._clauses = name.removeprefix(SIMD)
                     return self._node(child, indent, _VECTOR)
-                lines = [pad + line for line in self._thread_lines] if name == SERIAL else []
-                return [*lines, *self._node(child, indent, 0)]
+                if name != SERIAL or not self._thread_lines:
+                    return self._node(child, indent, 0)
+                if not inside_block:
+                    return [*(pad + line for line in self._thread_lines), *self._node(child, indent, 0)]
+                # isl may split what runs in an iteration: each part has a scope of its own.
+                own = [f"{pad}  {line}" for line in self._thread_lines]
+                return [f"{pad}{{", *own, *self._node(child, indent + 1, 0), f"{pad}}}"]
             case "if_":
                 lines = [f"{pad}if ({self._print(node.if_get_cond())}) {{"]
                 lines += self._node(node.if_get_then_node(), indent + 1, parallel)

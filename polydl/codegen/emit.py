@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count, groupby
 
-from polydl.codegen.affine import affine_tree
+from polydl.codegen.affine import affine_plan, affine_tree
 from polydl.codegen.ast import Names, Writer, quietly
 from polydl.codegen.cexpr import HELPER_TEXT, Helpers
 from polydl.codegen.copies import copies
@@ -96,7 +96,10 @@ def generate(scop: Scop, parts: Sequence[Structure | Scheduled]) -> Generated:
                 continue
             for part in run:
                 assert isinstance(part, Scheduled)
-                lines += Writer(scop, names, helpers, {}).write(affine_tree(scop, part.tree), 1)
+                plan = affine_plan(scop, part.tree, scratch)
+                beside.prologue.extend(plan.prologue)
+                writer = Writer(scop, names, helpers, plan.printers, plan.thread_lines)
+                lines += writer.write(affine_tree(plan), 1)
     prologue = [*beside.prologue, *helper_texts(helpers, names)]
     if scratch.buffers:
         prologue.append(scratch.prologue())

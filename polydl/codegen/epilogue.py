@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 import islpy as isl
 
 from polydl.codegen.ast import Instance
-from polydl.codegen.kernel_call import KernelCall
 from polydl.codegen.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.fusion.conditions import Fused, Group
 from polydl.machine.isa import ELEMENT_TYPES, Dtype
 from polydl.model.contraction import linear_strides
 from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.variants.kernel_call import KernelCall
 from polydl.variants.structure import Structure
 
 

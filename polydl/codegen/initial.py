@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import islpy as isl
 
-from polydl.codegen.kernel_call import kernel_call
 from polydl.model.expr import Const
 from polydl.model.scop import Assignment, Scop, Statement
+from polydl.variants.kernel_call import kernel_call
 from polydl.variants.nests import Nest
 from polydl.variants.structure import Structure
 

@@ -10,7 +10,6 @@ import islpy as isl
 from polydl.codegen.ahead import Ahead
 from polydl.codegen.ast import Instance
 from polydl.codegen.epilogue import Epilogue, epilogue
-from polydl.codegen.kernel_call import KernelCall, kernel_call
 from polydl.codegen.microkernel import Microkernel as GeneratedMicrokernel
 from polydl.codegen.microkernel import MicrokernelSpec, Reduction, isa_prologue
 from polydl.codegen.microkernel import generate as generate_microkernel
@@ -25,6 +24,7 @@ from polydl.model.contraction import Operand
 from polydl.model.expr import Const, Load
 from polydl.model.isl import to_int
 from polydl.model.scop import Scop, Statement
+from polydl.variants.kernel_call import KernelCall, kernel_call
 from polydl.variants.nests import Nest
 from polydl.variants.structure import Structure
 

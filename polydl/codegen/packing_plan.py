@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from polydl.codegen.kernel_call import KernelCall
 from polydl.model.contraction import Operand
+from polydl.variants.kernel_call import KernelCall
 from polydl.variants.structure import Loop, Structure
 from polydl.variants.transforms import Pack
 

@@ -8,10 +8,10 @@ from functools import reduce
 
 import islpy as isl
 
-from polydl.codegen.kernel_call import KernelCall
 from polydl.codegen.packing_plan import PackCall
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Statement
+from polydl.variants.kernel_call import KernelCall
 from polydl.variants.structure import HILBERT, Structure, loop_aff, normalised, outer_affs, rest_affs
 
 PARALLEL = "parallel"
@@ -30,7 +30,7 @@ class Part:
     """Instances with one aff per dimension of the schedule that is being built."""
 
     domain: isl.Set
-    affs: Sequence[isl.Aff]
+    affs: Sequence[isl.Aff | isl.PwAff]
 
 
 def union_pw_affs(statements: Sequence[Part], dims: int) -> isl.MultiUnionPwAff:
@@ -39,15 +39,19 @@ def union_pw_affs(statements: Sequence[Part], dims: int) -> isl.MultiUnionPwAff:
     columns = isl.UnionPwAffList.alloc(ctx, dims)
     for d in range(dims):
         pieces = [
-            isl.UnionPwAff.from_pw_aff(isl.PwAff.from_aff(part.affs[d]).intersect_domain(part.domain))
-            for part in statements
+            isl.UnionPwAff.from_pw_aff(_pieces(part.affs[d]).intersect_domain(part.domain)) for part in statements
         ]
         columns = columns.add(reduce(isl.UnionPwAff.union_add, pieces))
     space = statements[0].domain.get_space().params().add_unnamed_tuple_ui(dims)
     return isl.MultiUnionPwAff.from_union_pw_aff_list(space, columns)
 
 
-def _identity_affs(domain: isl.Set) -> list[isl.Aff]:
+def _pieces(aff: isl.Aff | isl.PwAff) -> isl.PwAff:
+    return isl.PwAff.from_aff(aff) if isinstance(aff, isl.Aff) else aff
+
+
+def identity_affs(domain: isl.Set) -> list[isl.Aff]:
+    """{ S[i…] -> [i] } for each dimension."""
     local_space = isl.LocalSpace.from_space(domain.get_space())
     return [isl.Aff.var_on_domain(local_space, isl.dim_type.set, d) for d in range(domain.dim(isl.dim_type.set))]
 
@@ -68,7 +72,7 @@ def nest_tree(structure: Structure, call: KernelCall | None, packs: Sequence[Pac
             covered = map_from_affs(statement.domain, affs).intersect_range(call.domain.reset_tuple_id())
             domain = domain.subtract(covered.domain())
             if not call.domain.is_empty():
-                outer.append(Part(call.domain, _identity_affs(call.domain)))
+                outer.append(Part(call.domain, identity_affs(call.domain)))
         if not domain.is_empty():
             outer.append(Part(domain, affs))
             plain.append(Part(domain, inner))
@@ -92,7 +96,7 @@ def _insert_loops(
         later = [p for p in packs if p.depth > position]
         if due:
             rest = [*(s.domain for s in statements), *(p.domain for p in later)]
-            node = _insert_copies(node, due, rest, in_parallel=bool(parallel))
+            node = insert_copies(node, due, rest, in_parallel=bool(parallel))
         if position == len(structure.loops):
             break
         if parallel and position == parallel[0]:
@@ -100,7 +104,7 @@ def _insert_loops(
             if structure.grid:
                 node = _insert_mark(_insert_grid(node, structure, statements, later), SERIAL)
         column = [Part(s.domain, [s.affs[position]]) for s in statements]
-        column += [Part(p.domain, [_identity_affs(p.domain)[position]]) for p in later]
+        column += [Part(p.domain, [identity_affs(p.domain)[position]]) for p in later]
         node = node.insert_partial_schedule(union_pw_affs(column, 1))
         if position in split:
             node = node.band_member_set_ast_loop_type(0, isl.ast_loop_type.separate)
@@ -145,7 +149,7 @@ def _insert_grid(
         position = names.index(axis.loop)
         chunk = isl.Val.int_from_si(node.get_ctx(), axis.chunk)
         column = [Part(s.domain, [s.affs[position].scale_down_val(chunk).floor()]) for s in statements]
-        column += [Part(p.domain, [_identity_affs(p.domain)[position].scale_down_val(chunk).floor()]) for p in packs]
+        column += [Part(p.domain, [identity_affs(p.domain)[position].scale_down_val(chunk).floor()]) for p in packs]
         node = node.insert_partial_schedule(union_pw_affs(column, 1)).child(0)
     return node
 
@@ -154,7 +158,7 @@ def _insert_mark(node: isl.ScheduleNode, name: str) -> isl.ScheduleNode:
     return node.insert_mark(isl.Id(name, context=isl.DEFAULT_CONTEXT)).child(0)
 
 
-def _insert_copies(
+def insert_copies(
     node: isl.ScheduleNode, due: Sequence[PackCall], rest: Sequence[isl.Set], *, in_parallel: bool
 ) -> isl.ScheduleNode:
     """Copies first, then the rest; returns the place of the rest. Shared copies are made by all threads."""
@@ -171,7 +175,7 @@ def _insert_copies(
         shared = pack.shared and in_parallel and bool(pack.panels)
         if shared:
             place = _insert_mark(place, PARALLEL)
-        for aff in _identity_affs(pack.domain)[pack.depth :]:
+        for aff in identity_affs(pack.domain)[pack.depth :]:
             place = place.insert_partial_schedule(union_pw_affs([Part(pack.domain, [aff])], 1)).child(0)
         if shared:
             place = _insert_mark(place, COPIED)

@@ -78,6 +78,7 @@ def measure(
         end - verified,
         (*check.warnings, *timed.warnings),
         clock_resolution(),
+        bool(timed.warnings),
     )
 
 

@@ -155,6 +155,8 @@ class Report:
     resolution: float = 0.0
     """Seconds between two readings of the clock: what one run gains beneath this nobody can time, and the repeated
     runs of a sample differ by as much through calls and the alignment of code alone."""
+    disturbed: bool = False
+    """Some of the warnings are about the timing itself: another time may give other figures."""
 
     def best(self) -> Measurement:
         """The winner: the first candidate, in ranked order, that is within the noise of the fastest one, provided

@@ -145,10 +145,12 @@ def _exact(factor: Expr, scop: Scop, output: str) -> bool:
             return False
 
 
-def contraction(scop: Scop, statement: Statement) -> Contraction | None:
+def contraction(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contraction | None:
     """The contraction that a statement computes, or None when it computes something else.
 
     A dimension whose addresses need more than a fixed stride (a modulo, a condition) makes it something else too.
+    `in_place`: the operands may be other elements of the array that it adds to (as in a factorisation), where the
+    caller sees to it that no operand changes while a microkernel runs.
     """
     body = statement.body
     if not isinstance(body, Assignment) or body.op not in ("+=", "-="):
@@ -166,7 +168,9 @@ def contraction(scop: Scop, statement: Statement) -> Contraction | None:
     if scalars - {scop.arrays[used[0].array].ctype} or not all(_exact(f, scop, used[0].array) for f in scale):
         return None
     types = {scop.arrays[a.array].ctype for a in used}
-    if len(types) != 1 or not types <= set(ELEMENT_TYPES) or used[0].array in (used[1].array, used[2].array):
+    if len(types) != 1 or not types <= set(ELEMENT_TYPES):
+        return None
+    if used[0].array in (used[1].array, used[2].array) and not in_place:
         return None
     operands = []
     for index, access in zip((body.target, left, right), used, strict=True):

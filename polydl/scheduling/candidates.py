@@ -10,15 +10,17 @@ import islpy as isl
 from polydl.dependences.analysis import Dependence
 from polydl.errors import QuotaExceeded
 from polydl.machine import Machine
+from polydl.model.contraction import contraction
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
+from polydl.rank.blocks import whole_block
 from polydl.scheduling.bases import SETTINGS, NotATree, computed, skewed, written
 from polydl.scheduling.check import broken
 from polydl.scheduling.cost import Work, seconds
 from polydl.scheduling.passes import Goal, merged, scheduled
 from polydl.scheduling.plan import Scheduled
 from polydl.scheduling.relations import Links, by_name, direct
-from polydl.scheduling.tree import Band, Leaf, Node, Order
+from polydl.scheduling.tree import Band, Blocks, Leaf, Node, Order
 from polydl.variants.transforms import Schedule
 
 _DEEP = 4
@@ -56,7 +58,9 @@ def made(
     scop: Scop, statements: Sequence[Statement], links: Links, base: Node, how: Schedule, *, reassociate: bool
 ) -> Node:
     """The tree that a schedule makes of a base."""
-    goal = Goal(scop, by_name(statements), how.sizes, how.parallel, how.simd, reassociate, how.diagonal)
+    goal = Goal(
+        scop, by_name(statements), how.sizes, how.parallel, how.simd, reassociate, how.diagonal, how.outer, how.block
+    )
     return scheduled(merged(base, links), links, goal)
 
 
@@ -74,6 +78,15 @@ TILINGS: tuple[tuple[int, ...], ...] = (
     (128,),
 )
 """Tile sizes that are tried, outermost loop first. The estimate of the time, which knows the caches, chooses."""
+
+TWO_LEVELS: tuple[tuple[tuple[int, ...], int], ...] = (((32,), 4), ((32,), 16), ((32, 32, 256), 4), ((16, 64, 512), 4))
+"""Tiles in tiles that are tried: the sizes of the small ones, and how many of them a large one holds each way."""
+
+KERNEL_TILES = (96, 48, 192)
+"""Tile sizes that are tried where whole tiles go to a microkernel: multiples of most register blocks."""
+
+Way = tuple[tuple[int, ...], int, bool, tuple[int, ...]]
+"""Tile sizes, tiles in a tile, diagonal, rows and columns of a microkernel."""
 
 TIME = 8.0
 """Seconds of processor time after which no further schedule is looked for."""
@@ -112,12 +125,16 @@ def candidates(
         return [], [f"isl cannot find the direct dependences of {scop.function}: {error}"]
     works = {s.name: Work(scop, s) for s in statements}
     trees: dict[str, Scheduled] = {}
+    ways: list[Way] = [(sizes, 1, diagonal, ()) for sizes in tilings for diagonal in (False, True)]
+    ways += [(*way, diagonal, ()) for way in TWO_LEVELS if way[0] in tilings for diagonal in (False, True)]
+    if reassociate:
+        ways = [*kernel_ways(scop, statements, machine, KERNEL_TILES), *ways]
     for name, base in bases(scop, statements, links, strict, given_up):
-        for sizes, diagonal in ((s, d) for s in tilings for d in (False, True)):
+        for sizes, outer, diagonal, block in ways:
             if time.process_time() - begin > TIME / 2:
                 given_up.append(f"schedules from {name} with tiles {sizes}: half of {TIME} s was over")
                 break
-            how = Schedule(name, sizes, diagonal=diagonal)
+            how = Schedule(name, sizes, diagonal=diagonal, outer=outer, block=block)
             try:
                 with quota(f"a schedule from {name}"):
                     tree = made(scop, statements, links, base, how, reassociate=reassociate)
@@ -144,6 +161,17 @@ def candidates(
     return sorted(legal, key=lambda s: s.seconds), given_up
 
 
+def kernel_ways(scop: Scop, statements: Sequence[Statement], machine: Machine, tiles: Sequence[int]) -> list[Way]:
+    """Tiles with the best register block that divides them, where a statement is a contraction (in place or not)."""
+    types = {c.dtype for s in statements if (c := contraction(scop, s, in_place=True)) is not None and s.depth > 2}
+    found: list[Way] = []
+    for dtype in sorted(types):
+        for size in tiles:
+            block = whole_block(machine, "double" if dtype == "double" else "float", size)
+            found += [((size,), 1, False, block)] if block else []
+    return found
+
+
 def _varied(ordered: Sequence[Scheduled]) -> Iterator[Scheduled]:
     """The schedules in their order, but those of a base that has had its share after all the others."""
     seen: dict[str, int] = {}
@@ -164,6 +192,8 @@ def fingerprint(node: Node) -> str:
             return statement
         case Order(children):
             return f"({'; '.join(fingerprint(c) for c in children)})"
+        case Blocks(child, found):
+            return f"{{{fingerprint(child)}; {[(k.statement, k.structure.kernel, k.structure.packs) for k in found]}}}"
         case Band(members, child):
             loops = " ".join(f"{m.run.value} {m.unroll} {[str(a) for a in m.affs.values()]}" for m in members)
             return f"[{loops}] {fingerprint(child)}"

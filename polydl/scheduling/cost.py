@@ -21,7 +21,7 @@ from polydl.model.isl import to_int
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.scheduling.direction import coefficients, direction, unit_score
 from polydl.scheduling.relations import Links, after, span
-from polydl.scheduling.tree import Band, Leaf, Member, Node, Order, Run, Step, paths
+from polydl.scheduling.tree import Band, Blocks, Leaf, Member, Node, Order, Run, Step, kernels, paths
 
 _UNKNOWN = 64
 """Iterations that a loop without constant bounds is taken to have."""
@@ -32,6 +32,8 @@ _LATENCY = 4.0
 """Cycles from an operand to the sum, where each iteration waits for the one before."""
 _SLOW = {"/": 13.0, "%": 25.0}
 """Cycles of the operators that are not pipelined well."""
+_KERNEL_SHARE = 0.7
+"""Of the peak that a microkernel's calls reach on blocks in a cache."""
 _CALL = 20.0
 """Cycles of a call of libm."""
 _ELEMENT_BYTES: Mapping[str, int] = {"double": 8, "long": 8, "short": 2, "char": 1, "unsigned char": 1}
@@ -183,10 +185,15 @@ class _Placed:
 def seconds(scop: Scop, works: Mapping[str, Work], tree: Node, links: Links, machine: Machine, threads: int) -> float:
     """Estimated time of a tree."""
     placed = {name: _Placed(works[name], path) for name, path in paths(tree).items()}
+    blocked = {kernel.statement: kernel for kernel, _, _ in kernels(tree)}
     total = 0.0
     for name, one in placed.items():
         shared = threads if any(m.run is Run.PARALLEL for m in one.loops) else 1
         core = machine.seconds(_core_cycles(scop, one, links, machine) * one.work.instances) / shared
+        if name in blocked:
+            whole = min(blocked[name].instances / max(one.work.instances, 1.0), 1.0)
+            peak = machine.fma_peak_gflops[blocked[name].dtype] * 1e9 * _KERNEL_SHARE
+            core += whole * (2 * one.work.instances / peak / shared - core)
         moved = [
             _traffic(name, placed, cache.bytes / (max(1, min(shared, cache.shared_by_cores)))) / shared / speed
             for cache, speed in _levels(machine, shared)
@@ -265,6 +272,8 @@ def _forks(tree: Node, placed: Mapping[str, _Placed], outside: float = 1.0) -> f
     match tree:
         case Leaf():
             return 0.0
+        case Blocks(child, _):
+            return _forks(child, placed, outside)
         case Order(children):
             return sum(_forks(child, placed, outside) for child in children)
         case Band(members, child):

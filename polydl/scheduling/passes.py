@@ -11,9 +11,10 @@ import islpy as isl
 from polydl.dependences.analysis import is_reduction
 from polydl.model.isl import context, to_int
 from polydl.model.scop import Assignment, Scop, Statement
+from polydl.scheduling.blocks import blocked, packed
 from polydl.scheduling.direction import moves, unit_score
 from polydl.scheduling.relations import Links, after, among, coincident, forward, left
-from polydl.scheduling.tree import Band, Leaf, Member, Node, Order, Run, bands, restricted, statements
+from polydl.scheduling.tree import Band, Blocks, Leaf, Member, Node, Order, Run, bands, restricted, statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,16 @@ class Goal:
     """Sums may be added up in another order."""
     diagonal: bool = False
     """Innermost loops that wait for their own results run along diagonals."""
+    outer: int = 1
+    """Tiles of a second level hold this many tiles in each direction."""
+    block: tuple[int, ...] = ()
+    """Rows and columns of the microkernel that takes whole tiles of contractions; empty: none does."""
 
 
 def merged(node: Node, links: Links) -> Node:
     """Directly nested bands joined into one where all their loops run forward: such a band may be tiled."""
     match node:
-        case Leaf():
+        case Leaf() | Blocks():
             return node
         case Order(children):
             return Order(tuple(merged(c, among(links, frozenset(statements(c)))) for c in children))
@@ -47,14 +52,14 @@ def merged(node: Node, links: Links) -> Node:
 
 
 def scheduled(node: Node, links: Links, goal: Goal) -> Node:
-    """The tree with parallel, tiled and vector loops."""
-    return _outer(node, links, goal, not goal.parallel)
+    """The tree with parallel, tiled and vector loops, and whole tiles in microkernels."""
+    return packed(_outer(node, links, goal, not goal.parallel))
 
 
 def _outer(node: Node, links: Links, goal: Goal, done: bool) -> Node:
     """`done`: a loop further out is parallel already."""
     match node:
-        case Leaf():
+        case Leaf() | Blocks():
             return node
         case Order(children):
             return Order(tuple(_outer(c, among(links, frozenset(statements(c))), goal, done) for c in children))
@@ -83,7 +88,7 @@ def _outer(node: Node, links: Links, goal: Goal, done: bool) -> Node:
 
 def _deep(node: Node) -> bool:
     match node:
-        case Leaf():
+        case Leaf() | Blocks():
             return False
         case Band():
             return True
@@ -168,6 +173,15 @@ def _tile(member: Member, size: int) -> Member:
 
 
 def _tiled(node: Band, links: Links, goal: Goal, done: bool) -> Node:
+    small = [_tile(m, _size(goal, i)) for i, m in enumerate(node.members) if _size(goal, i) > 1]
+    if goal.outer > 1:
+        large = replace(goal, sizes=tuple(size * goal.outer if size > 1 else size for size in goal.sizes), outer=1)
+        return _tiles(node, small, links, large, done)
+    return _tiles(node, (), links, goal, done)
+
+
+def _tiles(node: Band, below: Sequence[Member], links: Links, goal: Goal, done: bool) -> Node:
+    """The band with loops over tiles around it; `below`: loops over smaller tiles inside of those."""
     cut = [(m, _tile(m, _size(goal, i))) for i, m in enumerate(node.members) if _size(goal, i) > 1]
     tiles = [tile for _, tile in cut]
     if not done:
@@ -178,7 +192,11 @@ def _tiled(node: Band, links: Links, goal: Goal, done: bool) -> Node:
             tiles = _wavefront(tiles, goal)
         else:
             return _inner(node, links, goal)
-    return Band(tuple(tiles), _inner(node, links, goal)) if tiles else _inner(node, links, goal)
+    body = _inner(node, links, goal)
+    if len(goal.block) == 2 and len(tiles) == len(node.members):
+        sizes = [_size(goal, i) for i in range(len(node.members))]
+        body = blocked(body, node.members, sizes, goal.scop, goal.of, (goal.block[0], goal.block[1]))
+    return Band((*tiles, *below), body) if tiles else body
 
 
 def _wavefront(tiles: Sequence[Member], goal: Goal) -> list[Member]:
@@ -220,7 +238,7 @@ def _extent(member: Member, goal: Goal) -> int:
 def _inner(node: Node, links: Links, goal: Goal) -> Node:
     """Vector loops inside of tiles and parallel loops."""
     match node:
-        case Leaf():
+        case Leaf() | Blocks():
             return node
         case Order(children):
             return Order(tuple(_inner(c, among(links, frozenset(statements(c))), goal) for c in children))

@@ -153,6 +153,10 @@ class Schedule:
     diagonal: bool = field(default=False, metadata=OPTIONAL)
     """Where the innermost loop waits for its own results: run the two innermost loops along diagonals, whose
     iterations are independent."""
+    outer: int = field(default=1, metadata=OPTIONAL)
+    """Tiles of a second level hold this many tiles in each direction; 1: one level."""
+    block: tuple[int, ...] = field(default=(), metadata=OPTIONAL)
+    """Rows and columns of the microkernel that takes the whole tiles of contractions; empty: they stay loops."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,9 @@ EXAMPLES = ROOT / "examples"
 REJECT = ROOT / "tests" / "reject"
 PRESET = ("--machine", "epyc-zen5", "--threads", "2")
 """The same text on every machine."""
+
+_RESULTS = tempfile.TemporaryDirectory(prefix="polydl-tests-")
+"""Where these runs keep results, instead of the user's own folder."""
 
 Listing = Mapping[str, tuple[str, bytes]]
 
@@ -29,7 +33,8 @@ class Outcome:
 
 def environment(**more: str) -> dict[str, str]:
     """The environment with the package on the path, whether it is installed or not."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", "COLUMNS": "80", **more}
+    own = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", "COLUMNS": "80", "POLYDL_CACHE": _RESULTS.name}
+    return {**os.environ, **own, **more}
 
 
 def polydl(folder: Path, *arguments: str | bytes | Path, timeout: float = 60, **more: str) -> Outcome:

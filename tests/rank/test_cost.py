@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polydl.codegen.blocks import register_blocks_for
 from polydl.dependences.analysis import dependences
 from polydl.frontend import load
 from polydl.machine import Machine, preset
 from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
+from polydl.rank.blocks import register_blocks_for
 from polydl.rank.cost import CostRanker, weights
 from polydl.variants.legality import nest_legality
 from polydl.variants.nests import Nest, nests

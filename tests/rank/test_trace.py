@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydl import pipeline
-from polydl.codegen.blocks import register_blocks_for
 from polydl.dependences.analysis import dependences
 from polydl.locality.boxes import BoxAccess, BoxNest
 from polydl.machine import Machine, preset
 from polydl.model.scop import Scop
+from polydl.rank.blocks import register_blocks_for
 from polydl.rank.ranker import FloatArray
 from polydl.rank.trace import SAMPLES, TraceRanker, Traces, _moves, sampled_calls, served, stack_bytes
 from polydl.variants.legality import nest_legality

@@ -16,13 +16,14 @@ from polydl.dependences.analysis import dependences
 from polydl.machine import detect
 from polydl.model.scop import Scop
 from polydl.scheduling.bases import skewed, written
-from polydl.scheduling.candidates import candidates, fingerprint
+from polydl.scheduling.candidates import bases, candidates, fingerprint, made
 from polydl.scheduling.check import broken
 from polydl.scheduling.passes import clusters, components, merged
 from polydl.scheduling.plan import Scheduled
 from polydl.scheduling.relations import direct
 from polydl.scheduling.split import split
-from polydl.scheduling.tree import Band, Leaf, Member, Node, Order, Run, bands
+from polydl.scheduling.tree import Band, Leaf, Member, Node, Order, Run, bands, kernels
+from polydl.variants.transforms import Schedule
 from tests.programs.corpus import Comparison, catalogue, comparison_program
 
 PROGRAMS = ("lu", "jacobi_1d", "seidel_2d", "floyd_warshall", "nussinov", "softmax", "gramschmidt", "trmm")
@@ -65,6 +66,48 @@ def test_every_schedule_computes_the_same(tmp_path: Path, name: str) -> None:
     texts = [splice(scop.source, [(scop, generate(scop, [one]))], "") for one in made]
     done = compares(tmp_path, name, texts, ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["lu", "lu_right", "cholesky", "trsm", "trmm"])
+def test_whole_tiles_in_microkernels(tmp_path: Path, name: str) -> None:
+    """Factorisations and triangular products: tiles without any other statement go to the microkernel, which adds up
+    in the original order; no size is a multiple of the tiles."""
+    scop = scop_of(name)
+    found = dependences(scop, reads=False)
+    links = direct(scop, scop.statements, found)
+    strict = direct(scop, scop.statements, found, privatised=False)
+    texts = []
+    for base_name, base in bases(scop, scop.statements, links, strict, []):
+        how = Schedule(base_name, (8,), block=(4, 8))
+        tree = made(scop, scop.statements, links, base, how, reassociate=True)
+        if not list(kernels(tree)):
+            continue
+        assert broken(scop, scop.statements, tree, found, reassociate=True) is None
+        assert broken(scop, scop.statements, tree, found, reassociate=False) is not None  # a microkernel's own order
+        one = Scheduled(scop.statements, how, tree, 0.0)
+        code = generate(scop, [one])
+        assert "_mk_" in code.region
+        texts.append(splice(scop.source, [(scop, code)], ""))
+    assert texts
+    done = compares(tmp_path, name, texts, ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_kernel_that_reads_what_it_writes_is_refused(tmp_path: Path) -> None:
+    scop = text(
+        tmp_path,
+        "void f(double A[restrict 40][40], const double B[restrict 40][40]) {\n#pragma scop\n"
+        "for (int i = 1; i < 40; i++) for (int j = 0; j < 40; j++) for (int k = 0; k < 40; k++)\n"
+        "A[i][j] += A[i - 1][k] * B[k][j];\n#pragma endscop\n}\n",
+    )
+    found = dependences(scop, reads=False)
+    how = Schedule("written", (8,), block=(4, 8))
+    base = written(scop.statements)
+    tree = made(scop, scop.statements, (), base, how, reassociate=True)  # as if nothing depended on anything
+    assert list(kernels(tree))
+    wrong = broken(scop, scop.statements, tree, found, reassociate=True)
+    assert wrong is not None
+    assert "dependence on A" in wrong
 
 
 def test_same_input_same_schedules() -> None:

@@ -154,7 +154,7 @@ def test_too_little_data() -> None:
 
 @pytest.mark.parametrize("kind", ["dnn", "dnn-paper"])
 def test_the_command_writes_weights_curve_and_card(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "load_data", lambda path, progress=None: made_up(12, 10))
+    monkeypatch.setattr(command, "load_data", lambda path, progress=None, rankers=(): made_up(12, 10))
     out = tmp_path / "w.safetensors"
     report = train_command(
         Path("d.parquet"), out, kind=kind, finetune=None, seed=1, epochs=2, members=1, exclude=["net2"], quiet=True
@@ -182,7 +182,7 @@ def test_the_command_writes_weights_curve_and_card(kind: str, tmp_path: Path, mo
 def test_wrong_requests(
     changes: dict[str, object], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "load_data", lambda path, progress=None: made_up(4, 5))
+    monkeypatch.setattr(command, "load_data", lambda path, progress=None, rankers=(): made_up(4, 5))
     given: dict[str, object] = {
         "kind": "dnn", "finetune": None, "seed": 0, "epochs": 1, "members": 1, "exclude": [], "quiet": True,
     } | changes  # fmt: skip

@@ -55,3 +55,13 @@ def register_blocks_for(machine: Machine) -> Callable[[Nest], Sequence[tuple[str
         return [block for price, _, block in ordered if price[0] <= _LEAST * ordered[0][0][0]]
 
     return blocks
+
+
+def whole_block(machine: Machine, dtype: Dtype, size: int) -> tuple[int, int] | tuple[()]:
+    """(m, n) of the best register block that divides size x size; empty where none does."""
+    target = target_isa(machine)
+    fitting = [(m, n) for m, n in register_blocks(dtype, target, 0.0) if m > 1 and size % m == 0 and size % n == 0]
+    best = max(
+        fitting, key=lambda mn: (block_efficiency(target, dtype, *mn, size, size), -1 / mn[0] - 1 / mn[1]), default=()
+    )
+    return best

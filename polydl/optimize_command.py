@@ -1,0 +1,69 @@
+"""The command `optimize`: what is kept of an earlier run, or a run that is kept."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from polydl import kept, pipeline, present
+from polydl.errors import PolyDLError
+from polydl.options import Options
+from polydl.output import output_path, write
+
+
+def optimize_command(
+    file: Path, output: str | None, options: Options, *, run: bool, fresh: bool, as_json: bool
+) -> None:
+    """Optimize a file, write the output, print the result.
+
+    Raises InputError, ToolchainError, QuotaExceeded; PolyDLError when no variant computed what the original computes.
+    """
+    name = None
+    if run and file.is_file():
+        target = output_path(file, output)
+        name = kept.key(file, target, options)
+        found = None if fresh else kept.load(name)
+        if found is not None:
+            write(target, found.text)
+            _show_kept(found, as_json)
+            return
+    with present.progress(quiet=as_json) as progress:
+        result = pipeline.optimize(file, output, options, run=run, progress=progress)
+    document = present.optimize_json(result)
+    if as_json:
+        print_json(document)
+    else:
+        present.show_optimized(result, ran=run)
+    if not any(scop.usable for scop in result.scops):
+        raise PolyDLError(
+            "no variant computed what the original computes; nothing was written",
+            hint="the reasons stand beside the variants; --top-k tries more of them",
+        )
+    if name is None or result.output is None:
+        return
+    if any(done.report is not None and done.report.disturbed for done in result.scops):
+        if not as_json:
+            present.say(present.output_console(), "not kept for the next run: the timing was disturbed")
+    else:
+        text = io.StringIO()
+        present.show_optimized(result, ran=run, console=Console(file=text, width=10_000))
+        entry = kept.Kept(result.text, document, text.getvalue(), time.time())
+        kept.save(name, entry, result.scops[0].ranking.scop.source, options)
+
+
+def _show_kept(found: kept.Kept, as_json: bool) -> None:
+    if as_json:
+        print_json({**found.document, "kept_from": kept.when(found)})
+        return
+    sys.stdout.write(found.shown)
+    present.say(present.output_console(), f"as measured on {kept.when(found)}; --fresh measures anew")
+
+
+def print_json(document: object) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")

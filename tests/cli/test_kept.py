@@ -1,0 +1,124 @@
+"""The second run of `optimize` finds its result, and only when nothing that it depends on has changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from polydl import kept, pipeline
+from polydl.errors import InputError
+from polydl.optimize_command import optimize_command
+from polydl.options import Options
+from polydl.results import OptimizeResult
+
+SOURCE = """#include "sizes.h"
+void scale(float x[N][N])
+{
+#pragma scop
+    for (int j = 0; j < N; j++)
+        for (int i = 0; i < N; i++)
+            x[i][j] = 2 * x[i][j];
+#pragma endscop
+}
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """`run(options…)`: the command in a folder of its own; how often it has searched so far. Other load on the machine
+    counts for nothing here."""
+    (tmp_path / "scale.c").write_text(SOURCE)
+    (tmp_path / "sizes.h").write_text("#define N 200\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POLYDL_CACHE", str(tmp_path / "kept"))
+    searched: list[str] = []
+    search = pipeline.optimize
+
+    def counted(*given: Any, **named: Any) -> OptimizeResult:
+        searched.append("")
+        done = search(*given, **named)
+        scops = [replace(s, report=s.report and replace(s.report, disturbed=False)) for s in done.scops]
+        return replace(done, scops=tuple(scops))
+
+    monkeypatch.setattr(pipeline, "optimize", counted)
+
+    def command(fresh: bool = False, as_json: bool = False, **changes: Any) -> int:
+        options = Options(threads=1, top_k=1).changed(**changes)
+        optimize_command(Path("scale.c"), None, options, run=True, fresh=fresh, as_json=as_json)
+        return len(searched)
+
+    return command
+
+
+def test_the_second_run_searches_nothing(run: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 1
+    first, text = capsys.readouterr().out, Path("scale.polydl.c").read_bytes()
+    Path("scale.polydl.c").unlink()
+    assert run() == 1
+    second = capsys.readouterr().out
+    assert second.startswith(first)
+    assert "as measured on" in second
+    assert Path("scale.polydl.c").read_bytes() == text
+    assert run(fresh=True) == 2
+
+
+def test_as_json(run: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    run(as_json=True)
+    first = json.loads(capsys.readouterr().out)
+    assert run(as_json=True) == 1
+    second = json.loads(capsys.readouterr().out)
+    assert second.pop("kept_from")
+    assert second == first
+
+
+def test_what_a_result_depends_on(run: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    run()
+    Path("sizes.h").write_text("#define N 210\n")
+    assert run() == 2
+    assert run(seed=1) == 3
+    assert run(cflags=("-O2",)) == 4
+    Path("scale.c").write_text(SOURCE.replace("2 *", "3 *"))
+    assert run() == 5
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
+    assert run() == 6
+    assert run() == 6
+
+
+def test_the_input_is_never_replaced(run: Callable[..., int]) -> None:
+    run()
+    Path("scale.polydl.c").unlink()
+    Path("scale.polydl.c").symlink_to("scale.c")
+    with pytest.raises(InputError, match="would replace the input"):
+        run()
+    assert Path("scale.c").read_text() == SOURCE
+
+
+def test_a_damaged_entry(run: Callable[..., int]) -> None:
+    run()
+    (entry,) = kept.folder().iterdir()
+    for damage in (entry.read_bytes()[:100], b"\xff\xfe", b"[]", b'{"headers": {}, "result": {"text": 1}}'):
+        entry.write_bytes(damage)
+        with pytest.warns(UserWarning, match="measuring anew"):
+            run()
+
+
+def test_where_nothing_can_be_kept(run: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("file").write_text("")
+    monkeypatch.setenv("POLYDL_CACHE", str(Path("file/results").absolute()))
+    with pytest.warns(UserWarning, match="not kept for the next run"):
+        run()
+    assert Path("scale.polydl.c").is_file()
+
+
+def test_the_oldest_go_first(run: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "MOST", 2)
+    for n in (1, 2, 3):
+        run(seed=n)
+    assert len(list(kept.folder().iterdir())) == 2
+    assert run(seed=3) == 3
+    assert run(seed=1) == 4
