@@ -8,7 +8,7 @@ from functools import reduce
 
 import islpy as isl
 
-from polydl.codegen.ast import Instance
+from polydl.codegen.instance import Instance
 from polydl.codegen.nest_plan import NestPlan, plan_nest
 from polydl.codegen.scratch import Scratch
 from polydl.codegen.tree import PARALLEL, SERIAL, SIMD, SUM, Part, identity_affs, insert_copies, union_pw_affs

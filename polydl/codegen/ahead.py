@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from polydl.codegen.ast import Instance, Names, Writer, quietly
+from polydl.codegen.ast import Writer, quietly
 from polydl.codegen.cexpr import Helpers
+from polydl.codegen.instance import Instance, Names
 from polydl.codegen.microkernel import environment
 from polydl.codegen.packing_plan import PackCall
 from polydl.codegen.tree import COPIED, PARALLEL

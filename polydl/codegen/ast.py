@@ -3,64 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import islpy as isl
 
-from polydl.codegen.cexpr import Helpers, IslPrinter, expression_text
+from polydl.codegen.cexpr import Helpers, IslPrinter
+from polydl.codegen.instance import Instance, Names, black_box, sides, user_call
 from polydl.codegen.row_loops import RowStatement, are_numbers, loop_bounds, row_loops, row_statement
 from polydl.codegen.rows import RowOptions, row
 from polydl.codegen.tree import CURVE, PARALLEL, SERIAL, SIMD, SUM
 from polydl.codegen.vector_text import NotVectorised
-from polydl.model.contraction import array_strides
 from polydl.model.isl import expression_kind, node_kind, operation, to_int
-from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Scop, Statement
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Names of the generated code, chosen so that they cannot collide with the user's."""
-
-    iterator: str
-    """Prefix of loop variables."""
-    prefix: str
-    """Prefix of functions."""
-    integer: str
-    """Type of loop variables: `int`, or `long` where addresses need it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Instance:
-    """One place in the isl AST where a statement instance runs, and how things are said there."""
-
-    build: isl.AstBuild
-    back: isl.PwMultiAff
-    """{ [AST loops] -> S[i…] }."""
-    arrays: Mapping[str, Array]
-    printer: IslPrinter
-
-    def affine(self, value: isl.PwAff) -> str:
-        """C text of { S[i…] -> [v] }."""
-        return self.printer(self.build.expr_from_pw_aff(value.pullback_pw_multi_aff(self.back).coalesce()))
-
-    def element(self, array: str, subscript: isl.PwMultiAff) -> str:
-        """C text of the array element at { S[i…] -> A[a…] }."""
-        found = self.arrays[array]
-        if found.is_scalar:
-            return found.name
-        where = subscript.pullback_pw_multi_aff(self.back)
-        subscripts = [self.build.expr_from_pw_aff(where.get_pw_aff(d).coalesce()) for d in range(len(found.extents))]
-        if not found.linear:
-            return found.name + "".join(f"[{self.printer(s)}]" for s in subscripts)
-        strides = array_strides(found)
-        assert strides is not None, "a linear array is recovered with known strides"
-        terms = [
-            self.printer(s) if n == 1 else f"{n} * {self.printer.factor(s)}"
-            for s, n in zip(subscripts, strides, strict=True)
-            if self.printer(s) != "0"
-        ]
-        return f"{found.name}[{' + '.join(terms) or '0'}]"
-
+from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop
 
 _VECTOR = -1
 """In place of a number of parallel loops: the next loop runs in vectors."""
@@ -157,14 +110,14 @@ class Writer:
             self._row_users[f"user{len(self._user_text)}"] = row_statement(statement, schedule, at.element)
         match statement.body:
             case Assignment():
-                target, value = _sides(statement, statement.body, at)
+                target, value = sides(statement, statement.body, at)
                 ctype = self._scop.arrays[statement.accesses[statement.body.target].array].ctype
                 self._sums[f"user{len(self._user_text)}"] = (ctype, target, statement.body.op, value)
                 return f"{target} {statement.body.op} {value};"
             case MicrokernelCall():
-                return _user_call(statement.body, at)
+                return user_call(statement.body, at)
             case BlackBox():
-                return _black_box(statement.body, at)
+                return black_box(statement.body, at)
 
     # Nodes
 
@@ -368,37 +321,6 @@ def _range(node: isl.AstNode) -> tuple[int, int] | None:
     low, high, by = (to_int(n.get_val()) for n in numbers)
     last = high if operation(condition) == "le" else high - 1
     return (low, last - low + 1) if by == 1 else None
-
-
-def _sides(statement: Statement, body: Assignment, at: Instance) -> tuple[str, str]:
-    """C texts of target and value."""
-
-    def load(access: int) -> str:
-        one = statement.accesses[access]
-        return at.element(one.array, one.relation.as_pw_multi_aff())
-
-    return load(body.target), expression_text(body.value, load, at.affine)
-
-
-def _user_call(body: MicrokernelCall, at: Instance) -> str:
-    arguments = []
-    for argument in body.arguments:
-        if argument.array is not None and argument.subscript is not None:
-            where = isl.PwMultiAff.from_multi_pw_aff(argument.subscript)
-            arguments.append(f"&{at.element(argument.array, where)}")
-        elif argument.value is not None:
-            arguments.append(at.affine(argument.value))
-        else:
-            arguments.append(argument.text)
-    return f"{body.function}({', '.join(arguments)});"
-
-
-def _black_box(body: BlackBox, at: Instance) -> str:
-    """The text in braces, behind the declarations that it needs."""
-    lines = [
-        f"  {declaration}{'' if value is None else f' = {at.affine(value)}'};" for declaration, value in body.locals
-    ]
-    return "\n".join(["{", *lines, *(f"  {line}" for line in body.text.splitlines()), "}"])
 
 
 def _mentions(text: str, name: str) -> bool:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from polydl.codegen.ast import Instance, Names, Writer
+from polydl.codegen.ast import Writer
 from polydl.codegen.cexpr import Helpers
+from polydl.codegen.instance import Instance, Names
 from polydl.codegen.scratch import Scratch
 from polydl.codegen.tree import COPIED, PARALLEL, SERIAL
 from polydl.errors import InputError

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from itertools import chain, count, groupby
 
 from polydl.codegen.affine import affine_plan, affine_tree
-from polydl.codegen.ast import Names, Writer, quietly
+from polydl.codegen.ast import Writer, quietly
 from polydl.codegen.cexpr import HELPER_TEXT, Helpers
 from polydl.codegen.copies import copies
 from polydl.codegen.curve import curve_prologue
 from polydl.codegen.initial import absorbed_zeroing
+from polydl.codegen.instance import Names
 from polydl.codegen.nest_plan import plan_nest
 from polydl.codegen.region import original_text
 from polydl.codegen.rows import RowOptions

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
-from polydl.codegen.ast import Instance
+from polydl.codegen.instance import Instance
 from polydl.codegen.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.fusion.conditions import Fused, Group
 from polydl.machine.isa import ELEMENT_TYPES, Dtype

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import islpy as isl
 
 from polydl.codegen.ahead import Ahead
-from polydl.codegen.ast import Instance
 from polydl.codegen.epilogue import Epilogue, epilogue
+from polydl.codegen.instance import Instance
 from polydl.codegen.microkernel import Microkernel as GeneratedMicrokernel
 from polydl.codegen.microkernel import MicrokernelSpec, Reduction, isa_prologue
 from polydl.codegen.microkernel import generate as generate_microkernel

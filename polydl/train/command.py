@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polydl.errors import InputError, PolyDLError, one_of
-from polydl.rank.dnn import load_dnn, log_scores
+from polydl.rank.dnn import agreed, load_dnn, log_scores
 from polydl.rank.paper_model import load_paper, tournament
 from polydl.rank.ranker import FloatArray
 from polydl.rank.rankers import ANALYTIC
@@ -30,7 +30,8 @@ KINDS = ("dnn", "dnn-paper")
 def scores_of(weights: Weights, group: Group) -> FloatArray:
     """(V,) a learned ranker's scores of a group, lower is better."""
     if weights.header.kind == "dnn":
-        return np.asarray(log_scores(weights, group.features, group.traffic_seconds).mean(axis=0))
+        each = log_scores(weights, group.features, group.traffic_seconds)
+        return agreed(weights, each.mean(axis=0), np.log(group.traffic_seconds))
     theta = weights.header.numbers["theta"]
     return tournament(weights.members[0], group.working_sets, group.scores["cost"], theta)
 

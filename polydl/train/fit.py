@@ -182,7 +182,12 @@ def fit_dnn(data: DataSet, options: FitOptions, tell: Tell, start: Weights | Non
         members=len(members),
         data=data.digest,
         polydl=__version__,
-        numbers={"clip": options.clip, "temperature": options.temperature},
+        numbers={
+            "clip": options.clip,
+            "temperature": options.temperature,
+            # On the machine and the sizes that it was finetuned for, the ensemble needs no second opinion.
+            "second_opinion": 0.0 if start else 1.0,
+        },
         notes={
             "machines": ", ".join(data.machines),
             "problems": str(len(groups)),

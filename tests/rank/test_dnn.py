@@ -14,7 +14,7 @@ import pytest
 from polydl import pipeline
 from polydl.errors import InputError, ModelError
 from polydl.rank import paper_model, rankers
-from polydl.rank.dnn import DnnRanker, load_dnn, log_scores, worth_timing
+from polydl.rank.dnn import DnnRanker, agreed, load_dnn, log_scores, worth_timing
 from polydl.rank.features import FEATURES_VERSION, features, names
 from polydl.rank.forward import Layer, activated, forward, normalised, softmax
 from polydl.rank.paper_model import PaperRanker, load_paper, pair_inputs, tournament
@@ -200,13 +200,27 @@ def test_dnn_ranks_by_the_corrected_prediction(path: Path, gemm: pipeline.Rankin
     assert np.isfinite(found.values).all()
     scored = DnnRanker(path).rank(gemm.scop, nest, structures, gemm.machine, 2)
     each = log_scores(some_weights(), found.values, found.traffic_seconds)
-    np.testing.assert_allclose(np.log(scored.scores), each.mean(axis=0))
+    np.testing.assert_allclose(np.log(scored.columns["predicted_seconds"]), each.mean(axis=0))
+    np.testing.assert_allclose(
+        np.log(scored.scores), agreed(some_weights(), each.mean(axis=0), np.log(found.traffic_seconds))
+    )
     np.testing.assert_allclose(scored.columns["uncertainty"], each.std(axis=0))
     assert scored.columns["uncertainty"].max() > 0
     ranking = pipeline.rank(gemm.scop, threads=2, machine="epyc-zen5", space="small", ranker=str(path))
     assert ranking.ranker == "dnn"
     assert sorted(v.id for v in ranking.variants) == sorted(v.id for v in gemm.variants)
     assert [v.score for v in ranking.variants] == sorted(v.score for v in ranking.variants)
+
+
+def test_the_order_is_that_of_both_opinions() -> None:
+    weights = some_weights()
+    networks = np.array([0.0, 0.1, 0.2, 0.3, 0.4])
+    traffic = np.array([9.0, 2.0, 1.0, 3.0, 4.0])
+    # Places 0 1 2 3 4 and 4 1 0 2 3: sums 4 2 2 5 7.
+    np.testing.assert_array_equal(agreed(weights, networks, traffic), [0.2, 0.0, 0.1, 0.3, 0.4])
+    np.testing.assert_array_equal(agreed(weights, networks, networks * 7), networks)
+    alone = replace(weights, header=replace(weights.header, numbers={**weights.header.numbers, "second_opinion": 0.0}))
+    np.testing.assert_array_equal(agreed(alone, networks, traffic), networks)
 
 
 def test_features_do_not_depend_on_the_company(gemm: pipeline.Ranking) -> None:

@@ -68,6 +68,26 @@ def test_every_schedule_computes_the_same(tmp_path: Path, name: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("name", ["lu", "seidel_2d", "jacobi_1d"])
+def test_tiles_in_tiles(tmp_path: Path, name: str) -> None:
+    scop = scop_of(name)
+    found = dependences(scop, reads=False)
+    links = direct(scop, scop.statements, found)
+    texts = []
+    for base_name, base in bases(scop, scop.statements, links, links, []):
+        one, two = (Schedule(base_name, (3,), outer=outer) for outer in (1, 2))
+        trees = [made(scop, scop.statements, links, base, how, reassociate=False) for how in (one, two)]
+        most = [max((len([m for m in b.members if m.tile > 1]) for b in bands(tree)), default=0) for tree in trees]
+        if most[1] > most[0]:
+            assert most[1] == 2 * most[0]
+            assert broken(scop, scop.statements, trees[1], found, reassociate=False) is None
+            code = generate(scop, [Scheduled(scop.statements, two, trees[1], 0.0)])
+            texts.append(splice(scop.source, [(scop, code)], ""))
+    assert texts
+    done = compares(tmp_path, name, texts, ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("name", ["lu", "lu_right", "cholesky", "trsm", "trmm"])
 def test_whole_tiles_in_microkernels(tmp_path: Path, name: str) -> None:
     """Factorisations and triangular products: tiles without any other statement go to the microkernel, which adds up

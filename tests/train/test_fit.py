@@ -69,9 +69,12 @@ def test_scores_from_the_file_are_those_of_training(tmp_path: Path) -> None:
 def test_what_the_features_tell_is_learned_and_better_than_the_start() -> None:
     train, test = made_up(30, 24), made_up(8, 24, seed=1)
     weights, curve = fit.fit_dnn(train, QUICK, silent)
+    with_opinion = summary(list(judged_by("dnn", test.groups, {"dnn": weights}).values()))
+    weights = replace(weights, header=replace(weights.header, numbers=weights.header.numbers | {"second_opinion": 0.0}))
     judged = {
         name: summary(list(judged_by(name, test.groups, {"dnn": weights}).values())) for name in ("dnn", "traffic")
     }
+    assert judged["traffic"]["top1"] < with_opinion["top1"] < judged["dnn"]["top1"]
     assert judged["traffic"]["top1"] < 0.8
     assert judged["dnn"]["top1"] > 0.93
     assert judged["dnn"]["pair_accuracy"] > judged["traffic"]["pair_accuracy"] + 0.2
