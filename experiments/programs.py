@@ -4,8 +4,9 @@ python experiments/programs.py --json programs.json [--only NAME]… [--resume] 
 
 Every program is optimized for the sizes called `bench` in tests/programs/catalogue.toml (past the last-level cache).
 The contenders are shared objects in one process that take turns on the same data, which are put back before each run;
-every result is compared with gcc's. The figure is the median of the ratios within a round. Polly is clang's with
-`-mllvm -polly -mllvm -polly-parallel` and gcc's OpenMP runtime, which all contenders share.
+every result is compared with gcc's. A contender whose first run takes more than 20 s is not run again: that run stands
+for all. The figure is the median of the ratios within a round. Polly is clang's with `-mllvm -polly -mllvm
+-polly-parallel` and gcc's OpenMP runtime, which all contenders share.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from polydl.choices import Choice, combined, with_schedules
 from polydl.codegen.emit import Generated, generate, protected
 from polydl.codegen.slices import original_slices
 from polydl.codegen.splice import splice
-from polydl.dependences.analysis import dependences
+from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.dead import without_dead
 from polydl.dependences.scalars import in_place
 from polydl.errors import IllegalVariant, InputError, InputErrors, ToolchainError, one_of
@@ -39,6 +39,7 @@ from polydl.measure import (
     measure,
     original_candidate,
 )
+from polydl.model.parts import terms_apart
 from polydl.model.scop import Scop
 from polydl.options import OptionChanges, Options
 from polydl.output import output_path, write
@@ -111,7 +112,7 @@ def rank(
         raise InputError(f"no space called '{o.space}'", hint=one_of(o.space, SPACES))
     ranker = rankers.usable(o.ranker)
     found = dependences(scop, reads=False)
-    if not o.loops and (apart := split(scop, found)) is not scop:
+    if not o.loops and (apart := _apart(scop, found, o)) is not scop:
         scop, found = apart, dependences(apart, reads=False)
     parts = nests(scop, found)
     if o.prepack:
@@ -157,6 +158,12 @@ def rank(
     seconds = time.perf_counter() - start
     left_out = {reason: count for reason, count in pruned.items() if count}
     return Ranking(scop, found, parts, ranked, size, left_out, machine, ranker.name, threads, seconds, tuple(given_up))
+
+
+def _apart(scop: Scop, found: Sequence[Dependence], o: Options) -> Scop:
+    """The scop with sums of products, then index sets, taken apart."""
+    terms = terms_apart(scop) if o.reassociate else scop
+    return split(terms, found if terms is scop else dependences(terms, reads=False))
 
 
 def score(

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import islpy as isl
 
-from polydl.model.expr import Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
+from polydl.model.expr import Const, Load, loads
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
 
@@ -115,23 +115,7 @@ def _accumulates(statement: Statement, name: str) -> bool:
     body = statement.body
     if not isinstance(body, Assignment) or body.op == "=" or statement.accesses[body.target].array != name:
         return False
-    return all(statement.accesses[i].array != name for i in _loads(body.value))
-
-
-def _loads(expr: Expr) -> list[int]:
-    match expr:
-        case Load(access):
-            return [access]
-        case Unary(_, operand) | Cast(_, operand):
-            return _loads(operand)
-        case Binary(_, left, right):
-            return _loads(left) + _loads(right)
-        case Conditional(condition, then, otherwise):
-            return _loads(condition) + _loads(then) + _loads(otherwise)
-        case Call(_, arguments):
-            return [i for a in arguments for i in _loads(a)]
-        case _:
-            return []
+    return all(statement.accesses[i].array != name for i in loads(body.value))
 
 
 def _same_type(scop: Scop, scalar: str, array: str) -> bool:

@@ -71,3 +71,20 @@ class Cast:
 
 
 Expr = Const | Load | AffineValue | Unary | Binary | Call | Conditional | Cast
+
+
+def loads(value: Expr) -> list[int]:
+    """The accesses that an expression reads, from left to right."""
+    match value:
+        case Load(access):
+            return [access]
+        case Unary(_, operand) | Cast(_, operand):
+            return loads(operand)
+        case Binary(_, left, right):
+            return [*loads(left), *loads(right)]
+        case Conditional(condition, then, otherwise):
+            return [*loads(condition), *loads(then), *loads(otherwise)]
+        case Call(_, arguments):
+            return [i for a in arguments for i in loads(a)]
+        case _:
+            return []

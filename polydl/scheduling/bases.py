@@ -12,6 +12,7 @@ from typing import Any
 
 import islpy as isl
 
+from polydl.model.in_time import in_seconds
 from polydl.model.isl import context, pieces, quota
 from polydl.model.schedule import time_affs
 from polydl.model.scop import Scop, Statement
@@ -44,6 +45,10 @@ SETTINGS = (
 )
 
 
+SECONDS = 2
+"""Of processor time for a schedule: some of isl's integer programs run for minutes without counting operations."""
+
+
 @contextmanager
 def _options(setting: Setting) -> Iterator[None]:
     ctx = context()
@@ -72,14 +77,22 @@ def computed(scop: Scop, statements: Sequence[Statement], links: Links, setting:
     order = union_of((link.relation for link in links), space)
     constraints = isl.ScheduleConstraints.on_domain(domain).set_context(scop.context.params())
     constraints = constraints.set_validity(order).set_coincidence(order).set_proximity(order)
-    with _options(setting):
-        try:
-            with quota(f"isl's scheduler ({setting.name}) for {scop.function}", QUOTA):
-                schedule = constraints.compute_schedule()
-        except isl.Error as error:
-            if "unable to carry dependences" in str(error):
-                return None
-            raise
+    what = f"isl's scheduler ({setting.name}) for {scop.function}"
+
+    def schedule_text() -> str:
+        with _options(setting):
+            try:
+                with quota(what, QUOTA):
+                    return str(constraints.compute_schedule())
+            except isl.Error as error:
+                if "unable to carry dependences" in str(error):
+                    return ""
+                raise
+
+    text = in_seconds(schedule_text, SECONDS, what)
+    if not text:
+        return None
+    schedule = isl.Schedule.read_from_str(context(), text)
     return _converted(schedule.get_root().child(0), [s.name for s in statements], by_name(statements))
 
 

@@ -76,6 +76,8 @@ TILINGS: tuple[tuple[int, ...], ...] = (
     (16, 32, 128),
     (64, 64, 512),
     (128,),
+    (64, 2048),
+    (256, 2048),
 )
 """Tile sizes that are tried, outermost loop first. The estimate of the time, which knows the caches, chooses."""
 

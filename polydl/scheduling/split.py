@@ -15,9 +15,9 @@ import islpy as isl
 
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.legality import ordering
-from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Expr, Unary
-from polydl.model.isl import context, quota
-from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.model.isl import quota
+from polydl.model.parts import part_of
+from polydl.model.scop import Assignment, Scop, Statement
 
 _MOST_STATEMENTS = 4
 """Statements of a scop up to which it is split: each split triples one, and dependences are between pairs."""
@@ -95,36 +95,5 @@ def _split(scop: Scop, cuts: dict[str, isl.Aff]) -> Scop:
             domain = statement.domain.intersect(part)
             if not domain.is_empty():
                 place = (*position[:-1], position[-1] + which)
-                statements.append(_restricted(statement, domain, statement.name + suffix, place))
+                statements.append(part_of(statement, domain, statement.name + suffix, place))
     return replace(scop, statements=tuple(sorted(statements, key=lambda s: s.position)))
-
-
-def _restricted(statement: Statement, domain: isl.Set, name: str, position: tuple[int, ...]) -> Statement:
-    """A part of a statement under another name."""
-    assert isinstance(statement.body, Assignment)
-    accesses = tuple(
-        Access(a.array, a.write, a.relation.intersect_domain(domain).set_tuple_name(isl.dim_type.in_, name), a.span)
-        for a in statement.accesses
-    )
-    body = replace(statement.body, value=_renamed(statement.body.value, name))
-    return replace(
-        statement, name=name, domain=domain.set_tuple_name(name), position=position, accesses=accesses, body=body
-    )
-
-
-def _renamed(value: Expr, name: str) -> Expr:
-    match value:
-        case AffineValue(affine):
-            return AffineValue(affine.set_tuple_id(isl.dim_type.in_, isl.Id(name, context=context())))
-        case Unary(op, operand):
-            return Unary(op, _renamed(operand, name))
-        case Binary(op, left, right):
-            return Binary(op, _renamed(left, name), _renamed(right, name))
-        case Call(function, arguments):
-            return Call(function, tuple(_renamed(a, name) for a in arguments))
-        case Conditional(condition, then, otherwise):
-            return Conditional(_renamed(condition, name), _renamed(then, name), _renamed(otherwise, name))
-        case Cast(ctype, operand):
-            return Cast(ctype, _renamed(operand, name))
-        case _:
-            return value

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
+import islpy as isl
 import pytest
 
 from polydl import load
 from polydl.codegen.emit import generate
 from polydl.codegen.splice import splice
 from polydl.dependences.analysis import dependences
+from polydl.dependences.scalars import in_place
+from polydl.errors import QuotaExceeded
 from polydl.machine import detect
+from polydl.model.in_time import in_seconds
 from polydl.model.scop import Scop
 from polydl.scheduling.bases import skewed, written
 from polydl.scheduling.candidates import bases, candidates, fingerprint, made
@@ -66,6 +71,38 @@ def test_every_schedule_computes_the_same(tmp_path: Path, name: str) -> None:
     texts = [splice(scop.source, [(scop, generate(scop, [one]))], "") for one in made]
     done = compares(tmp_path, name, texts, ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_scheduler_that_does_not_come_back_is_given_up(tmp_path: Path) -> None:
+    """isl's outer coincidence on these twelve statements counts hardly any operations, and takes minutes."""
+    scop = in_place(load(catalogue()["ludcmp"].path, defines={"N": "2100"}).scops[0])
+    found = dependences(scop, reads=False)
+    begin = time.monotonic()
+    made, given_up = candidates(scop, scop.statements, found, detect(), 2, reassociate=True)
+    assert made
+    assert any("needs more than 2 s" in reason for reason in given_up)
+    assert time.monotonic() - begin < 60
+
+
+def test_answers_of_a_child() -> None:
+    assert in_seconds(lambda: "two\nlines", 2, "this") == "two\nlines"
+
+    def endless() -> str:
+        while True:
+            pass
+
+    def over_quota() -> str:
+        raise QuotaExceeded("too many", hint="less")
+
+    def broken_isl() -> str:
+        raise isl.Error("no such thing")
+
+    with pytest.raises(QuotaExceeded, match="this needs more than 1 s"):
+        in_seconds(endless, 1, "this")
+    with pytest.raises(QuotaExceeded, match="too many"):
+        in_seconds(over_quota, 1, "this")
+    with pytest.raises(isl.Error, match="no such thing"):
+        in_seconds(broken_isl, 1, "this")
 
 
 @pytest.mark.parametrize("name", ["lu", "seidel_2d", "jacobi_1d"])

@@ -1,0 +1,117 @@
+"""Statements taken apart: by their instances, or a sum by its terms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from polydl.model.contraction import contraction
+from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Expr, Load, Unary, loads
+from polydl.model.isl import context
+from polydl.model.schedule import common_depth
+from polydl.model.scop import Access, Assignment, Scop, Statement
+
+
+def part_of(statement: Statement, domain: isl.Set, name: str, position: tuple[int, ...]) -> Statement:
+    """Some of the instances of an assignment as a statement of another name."""
+    assert isinstance(statement.body, Assignment)
+    accesses = tuple(
+        Access(a.array, a.write, a.relation.intersect_domain(domain).set_tuple_name(isl.dim_type.in_, name), a.span)
+        for a in statement.accesses
+    )
+    body = replace(statement.body, value=_renamed(statement.body.value, name, range(len(accesses))))
+    return replace(
+        statement, name=name, domain=domain.set_tuple_name(name), position=position, accesses=accesses, body=body
+    )
+
+
+def terms_apart(scop: Scop) -> Scop:
+    """The scop with every sum of products that is added to an element as one statement a product.
+
+    before:    for k: C[i][j] += A[i][k] * B[j][k] + B[i][k] * A[j][k]
+    after:     for k: C[i][j] += A[i][k] * B[j][k];  for k: C[i][j] += B[i][k] * A[j][k]
+    requires:  each of the two is a contraction, for which a microkernel can be made; sums may be reassociated, and no
+               product reads what is written. The loops that each gets for itself hold no other statement.
+    """
+    cut = {s.name: found for s in scop.statements if (found := _terms(scop, s))}
+    if not cut:
+        return scop
+    most = max(len(found) for found in cut.values())
+    statements: list[Statement] = []
+    for statement in scop.statements:
+        # Room for the terms at each depth: order and equality of positions stay as they are.
+        position = tuple(most * p for p in statement.position)
+        shared = max((common_depth(statement, other) for other in scop.statements if other is not statement), default=0)
+        for which, term in enumerate(cut.get(statement.name, ())):
+            place = (*position[:shared], position[shared] + which, *position[shared + 1 :])
+            statements.append(replace(term, position=place))
+        if statement.name not in cut:
+            statements.append(replace(statement, position=position))
+    return replace(scop, statements=tuple(statements))
+
+
+def _terms(scop: Scop, statement: Statement) -> list[Statement]:
+    """The statements that add one term each; empty where that is not what the statement does."""
+    body = statement.body
+    if not isinstance(body, Assignment) or body.op not in ("+=", "-="):
+        return []
+    values = _summands(body.value, negative=body.op == "-=")
+    if len(values) < 2:
+        return []
+    target = statement.accesses[body.target].array
+    if any(a.array == target for i, a in enumerate(statement.accesses) if i not in (body.target, body.target_read)):
+        return []
+    found = []
+    for which, (value, negative) in enumerate(values):
+        name = f"{statement.name}t{which}"
+        used = sorted({i for i in (*loads(value), body.target, body.target_read) if i is not None})
+        place = {old: new for new, old in enumerate(used)}
+        moved = [0] * len(statement.accesses)
+        for old, new in place.items():
+            moved[old] = new
+        whole = part_of(statement, statement.domain, name, statement.position)
+        read = None if body.target_read is None else place[body.target_read]
+        own = Assignment(place[body.target], "-=" if negative else "+=", _renamed(value, name, moved), read)
+        one = replace(whole, accesses=tuple(whole.accesses[i] for i in used), body=own)
+        if contraction(scop, one) is None:
+            return []
+        found.append(one)
+    return found
+
+
+def _summands(value: Expr, *, negative: bool) -> list[tuple[Expr, bool]]:
+    """The terms of a sum, and whether they are subtracted."""
+    match value:
+        case Binary("+", left, right):
+            return [*_summands(left, negative=negative), *_summands(right, negative=negative)]
+        case Binary("-", left, right):
+            return [*_summands(left, negative=negative), *_summands(right, negative=not negative)]
+        case _:
+            return [(value, negative)]
+
+
+def _renamed(value: Expr, name: str, places: Sequence[int]) -> Expr:
+    """An expression of a statement of another name; `places[i]` is where its access i is now."""
+
+    def moved(one: Expr) -> Expr:
+        return _renamed(one, name, places)
+
+    match value:
+        case Load(access):
+            return Load(places[access])
+        case AffineValue(affine):
+            return AffineValue(affine.set_tuple_id(isl.dim_type.in_, isl.Id(name, context=context())))
+        case Unary(op, operand):
+            return Unary(op, moved(operand))
+        case Binary(op, left, right):
+            return Binary(op, moved(left), moved(right))
+        case Call(function, arguments):
+            return Call(function, tuple(moved(a) for a in arguments))
+        case Conditional(condition, then, otherwise):
+            return Conditional(moved(condition), moved(then), moved(otherwise))
+        case Cast(ctype, operand):
+            return Cast(ctype, moved(operand))
+        case _:
+            return value
