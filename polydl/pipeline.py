@@ -31,6 +31,7 @@ from polydl.frontend import Program
 from polydl.frontend import load as load_program
 from polydl.fused import fused_variants
 from polydl.fusion.fuse import fuse as fuse_scop
+from polydl.machine import Machine
 from polydl.measure import (
     Candidate,
     MeasureOptions,
@@ -49,13 +50,14 @@ from polydl.rank.dnn import worth_timing
 from polydl.results import FuseResult, Optimized, OptimizeResult, RankedVariant, Ranking
 from polydl.scheduling.candidates import candidates
 from polydl.scheduling.check import broken as broken_schedule
+from polydl.scheduling.plan import Scheduled
 from polydl.scheduling.regions import segments
 from polydl.scheduling.split import split
 from polydl.variants.ahead import checked, packed_ahead
 from polydl.variants.check import check
 from polydl.variants.legality import nest_legality
 from polydl.variants.loopstring import forced
-from polydl.variants.nests import nests
+from polydl.variants.nests import Nest, nests
 from polydl.variants.notation import Written
 from polydl.variants.recipe import Recipe
 from polydl.variants.space import SPACES, variants
@@ -139,14 +141,13 @@ def rank(
             order = sorted(range(len(choices)), key=lambda i: (scores[i], i))
             alone.append([Choice.of(nest, choices[i], scores[i], scored.features(i)) for i in order])
         if wants_schedule:
-            trees, reasons = candidates(
-                scop,
-                [s for n in together for s in n.statements],
-                found,
-                machine,
-                threads,
-                reassociate=o.reassociate,
-            )
+            trees, reasons = _schedules(scop, together, found, machine, threads, o)
+            if reasons and len(together) > 1:
+                # What is too much for the schedulers at once may not be, a nest at a time.
+                for place, nest in enumerate(together):
+                    own, more = _schedules(scop, [nest], found, machine, threads, o)
+                    alone[place] = with_schedules(own, [alone[place]], ranker.name)
+                    size, reasons = size + len(own), [*reasons, *more]
             given_up += reasons
             size += len(trees)
             ordered.append(with_schedules(trees, alone, ranker.name))
@@ -158,6 +159,13 @@ def rank(
     seconds = time.perf_counter() - start
     left_out = {reason: count for reason, count in pruned.items() if count}
     return Ranking(scop, found, parts, ranked, size, left_out, machine, ranker.name, threads, seconds, tuple(given_up))
+
+
+def _schedules(
+    scop: Scop, together: Sequence[Nest], found: Sequence[Dependence], machine: Machine, threads: int, o: Options
+) -> tuple[list[Scheduled], list[str]]:
+    statements = [s for n in together for s in n.statements]
+    return candidates(scop, statements, found, machine, threads, reassociate=o.reassociate)
 
 
 def _apart(scop: Scop, found: Sequence[Dependence], o: Options) -> Scop:

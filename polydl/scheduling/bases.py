@@ -19,8 +19,8 @@ from polydl.model.scop import Scop, Statement
 from polydl.scheduling.relations import Links, by_name, span, union_of
 from polydl.scheduling.tree import Band, Leaf, Member, Node, Order
 
-QUOTA = 100_000
-"""isl operations that one run of its scheduler may take: of the order of a second."""
+QUOTA = 1_000_000
+"""isl operations that one run of its scheduler may take: of the order of ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,11 +41,15 @@ def bases(
         yield "skewed", tree
         if max(s.depth for s in statements) >= _DEEP:
             return
+    outer_is_too_much = False
     for setting in SETTINGS:
+        if setting.outer_coincidence and outer_is_too_much:
+            continue  # the search for parallel outer loops that takes so long is the same in both settings
         try:
             found = computed(scop, statements, strict, setting)
         except QuotaExceeded as error:
             given_up.append(error.reason)
+            outer_is_too_much |= setting.outer_coincidence
             continue
         except NotATree as error:
             given_up.append(f"{setting.name} for {scop.function}: {error}")

@@ -248,6 +248,27 @@ def _inner(node: Node, links: Links, goal: Goal) -> Node:
             return _vectorised(node, links, goal)
 
 
+_GAIN = {Run.SIMD: 1.0, Run.SUM: 0.6, Run.SERIAL: 0.05}
+"""What a way to run an innermost loop is worth."""
+
+
+def _groups(node: Band, names: Sequence[str], inside: Links, v: int, goal: Goal) -> list[tuple[list[str], Run]]:
+    """The statements of an innermost loop in the groups that get a loop of their own, and how that runs. Neighbours
+    that run one iteration after the other stay together: they hide each other's latencies."""
+    found: list[tuple[list[str], Run]] = []
+    for group in components(names, inside):
+        independent = coincident(
+            among(inside, frozenset(group)), replace(node.members[v], affs={s: node.members[v].affs[s] for s in group})
+        )
+        sums = not independent and goal.reassociate and _accumulates(goal, group, node.members, v)
+        way = Run.SIMD if independent else Run.SUM if sums else Run.SERIAL
+        if found and way is Run.SERIAL and found[-1][1] is Run.SERIAL:
+            found[-1] = ([*found[-1][0], *group], way)
+        else:
+            found.append((group, way))
+    return found
+
+
 def _vectorised(node: Band, links: Links, goal: Goal) -> Node:
     """The loop with the best strides moved innermost, taken apart into one per group of statements where needed."""
     if not goal.simd:
@@ -262,21 +283,13 @@ def _vectorised(node: Band, links: Links, goal: Goal) -> Node:
         inside = after(links, outer)
         parts: list[Node] = []
         score = 0.0
-        for group in components(names, inside):
+        for group, way in _groups(node, names, inside, v, goal):
             below = _kept(node.child, frozenset(group))
-            own = among(inside, frozenset(group))
             member = replace(members[v], affs={s: members[v].affs[s] for s in group})
-            independent = coincident(own, member)
-            sums = not independent and goal.reassociate and _accumulates(goal, group, members, v)
-            way = Run.SIMD if independent else Run.SUM if sums else Run.SERIAL
             for name in group:
                 steps = [m.affs[name] for m in members]
                 depth = goal.of[name].depth
-                score += (
-                    (1 if independent else 0.6 if sums else 0.05)
-                    * unit_score(goal.scop, goal.of[name], steps, v)
-                    * 30.0**depth
-                )
+                score += _GAIN[way] * unit_score(goal.scop, goal.of[name], steps, v) * 30.0**depth
             parts.append(Band((replace(member, run=way),), below))
         inner: Node = parts[0] if len(parts) == 1 else Order(tuple(parts))
         result: Node = Band(outer, inner) if outer else inner
