@@ -59,15 +59,17 @@ def private_scalars(scop: Scop) -> dict[str, int]:
 
 
 def in_place(scop: Scop, *, reassociate: bool = True) -> Scop:
-    """The scop with every private accumulator that is only copied to an array element replaced by that element.
+    """The scop with every private accumulator that ends up in an array element replaced by that element.
 
-    before:    s = e;  for k: s += …;  C[f(i)] = s
-    after:     C[f(i)] = e;  for k: C[f(i)] += …
-    requires:  s private to the copy's iteration and of C's type; C not accessed between the two
+    before:    s = e;  for k: s += …;  C[f(i)] = g(s)
+    after:     C[f(i)] = e;  for k: C[f(i)] += …;  C[f(i)] = g(C[f(i)])
+    requires:  s private to the last statement's iteration and of C's type; C[f(i)] not accessed between the two
 
-    With `C[f(i)] += s` and e zero the first statement goes away too; that changes the order of a sum, so it needs
-    `reassociate`.
+    Where g(s) is s the last statement goes away, where e is C[f(i)] the first. With `C[f(i)] += s` and e zero the first
+    statement goes away too; that changes the order of a sum, so it needs `reassociate`. A scalar that is used for
+    several values one after the other counts as several scalars.
     """
+    scop = lives_apart(scop)
     for name in private_scalars(scop):
         rewritten = _in_place(scop, name, reassociate)
         if rewritten is not None:
@@ -75,39 +77,124 @@ def in_place(scop: Scop, *, reassociate: bool = True) -> Scop:
     return scop
 
 
+def lives_apart(scop: Scop) -> Scop:
+    """The scop with a scalar of its own for each value of a scalar that is used for several, one after the other.
+
+    before:    for i: { w = …; … w …; }   for i: { w = …; … w …; }
+    after:     for i: { w = …; … w …; }   for i: { v = …; … v …; }
+    requires:  each of the scalars is private by itself
+    """
+    for name in list(scop.arrays):
+        if not scop.arrays[name].is_scalar or private_depth(scop, name) is not None:
+            continue
+        lives = _lives(scop, name)
+        if len(lives) < 2:
+            continue
+        parts = [replace(scop, statements=tuple(life)) for life in lives]
+        if any(private_depth(part, name) is None for part in parts):
+            continue
+        arrays, statements = dict(scop.arrays), {s.name: s for s in scop.statements}
+        for number, life in enumerate(lives[1:], 2):
+            own = f"{RENAMED}{name}_{number}"
+            ctype = scop.arrays[name].ctype
+            arrays[own] = replace(
+                scop.arrays[name], name=own, storage=Storage.REGION, declaration=f"{ctype} {own}", const=False
+            )
+            for statement in life:
+                accesses = tuple(_renamed(a, name, own) for a in statement.accesses)
+                statements[statement.name] = replace(statement, accesses=accesses)
+        scop = replace(scop, arrays=arrays, statements=tuple(statements.values()))
+    return scop
+
+
+RENAMED = "polydl_life_"
+"""Begins the names of scalars that `lives_apart` makes."""
+
+
+def _lives(scop: Scop, name: str) -> list[list[Statement]]:
+    """The users of a scalar in groups of which each begins with a plain write of it."""
+    lives: list[list[Statement]] = []
+    for statement in _users(scop, name):
+        body = statement.body
+        begins = isinstance(body, Assignment) and body.op == "=" and statement.accesses[body.target].array == name
+        if begins and not any(a.array == name and not a.write for a in statement.accesses):
+            lives.append([])
+        if not lives:
+            return []
+        lives[-1].append(statement)
+    return lives
+
+
+def _renamed(access: Access, name: str, own: str) -> Access:
+    if access.array != name:
+        return access
+    return replace(access, array=own, relation=access.relation.set_tuple_name(isl.dim_type.out, own))
+
+
 def _in_place(scop: Scop, name: str, reassociate: bool) -> Scop | None:
     users = _users(scop, name)
     first, last = users[0], users[-1]
-    copied = _copied(last, name)
-    if len(users) < 3 or copied is None or last.depth != first.depth or common_depth(first, last) != last.depth:
+    target = _result(last, name)
+    if len(users) < 3 or target is None or last.depth != first.depth or common_depth(first, last) != last.depth:
         return None
     if not last.domain.reset_tuple_id().is_equal(first.domain.reset_tuple_id()):
         return None
-    if any(not _accumulates(s, name) for s in users[1:-1]) or not _same_type(scop, name, copied.array):
-        return None
-    between = [s for s in scop.statements if first.position <= s.position <= last.position and s is not last]
-    if any(a.array == copied.array for s in between for a in s.accesses):
+    if any(not _accumulates(s, name) for s in users[1:-1]) or not _same_type(scop, name, target.array):
         return None
     assert isinstance(last.body, Assignment)
+    copies = isinstance(last.body.value, Load)
+    taken = _reads_only(first, target)
+    between = [s for s in scop.statements if first.position <= s.position <= last.position]
+    own = {last.body.target, last.body.target_read}
+    if any(
+        _touches(s, a, target, last.depth)
+        for s in between
+        for i, a in enumerate(s.accesses)
+        if not (s is last and i in own) and not (s is first and taken)
+    ):
+        return None
     adds = last.body.op == "+="
     sums = all(isinstance(s.body, Assignment) and s.body.op in ("+=", "-=") for s in users[1:-1])
-    if adds and not (reassociate and sums and _is_zero(first)):
+    if adds and not (reassociate and sums and _is_zero(first) and copies):
         return None
-    dropped = {last.name, first.name} if adds else {last.name}
+    dropped = ({last.name} if copies else set()) | ({first.name} if adds or taken else set())
     statements = tuple(
-        _redirected(s, name, copied, last.depth) if s in users else s for s in scop.statements if s.name not in dropped
+        _redirected(s, name, target, last.depth) if s in users else s for s in scop.statements if s.name not in dropped
     )
     arrays = {n: a for n, a in scop.arrays.items() if n != name}
     return replace(scop, statements=statements, arrays=arrays, live_out=scop.live_out - {name})
 
 
-def _copied(statement: Statement, name: str) -> Access | None:
-    """The write of `C[…] = s` or `C[…] += s`; None for any other statement."""
+def _result(statement: Statement, name: str) -> Access | None:
+    """The write of `C[…] = g(s)` or `C[…] += s`; None for any other statement."""
     body = statement.body
-    if not isinstance(body, Assignment) or body.op not in ("=", "+=") or not isinstance(body.value, Load):
+    if not isinstance(body, Assignment) or body.op not in ("=", "+="):
         return None
     target = statement.accesses[body.target]
-    return target if statement.accesses[body.value.access].array == name and target.array != name else None
+    reads = [i for i in loads(body.value) if statement.accesses[i].array == name]
+    return target if reads and target.array != name and not statement.domain.is_empty() else None
+
+
+def _reads_only(first: Statement, target: Access) -> bool:
+    """Whether a statement takes the value of the element, and nothing else: s = C[f(i)]."""
+    body = first.body
+    if not isinstance(body, Assignment) or not isinstance(body.value, Load):
+        return False
+    read = first.accesses[body.value.access]
+    if read.array != target.array:
+        return False
+    return bool(
+        read.relation.reset_tuple_id(isl.dim_type.in_).is_equal(target.relation.reset_tuple_id(isl.dim_type.in_))
+    )
+
+
+def _touches(statement: Statement, access: Access, target: Access, depth: int) -> bool:
+    """Whether an access may be one to the element that the surrounding iteration (of `depth` loops) ends in."""
+    if access.array != target.array:
+        return False
+    relation = access.relation.intersect_domain(statement.domain).reset_tuple_id(isl.dim_type.in_)
+    relation = relation.project_out(isl.dim_type.in_, depth, statement.depth - depth)
+    return not relation.intersect(target.relation.reset_tuple_id(isl.dim_type.in_)).is_empty()
 
 
 def _accumulates(statement: Statement, name: str) -> bool:

@@ -5,13 +5,16 @@ isl: isl_schedule_constraints_compute_schedule, a Pluto-like (Bondhugula et al.,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import islpy as isl
 
+from polydl.errors import QuotaExceeded
 from polydl.model.in_time import in_seconds
 from polydl.model.isl import context, pieces, quota
 from polydl.model.schedule import time_affs
@@ -45,8 +48,9 @@ SETTINGS = (
 )
 
 
-SECONDS = 2
-"""Of processor time for a schedule: some of isl's integer programs run for minutes without counting operations."""
+SECONDS = 1
+"""Of processor time for an attempt at a schedule: some of isl's integer programs run for minutes without counting
+operations."""
 
 
 @contextmanager
@@ -70,30 +74,63 @@ class NotATree(Exception):
 
 def computed(scop: Scop, statements: Sequence[Statement], links: Links, setting: Setting) -> Node | None:
     """The schedule that isl computes; None when it finds none. Raises QuotaExceeded, NotATree."""
+    names = [s.name for s in statements]
+    what = f"isl's scheduler ({setting.name}) for {scop.function}"
+    failure: QuotaExceeded | None = None
+    for prefix in ALIASES:
+        alias = {name: f"{prefix}{k}" if prefix else name for k, name in enumerate(names)}
+        try:
+            text = in_seconds(partial(_schedule_text, scop, statements, links, setting, alias, what), SECONDS, what)
+        except QuotaExceeded as error:
+            failure = error
+            continue
+        if not text:
+            return None
+        schedule = isl.Schedule.read_from_str(context(), _renamed(text, {alias[name]: name for name in names}))
+        return _converted(schedule.get_root().child(0), names, by_name(statements))
+    assert failure is not None
+    raise failure
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    """isl's text with tuples of other names."""
+    return re.sub(rf"\b({'|'.join(names)})\[", lambda found: f"{names[found[1]]}[", text)
+
+
+ALIASES = ("", "P", "Sx")
+"""Names that the statements go by, one after the other, until isl's scheduler comes back in time: the order in which it
+looks at them depends on hashes of their names, and so does, by factors of a hundred, how long its integer programs
+take. Empty: their own."""
+
+
+def _schedule_text(
+    scop: Scop, statements: Sequence[Statement], links: Links, setting: Setting, alias: Mapping[str, str], what: str
+) -> str:
+    """isl's schedule of statements that go by other names; empty when there is none.
+
+    Raises QuotaExceeded, isl.Error.
+    """
     space = scop.context.get_space()
     domain = isl.UnionSet.empty(space)
     for statement in statements:
-        domain = domain.union(isl.UnionSet.from_set(statement.domain))
-    order = union_of((link.relation for link in links), space)
+        domain = domain.union(isl.UnionSet.from_set(statement.domain.set_tuple_name(alias[statement.name])))
+    relations = (
+        link.relation.set_tuple_name(isl.dim_type.in_, alias[link.source]).set_tuple_name(
+            isl.dim_type.out, alias[link.target]
+        )
+        for link in links
+    )
+    order = union_of(relations, space)
     constraints = isl.ScheduleConstraints.on_domain(domain).set_context(scop.context.params())
     constraints = constraints.set_validity(order).set_coincidence(order).set_proximity(order)
-    what = f"isl's scheduler ({setting.name}) for {scop.function}"
-
-    def schedule_text() -> str:
-        with _options(setting):
-            try:
-                with quota(what, QUOTA):
-                    return str(constraints.compute_schedule())
-            except isl.Error as error:
-                if "unable to carry dependences" in str(error):
-                    return ""
-                raise
-
-    text = in_seconds(schedule_text, SECONDS, what)
-    if not text:
-        return None
-    schedule = isl.Schedule.read_from_str(context(), text)
-    return _converted(schedule.get_root().child(0), [s.name for s in statements], by_name(statements))
+    with _options(setting):
+        try:
+            with quota(what, QUOTA):
+                return str(constraints.compute_schedule())
+        except isl.Error as error:
+            if "unable to carry dependences" in str(error):
+                return ""
+            raise
 
 
 def _kind(node: isl.ScheduleNode) -> str:

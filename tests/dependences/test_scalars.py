@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from polydl.dependences.analysis import dependences
-from polydl.dependences.scalars import in_place, private_scalars
+from polydl.dependences.scalars import in_place, lives_apart, private_scalars
 from polydl.frontend import load
 from polydl.model.scop import Assignment, Scop
 
@@ -53,7 +53,10 @@ def test_sum_added_to_an_element_needs_reassociation(tmp_path: Path) -> None:
         ("float s = 0;", "s += A[i][k] * B[k][j];", "C[i][j] = s;"),  # rounded to float
         ("double s = 0;", "s += A[i][k] * s;", "C[i][j] = s;"),  # reads itself
         ("double s = 0;", "s = A[i][k];", "C[i][j] = s;"),  # no accumulation
-        ("double s = 0;", "s += A[i][k] * B[k][j];", "C[i][j] = 2 * s;"),  # not a copy
+        ("double s = 0;", "s += A[i][k] * B[k][j];", "C[i][j] = 2 * s + C[i][j];"),  # needs the old element
+        ("double s = C[i][j];", "s -= C[i][k] * C[k][j];", "C[i][j] = s / C[j][j];"),  # k may be i or j
+        ("double s = C[j][i];", "s -= C[i][k] * B[k][j];", "C[i][j] = s;"),  # C[i][k] may be C[i][j]
+        ("double s = 0;", "s += A[i][k] * B[k][j];", "C[i][j] += 2 * s;"),  # not a copy
         ("double s = 1;", "s += A[i][k] * B[k][j];", "C[i][j] += s;"),  # does not start from zero
         ("double s = 0;", "s += A[i][k] * B[k][j];", "if (j > i) C[i][j] = s;"),  # not always copied
     ],
@@ -79,3 +82,52 @@ def test_private_scalar_leaves_the_loop_parallel(tmp_path: Path) -> None:
     scop = scop_of("for (int i = 0; i < 8; i++) { double t = A[i][0]; d[i] = t * t + t; }", tmp_path)
     assert private_scalars(scop) == {"t": 1}
     assert all(d.carried_by is None for d in dependences(scop, reads=False))
+
+
+def test_what_is_made_of_the_sum_is_made_in_place(tmp_path: Path) -> None:
+    body = DOT.format(before="double s = 1;", sum="s += A[i][k] * B[k][j];", after="C[i][j] = 2 * s + d[i];")
+    rewritten = in_place(scop_of(body, tmp_path))
+    assert [s.name for s in rewritten.statements] == ["S0", "S1", "S2"]
+    assert "s" not in rewritten.arrays
+    assert {a.array for a in rewritten.statements[2].accesses} == {"C", "d"}
+
+
+LU = """
+for (int i = 0; i < 8; i++) {
+  for (int j = 0; j < i; j++) {
+    double w = C[i][j];
+    for (int k = 0; k < j; k++) w -= C[i][k] * C[k][j];
+    C[i][j] = w / C[j][j];
+  }
+  for (int j = i; j < 8; j++) {
+    double w = C[i][j];
+    for (int k = 0; k < i; k++) w -= C[i][k] * C[k][j];
+    C[i][j] = w;
+  }
+}
+"""
+
+
+def test_one_name_for_several_values(tmp_path: Path) -> None:
+    scop = scop_of(LU, tmp_path)
+    assert private_scalars(scop) == {}
+    apart = lives_apart(scop)
+    assert set(private_scalars(apart).values()) == {2}
+    assert len(private_scalars(apart)) == 2
+    rewritten = in_place(scop)
+    assert [s.name for s in rewritten.statements] == ["S1", "S2", "S4"]
+    assert set(rewritten.arrays) & set(apart.arrays) == set(scop.arrays) - {"w"}
+    assert {a.array for s in rewritten.statements for a in s.accesses} == {"C"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (int i = 0; i < 8; i++) { s = A[i][0]; d[i] = s; } for (int i = 0; i < 8; i++) d[i] += s;",  # one outlives
+        "for (int i = 0; i < 8; i++) { s = A[i][0]; if (i > 3) { s = 2; } d[i] = s; }",  # not always there
+        "for (int i = 0; i < 8; i++) { d[i] = s; s = A[i][0]; } for (int i = 0; i < 8; i++) { s = 1; B[i][0] = s; }",
+    ],
+)
+def test_values_that_mix_keep_one_name(body: str, tmp_path: Path) -> None:
+    scop = scop_of(body, tmp_path, "double s = 1;")
+    assert lives_apart(scop) is scop
