@@ -39,6 +39,8 @@ POLLY_COMPILERS = ("clang-19", "clang-18", "clang-17", "clang-16", "clang")
 POLLY = ("-std=gnu11", "-O3", "-march=native", "-w", "-mllvm", "-polly", "-mllvm", "-polly-parallel")
 ROUNDING = {"double": 1e-9, "float": 1e-4}
 """Differences allowed on real data, relative to the array's largest magnitude: contraction of a * b + c differs."""
+RUN_SECONDS = 300.0
+"""That one run of a program may take."""
 _SUPPORT = ROOT / "tests" / "programs" / "support.h"
 _RUNNER = Path(__file__).parent / "kernels" / "programs_runner.h"
 
@@ -126,6 +128,7 @@ def measure(entry: Entry, given: argparse.Namespace, folder: Path) -> Row:
             sizes=entry.parameters(values),
             threads=given.threads,
             top_k=given.top_k,
+            timeout=RUN_SECONDS,
         )
         search = done.seconds["total"]
         variants = [str(one.chosen.recipe) if one.chosen else "original" for one in done.scops]
