@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -24,7 +25,7 @@ def optimize_command(
     Raises InputError, ToolchainError, QuotaExceeded; PolyDLError when no variant computed what the original computes.
     """
     name = None
-    if run and file.is_file():
+    if run and file.is_file() and os.access(file, os.R_OK):  # what cannot be read is refused further down
         target = output_path(file, output)
         name = kept.key(file, target, options)
         found = None if fresh else kept.load(name)
