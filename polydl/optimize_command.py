@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -25,10 +24,14 @@ def optimize_command(
     Raises InputError, ToolchainError, QuotaExceeded; PolyDLError when no variant computed what the original computes.
     """
     name = None
-    if run and file.is_file() and os.access(file, os.R_OK):  # what cannot be read is refused further down
+    if run and file.is_file():
         target = output_path(file, output)
-        name = kept.key(file, target, options)
-        found = None if fresh else kept.load(name)
+        try:
+            name = kept.key(file, target, options)
+        except OSError:
+            found = None  # what cannot be read is told further down, or does not matter to the search
+        else:
+            found = None if fresh else kept.load(name)
         if found is not None:
             write(target, found.text)
             _show_kept(found, as_json)

@@ -115,6 +115,17 @@ def test_where_nothing_can_be_kept(run: Callable[..., int], monkeypatch: pytest.
     assert Path("scale.polydl.c").is_file()
 
 
+def test_in_a_folder_that_is_gone(run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    optimize_command(
+        tmp_path / "scale.c", str(tmp_path / "o.c"), Options(threads=1, top_k=1), run=True, fresh=False, as_json=False
+    )
+    assert (tmp_path / "o.c").is_file()
+
+
 def test_the_oldest_go_first(run: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "MOST", 2)
     for n in (1, 2, 3):
