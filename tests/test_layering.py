@@ -29,7 +29,7 @@ FLOORS = (
     {"explain", "given", "collect"},
     {"train"},
     {"present"},
-    {"side_by_side", "show_fused", "optimize_command"},
+    {"side_by_side", "show_fused"},
     {"cli"},
     {"__init__", "__main__"},
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import islpy as isl
 
@@ -87,7 +87,7 @@ def computed(scop: Scop, statements: Sequence[Statement], links: Links, setting:
         if not text:
             return None
         schedule = isl.Schedule.read_from_str(context(), _renamed(text, {alias[name]: name for name in names}))
-        return _converted(schedule.get_root().child(0), names, by_name(statements))
+        return _converted(schedule.get_root().child(0), names, by_name(statements), scop.context.get_space())
     assert failure is not None
     raise failure
 
@@ -106,22 +106,27 @@ take. Empty: their own."""
 def _schedule_text(
     scop: Scop, statements: Sequence[Statement], links: Links, setting: Setting, alias: Mapping[str, str], what: str
 ) -> str:
-    """isl's schedule of statements that go by other names; empty when there is none.
+    """isl's schedule of statements that go by other names, as do parameters and iterators: in a text, isl takes `mod`
+    and `max` for its own words. Empty when there is none.
 
     Raises QuotaExceeded, isl.Error.
     """
-    space = scop.context.get_space()
+    model = scop.context.get_space()
+    known = _neutral(scop.context.params(), model)
+    space = known.get_space()
     domain = isl.UnionSet.empty(space)
     for statement in statements:
-        domain = domain.union(isl.UnionSet.from_set(statement.domain.set_tuple_name(alias[statement.name])))
-    relations = (
-        link.relation.set_tuple_name(isl.dim_type.in_, alias[link.source]).set_tuple_name(
-            isl.dim_type.out, alias[link.target]
+        domain = domain.union(
+            isl.UnionSet.from_set(_neutral(statement.domain, model).set_tuple_name(alias[statement.name]))
         )
+    relations = (
+        _neutral(link.relation, model)
+        .set_tuple_name(isl.dim_type.in_, alias[link.source])
+        .set_tuple_name(isl.dim_type.out, alias[link.target])
         for link in links
     )
     order = union_of(relations, space)
-    constraints = isl.ScheduleConstraints.on_domain(domain).set_context(scop.context.params())
+    constraints = isl.ScheduleConstraints.on_domain(domain).set_context(known)
     constraints = constraints.set_validity(order).set_coincidence(order).set_proximity(order)
     with _options(setting):
         try:
@@ -133,12 +138,27 @@ def _schedule_text(
             raise
 
 
+_Known = TypeVar("_Known", isl.Set, isl.Map)
+
+
+def _neutral(known: _Known, model: isl.Space) -> _Known:
+    """With parameters p0, p1, … in the model's order and i0, i1, … for the rest."""
+    known = known.align_params(model)
+    for kind, prefix in ((isl.dim_type.param, "p"), (isl.dim_type.out, "i")):
+        for k in range(known.dim(kind)):
+            known = known.set_dim_name(kind, k, f"{prefix}{k}")
+    if isinstance(known, isl.Map):
+        for k in range(known.dim(isl.dim_type.in_)):
+            known = known.set_dim_name(isl.dim_type.in_, k, f"j{k}")
+    return known
+
+
 def _kind(node: isl.ScheduleNode) -> str:
     kind: Any = node.get_type()
     return str(kind.name)
 
 
-def _converted(node: isl.ScheduleNode, names: Sequence[str], of: Mapping[str, Statement]) -> Node:
+def _converted(node: isl.ScheduleNode, names: Sequence[str], of: Mapping[str, Statement], model: isl.Space) -> Node:
     match _kind(node):
         case "leaf":
             leaves = tuple(Leaf(name) for name in names)
@@ -146,17 +166,17 @@ def _converted(node: isl.ScheduleNode, names: Sequence[str], of: Mapping[str, St
         case "band":
             partial = node.band_get_partial_schedule()
             members = tuple(
-                Member({name: _aff(partial.get_union_pw_aff(d), of[name]) for name in names})
+                Member({name: _aff(partial.get_union_pw_aff(d), of[name], model) for name in names})
                 for d in range(partial.dim(isl.dim_type.set))
             )
-            return Band(members, _converted(node.child(0), names, of))
+            return Band(members, _converted(node.child(0), names, of, model))
         case "sequence" | "set":
             children = []
             for k in range(node.n_children()):
                 child = node.child(k)
                 inside = _names(child.filter_get_filter())
                 kept = [name for name in names if name in inside]
-                children.append((kept, _converted(child.child(0), kept, of)))
+                children.append((kept, _converted(child.child(0), kept, of, model)))
             return Order(tuple(child for _, child in children))
         case other:
             raise NotATree(f"isl's scheduler made a node of type {other}")
@@ -167,16 +187,35 @@ def _names(filtered: isl.UnionSet) -> frozenset[str]:
     return frozenset(found.get_at(i).get_tuple_name() for i in range(found.n_set()))
 
 
-def _aff(union: isl.UnionPwAff, statement: Statement) -> isl.Aff:
+def _aff(union: isl.UnionPwAff, statement: Statement, model: isl.Space) -> isl.Aff:
     found = union.get_pw_aff_list()
     for k in range(found.n_pw_aff()):
         one = found.get_at(k)
         if one.get_domain_space().get_tuple_name(isl.dim_type.set) == statement.name:
             affine = pieces(one)
             if len(affine) == 1:
-                return affine[0][1]
+                return _named(affine[0][1], statement, model)
             raise NotATree(f"isl's schedule of {statement.name} is not one affine expression: {one}")
     raise NotATree(f"isl's schedule leaves out {statement.name}")
+
+
+def _named(aff: isl.Aff, statement: Statement, model: isl.Space) -> isl.Aff:
+    """An expression in neutral names with those of the model's parameters and of the statement's iterators."""
+    count = model.dim(isl.dim_type.param)
+    neutral = model.params()
+    for k in range(count):
+        neutral = neutral.set_dim_name(isl.dim_type.param, k, f"p{k}")
+    aff = aff.align_params(neutral)
+    of = statement.domain.get_space()
+    for kind, source, total in (
+        (isl.dim_type.param, model, count),
+        (isl.dim_type.in_, of.map_from_set(), statement.depth),
+    ):
+        for k in range(total):
+            name = source.get_dim_name(kind, k)
+            if name is not None:
+                aff = aff.set_dim_name(kind, k, name)
+    return aff
 
 
 def written(statements: Sequence[Statement], depth: int = 0) -> Node:

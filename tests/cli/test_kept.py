@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from polydl import kept, pipeline
+from polydl.cli.optimize_command import optimize_command
 from polydl.errors import InputError
-from polydl.optimize_command import optimize_command
 from polydl.options import Options
 from polydl.results import OptimizeResult
 

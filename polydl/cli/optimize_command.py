@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from polydl import kept, pipeline, present
+from polydl.cli.arguments import print_json
 from polydl.errors import PolyDLError
 from polydl.options import Options
 from polydl.output import output_path, write
@@ -66,8 +66,3 @@ def _show_kept(found: kept.Kept, as_json: bool) -> None:
         return
     sys.stdout.write(found.shown)
     present.say(present.output_console(), f"as measured on {kept.when(found)}; --fresh measures anew")
-
-
-def print_json(document: object) -> None:
-    """One JSON document on standard output."""
-    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")

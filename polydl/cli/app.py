@@ -1,0 +1,88 @@
+"""The command line. Heavy imports happen inside the commands, so that `polydl --help` is quick."""
+
+from __future__ import annotations
+
+import io
+import signal
+import sys
+import warnings
+from typing import Annotated, NoReturn, TextIO
+
+import typer
+
+from polydl._version import __version__
+from polydl.cli import learn, look, tune
+from polydl.errors import PolyDLError
+
+_INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+app = typer.Typer(
+    name="polydl",
+    help="Optimise C loop nests: extract, rank the legal variants, measure the best few, write C.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command()(tune.optimize)
+app.command()(tune.rank)
+app.command()(tune.explain)
+app.command()(learn.collect)
+app.command()(look.fuse)
+app.command()(learn.train)
+app.command()(learn.evaluate)
+app.command()(look.analyze)
+app.command(name="machine")(look.show_machine)
+
+
+def _version(value: bool) -> None:
+    if value:
+        sys.stdout.write(f"polydl {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Version.")] = False,
+) -> None:
+    pass
+
+
+def _terminated(signal_number: int, frame: object) -> NoReturn:
+    """End as Ctrl-C does, so that processes and temporary files are cleaned up."""
+    sys.exit(128 + signal_number)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """As people read it: without a place in our code."""
+    sys.stderr.write(f"warning: {message}\n")
+
+
+def main() -> NoReturn:
+    """Entry point. Exit codes: 0 done, 1 could not do it, 2 the input is at fault, 130 interrupted."""
+    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGHUP, _terminated)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # File names need not be text, and terminals need not know every character.
+            stream.reconfigure(errors="backslashreplace")
+    warnings.showwarning = _show_warning
+    try:
+        app(standalone_mode=True)
+    except PolyDLError as error:
+        sys.stderr.write(error.render() + "\n")
+        sys.exit(error.exit_code)
+    except SystemExit as ended:
+        if ended.code == _INTERRUPTED:
+            sys.stderr.write("interrupted: nothing was written\n")
+        raise
+    sys.exit(0)

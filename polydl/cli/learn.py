@@ -1,0 +1,76 @@
+"""The commands that make rankers: collect, train, evaluate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polydl.cli.arguments import (
+    Json,
+    Seed,
+    SpaceName,
+    Threads,
+    print_json,
+)
+
+
+def collect(
+    layers: Annotated[list[Path], typer.Option("--layers", metavar="CSV", help="Layers or matrix sizes; repeatable.")],
+    store: Annotated[Path, typer.Option("--store", metavar="SQLITE", help="Where the measurements go.")],
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Variants measured of each size.")] = 72,
+    images: Annotated[int | None, typer.Option("--images", min=1, help="Default: as many as threads.")] = None,
+    most: Annotated[float, typer.Option("--most-gflop", min=0.0, help="Leave larger sizes out.")] = 1e9,
+    workload: Annotated[list[str], typer.Option("--workload", metavar="NAME", help="Only these networks.")] = [],
+    threads: Threads = None,
+    space: SpaceName = "default",
+    seed: Seed = 0,
+    scratch: Annotated[
+        Path | None, typer.Option("--scratch", metavar="DIR", help="Build here; kept until it is measured.")
+    ] = None,
+    prepare_only: Annotated[bool, typer.Option("--prepare-only", help="Build in --scratch, measure nothing.")] = False,
+) -> None:
+    """Measure many variants of many sizes, to train rankers on; goes on where it was interrupted."""
+    from polydl.collect.command import collect_command
+
+    collect_command(
+        layers, store, samples=samples, images=images, most_operations=most * 1e9, workloads=workload, threads=threads,
+        space=space, seed=seed, scratch=scratch, prepare_only=prepare_only,
+    )  # fmt: skip
+
+
+def train(
+    data: Annotated[Path, typer.Option("--data", metavar="FILE", help="Store (SQLite) or its export (Parquet).")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.safetensors", help="The weights; card and curve beside.")],
+    kind: Annotated[str, typer.Option("--kind", metavar="dnn|dnn-paper", help="Which ranker.")] = "dnn",
+    finetune: Annotated[
+        Path | None, typer.Option("--finetune", metavar="FILE.safetensors", help="Go on from these weights.")
+    ] = None,
+    exclude: Annotated[list[str], typer.Option("--exclude", metavar="NETWORK", help="Keep out of training.")] = [],
+    epochs: Annotated[int | None, typer.Option("--epochs", min=1)] = None,
+    members: Annotated[int | None, typer.Option("--members", min=1, help="Networks in the ensemble.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+) -> None:
+    """Train a ranker on measurements that `polydl collect` made."""
+    from polydl.train.command import train_command
+
+    train_command(data, out, kind=kind, finetune=finetune, seed=seed, epochs=epochs, members=members, exclude=exclude)
+
+
+def evaluate(
+    data: Annotated[Path, typer.Option("--data", metavar="FILE", help="Store (SQLite) or its export (Parquet).")],
+    model: Annotated[
+        list[Path], typer.Option("--model", metavar="FILE.safetensors", help="Judge these weights; repeatable.")
+    ] = [],
+    workload: Annotated[list[str], typer.Option("--workload", metavar="NETWORK", help="Only these networks.")] = [],
+    json_: Json = False,
+) -> None:
+    """Judge rankers on measurements: how fast is what each of them would choose?"""
+    from polydl.train.command import evaluate_command, show_evaluation
+
+    found = evaluate_command(data, model, workload)
+    if json_:
+        print_json(found)
+    else:
+        show_evaluation(found)

@@ -1,0 +1,96 @@
+"""The commands that show and rewrite without a search: analyze, fuse, machine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from polydl.cli.arguments import (
+    Cc,
+    Define,
+    File,
+    Function,
+    Include,
+    Json,
+    MachineFile,
+    Size,
+    StrictAlias,
+    Undefine,
+    print_json,
+)
+from polydl.cli.arguments import (
+    options as read_options,
+)
+
+
+def analyze(
+    file: File,
+    define: Define = [],
+    undefine: Undefine = [],
+    include: Include = [],
+    size: Size = [],
+    function: Function = None,
+    machine: MachineFile = None,
+    strict_alias: StrictAlias = False,
+    cc: Cc = "cc",
+    json_: Json = False,
+) -> None:
+    """Show what was extracted: domains, accesses, dependences, parallel loops, working sets."""
+    from polydl import pipeline, present
+    from polydl.analysis import analyze as run
+
+    options = read_options(
+        define=define, undefines=undefine, include_dirs=include, size=size, function=function, machine=machine,
+        strict_alias=strict_alias, cc=cc,
+    )  # fmt: skip
+    program = pipeline.load(file, options, require_sizes=False)
+    results = [run(scop, options.target()) for scop in program.scops]
+    if json_:
+        print_json({"scops": [r.to_data() for r in results]})
+    else:
+        present.show_analyses(results)
+
+
+def fuse(
+    file: File,
+    output: Annotated[str | None, typer.Option("-o", "--output", metavar="OUT.c", show_default=False)] = None,
+    define: Define = [],
+    undefine: Undefine = [],
+    include: Include = [],
+    size: Size = [],
+    function: Function = None,
+    strict_alias: StrictAlias = False,
+    cc: Cc = "cc",
+    json_: Json = False,
+) -> None:
+    """Fuse element-wise nests into heavy ones and neighbouring nests into one, and say why not where not."""
+    from polydl import pipeline
+    from polydl.show_fused import fuse_json, show_fused
+
+    options = read_options(
+        define=define, undefines=undefine, include_dirs=include, size=size, function=function,
+        strict_alias=strict_alias, cc=cc,
+    )  # fmt: skip
+    result = pipeline.fuse(file, output, options)
+    if json_:
+        print_json(fuse_json(result))
+    else:
+        show_fused(result)
+
+
+def show_machine(
+    calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure it (under 20 s), keep it.")] = False,
+    name: MachineFile = None,
+    json_: Json = False,
+) -> None:
+    """Show what the machine is taken to be."""
+    from polydl import present
+    from polydl.machine import calibrate as measure_machine
+    from polydl.options import Options
+
+    found = measure_machine() if calibrate else Options(machine=name).target()
+    if json_:
+        print_json(present.machine_json(found))
+    else:
+        present.show_machine(found)
