@@ -18,6 +18,7 @@ from polydl.machine import Machine
 from polydl.measure import MeasureOptions, Progress, measure, original_candidate
 from polydl.model.counting import Count
 from polydl.model.scop import Scop
+from polydl.offer import candidate, terms
 from polydl.options import Options
 from polydl.rank import rankers
 from polydl.results import RankedVariant, Ranking
@@ -242,9 +243,9 @@ def _measure(
 ) -> dict[str, Measured]:
     """By name the times of the original and of the variants."""
     scop = ranking.scop
-    candidates = {v.id: pipeline.candidate(v.id, scop, generate(scop, v.parts)) for v in variants if v.recipe.nests}
+    candidates = {v.id: candidate(v.id, scop, generate(scop, v.parts)) for v in variants if v.recipe.nests}
     how = MeasureOptions(threads=ranking.threads, seed=o.seed, timeout=o.timeout, cold=o.cold)
-    original = original_candidate(scop, pipeline.terms(scop))
+    original = original_candidate(scop, terms(scop))
     report = measure(scop, tuple(candidates.values()), original, o.toolchain(), how, progress)
     times = {m.id: Measured(m.median, m.spread, m.verified, m.message) for m in report.measurements}
     first = report.original

@@ -22,6 +22,7 @@ from polydl.measure import Candidate, Measurement, MeasureOptions, Status, Toolc
 from polydl.measure.bulk import BuiltMany, build_many, may_precompile, precompiled
 from polydl.measure.verify import Built
 from polydl.model.scop import Scop
+from polydl.offer import candidate, terms
 from polydl.options import Options
 from polydl.rank import rankers
 from polydl.variants.check import check
@@ -128,11 +129,11 @@ def _prepare(problem: Problem, options: Options, count: int, measuring: MeasureO
             scores[i][name] = score
             features[i] |= {f"{name}.{feature}": value for feature, value in more.items()}
     planned = {v.id: Planned(v.recipe.to_json(), why, features[i], scores[i]) for i, (v, why) in enumerate(sample)}
-    candidates = [pipeline.candidate(v.id, scop, generate(scop, v.structures)) for v in variants]
+    candidates = [candidate(v.id, scop, generate(scop, v.structures)) for v in variants]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     toolchain = precompiled(Toolchain(), folder) if may_precompile(scop) else Toolchain()
-    original = original_candidate(scop, pipeline.terms(scop))
+    original = original_candidate(scop, terms(scop))
     built = build_many(scop, candidates, original, toolchain, measuring, folder)
     for bulky in (*folder.glob("*.gch"), *folder.glob("*.c")):
         bulky.unlink()

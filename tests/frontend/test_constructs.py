@@ -12,8 +12,9 @@ import pytest
 from polydl.codegen.splice import splice
 from polydl.errors import InputErrors
 from polydl.frontend import load
+from polydl.offer import offer
 from polydl.options import Options
-from polydl.pipeline import offer, rank
+from polydl.pipeline import rank
 from tests.frontend.reading import region, same_set, scop
 
 VECTOR = "void f(int n, unsigned u, double A[100], double B[100])"

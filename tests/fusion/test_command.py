@@ -7,6 +7,7 @@ from pathlib import Path
 
 from polydl import pipeline
 from polydl.explain import explain
+from polydl.offer import offer
 from polydl.options import Options
 from tests.cli.running import polydl, refused
 from tests.fusion.programs import KERNELS, NESTS
@@ -67,7 +68,7 @@ def test_room_for_both_among_the_measured(tmp_path: Path) -> None:
     path.write_text(CHAIN.text())
     options = Options(threads=2, machine="xeon-8480plus", top_k=5)
     ranking = pipeline.with_fused(pipeline.rank(path, options), options)
-    offered, _ = pipeline.offer(ranking, options, most=5)
+    offered, _ = offer(ranking, options, most=5)
     fused = [v.scop is not None for v, _ in offered]
     assert any(fused) and not all(fused)
 

@@ -21,8 +21,9 @@ from polydl.codegen.emit import generate
 from polydl.codegen.splice import splice
 from polydl.errors import InputError
 from polydl.frontend import load
+from polydl.offer import offer
 from polydl.options import Options
-from polydl.pipeline import offer, rank
+from polydl.pipeline import rank
 from polydl.variants.structure import apply
 from tests.oracle import Limits, Program, initial_data, interpret, programs, render
 from tests.oracle.interpret import Element

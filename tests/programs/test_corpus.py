@@ -10,8 +10,9 @@ import pytest
 
 from polydl.codegen.emit import generate
 from polydl.codegen.splice import splice
+from polydl.offer import offer
 from polydl.options import Options
-from polydl.pipeline import load, offer, rank
+from polydl.pipeline import load, rank
 from polydl.variants.structure import apply
 from tests.programs.corpus import Comparison, Entry, catalogue, comparison_program
 
