@@ -184,7 +184,8 @@ def explain(
     With run=True they are also checked and timed, beside the original. Raises InputError for a name that is none,
     IllegalVariant for a loop string that breaks a dependence, QuotaExceeded, ToolchainError.
     """
-    rankings = {name: pipeline.rank(source, options, ranker=name) for name in rankers.available()}
+    names = dict.fromkeys((*rankers.available(), options.ranker))
+    rankings = {name: pipeline.rank(source, options, ranker=name) for name in names}
     chosen = rankings[options.ranker]
     found = [_find(wanted, chosen, rankings, source, options) for wanted in ids]
     times = _measure(chosen, found, options, progress) if run else {}

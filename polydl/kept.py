@@ -2,8 +2,9 @@
 
 What a result depends on is hashed: polydl itself, the file, the options, the compiler (its path, size and time of
 change), the environment that compilers and OpenMP read, files to link, the weights of the ranker, the machine with its
-calibration. The headers are known only after the first run, as in ccache's direct mode: the entry lists them with
-their digests. A header that newly appears in a folder searched earlier is not noticed (`--fresh` measures anew).
+calibration, the module of a ranker of another package (not what that imports). The headers are known only after the
+first run, as in ccache's direct mode: the entry lists them with their digests. A header that newly appears in a folder
+searched earlier is not noticed (`--fresh` measures anew).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from polydl.errors import PolyDLError
 from polydl.measure.compile import unit_flags
 from polydl.model.scop import Source
 from polydl.options import Options
+from polydl.rank import plugged
 
 FORMAT = 1
 MOST = 1000
@@ -78,6 +80,9 @@ def _parts(source: Path, written: Path, options: Options) -> Iterator[bytes]:
     if compiler is not None:
         real = Path(compiler).resolve()
         yield f"{real} {real.stat().st_size} {real.stat().st_mtime_ns}".encode("utf-8", "surrogateescape")
+    if options.ranker in (others := plugged.installed()):
+        yield plugged.origin(others[options.ranker]).encode()
+        yield plugged.code(others[options.ranker])
     for name in (*options.link, options.ranker, str(options.machine or "")):
         if name and Path(name).is_file():
             yield Path(name).read_bytes()

@@ -166,7 +166,12 @@ def environment() -> jinja2.Environment:
 def isa_prologue(dtype: Dtype) -> str:
     """What every microkernel of one element type needs: includes and reserved `polydl_`/`POLYDL_` names, with include
     guards. Once per file and element type, before the first microkernel."""
-    return environment().get_template("microkernel_prologue.c.j2").render(t=ELEMENT_TYPES[dtype], most_cases=MOST_CASES)
+    portable = [target for target in ISAS if not target.intrinsics]
+    # One set of definitions for each width of vectors; the narrowest is that of the one that is left.
+    widths = sorted({target.vector_bytes for target in portable}, reverse=True)
+    conditions = [(w, " || ".join(t.condition for t in portable if t.vector_bytes == w)) for w in widths]
+    template = environment().get_template("microkernel_prologue.c.j2")
+    return template.render(t=ELEMENT_TYPES[dtype], most_cases=MOST_CASES, isas=ISAS, portable=conditions)
 
 
 def parameters(spec: MicrokernelSpec) -> tuple[Parameter, ...]:

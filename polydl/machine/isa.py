@@ -42,8 +42,10 @@ class Isa:
     """
 
     name: str
-    condition: str
-    """C preprocessor condition on the macros of `isa_prologue`; empty for the one that is left."""
+    compiler: str
+    """C preprocessor condition under which the compiler may use it; empty for the one that is left."""
+    macro: str
+    """Defined to 1 by `isa_prologue` where this one was chosen."""
     vector_bytes: int
     registers: int
     """Architectural vector registers."""
@@ -55,22 +57,37 @@ class Isa:
     """Cycles from one FMA to the next that needs its result."""
     scratch: int
     """Registers the inner loop needs beside the accumulators and the held vectors of B."""
-    pairs: bool
+    pairs: bool = False
     """Whether the prologue has the shuffles for two reduction steps at a time (see `paired_rows`)."""
+    intrinsics: str = ""
+    """Header of the intrinsics that the prologue's operations are written with; empty: the compiler's own vectors."""
+
+    @property
+    def condition(self) -> str:
+        """C preprocessor condition after `isa_prologue`; empty for the one that is left."""
+        return f"defined({self.macro})" if self.compiler else ""
 
     def lanes(self, dtype: Dtype) -> int:
         """Elements per vector."""
         return self.vector_bytes // ELEMENT_TYPES[dtype].bytes
 
 
+_X86 = "immintrin.h"
+
 # Most capable first: the order of the #if chain.
 ISAS: tuple[Isa, ...] = (
-    Isa("avx512", "defined(POLYDL_AVX512)", 64, 32, fmas=2, loads=2, latency=4, scratch=1, pairs=True),
-    Isa("avx2", "defined(POLYDL_AVX2)", 32, 16, fmas=2, loads=2, latency=4, scratch=1, pairs=True),
-    Isa("neon", "defined(POLYDL_VECTOR16_32)", 16, 32, fmas=2, loads=2, latency=4, scratch=1, pairs=False),
+    Isa(
+        "avx512", "defined(__AVX512F__)", "POLYDL_AVX512", 64, 32,
+        fmas=2, loads=2, latency=4, scratch=1, pairs=True, intrinsics=_X86,
+    ),
+    Isa(
+        "avx2", "defined(__AVX2__) && defined(__FMA__)", "POLYDL_AVX2", 32, 16,
+        fmas=2, loads=2, latency=4, scratch=1, pairs=True, intrinsics=_X86,
+    ),
+    Isa("neon", "defined(__aarch64__)", "POLYDL_VECTOR16_32", 16, 32, fmas=2, loads=2, latency=4, scratch=1),
     # Two-operand SSE without FMA: the product needs a register of its own.
-    Isa("generic", "", 16, 16, fmas=1, loads=2, latency=8, scratch=2, pairs=False),
-)
+    Isa("generic", "", "POLYDL_VECTOR16_16", 16, 16, fmas=1, loads=2, latency=8, scratch=2),
+)  # fmt: skip
 
 
 def isa(name: str) -> Isa:

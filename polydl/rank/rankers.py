@@ -9,12 +9,14 @@ from polydl.errors import InputError, ModelError, one_of
 from polydl.rank.cost import CostRanker
 from polydl.rank.dnn import DnnRanker
 from polydl.rank.paper_model import PaperRanker
+from polydl.rank.plugged import installed, plugged
 from polydl.rank.ranker import Ranker
 from polydl.rank.trace import TraceRanker
 from polydl.rank.traffic import TrafficRanker
 
 NAMES = ("traffic", "cost", "trace", "dnn", "dnn-paper")
-"""What `named` knows; besides, the path of a file of weights (`*.safetensors`) of a `dnn`."""
+"""Those of polydl. `named` also knows the path of a file of weights (`*.safetensors`) of a `dnn`, and the rankers that
+other packages register (polydl.rank.plugged)."""
 
 ANALYTIC = ("traffic", "trace", "cost")
 """Those that need no weights."""
@@ -31,7 +33,7 @@ def available() -> dict[str, Ranker]:
 
 def named(name: str) -> Ranker:
     """The ranker called `name`, or the one of a file of weights. Raises InputError for an unknown name, ModelError
-    for weights that cannot be used."""
+    for weights that cannot be used, PolyDLError for another package's ranker that cannot be loaded."""
     if name.endswith(".safetensors"):
         return DnnRanker(Path(name))
     if name == "dnn":
@@ -39,11 +41,13 @@ def named(name: str) -> Ranker:
     if name == "dnn-paper":
         return PaperRanker()
     found = available()
-    if name not in found:
-        raise InputError(
-            f"no ranker called '{name}'", hint=f"{one_of(name, NAMES)}; or a file of weights, FILE.safetensors"
-        )
-    return found[name]
+    if name in found:
+        return found[name]
+    others = installed()
+    if name in others:
+        return plugged(others[name])
+    hint = f"{one_of(name, (*NAMES, *others))}; or a file of weights, FILE.safetensors"
+    raise InputError(f"no ranker called '{name}'", hint=hint)
 
 
 def usable(name: str) -> Ranker:
