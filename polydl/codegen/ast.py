@@ -8,6 +8,7 @@ import islpy as isl
 
 from polydl.codegen.cexpr import Helpers, IslPrinter
 from polydl.codegen.instance import Instance, Names, black_box, sides, user_call
+from polydl.codegen.instance_marks import instance_mark, is_mark, row_mark, with_value
 from polydl.codegen.row_loops import RowStatement, are_numbers, loop_bounds, row_loops, row_statement
 from polydl.codegen.rows import RowOptions, row
 from polydl.codegen.tree import CURVE, PARALLEL, SERIAL, SIMD, SUM
@@ -35,10 +36,14 @@ class Writer:
         thread_lines: Sequence[str] = (),
         private: Sequence[str] = (),
         rows: RowOptions | None = None,
+        *,
+        instances: bool = False,
     ) -> None:
         """`calls` prints the instances of statements that are not the scop's own; `thread_lines` are C lines needed
         inside the parallel loops; `private` are scalars of which each thread has its own. With `rows`, innermost loops
-        become calls of vector functions where they can."""
+        become calls of vector functions where they can. With `instances`, a line `polydl_instance_S0(i, j);` before
+        each statement says which instance it is (polydl.prove)."""
+        self._marks: dict[str, str] | None = {} if instances else None
         self._private = private
         self._rows = rows
         self._row_users: dict[str, RowStatement] = {}
@@ -105,6 +110,8 @@ class Writer:
         if name in self._calls:
             return self._calls[name](at)
         statement = self._statements[name]
+        if self._marks is not None:
+            self._marks[f"user{len(self._user_text)}"] = instance_mark(statement, at)
         if self._rows is not None:
             # The build says how things are printed during the callback only.
             self._row_users[f"user{len(self._user_text)}"] = row_statement(statement, schedule, at.element)
@@ -128,8 +135,10 @@ class Writer:
                 parts = self._children(node)
                 return [line for part in parts for line in self._node(part, indent, parallel, len(parts) > 1)]
             case "user":
-                text = self._user_text[node.get_annotation().get_name()]
-                return [pad + line for line in text.split("\n")]
+                key = node.get_annotation().get_name()
+                text = self._user_text[key]
+                mark = [pad + self._marks[key]] if self._marks and key in self._marks else []
+                return [*mark, *(pad + line for line in text.split("\n"))]
             case "mark":
                 name, child = node.mark_get_id().get_name(), node.mark_get_node()
                 if name.startswith(PARALLEL):
@@ -173,8 +182,8 @@ class Writer:
         first = self._print(node.for_get_init())
         if node.for_is_degenerate():
             body = self._node(node.for_get_body(), indent + 1, parallel)
-            if not any(_mentions(line, variable) for line in body):
-                return self._node(node.for_get_body(), indent, parallel)
+            if not any(_mentions(line, variable) for line in body if not is_mark(line)):
+                return with_value(self._node(node.for_get_body(), indent, parallel), variable, first)
             return [f"{pad}{{", f"{pad}  const {self._names.integer} {variable} = {first};", *body, f"{pad}}}"]
         if parallel == _SUM:
             summed = self._sum(node, indent, variable)
@@ -218,6 +227,7 @@ class Writer:
             f"{pad}    {ctype} {own} = {start};",
             f"{pad}    #pragma omp simd reduction({reduction} : {own})",
             f"{pad}    {self._head(node, variable)}",
+            *([self._marks[body.get_annotation().get_name()]] if self._marks else ()),
             f"{pad}      {own} {'*=' if reduction == '*' else '+='} {value};",
             f"{pad}    }}",
             f"{pad}    {target} {op} {own};",
@@ -263,11 +273,15 @@ class Writer:
             length = f"({length}) * {extent}" if " " in length else f"{length} * {extent}"
         call = f"{made.name}({', '.join([length, *made.arguments])});"
         firsts = [low, *(str(first) for first, _ in numbers)]
+        marks = []
+        if self._marks is not None:
+            counted = [(v, f, str(e)) for v, f, e in zip(variables, firsts, [1, *loops.extents], strict=True)]
+            marks = [row_mark(counted), *(self._marks[key] for key in keys)]
         declared = [f"{v} = {first}" for v, first in zip(variables, firsts, strict=True) if _mentions(call, v)]
         if not declared:
-            return [pad + call]
+            return [*marks, pad + call]
         integers = f"const {self._names.integer} {', '.join(declared)};"
-        return [f"{pad}{{", f"{pad}  {integers}", f"{pad}  {call}", f"{pad}}}"]
+        return [f"{pad}{{", f"{pad}  {integers}", *marks, f"{pad}  {call}", f"{pad}}}"]
 
     def _curve(self, outer: isl.AstNode, indent: int) -> list[str]:
         """Two loops with constant bounds as one along a curve, shared out in contiguous stretches; in their own order

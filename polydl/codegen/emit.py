@@ -78,10 +78,11 @@ def _integer_type(scop: Scop) -> str:
     return "int"
 
 
-def generate(scop: Scop, parts: Sequence[Structure | Scheduled]) -> Generated:
+def generate(scop: Scop, parts: Sequence[Structure | Scheduled], *, instances: bool = False) -> Generated:
     """C text that runs the parts of the scop one after the other, each in the order of its structure or tree.
 
-    Raises QuotaExceeded. Assumes that they are legal.
+    `instances`: with a line before each statement that says which instance it is (polydl.codegen.instance_marks); the
+    text is the same otherwise. Raises QuotaExceeded. Assumes that they are legal.
     """
     names = names_for(scop)
     helpers = Helpers(names.prefix, set())
@@ -93,13 +94,13 @@ def generate(scop: Scop, parts: Sequence[Structure | Scheduled]) -> Generated:
         for scheduled, run in groupby(parts, lambda part: isinstance(part, Scheduled)):
             if not scheduled:
                 run_of_structures = [part for part in run if isinstance(part, Structure)]
-                lines += _structures(scop, run_of_structures, names, helpers, scratch, beside)
+                lines += _structures(scop, run_of_structures, names, helpers, scratch, beside, instances)
                 continue
             for part in run:
                 assert isinstance(part, Scheduled)
                 plan = affine_plan(scop, part.tree, scratch)
                 beside.prologue.extend(plan.prologue)
-                writer = Writer(scop, names, helpers, plan.printers, plan.thread_lines)
+                writer = Writer(scop, names, helpers, plan.printers, plan.thread_lines, instances=instances)
                 lines += writer.write(affine_tree(plan), 1)
     prologue = [*beside.prologue, *helper_texts(helpers, names)]
     if scratch.buffers:
@@ -126,6 +127,7 @@ def _structures(
     helpers: Helpers,
     scratch: Scratch,
     beside: _Beside,
+    instances: bool,
 ) -> list[str]:
     """Lines that run consecutive nests."""
     lines: list[str] = []
@@ -150,7 +152,8 @@ def _structures(
             beside.prepare.append(one.call())
         inside = (*plan.thread_lines, *((made.thread_line(names),) if made else ()))
         within = made.scop if made else scop
-        writer = Writer(within, names, helpers, plan.printers, inside, own, row_options(scop, structure))
+        rows = row_options(scop, structure)
+        writer = Writer(within, names, helpers, plan.printers, inside, own, rows, instances=instances)
         lines += writer.write(tree, 1)
         beside.prologue.extend(writer.prologue)
         if writer.streams:
@@ -203,7 +206,7 @@ def protected(source: Source, pieces: Sequence[str]) -> str:
     """
     text = "\n\n".join(piece.strip("\n") for piece in pieces)
     defined = re.findall(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)", source.text, re.MULTILINE)
-    given = [f[2:].partition("=")[0] for f in source.preprocessor_flags if f.startswith("-D")]
+    given = [re.split(r"[=(]", f[2:])[0] for f in source.preprocessor_flags if f.startswith("-D")]
     words = set(_IDENTIFIER.findall(text))
     aside = sorted(
         name
