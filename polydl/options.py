@@ -23,6 +23,7 @@ class OptionChanges(TypedDict, total=False):
     undefines: tuple[str, ...]
     include_dirs: tuple[str | Path, ...]
     sizes: Mapping[str, int]
+    preprocessor_flags: tuple[str, ...]
     space: str
     ranker: str
     top_k: int
@@ -39,6 +40,7 @@ class OptionChanges(TypedDict, total=False):
     link: tuple[str, ...]
     timeout: float
     cold: bool
+    schedule: str | Path | None
     loops: str
     blocks: str
     prepack: tuple[str, ...]
@@ -66,6 +68,8 @@ class Options:
     """`small`, `default` or `wide`."""
     ranker: str = "traffic"
     """How variants are ranked: `traffic`, `trace`, `cost`, `dnn`, `dnn-paper`, or a file of trained weights."""
+    preprocessor_flags: tuple[str, ...] = ()
+    """More flags of the preprocessor (-isystem, -include, -std=…), one argument each, before those above."""
     top_k: int = 5
     """Variants compiled, checked and timed, >= 1."""
     threads: int | None = None
@@ -104,8 +108,10 @@ class Options:
     command: str = ""
     """The command line, for the output's header."""
 
+    schedule: str | Path | None = None
+    """A schedule tree of isl's as YAML (polydl.interchange): this order instead of a search."""
     def __post_init__(self) -> None:
-        for name in ("undefines", "include_dirs", "cflags", "ldflags", "link", "prepack"):
+        for name in ("undefines", "include_dirs", "preprocessor_flags", "cflags", "ldflags", "link", "prepack"):
             if isinstance(getattr(self, name), str):
                 raise TypeError(f"{name} is a sequence of strings, one for each argument, not one string")
         for name, least in (("top_k", 1), ("threads", 1), ("seed", 0)):
@@ -120,6 +126,8 @@ class Options:
     def changed(self, **changes: Unpack[OptionChanges]) -> Options:
         """These options with some fields replaced. Raises TypeError for a name that is no field."""
         known = [f.name for f in fields(self)]
+        if self.schedule is not None and (self.loops or self.prepack):
+            raise InputError("a schedule beside a loop string or packed arrays", hint="give one of them")
         for name in changes:
             if name not in known:
                 raise TypeError(f"there is no option '{name}'; {one_of(name, known)}")
@@ -144,6 +152,15 @@ class Options:
             return detect()
         name, path = str(self.machine), Path(self.machine)
         if name in preset_names():
+    def unit_flags(self) -> tuple[str, ...]:
+        """All flags of the preprocessor, in the order in which they are given."""
+        return (
+            *self.preprocessor_flags,
+            *(f"-D{name}={value}" for name, value in self.defines.items()),
+            *(f"-U{name}" for name in self.undefines),
+            *(f"-I{folder}" for folder in self.include_dirs),
+        )
+
             return preset(name)
         if not path.exists() and path.suffix != ".toml":
             raise InputError(

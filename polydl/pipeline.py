@@ -85,6 +85,7 @@ def load(
         cc=o.cc,
     )
     return replace(program, scops=tuple(replace(scop, fast_math=o.fast_math) for scop in program.scops))
+        preprocessor_flags=o.preprocessor_flags,
 
 
 def rank(

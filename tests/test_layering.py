@@ -10,7 +10,8 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "polydl"
 
 FLOORS = (
-    {"errors", "resources", "_version"},
+    {"errors", "html", "resources", "_version"},
+    {"compile_commands"},
     {"machine"},
     {"model"},
     {"frontend"},
@@ -24,7 +25,7 @@ FLOORS = (
     {"measure"},
     {"report"},
     {"options", "output", "results"},
-    {"fused", "choices", "kept", "offer", "header"},
+    {"fused", "choices", "kept", "offer", "header", "depfile"},
     {"pipeline", "analysis"},
     {"explain", "given", "collect"},
     {"train"},

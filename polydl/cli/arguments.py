@@ -19,6 +19,10 @@ File = Annotated[Path, typer.Argument(metavar="FILE.c", show_default=False, read
 Define = Annotated[list[str], typer.Option("-D", metavar="NAME[=VALUE]", help="Define a macro, as for the compiler.")]
 Undefine = Annotated[list[str], typer.Option("-U", metavar="NAME", help="Undefine a macro.")]
 Include = Annotated[list[str], typer.Option("-I", metavar="DIR", help="Search a folder for headers.")]
+CompileCommands = Annotated[
+    Path | None,
+    typer.Option("--compile-commands", metavar="DIR|FILE", help="Take -D, -I, -std… from this compile_commands.json."),
+]
 Size = Annotated[
     list[str], typer.Option("--size", metavar="N=V,…", help="Tune for these values of function parameters.")
 ]
@@ -77,8 +81,14 @@ def _words(option: str, texts: list[str]) -> tuple[str, ...]:
         raise InputError(f"--{option}: {error}", hint="every quotation mark needs its partner") from None
 
 
-def options(**given: Any) -> Options:
+def options(file: Path, compile_commands: Path | None, **given: Any) -> Options:
+    """The options of a command on a file. Raises InputError."""
     from polydl.options import Options
+
+    if compile_commands is not None:
+        from polydl.compile_commands import flags_for
+
+        given["preprocessor_flags"] = flags_for(file, compile_commands)
 
     given["defines"] = _defines(given.pop("define"))
     given["sizes"] = _sizes(given.pop("size"))

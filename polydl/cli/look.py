@@ -8,6 +8,7 @@ import typer
 
 from polydl.cli.arguments import (
     Cc,
+    CompileCommands,
     Define,
     File,
     Function,
@@ -29,6 +30,7 @@ def analyze(
     define: Define = [],
     undefine: Undefine = [],
     include: Include = [],
+    compile_commands: CompileCommands = None,
     size: Size = [],
     function: Function = None,
     machine: MachineFile = None,
@@ -41,7 +43,8 @@ def analyze(
     from polydl.analysis import analyze as run
 
     options = read_options(
-        define=define, undefines=undefine, include_dirs=include, size=size, function=function, machine=machine,
+        file, compile_commands, define=define, undefines=undefine,
+        include_dirs=include, size=size, function=function, machine=machine,
         strict_alias=strict_alias, cc=cc,
     )  # fmt: skip
     program = pipeline.load(file, options, require_sizes=False)
@@ -58,6 +61,7 @@ def fuse(
     define: Define = [],
     undefine: Undefine = [],
     include: Include = [],
+    compile_commands: CompileCommands = None,
     size: Size = [],
     function: Function = None,
     strict_alias: StrictAlias = False,
@@ -69,7 +73,8 @@ def fuse(
     from polydl.show_fused import fuse_json, show_fused
 
     options = read_options(
-        define=define, undefines=undefine, include_dirs=include, size=size, function=function,
+        file, compile_commands, define=define, undefines=undefine,
+        include_dirs=include, size=size, function=function,
         strict_alias=strict_alias, cc=cc,
     )  # fmt: skip
     result = pipeline.fuse(file, output, options)

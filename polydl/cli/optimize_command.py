@@ -11,15 +11,24 @@ from rich.console import Console
 
 from polydl import kept, pipeline, present
 from polydl.cli.arguments import print_json
+from polydl.compile_commands import database
+from polydl.depfile import Depfile
 from polydl.errors import PolyDLError
 from polydl.options import Options
 from polydl.output import output_path, write
 
 
 def optimize_command(
-    file: Path, output: str | None, options: Options, *, run: bool, fresh: bool, as_json: bool
+    file: Path,
+    output: str | None,
+    options: Options,
+    *,
+    run: bool,
+    fresh: bool,
+    as_json: bool,
+    depfile: Depfile | None = None,
 ) -> None:
-    """Optimize a file, write the output, print the result.
+    """Optimize a file, write the output and what it depends on, print the result.
 
     Raises InputError, ToolchainError, QuotaExceeded; PolyDLError when no variant computed what the original computes.
     """
@@ -34,10 +43,14 @@ def optimize_command(
             found = None if fresh else kept.load(name)
         if found is not None:
             write(target, found.text)
+            if depfile is not None:
+                depfile.write(target, file, options)
             _show_kept(found, as_json)
             return
     with present.progress(quiet=as_json) as progress:
         result = pipeline.optimize(file, output, options, run=run, progress=progress)
+    if depfile is not None and result.output is not None:
+        depfile.write(result.output, file, options)
     document = present.optimize_json(result)
     if as_json:
         print_json(document)
@@ -58,6 +71,11 @@ def optimize_command(
         present.show_optimized(result, ran=run, console=Console(file=text, width=10_000))
         entry = kept.Kept(result.text, document, text.getvalue(), time.time())
         kept.save(name, entry, result.scops[0].ranking.scop.source, options)
+
+
+def depfile_of(file: Path, path: str, compile_commands: Path | None) -> Depfile:
+    """What `--depfile` asks for, its place checked. Raises InputError."""
+    return Depfile(output_path(file, path), () if compile_commands is None else (database(compile_commands),))
 
 
 def _show_kept(found: kept.Kept, as_json: bool) -> None:

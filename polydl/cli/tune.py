@@ -9,6 +9,7 @@ import typer
 
 from polydl.cli.arguments import (
     Cc,
+    CompileCommands,
     Define,
     FastMath,
     File,
@@ -44,6 +45,7 @@ def optimize(
     define: Define = [],
     undefine: Undefine = [],
     include: Include = [],
+    compile_commands: CompileCommands = None,
     size: Size = [],
     function: Function = None,
     ranker: Ranker = "traffic",
@@ -66,19 +68,26 @@ def optimize(
     blocks: Annotated[str, typer.Option("--blocks", metavar="B", help="Its sizes, as b=12,4;c=8;mk=14x32:k.")] = "",
     no_fuse: Annotated[bool, typer.Option("--no-fuse", help="Leave the nests apart.")] = False,
     prepack: Prepack = [],
+    depfile: Annotated[
+        str | None, typer.Option("--depfile", metavar="FILE.d", help="Write what the output depends on, for Make.")
+    ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure anew, whatever was kept of an earlier run.")] = False,
     json_: Json = False,
 ) -> None:
     """Write a faster FILE.c that computes the same, checked and timed against it."""
-    from polydl.cli.optimize_command import optimize_command
+    from polydl.cli.optimize_command import depfile_of, optimize_command
 
     options = read_options(
-        define=define, undefines=undefine, include_dirs=include, size=size, function=function, ranker=ranker,
+        file, compile_commands, define=define, undefines=undefine,
+        include_dirs=include, size=size, function=function, ranker=ranker,
         top_k=top_k, threads=threads, space=space, machine=machine, strict_alias=strict_alias,
         reassociate=not no_reassociate, fuse=not no_fuse, fast_math=fast_math, seed=seed, cc=cc, cflags=cflags,
         ldflags=ldflags, link=link, timeout=timeout, cold=cold, loops=loops, blocks=blocks, prepack=prepack,
     )  # fmt: skip
-    optimize_command(file, output, options, run=not no_run, fresh=fresh, as_json=json_)
+    if depfile is not None and no_run and output is None:
+        raise InputError("--depfile without an output", hint="name one with -o")
+    wanted = depfile_of(file, depfile, compile_commands) if depfile is not None else None
+    optimize_command(file, output, options, run=not no_run, fresh=fresh, as_json=json_, depfile=wanted)
 
 
 def rank(
@@ -86,6 +95,7 @@ def rank(
     define: Define = [],
     undefine: Undefine = [],
     include: Include = [],
+    compile_commands: CompileCommands = None,
     size: Size = [],
     function: Function = None,
     ranker: Ranker = "traffic",
@@ -105,7 +115,8 @@ def rank(
     from polydl import pipeline, present
 
     options = read_options(
-        define=define, undefines=undefine, include_dirs=include, size=size, function=function, ranker=ranker,
+        file, compile_commands, define=define, undefines=undefine,
+        include_dirs=include, size=size, function=function, ranker=ranker,
         threads=threads, space=space, machine=machine, strict_alias=strict_alias,
         reassociate=not no_reassociate, cc=cc,
     )  # fmt: skip
@@ -136,6 +147,7 @@ def explain(
     define: Define = [],
     undefine: Undefine = [],
     include: Include = [],
+    compile_commands: CompileCommands = None,
     size: Size = [],
     function: Function = None,
     ranker: Ranker = "traffic",
@@ -160,7 +172,8 @@ def explain(
     from polydl.side_by_side import show_explained
 
     options = read_options(
-        define=define, undefines=undefine, include_dirs=include, size=size, function=function, ranker=ranker,
+        file, compile_commands, define=define, undefines=undefine,
+        include_dirs=include, size=size, function=function, ranker=ranker,
         threads=threads, space=space, machine=machine, strict_alias=strict_alias,
         reassociate=not no_reassociate, seed=seed, cc=cc, cflags=cflags, ldflags=ldflags, link=link,
         timeout=timeout, cold=cold,

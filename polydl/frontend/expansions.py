@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import pycparser_fake_libc
 
 from polydl.errors import ToolchainError
-from polydl.frontend.preprocess import TIMEOUT_SECONDS, Preprocessed
+from polydl.frontend import limited
+from polydl.frontend.preprocess import MOST_EXPANDED, Preprocessed
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b(.*(?:\\\n.*)*)", re.MULTILINE)
@@ -43,7 +44,7 @@ def expansions(
     Of `names` those that `text` or the command line defines, of `tested` all. The compiler itself is asked, with the
     system's real headers. Raises ToolchainError.
     """
-    defined = {*_DEFINE.findall(text), *(f[2:].partition("=")[0] for f in flags if f.startswith("-D"))}
+    defined = {*_DEFINE.findall(text), *(re.split(r"[=(]", f[2:])[0] for f in flags if f.startswith("-D"))}
     wanted = {name for name in names if name in defined and preprocessed.macro(name, offset)} | set(tested)
     calls = []
     for name in sorted(wanted):
@@ -58,17 +59,12 @@ def expansions(
     command = [cc, "-E", "-P", "-x", "c", *flags, "-iquote", folder or "."]
     for headers in ([], ["-isystem", pycparser_fake_libc.directory]):
         try:
-            done = subprocess.run(
-                [*command, *headers, "-"],
-                input=(asked + questions).encode("utf-8", "surrogateescape"),
-                capture_output=True,
-                timeout=TIMEOUT_SECONDS,
-                check=False,
-            )
+            given = (asked + questions).encode("utf-8", "surrogateescape")
+            done = limited.run([*command, *headers, "-"], given, MOST_EXPANDED + 2 * len(given))
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ToolchainError(f"the C compiler '{cc}' cannot be asked what macros mean: {error}") from error
-        found = {int(i): literal for i, literal in _ANSWER.findall(done.stdout.decode("utf-8", "surrogateescape"))}
-        if done.returncode == 0 and len(found) == len(calls):
+        found = {int(i): literal for i, literal in _ANSWER.findall(done.output.decode("utf-8", "surrogateescape"))}
+        if done.code == 0 and len(found) == len(calls):
             return {call: found[i] for i, call in enumerate(calls)}
     raise ToolchainError(f"the C compiler '{cc}' does not say what the macros {', '.join(calls)} mean")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pycparser import c_ast
 
+from polydl import html
 from polydl.errors import InputError, InputErrors, Span
 from polydl.frontend.constants import constant
 from polydl.frontend.extract import Options, extract, in_order
@@ -35,6 +36,10 @@ class Program:
     scops: tuple[Scop, ...]
     """In textual order."""
 
+    def _repr_html_(self) -> str:
+        rows = [(s.function, s.span.line, len(s.statements), ", ".join(s.arrays)) for s in self.scops]
+        return html.block(str(self.source.path), html.table(("function", "line", "statements", "arrays"), rows))
+
 
 def load(
     path: str | Path,
@@ -43,6 +48,7 @@ def load(
     defines: Mapping[str, str] | None = None,
     undefines: Sequence[str] = (),
     include_dirs: Sequence[str | Path] = (),
+    preprocessor_flags: Sequence[str] = (),
     sizes: Mapping[str, int] | None = None,
     strict_alias: bool = False,
     require_sizes: bool = True,
@@ -52,10 +58,11 @@ def load(
 
     Regions between `#pragma scop` and `#pragma endscop` are read; in a file without any, every function whose body
     is declarations and affine loops. `function` keeps the scops of one function. `defines` and `undefines` are -D
-    and -U, `include_dirs` -I. `sizes` gives values to integer parameters of functions (and to other integer
-    variables that the region only reads); each becomes a Guard. With `require_sizes` every integer that a nest
-    depends on needs a value, otherwise it stays a parameter of the Scop. `strict_alias` refuses pointers that may
-    overlap instead of recording the assumption that they do not. `cc` is the compiler that preprocesses.
+    and -U, `include_dirs` -I; `preprocessor_flags` come before them as they are. `sizes` gives values to integer
+    parameters of functions (and to other integer variables that the region only reads); each becomes a Guard. With
+    `require_sizes` every integer that a nest depends on needs a value, otherwise it stays a parameter of the Scop.
+    `strict_alias` refuses pointers that may overlap instead of recording the assumption that they do not. `cc` is the
+    compiler that preprocesses.
 
     Raises InputErrors (all errors of the file, each with its place), ToolchainError without a compiler,
     QuotaExceeded when isl needs too long.
@@ -64,7 +71,7 @@ def load(
     # What line markers and terminals cannot hold: quotation marks, backslashes, control characters.
     name = re.sub(r'["\\\x00-\x1f\x7f]', "?", str(path))
     text = _read(Path(path), name)
-    flags = _flags(defines, undefines, include_dirs)
+    flags = (*preprocessor_flags, *_flags(defines, undefines, include_dirs))
     source = Source(Path(path), text, flags)
     original = SourceText(name, text)
     pragmas, errors = find_pragmas(original)
