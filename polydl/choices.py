@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from polydl.results import RankedVariant
+from polydl.results import Origin, RankedVariant
 from polydl.scheduling.plan import Scheduled
 from polydl.variants.nests import Nest
 from polydl.variants.recipe import NestRecipe, Recipe
@@ -67,7 +67,7 @@ def _joined(chosen: Sequence[Choice]) -> Choice:
     )
 
 
-def combined(ordered: Sequence[Sequence[Choice]]) -> Iterator[RankedVariant]:
+def combined(ordered: Sequence[Sequence[Choice]], origin: Origin | None = None) -> Iterator[RankedVariant]:
     """Variants of the whole scop, best sum of scores first (the nests run one after the other, so times add up).
 
     Best-first search over the product of the nests' own orders. A nest whose best variant takes less than a
@@ -84,7 +84,7 @@ def combined(ordered: Sequence[Sequence[Choice]]) -> Iterator[RankedVariant]:
             return
         score, place = heapq.heappop(heap)
         one = _joined([o[i] for o, i in zip(ordered, place, strict=True)])
-        yield RankedVariant(Recipe(one.recipes), one.structures, score, one.features, one.scheduled)
+        yield RankedVariant(Recipe(one.recipes), one.structures, score, one.features, one.scheduled, origin=origin)
         for d in range(len(place)):
             following = (*place[:d], place[d] + 1, *place[d + 1 :])
             if following[d] < len(ordered[d]) and following not in seen:

@@ -123,3 +123,11 @@ class StoreError(PolyDLError):
 
 class ModelError(PolyDLError):
     """A trained model's file cannot be used: damaged, of another kind, or made for other features. Exit code 1."""
+
+
+class ArgumentTypeError(InputError, TypeError):
+    """An argument of a compiled kernel has the wrong type or element type. Also a TypeError."""
+
+
+class ArgumentValueError(InputError, ValueError):
+    """An argument of a compiled kernel has the wrong shape, layout or value. Also a ValueError."""

@@ -185,7 +185,7 @@ def explain(
     IllegalVariant for a loop string that breaks a dependence, QuotaExceeded, ToolchainError.
     """
     names = dict.fromkeys((*rankers.available(), options.ranker))
-    rankings = {name: pipeline.rank(source, options, ranker=name) for name in names}
+    rankings = {name: pipeline.rank(source, ranker=name, options=options) for name in names}
     chosen = rankings[options.ranker]
     found = [_find(wanted, chosen, rankings, source, options) for wanted in ids]
     times = _measure(chosen, found, options, progress) if run else {}

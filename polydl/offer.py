@@ -12,9 +12,7 @@ from polydl.measure import Candidate
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank.dnn import worth_timing
-from polydl.results import RankedVariant, Ranking
-from polydl.scheduling.check import broken as broken_schedule
-from polydl.variants.check import check
+from polydl.results import RankedVariant, Ranking, why_illegal
 
 _ALIKE = 2
 """Variants of one family that are measured before any third: the rankers see hardly any difference inside a family,
@@ -55,7 +53,7 @@ def offer(
             break
         if not any(nest.transforms for nest in variant.recipe.nests):
             continue  # the loops as they are written: that is the original
-        broken = _illegal(ranking, variant, o) if variant.scop is None else None  # checked with its own scop
+        broken = why_illegal(variant, ranking.scop, ranking.dependences, reassociate=o.reassociate)
         if broken is not None:
             illegal.append(f"{variant.id}: {broken}")
             continue
@@ -64,20 +62,6 @@ def offer(
             texts.add(code.region)
             offered.append((variant, code))
     return tuple(offered), tuple(illegal)
-
-
-def _illegal(ranking: Ranking, variant: RankedVariant, o: Options) -> str | None:
-    """Why a variant is illegal, from the exact check of each of its parts; or None. That the parts run in the order of
-    the text keeps what lies between them in order."""
-    for part in variant.scheduled:
-        wrong = broken_schedule(
-            ranking.scop, part.statements, part.tree, ranking.dependences, reassociate=o.reassociate
-        )
-        if wrong is not None:
-            return wrong
-    apart = {s.name for part in variant.scheduled for s in part.statements}
-    inside = [d for d in ranking.dependences if d.source not in apart and d.target not in apart]
-    return check(ranking.scop, variant.structures, inside, reassociate=o.reassociate)
 
 
 def how_many(ranking: Ranking, most: int) -> int:

@@ -62,28 +62,6 @@ def flops(ranking: Ranking) -> float | None:
     return float(total) if total else None
 
 
-def loops_text(variant: RankedVariant) -> str:
-    """The loops of a variant in one line: `j/32* pack(B) k.0/256 i/12 | i.mk j.mk k.1`; * is parallel, / a step."""
-    parts = []
-    for structure in variant.structures:
-        words = []
-        if structure.fused:
-            parts.append(f"in {structure.fused}")
-            continue
-        for loop in structure.loops:
-            word = f"{loop.name}/{loop.step}" if loop.step > 1 else loop.name
-            words.append(f"{word}*" if loop.name in structure.parallel else word)
-        for pack in sorted(structure.packs, key=structure.pack_depth, reverse=True):
-            words.insert(structure.pack_depth(pack), f"pack({pack.operand})")
-        inside = " ".join(loop.name for loop in structure.inside)
-        rows = " vectors" if structure.rows else ""
-        parts.append(" ".join(words) + rows + (f" | {inside}" if inside else ""))
-    for region in variant.scheduled:
-        tiles = "x".join(map(str, region.how.sizes))
-        parts.append(f"{region.name}…: {region.how.base}{' in tiles ' + tiles if tiles else ''}")
-    return "; ".join(parts)
-
-
 def loop_strings(variant: RankedVariant) -> dict[str, dict[str, str]]:
     """Per nest the loop string and the blocks, as `--loops` and `--blocks` take them."""
     from polydl.variants.loopstring import text
@@ -103,7 +81,7 @@ def variant_json(variant: RankedVariant) -> dict[str, Any]:
     return {
         "id": variant.id,
         "recipe": variant.recipe.to_data(),
-        "loops": loops_text(variant),
+        "loops": variant.loops,
         "loop_strings": loop_strings(variant),
         "score": _finite(variant.score),
         "features": {k: _finite(float(v)) for k, v in variant.features.items()},
@@ -154,7 +132,7 @@ def show_given(scored: Sequence[Given]) -> None:
             (_LOOPS, "left"),
         )  # fmt: skip
         for rank, variant, loops, blocks in one.rows():
-            shown = (Text(loops.text), Text(blocks.text), variant.id, Text(loops_text(variant)))
+            shown = (Text(loops.text), Text(blocks.text), variant.id, Text(variant.loops))
             table.add_row(str(rank), f"{variant.score:.4g}", *shown)
         console.print(table)
         show_letters(console, ranking)
@@ -191,7 +169,7 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
         "variants": [
             {
                 "id": m.id,
-                "loops": loops_text(recipes[m.id]),
+                "loops": recipes[m.id].loops,
                 "loop_strings": loop_strings(recipes[m.id]),
                 **_timing(m.median, work),
                 "spread": _finite(m.spread),
@@ -295,7 +273,7 @@ def _measured_table(console: Console, done: Optimized) -> None:
         ("speed-up", "right"), (_LOOPS, "left"),
     )  # fmt: skip
     variants = {v.id: v for v in ranking.variants}
-    rows = [(report.original, "as written"), *((m, loops_text(variants[m.id])) for m in report.measurements)]
+    rows = [(report.original, "as written"), *((m, variants[m.id].loops) for m in report.measurements)]
     for measured, loops in rows:
         chosen = measured.id == (done.chosen.id if done.chosen else report.original.id)
         rate = work / measured.median / 1e9 if work and measured.median > 0 else math.nan
@@ -326,7 +304,7 @@ def show_rankings(rankings: Sequence[Ranking], top: int) -> None:
             say(console, "not tried: " + ", ".join(f"{count} {reason}" for reason, count in ranking.pruned.items()))
         table = _result_table(("rank", "right"), ("variant", "left"), ("score", "right"), (_LOOPS, "left"))
         for place, variant in enumerate(ranking.variants[:top], 1):
-            table.add_row(str(place), variant.id, f"{variant.score:.4g}", Text(loops_text(variant)))
+            table.add_row(str(place), variant.id, f"{variant.score:.4g}", Text(variant.loops))
         console.print(table)
         show_letters(console, ranking)
 

@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+import numpy.typing as npt
+
+from polydl import html
+from polydl.codegen.emit import Generated, generate
+from polydl.codegen.splice import splice
 from polydl.dependences.analysis import Dependence
+from polydl.errors import IllegalVariant, InputError, PolyDLError, one_of
 from polydl.fusion.fuse import FusedScop
 from polydl.machine import Machine
 from polydl.measure import Measurement, Report
 from polydl.model.scop import Scop
+from polydl.scheduling.check import broken as broken_schedule
 from polydl.scheduling.plan import Scheduled
+from polydl.variants.check import check
 from polydl.variants.nests import Nest
 from polydl.variants.recipe import Recipe
 from polydl.variants.structure import Structure
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a variant is a variant of, and what has to hold for it to be legal."""
+
+    scop: Scop
+    dependences: tuple[Dependence, ...]
+    reassociate: bool
+    """Sums may be added up in another order."""
+
 
 @dataclass(frozen=True, slots=True)
 class RankedVariant:
-    """A variant with its place in the order."""
+    """A variant with its place in the order.
+
+    >>> import polydl
+    >>> best = polydl.rank("examples/matmul.c", "small", "epyc-zen5", threads=2)[0]
+    >>> sorted(best.features)[:3]
+    ['call_seconds', 'compute_seconds', 'deviation']
+    >>> "void matmul(" in best.code()
+    True
+    """
 
     recipe: Recipe
     structures: tuple[Structure, ...]
@@ -30,10 +62,49 @@ class RankedVariant:
     """Regions with a schedule tree of their own; `structures` has the other nests."""
     scop: Scop | None = None
     """The scop that the structures are of, where that is not the ranking's: one with nests fused."""
+    origin: Origin | None = field(default=None, repr=False, compare=False)
+    """None for a variant that was made without a ranking."""
 
     @property
     def id(self) -> str:
         return self.recipe.id
+
+    @property
+    def loops(self) -> str:
+        """The loops in one line: `j/32* pack(B) k.0/256 i/12 | i.mk j.mk k.1`; * is parallel, / a step."""
+        parts = [_loops(structure) for structure in self.structures]
+        for region in self.scheduled:
+            tiles = "x".join(map(str, region.how.sizes))
+            parts.append(f"{region.name}…: {region.how.base}{' in tiles ' + tiles if tiles else ''}")
+        return "; ".join(parts)
+
+    def code(self) -> str:
+        """The C file with this variant in the place of the original loops: what `optimize` would write, without the
+        comment at its head.
+
+        Raises IllegalVariant when the exact check finds a dependence that it breaks, QuotaExceeded.
+        """
+        scop, made = self._generated()
+        return splice(scop.source, [(scop, made)], "")
+
+    def region(self) -> str:
+        """The C statements that stand in the place of the original loops. Raises as `code` does."""
+        return self._generated()[1].region
+
+    def _generated(self) -> tuple[Scop, Generated]:
+        origin = self.origin
+        if origin is None:
+            raise InputError(f"variant {self.id} does not know its scop", hint="take it from a ranking")
+        wrong = why_illegal(self, origin.scop, origin.dependences, reassociate=origin.reassociate)
+        if wrong is not None:
+            raise IllegalVariant(f"{self.id}: {wrong}", origin.scop.span)
+        return origin.scop, generate(self.scop or origin.scop, self.parts)
+
+    def _repr_html_(self) -> str:
+        known = {"loops": self.loops, "recipe": str(self.recipe), "score": self.score}
+        notes = [html.line(note) for note in self.notes]
+        features = html.facts(dict(self.features))
+        return html.block(f"variant {self.id}", html.facts(known), features, *notes)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -61,9 +132,54 @@ class RankedVariant:
         return tuple(part for _, part in sorted(everything.items(), key=lambda item: item[0]))
 
 
+def _loops(structure: Structure) -> str:
+    if structure.fused:
+        return f"in {structure.fused}"
+    words = []
+    for loop in structure.loops:
+        word = f"{loop.name}/{loop.step}" if loop.step > 1 else loop.name
+        words.append(f"{word}*" if loop.name in structure.parallel else word)
+    for pack in sorted(structure.packs, key=structure.pack_depth, reverse=True):
+        words.insert(structure.pack_depth(pack), f"pack({pack.operand})")
+    inside = " ".join(loop.name for loop in structure.inside)
+    rows = " vectors" if structure.rows else ""
+    return " ".join(words) + rows + (f" | {inside}" if inside else "")
+
+
+def why_illegal(
+    variant: RankedVariant, scop: Scop, dependences: tuple[Dependence, ...], *, reassociate: bool
+) -> str | None:
+    """The dependence that a variant of `scop` breaks, from the exact check of each of its parts; None: it is legal.
+
+    That the parts run in the order of the text keeps what lies between them in order. Raises QuotaExceeded.
+    """
+    if variant.scop is not None:
+        return None  # it was checked with its own scop when it was made
+    for part in variant.scheduled:
+        wrong = broken_schedule(scop, part.statements, part.tree, dependences, reassociate=reassociate)
+        if wrong is not None:
+            return wrong
+    apart = {s.name for part in variant.scheduled for s in part.statements}
+    inside = [d for d in dependences if d.source not in apart and d.target not in apart]
+    return check(scop, variant.structures, inside, reassociate=reassociate)
+
+
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The ranked variants of one scop, best first."""
+    """The ranked variants of one scop, best first: a table.
+
+    >>> import polydl
+    >>> table = polydl.rank("examples/matmul.c", "small", "epyc-zen5", "traffic", threads=2)
+    >>> table.columns[:4]
+    ('id', 'score', 'loops', 'recipe')
+    >>> scores = table["score"]  # a NumPy array, best (lowest) first
+    >>> bool((scores[:-1] <= scores[1:]).all())
+    True
+    >>> len(table[:5])  # a slice is a table too
+    5
+    >>> table[0].id == table["id"][0]
+    True
+    """
 
     scop: Scop
     dependences: tuple[Dependence, ...]
@@ -88,6 +204,64 @@ class Ranking:
 
     def __len__(self) -> int:
         return len(self.variants)
+
+    @overload
+    def __getitem__(self, key: int) -> RankedVariant: ...
+    @overload
+    def __getitem__(self, key: slice) -> Ranking: ...
+    @overload
+    def __getitem__(self, key: str) -> npt.NDArray[Any]: ...
+
+    def __getitem__(self, key: int | slice | str) -> RankedVariant | Ranking | npt.NDArray[Any]:
+        """A variant by its place (0 is the best), a table of some of them, or a column by its name.
+
+        A column has shape (variants,). Raises IndexError; InputError for a column that there is not.
+        """
+        if isinstance(key, str):
+            return self._column(key)
+        if isinstance(key, slice):
+            return replace(self, variants=self.variants[key])
+        return self.variants[key]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """`id`, `score`, `loops`, `recipe`, and the names of the ranker's features; a feature's unit is the last word
+        of its name."""
+        return ("id", "score", "loops", "recipe", *dict.fromkeys(name for v in self.variants for name in v.features))
+
+    def _column(self, name: str) -> npt.NDArray[Any]:
+        match name:
+            case "id":
+                return np.array([v.id for v in self.variants], dtype=object)
+            case "loops":
+                return np.array([v.loops for v in self.variants], dtype=object)
+            case "recipe":
+                return np.array([str(v.recipe) for v in self.variants], dtype=object)
+            case "score":
+                return np.array([v.score for v in self.variants], dtype=np.float64)
+        if name not in (columns := self.columns):
+            raise InputError(f"no column called '{name}'", hint=one_of(name, columns))
+        return np.array([v.features.get(name, math.nan) for v in self.variants], dtype=np.float64)
+
+    def to_dict(self) -> dict[str, npt.NDArray[Any]]:
+        """All columns by name, each of shape (variants,)."""
+        return {name: self._column(name) for name in self.columns}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The table as a pandas DataFrame, a row a variant. Raises PolyDLError where pandas is not installed."""
+        try:
+            import pandas as pd
+        except ModuleNotFoundError as error:
+            raise PolyDLError("pandas is not installed", hint="pip install pandas, or take `to_dict()`") from error
+        return pd.DataFrame(self.to_dict())
+
+    def _repr_html_(self) -> str:
+        title = (
+            f"{self.scop.function}: {self.space_size} variants ranked by {self.ranker} for {self.machine.name}, "
+            f"{self.threads} threads"
+        )
+        rows = ((i, v.id, v.score, v.loops) for i, v in enumerate(self.variants))
+        return html.block(title, html.table(("", "variant", "score", "loops"), rows, total=len(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +315,24 @@ class OptimizeResult:
     def speedup(self) -> float:
         """Of the first scop."""
         return self.scops[0].speedup
+
+    def _repr_html_(self) -> str:
+        parts = []
+        for done in self.scops:
+            name = done.ranking.scop.function
+            if done.report is None:
+                parts.append(html.line(f"{name}: ranked, nothing was run"))
+                continue
+            chosen = done.chosen.id if done.chosen else done.report.original.id
+            rows = [
+                (">" if m.id == chosen else "", m.id, m.median, m.speedup, m.status.value)
+                for m in (done.report.original, *done.report.measurements)
+            ]
+            verdict = f"{done.speedup:.2f}x the speed of the original" if done.chosen else "nothing beat the original"
+            parts.append(html.line(f"{name}: {verdict}"))
+            parts.append(html.table(("", "variant", "seconds", "speed-up", "status"), rows, total=len(rows)))
+        title = str(self.output) if self.output else "not written"
+        return html.block(title, *parts, html.code(self.text, "C text"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def scop() -> Scop:
 
 @cache
 def ranking(ranker: str) -> Ranking:
-    return pipeline.rank(scop(), SMALL, ranker=ranker)
+    return pipeline.rank(scop(), ranker=ranker, options=SMALL)
 
 
 def one(name: str, options: Options = SMALL) -> Explanation:

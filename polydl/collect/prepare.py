@@ -110,7 +110,7 @@ def _loaded(problem: Problem, folder: Path) -> Prepared:
 
 def _prepare(problem: Problem, options: Options, count: int, measuring: MeasureOptions, folder: Path) -> Prepared:
     scop = scop_of(problem, options)
-    ranking = pipeline.rank(scop, options.changed(ranker=RANKERS[0]))
+    ranking = pipeline.rank(scop, ranker=RANKERS[0], options=options)
     # By its own sizes, not its place in the file: a sample stays the same when the list changes.
     text = f"{options.seed} {problem.source.name} {sorted(problem.macros.items())}"
     rng = np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big"))

@@ -13,6 +13,7 @@ from enum import Enum
 
 import islpy as isl
 
+from polydl import html
 from polydl.dependences.scalars import private_scalars
 from polydl.model.isl import quota
 from polydl.model.schedule import common_depth
@@ -49,6 +50,10 @@ class Dependence:
     reduction: bool
     """Both ends are accumulations `x op= e` of one statement into the same element: their order may change
     (reassociation), but they must not run at the same time."""
+
+    def _repr_html_(self) -> str:
+        known = {"carried by": self.carried_by or "no loop", "reduction": self.reduction, "relation": self.relation}
+        return html.block(f"{self.kind.value} {self.array}: {self.source} to {self.target}", html.facts(known))
 
 
 def is_reduction(statement: Statement) -> bool:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 
+from polydl import html
+
 
 class Provenance(Enum):
     """Where a figure comes from, most trusted first."""
@@ -105,6 +107,19 @@ class Machine:
     """Of one core, 10^9 floating-point operations (an FMA is two) per second, by C type: `float`, `double`."""
     provenance: Mapping[str, Provenance] = field(default_factory=dict)
     """By key of the TOML form: `cores`, `cache.1.bytes`, `memory.latency_ns`, …"""
+
+    def _repr_html_(self) -> str:
+        vectors = f"{self.simd.isa}, {self.simd.registers} registers of {self.simd.vector_bytes} bytes"
+        known = {"cores": self.cores, "clock, GHz": self.frequency_ghz, "vectors": vectors}
+        peaks = {f"peak of a core, {ctype}, GFLOP/s": peak for ctype, peak in self.fma_peak_gflops.items()}
+        rows = [
+            (f"L{c.level}", c.bytes, c.line_bytes, c.ways, c.shared_by_cores, c.bandwidth_bytes_per_cycle)
+            for c in self.caches
+        ]
+        columns = ("cache", "bytes", "line", "ways", "cores", "bytes per cycle")
+        memory = f"memory: {self.memory.bandwidth_gbs:.4g} GB/s into one core, {self.memory.latency_ns:.4g} ns"
+        title = f"{self.name} ({self.fingerprint})"
+        return html.block(title, html.facts(known | peaks), html.table(columns, rows), html.line(memory))
 
     def seconds(self, cycles: float) -> float:
         """Core cycles as seconds."""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import islpy as isl
 
+from polydl import html
 from polydl.errors import Span
 from polydl.model.expr import Expr
 
@@ -230,3 +231,23 @@ class Scop:
             if statement.name == name:
                 return statement
         raise KeyError(name)
+
+    def _repr_html_(self) -> str:
+        arrays = [
+            (a.name, a.ctype, "".join(f"[{'' if e is None else _extent(e)}]" for e in a.extents), a.storage.value)
+            for a in self.arrays.values()
+        ]
+        statements = [(s.name, ", ".join(s.iterators), str(s.domain)) for s in self.statements]
+        sizes = ", ".join([*(f"{name} = {value}" for name, value in self.sizes.items()), *self.parameters])
+        return html.block(
+            f"{self.function} ({self.span})",
+            html.line(f"sizes: {sizes}") if sizes else "",
+            html.table(("array", "type", "extents", "storage"), arrays, total=len(arrays)),
+            html.table(("statement", "loops", "domain"), statements, total=len(statements)),
+            *(html.line(f"assumed: {assumption}") for assumption in self.assumptions),
+        )
+
+
+def _extent(value: isl.PwAff) -> str:
+    """A number, or the expression in the parameters without isl's braces."""
+    return str(value.max_val()) if value.is_cst() else str(value).rpartition("{")[2].strip(" }")

@@ -19,7 +19,7 @@ def prefetches(image: int, rows: str) -> set[tuple[int, int]]:
     """(elements between rows, elements ahead) in the best variant of a 1x1 convolution whose rows are that loop."""
     defines = {"OFH": str(image), "OFW": str(image), "KH": "1", "KW": "1", "NIMG": "2"}
     options = Options(defines=defines, threads=2, space="default", machine="epyc-zen5")
-    ranking = pipeline.rank(SOURCE, options)
+    ranking = pipeline.rank(SOURCE, options=options)
     structures = next(
         v.structures
         for v in ranking.variants

@@ -130,7 +130,7 @@ def test_types_under_distant_conditions(tmp_path: Path, flags: tuple[str, ...], 
     options = Options(space="small", machine="epyc-zen5", threads=1)
     program = load(path)
     assert program.scops[0].conditions == {"DOUBLE": False}
-    ranking = rank(program.scops[0], options)
+    ranking = rank(program.scops[0], options=options)
     ((_, code), *_) = offer(ranking, options, most=1)[0]
     output = tmp_path / "output.c"
     output.write_text(splice(program.source, [(ranking.scop, code)], ""))

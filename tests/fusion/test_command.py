@@ -56,7 +56,7 @@ def test_no_fuse(tmp_path: Path) -> None:
     path = tmp_path / "chain.c"
     path.write_text(CHAIN.text())
     options = Options(threads=2, space="small", machine="xeon-8480plus")
-    ranking = pipeline.rank(path, options)
+    ranking = pipeline.rank(path, options=options)
     assert any(v.scop is not None for v in pipeline.with_fused(ranking, options).variants)
     assert pipeline.with_fused(ranking, options.changed(fuse=False)) is ranking
     unfused = [v for v in pipeline.with_fused(ranking, options).variants if v.scop is None]
@@ -67,7 +67,7 @@ def test_room_for_both_among_the_measured(tmp_path: Path) -> None:
     path = tmp_path / "chain.c"
     path.write_text(CHAIN.text())
     options = Options(threads=2, machine="xeon-8480plus", top_k=5)
-    ranking = pipeline.with_fused(pipeline.rank(path, options), options)
+    ranking = pipeline.with_fused(pipeline.rank(path, options=options), options)
     offered, _ = offer(ranking, options, most=5)
     fused = [v.scop is not None for v, _ in offered]
     assert any(fused) and not all(fused)

@@ -39,7 +39,7 @@ def variants(program: Fusable, folder: Path, most: int, options: Options = OPTIO
     path = folder / f"{program.name}.c"
     path.write_text(program.text())
     loaded = pipeline.load(path, options)
-    ranking = pipeline.with_fused(pipeline.rank(loaded.scops[0], options), options)
+    ranking = pipeline.with_fused(pipeline.rank(loaded.scops[0], options=options), options)
     texts, recipes = [], []
     for variant in (v for v in ranking.variants if v.scop is not None):
         assert variant.scop is not None
@@ -150,7 +150,7 @@ def test_helpers_stay_out_of_reach_of_macros(tmp_path: Path) -> None:
     path = tmp_path / "macros.c"
     path.write_text("#define n 37\n#define part 43\n#define stream 1\n" + program.text())
     loaded = pipeline.load(path)
-    ranking = pipeline.with_fused(pipeline.rank(loaded.scops[0], OPTIONS), OPTIONS)
+    ranking = pipeline.with_fused(pipeline.rank(loaded.scops[0], options=OPTIONS), OPTIONS)
     code = generate(ranking.scop, ranking.variants[0].structures)
     assert "#undef part" in protected(ranking.scop.source, code.prologue)
     compiled(tmp_path, "macros", [splice(loaded.source, [(ranking.scop, code)], "")])

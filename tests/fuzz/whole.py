@@ -54,7 +54,7 @@ def texts_of(program: Program, folder: Path, most: int, options: Options = OPTIO
     loaded = load(path, sizes=sizes)
     offered = []
     for scop in loaded.scops:
-        ranking = rank(scop, options)
+        ranking = rank(scop, options=options)
         codes = [generate(ranking.scop, [apply(nest, ()) for nest in ranking.nests])]
         codes += [code for _, code in offer(ranking, options, most=most)[0]]
         offered.append((ranking.scop, codes))

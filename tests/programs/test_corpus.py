@@ -28,7 +28,7 @@ def outputs(entry: Entry, values: Mapping[str, int], options: Options, most: int
     program = load(entry.path, chosen)
     offered = []
     for scop in program.scops:
-        ranking = rank(scop, chosen)
+        ranking = rank(scop, options=chosen)
         codes = [generate(ranking.scop, [apply(nest, ()) for nest in ranking.nests])]
         codes += [code for _, code in offer(ranking, chosen, most=most)[0]]
         offered.append((ranking.scop, codes))
