@@ -15,20 +15,18 @@ from polydl.machine import load as load_machine
 from polydl.measure import Toolchain
 
 
-class OptionChanges(TypedDict, total=False):
-    """The keywords that set fields of `Options`, for type checkers: same names, same types."""
+class RankChanges(TypedDict, total=False):
+    """The keywords that set fields of `Options`, for type checkers: same names, same types. Those that `rank` takes
+    as parameters of its own are in `OptionChanges`."""
 
     function: str | None
     defines: Mapping[str, str | int]
     undefines: tuple[str, ...]
     include_dirs: tuple[str | Path, ...]
-    sizes: Mapping[str, int]
     preprocessor_flags: tuple[str, ...]
-    space: str
-    ranker: str
+    sizes: Mapping[str, int]
     top_k: int
     threads: int | None
-    machine: str | Path | None
     strict_alias: bool
     reassociate: bool
     fast_math: bool
@@ -40,11 +38,19 @@ class OptionChanges(TypedDict, total=False):
     link: tuple[str, ...]
     timeout: float
     cold: bool
-    schedule: str | Path | None
     loops: str
     blocks: str
+    schedule: str | Path | None
     prepack: tuple[str, ...]
     command: str
+
+
+class OptionChanges(RankChanges, total=False):
+    """All of the keywords."""
+
+    space: str
+    ranker: str
+    machine: str | Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +68,14 @@ class Options:
     """-U macros."""
     include_dirs: tuple[str | Path, ...] = ()
     """-I folders."""
+    preprocessor_flags: tuple[str, ...] = ()
+    """More flags of the preprocessor (-isystem, -include, -std=…), one argument each, before those above."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Values of integer function parameters to tune for."""
     space: str = "default"
     """`small`, `default` or `wide`."""
     ranker: str = "traffic"
     """How variants are ranked: `traffic`, `trace`, `cost`, `dnn`, `dnn-paper`, or a file of trained weights."""
-    preprocessor_flags: tuple[str, ...] = ()
-    """More flags of the preprocessor (-isystem, -include, -std=…), one argument each, before those above."""
     top_k: int = 5
     """Variants compiled, checked and timed, >= 1."""
     threads: int | None = None
@@ -102,14 +108,14 @@ class Options:
     """A loop string (polydl.variants.loopstring): this variant instead of a search; empty: a search."""
     blocks: str = ""
     """Tile sizes and microkernel of `loops`, as in `b=12,4;c=8;mk=14x32:k`."""
+    schedule: str | Path | None = None
+    """A schedule tree of isl's as YAML (polydl.interchange): this order instead of a search."""
     prepack: tuple[str, ...] = ()
     """Arrays that do not change from run to run: packed ahead of time by a function `<function>_pack` of the output,
     outside of what is timed."""
     command: str = ""
     """The command line, for the output's header."""
 
-    schedule: str | Path | None = None
-    """A schedule tree of isl's as YAML (polydl.interchange): this order instead of a search."""
     def __post_init__(self) -> None:
         for name in ("undefines", "include_dirs", "preprocessor_flags", "cflags", "ldflags", "link", "prepack"):
             if isinstance(getattr(self, name), str):
@@ -120,14 +126,14 @@ class Options:
                 raise InputError(f"{name} is {value}", hint=f"give {least} or more")
         if self.blocks and not self.loops:
             raise InputError("blocks without a loop string", hint="give --loops too, as in --loops aBc --blocks c=8")
+        if self.schedule is not None and (self.loops or self.prepack):
+            raise InputError("a schedule beside a loop string or packed arrays", hint="give one of them")
         if not 0 < self.timeout < math.inf:
             raise InputError(f"timeout is {self.timeout}", hint="give a positive number of seconds")
 
     def changed(self, **changes: Unpack[OptionChanges]) -> Options:
         """These options with some fields replaced. Raises TypeError for a name that is no field."""
         known = [f.name for f in fields(self)]
-        if self.schedule is not None and (self.loops or self.prepack):
-            raise InputError("a schedule beside a loop string or packed arrays", hint="give one of them")
         for name in changes:
             if name not in known:
                 raise TypeError(f"there is no option '{name}'; {one_of(name, known)}")
@@ -146,12 +152,6 @@ class Options:
             link=(*plain.link, *self.link),
         )
 
-    def target(self) -> Machine:
-        """The machine to rank for. Raises InputError."""
-        if self.machine is None:
-            return detect()
-        name, path = str(self.machine), Path(self.machine)
-        if name in preset_names():
     def unit_flags(self) -> tuple[str, ...]:
         """All flags of the preprocessor, in the order in which they are given."""
         return (
@@ -161,6 +161,12 @@ class Options:
             *(f"-I{folder}" for folder in self.include_dirs),
         )
 
+    def target(self) -> Machine:
+        """The machine to rank for. Raises InputError."""
+        if self.machine is None:
+            return detect()
+        name, path = str(self.machine), Path(self.machine)
+        if name in preset_names():
             return preset(name)
         if not path.exists() and path.suffix != ".toml":
             raise InputError(

@@ -40,11 +40,12 @@ from polydl.measure import (
 from polydl.model.parts import terms_apart
 from polydl.model.scop import Scop
 from polydl.offer import candidate, how_many, offer, terms
-from polydl.options import OptionChanges, Options
+from polydl.options import OptionChanges, Options, RankChanges
 from polydl.output import output_path, write
 from polydl.rank import rankers
 from polydl.rank.blocks import register_blocks_for
-from polydl.results import FuseResult, Optimized, OptimizeResult, RankedVariant, Ranking
+from polydl.rank.ranker import Ranker
+from polydl.results import FuseResult, Optimized, OptimizeResult, Origin, RankedVariant, Ranking
 from polydl.scheduling.candidates import candidates
 from polydl.scheduling.plan import Scheduled
 from polydl.scheduling.regions import segments
@@ -71,6 +72,11 @@ def load(
     """Read a C file and extract its scops.
 
     Keywords are fields of `Options`. Raises InputError (InputErrors for several) with the place in the file.
+
+    >>> import polydl
+    >>> program = polydl.load("examples/matmul.c")
+    >>> [scop.function for scop in program.scops]
+    ['matmul']
     """
     o = (options or Options()).changed(**changes)
     program = load_program(
@@ -79,37 +85,51 @@ def load(
         defines={name: str(value) for name, value in o.defines.items()},
         undefines=o.undefines,
         include_dirs=o.include_dirs,
+        preprocessor_flags=o.preprocessor_flags,
         sizes=o.sizes,
         strict_alias=o.strict_alias,
         require_sizes=require_sizes,
         cc=o.cc,
     )
     return replace(program, scops=tuple(replace(scop, fast_math=o.fast_math) for scop in program.scops))
-        preprocessor_flags=o.preprocessor_flags,
 
 
 def rank(
     source: str | Path | Scop,
-    options: Options | None = None,
+    space: str | None = None,
+    machine: str | Path | Machine | None = None,
+    ranker: str | Ranker | None = None,
     *,
+    options: Options | None = None,
     progress: Progress | None = None,
-    **changes: Unpack[OptionChanges],
+    **changes: Unpack[RankChanges],
 ) -> Ranking:
     """Rank the legal variants of a scop; nothing is compiled or run.
 
-    `source` is a scop, or a C file with exactly one. Keywords are fields of `Options`.
-    Raises InputError, QuotaExceeded.
+    `source` is a scop, or a C file with exactly one. `space` is `small`, `default` or `wide`; `machine` a preset, a
+    TOML file or a `Machine` (None: this one); `ranker` a name, a file of weights or a `Ranker` of your own. Those that
+    are None, and everything else, come from `options` and from keywords, which are fields of `Options`. `progress` is
+    called as ("rank", nests done, nests). Raises InputError, QuotaExceeded.
+
+    >>> import polydl
+    >>> program = polydl.load("examples/matmul.c", defines={"M": 1024, "N": 1024, "K": 1024})
+    >>> table = polydl.rank(program.scops[0], "small", "xeon-8480plus", "traffic", threads=4)
+    >>> bool(table[0].score == min(table["score"]))
+    True
     """
-    o = (options or Options()).changed(**changes)
+    if isinstance(space, Options):
+        raise TypeError("options are given by keyword: rank(source, options=…)")
+    o = (options or Options()).changed(**changes).changed(**_named(space, machine, ranker))
     scop = in_place(
         without_dead(source if isinstance(source, Scop) else only_scop(load(source, o))), reassociate=o.reassociate
     )
     start = time.perf_counter()
-    machine = o.target()
-    threads = o.thread_count(machine)
+    given = isinstance(machine, Machine)
+    machine = machine if isinstance(machine, Machine) else o.target()
+    threads = o.threads or (machine.cores if given else o.thread_count(machine))
     if o.space not in SPACES:
         raise InputError(f"no space called '{o.space}'", hint=one_of(o.space, SPACES))
-    ranker = rankers.usable(o.ranker)
+    ranker = rankers.usable(o.ranker) if ranker is None or isinstance(ranker, str) else ranker
     found = dependences(scop, reads=False)
     if not o.loops and (apart := _apart(scop, found, o)) is not scop:
         scop, found = apart, dependences(apart, reads=False)
@@ -117,7 +137,8 @@ def rank(
     if o.prepack:
         checked(scop, parts, o.prepack)
     if o.loops:
-        return score(scop, [(Written(o.loops, "--loops"), Written(o.blocks, "--blocks"))], o)
+        written = (Written(o.loops, "--loops"), Written(o.blocks, "--blocks"))
+        return score(scop, [written], replace(o, threads=threads), machine=machine, ranker=ranker)
     ordered: list[list[Choice]] = []
     size = 0
     pruned: Counter[str] = Counter()
@@ -152,10 +173,22 @@ def rank(
             ordered += alone
         if progress:
             progress("rank", sum(len(c.recipes) for o in ordered for c in o[:1]), len(parts))
-    ranked = tuple(combined(ordered))
+    ranked = tuple(combined(ordered, Origin(scop, found, o.reassociate)))
     seconds = time.perf_counter() - start
     left_out = {reason: count for reason, count in pruned.items() if count}
     return Ranking(scop, found, parts, ranked, size, left_out, machine, ranker.name, threads, seconds, tuple(given_up))
+
+
+def _named(space: str | None, machine: str | Path | Machine | None, ranker: str | Ranker | None) -> OptionChanges:
+    """Those of the three that are given by name, as options."""
+    named: OptionChanges = {}
+    if space is not None:
+        named["space"] = space
+    if isinstance(machine, str | Path):
+        named["machine"] = machine
+    if isinstance(ranker, str):
+        named["ranker"] = ranker
+    return named
 
 
 def _schedules(
@@ -175,7 +208,10 @@ def score(
     source: Scop,
     given: Sequence[tuple[Written, Written]],
     options: Options | None = None,
-    **changes: Unpack[OptionChanges],
+    *,
+    machine: Machine | None = None,
+    ranker: Ranker | None = None,
+    **changes: Unpack[RankChanges],
 ) -> Ranking:
     """Score the variants that loop strings with their blocks name; nothing is compiled or run.
 
@@ -185,7 +221,7 @@ def score(
     o = (options or Options()).changed(**changes)
     scop = in_place(without_dead(source), reassociate=o.reassociate)
     start = time.perf_counter()
-    machine = o.target()
+    machine = machine or o.target()
     threads = o.thread_count(machine)
     found = dependences(scop, reads=False)
     parts = nests(scop, found)
@@ -207,8 +243,9 @@ def score(
         structures.append(made)
     if wrong:
         raise wrong[0] if len(wrong) == 1 else InputErrors(wrong)
-    ranker = rankers.usable(o.ranker)
+    ranker = ranker or rankers.usable(o.ranker)
     scored = [ranker.rank(scop, part, [s[n] for s in structures], machine, threads) for n, part in enumerate(parts)]
+    origin = Origin(scop, found, o.reassociate)
     variants = []
     for i, (recipe, made) in enumerate(zip(recipes, structures, strict=True)):
         features: dict[str, float] = {}
@@ -216,7 +253,7 @@ def score(
             for name, value in one.features(i).items():
                 features[name] = features.get(name, 0.0) + value
         total = sum(float(one.scores[i]) for one in scored)
-        variants.append(RankedVariant(recipe, tuple(made), total, features))
+        variants.append(RankedVariant(recipe, tuple(made), total, features, origin=origin))
     seconds = time.perf_counter() - start
     return Ranking(scop, found, parts, tuple(variants), len(variants), {}, machine, ranker.name, threads, seconds)
 
@@ -286,7 +323,7 @@ def with_fused(ranking: Ranking, o: Options) -> Ranking:
     if not o.fuse or o.loops:
         return ranking
     most = o.top_k - o.top_k // 3
-    found = fused_variants(ranking, lambda scop: rank(scop, o), most=most, reassociate=o.reassociate)
+    found = fused_variants(ranking, lambda scop: rank(scop, options=o), most=most, reassociate=o.reassociate)
     notes = (*ranking.given_up, *(f"not fused: {reason}" for reason in found.refused))
     return replace(ranking, variants=(*found.variants, *ranking.variants), given_up=notes, fused=found.fused)
 
@@ -322,7 +359,7 @@ def fuse(
 
 
 def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | None) -> Optimized:
-    read, ranking = scop, with_fused(rank(scop, o, progress=progress), o)
+    read, ranking = scop, with_fused(rank(scop, options=o, progress=progress), o)
     scop = ranking.scop
     offered, illegal = offer(ranking, o, most=how_many(ranking, o.top_k) if run else 1, varied=run)
     kept = [variant for variant, _ in offered]

@@ -131,7 +131,7 @@ def rank(
             present.show_given(scored)
         return
     with present.progress(quiet=json_) as progress:
-        rankings = [pipeline.rank(scop, options, progress=progress) for scop in program.scops]
+        rankings = [pipeline.rank(scop, options=options, progress=progress) for scop in program.scops]
     if json_:
         print_json(present.rank_json(rankings))
     else:
