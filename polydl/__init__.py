@@ -2,11 +2,12 @@
 
     import polydl
 
-    scops = polydl.load("kernel.c")            # what was extracted
-    ranking = polydl.rank("kernel.c")          # the ranked variants, nothing run
-    result = polydl.optimize("kernel.c")       # compiled, checked, timed; result.output is the C file
+    program = polydl.load("kernel.c")                  # what was extracted
+    table = polydl.rank(program.scops[0])              # the ranked variants, nothing run
+    result = polydl.optimize("kernel.c")               # compiled, checked, timed; result.output is the C file
+    kernel = polydl.compile("kernel.c", {"N": 1024})   # the same as a function of NumPy arrays and torch tensors
 
-Everything is imported on first use (PEP 562), so that `import polydl` costs nothing.
+Everything is imported on first use (PEP 562), so that `import polydl` costs nothing. `docs/python.md` has examples.
 """
 
 from __future__ import annotations
@@ -19,27 +20,82 @@ from typing import TYPE_CHECKING, Any
 from polydl._version import __version__
 
 if TYPE_CHECKING:
-    from polydl.pipeline import load, optimize, rank
+    from polydl.dependences.analysis import Dependence, dependences
+    from polydl.errors import InputError, PolyDLError
+    from polydl.frontend import Program
+    from polydl.machine import Machine
+    from polydl.model.scop import Scop
+    from polydl.native import Kernel
+    from polydl.native import compile_kernel as compile  # noqa: A004
+    from polydl.options import Options
+    from polydl.pipeline import fuse, load, optimize, rank
+    from polydl.rank.ranker import Ranker
+    from polydl.results import FuseResult, OptimizeResult, RankedVariant, Ranking
 
-__all__ = ["__version__", "load", "optimize", "rank"]
+__all__ = [
+    "Dependence",
+    "FuseResult",
+    "InputError",
+    "Kernel",
+    "Machine",
+    "OptimizeResult",
+    "Options",
+    "PolyDLError",
+    "Program",
+    "RankedVariant",
+    "Ranker",
+    "Ranking",
+    "Scop",
+    "__version__",
+    "compile",
+    "dependences",
+    "fuse",
+    "load",
+    "optimize",
+    "rank",
+]
+
+_HOMES = {
+    "polydl.dependences.analysis": ("Dependence",),
+    "polydl.errors": ("InputError", "PolyDLError"),
+    "polydl.frontend": ("Program",),
+    "polydl.machine": ("Machine",),
+    "polydl.model.scop": ("Scop",),
+    "polydl.native": ("Kernel",),
+    "polydl.options": ("Options",),
+    "polydl.pipeline": ("fuse", "load", "optimize"),
+    "polydl.rank.ranker": ("Ranker",),
+    "polydl.results": ("FuseResult", "OptimizeResult", "RankedVariant", "Ranking"),
+}
+_PLACES = {name: (module, name) for module, names in _HOMES.items() for name in names} | {
+    "compile": ("polydl.native", "compile_kernel"),
+}
+"""Public name -> its module, and its name there."""
+
+_FUNCTIONS = {
+    "rank": ("polydl.pipeline", "rank"),
+    "dependences": ("polydl.dependences.analysis", "dependences"),
+}
+"""Functions of the Python API that are called as a subpackage is."""
 
 
 class _CallablePackage(ModuleType):
-    """The subpackage `polydl.rank`, which is also the function `polydl.rank(…)` of the Python API.
+    """A subpackage, as `polydl.rank`, which is also a function of the Python API, `polydl.rank(…)`.
 
-    Importing any module of the subpackage binds it as the attribute `rank` of this package, over any function
-    of that name; so the subpackage itself is made callable, and both meanings hold in whatever order they are used.
+    Importing any module of the subpackage binds it as an attribute of this package, over any function of that name; so
+    the subpackage itself is made callable, and both meanings hold in whatever order they are used.
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return import_module("polydl.pipeline").rank(*args, **kwargs)
+        module, name = _FUNCTIONS[self.__name__.rpartition(".")[2]]
+        return getattr(import_module(module), name)(*args, **kwargs)
 
 
 class _Package(ModuleType):
-    """This package's own class: sees the import system bind the subpackage `rank`."""
+    """This package's own class: sees the import system bind such a subpackage."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "rank" and type(value) is ModuleType:
+        if name in _FUNCTIONS and type(value) is ModuleType:
             value.__class__ = _CallablePackage
         super().__setattr__(name, value)
 
@@ -48,10 +104,11 @@ sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("load", "optimize"):
-        return getattr(import_module("polydl.pipeline"), name)
-    if name == "rank":
-        return import_module("polydl.rank")
+    if name in _FUNCTIONS:
+        return import_module(f"polydl.{name}")
+    if name in _PLACES:
+        module, there = _PLACES[name]
+        return getattr(import_module(module), there)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

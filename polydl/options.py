@@ -15,16 +15,15 @@ from polydl.machine import load as load_machine
 from polydl.measure import Toolchain
 
 
-class RankChanges(TypedDict, total=False):
-    """The keywords that set fields of `Options`, for type checkers: same names, same types. Those that `rank` takes
-    as parameters of its own are in `OptionChanges`."""
+class CommonChanges(TypedDict, total=False):
+    """The keywords that set fields of `Options`, for type checkers: same names, same types. Some functions take some
+    of the fields as parameters of their own; these are the others."""
 
     function: str | None
     defines: Mapping[str, str | int]
     undefines: tuple[str, ...]
     include_dirs: tuple[str | Path, ...]
     preprocessor_flags: tuple[str, ...]
-    sizes: Mapping[str, int]
     top_k: int
     threads: int | None
     strict_alias: bool
@@ -45,12 +44,22 @@ class RankChanges(TypedDict, total=False):
     command: str
 
 
-class OptionChanges(RankChanges, total=False):
-    """All of the keywords."""
+class RankChanges(CommonChanges, total=False):
+    """The keywords of `rank`."""
+
+    sizes: Mapping[str, int]
+
+
+class CompileChanges(CommonChanges, total=False):
+    """The keywords of `compile`."""
 
     space: str
     ranker: str
     machine: str | Path | None
+
+
+class OptionChanges(CompileChanges, RankChanges, total=False):
+    """All of the keywords."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ FLOORS = (
     {"options", "output", "results"},
     {"fused", "choices", "kept", "offer", "header", "depfile"},
     {"pipeline", "analysis"},
+    {"native"},
     {"explain", "given", "collect"},
     {"train"},
     {"present"},

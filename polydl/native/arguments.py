@@ -1,0 +1,226 @@
+"""Arguments of a kernel: NumPy arrays, torch tensors and what exports a buffer, as addresses; nothing is copied."""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from collections.abc import Sequence
+from functools import cache
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from polydl.errors import ArgumentTypeError, ArgumentValueError
+from polydl.native.signature import Parameter
+
+
+class Memory(NamedTuple):
+    """An array argument."""
+
+    parameter: Parameter
+    owner: Any
+    """Keeps the memory alive."""
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """In bytes."""
+    dtype: str
+    itemsize: int
+    writable: bool
+
+    @property
+    def bytes(self) -> int:
+        """Of a contiguous array."""
+        return math.prod(self.shape) * self.itemsize
+
+
+def torch_tensor(value: object) -> bool:
+    """Whether it is a torch tensor. torch is not imported: who has a tensor has imported it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def memory(parameter: Parameter, value: Any) -> Memory:
+    """Where an array argument lies. Raises ArgumentTypeError for what is no array in the processor's memory."""
+    if torch_tensor(value):
+        return _tensor(parameter, value)
+    array = _array(parameter, value)
+    return Memory(
+        parameter, array, array.__array_interface__["data"][0], array.shape, array.strides, _named(array.dtype),
+        array.itemsize, array.flags.writeable,
+    )  # fmt: skip
+
+
+@cache
+def _named(dtype: np.dtype[Any]) -> str:
+    return dtype.name if dtype.isnative else f"{dtype.name} of the other byte order"
+
+
+def _array(parameter: Parameter, value: Any) -> np.ndarray[Any, np.dtype[Any]]:
+    hint = "give a NumPy array, a torch tensor or another object with a buffer; numpy.asarray makes one of a list"
+    if isinstance(value, np.ma.MaskedArray):
+        raise ArgumentTypeError(f"argument '{parameter.name}' is a masked array", hint="give its .data, or .filled()")
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        if hasattr(value, "__dlpack__"):
+            return np.from_dlpack(value)
+        return np.asarray(memoryview(value))
+    except (TypeError, ValueError, BufferError, RuntimeError) as error:
+        kind = type(value).__name__
+        raise ArgumentTypeError(
+            f"argument '{parameter.name}' is a {kind}; expected an array of {parameter.dtypes[0]}", hint=hint
+        ) from error
+
+
+def _tensor(parameter: Parameter, tensor: Any) -> Memory:
+    torch = sys.modules["torch"]
+    name = parameter.name
+    if tensor.device.type != "cpu":
+        raise ArgumentTypeError(
+            f"argument '{name}' is on device {tensor.device}; expected memory of the processor", hint="give .cpu()"
+        )
+    if tensor.layout is not torch.strided or tensor.is_conj() or tensor.is_neg():
+        raise ArgumentTypeError(
+            f"argument '{name}' is no plain dense tensor", hint="give .to_dense(), .resolve_conj() or .resolve_neg()"
+        )
+    if tensor.requires_grad:
+        raise ArgumentTypeError(
+            f"argument '{name}' requires a gradient, which a C kernel does not compute", hint="give .detach()"
+        )
+    size = tensor.element_size()
+    return Memory(
+        parameter, tensor, tensor.data_ptr(), tuple(tensor.shape), tuple(s * size for s in tensor.stride()),
+        str(tensor.dtype).removeprefix("torch."), size, True,
+    )  # fmt: skip
+
+
+def check(found: Memory, extents: Sequence[int | None], *, sized: bool) -> None:
+    """That an array has the element type, extents and layout that the C code takes for granted.
+
+    `extents` as declared, None where nothing is. `sized`: the sizes are those that the kernel was made for, so that
+    `Parameter.least` holds. Raises ArgumentTypeError, ArgumentValueError.
+    """
+    p = found.parameter
+    if found.dtype not in p.dtypes:
+        raise ArgumentTypeError(
+            f"argument '{p.name}' has elements of {found.dtype}; expected {' or '.join(p.dtypes)} ({p.ctype})",
+            hint=f"convert it: .astype('{p.dtypes[0]}'), for a tensor .to(torch.{p.dtypes[0]})",
+        )
+    _check_shape(found, extents, sized)
+    if not _contiguous(found):
+        expected = _row_major(found.shape, found.itemsize)
+        raise ArgumentValueError(
+            f"argument '{p.name}' has strides of {_tuple(found.strides)} bytes; expected {_tuple(expected)} "
+            "(row-major, without gaps)",
+            hint="numpy.ascontiguousarray, for a tensor .contiguous(), makes a copy that has them",
+        )
+    if found.address % found.itemsize and found.bytes:
+        raise ArgumentValueError(
+            f"argument '{p.name}' starts at an address that is no multiple of {found.itemsize} bytes", hint="copy it"
+        )
+    if p.written and not found.writable:
+        raise ArgumentValueError(f"argument '{p.name}' is read-only, and the kernel writes to it", hint="copy it")
+
+
+def _check_shape(found: Memory, extents: Sequence[int | None], sized: bool) -> None:
+    p = found.parameter
+    if len(extents) == 1 and extents[0] is None:  # a pointer: any shape with enough elements
+        _check_least(found, math.prod(found.shape), "elements", sized)
+        return
+    same = len(found.shape) == len(extents)
+    if not same or any(e is not None and e != s for e, s in zip(extents, found.shape, strict=True)):
+        expected = ", ".join("any" if e is None else str(e) for e in extents)
+        expected = f"({expected},)" if len(extents) == 1 else f"({expected})"
+        raise ArgumentValueError(f"argument '{p.name}' has shape {_tuple(found.shape)}; expected {expected}")
+    if extents[0] is None:
+        _check_least(found, found.shape[0], "rows", sized)
+
+
+def _check_least(found: Memory, there: int, what: str, sized: bool) -> None:
+    p = found.parameter
+    if p.least is None:
+        return
+    if not sized:
+        raise ArgumentValueError(
+            f"how many {what} of '{p.name}' are reached is known only for the sizes that the kernel was made for",
+            hint="compile it for these sizes, or declare the array with its extents",
+        )
+    if there < p.least:
+        raise ArgumentValueError(f"argument '{p.name}' has {there} {what}; expected {p.least} or more")
+
+
+def _contiguous(found: Memory) -> bool:
+    """Row-major without gaps; the stride of an extent of 1 or of an empty array does not matter."""
+    if 0 in found.shape:
+        return True
+    expected = _row_major(found.shape, found.itemsize)
+    return found.strides == expected or all(
+        s == 1 or a == b for s, a, b in zip(found.shape, found.strides, expected, strict=True)
+    )
+
+
+def _row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    strides = []
+    step = itemsize
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def check_apart(found: Sequence[Memory], *, all_apart: bool) -> None:
+    """That no array that is written shares memory with another. `all_apart`: also where C would allow it, since the
+    code was rearranged. Raises ArgumentValueError."""
+    for a, b in combinations(found, 2):
+        if not (a.parameter.written or b.parameter.written):
+            continue
+        if not (all_apart or a.parameter.restrict or b.parameter.restrict):
+            continue
+        if a.address < b.address + b.bytes and b.address < a.address + a.bytes:
+            written = a if a.parameter.written else b
+            raise ArgumentValueError(
+                f"arguments '{a.parameter.name}' and '{b.parameter.name}' overlap, and the kernel writes to "
+                f"'{written.parameter.name}'",
+                hint="copy one of them",
+            )
+
+
+def scalar(parameter: Parameter, value: Any) -> np.ndarray[Any, np.dtype[Any]]:
+    """A scalar argument as C has it, shape (). Raises ArgumentTypeError; ArgumentValueError out of the type's range."""
+    name, kind = parameter.name, parameter.dtypes[0]
+    if torch_tensor(value) or isinstance(value, np.ndarray):
+        if value.ndim:
+            raise ArgumentTypeError(f"argument '{name}' has shape {_tuple(value.shape)}; expected a number ({kind})")
+        value = value.item()
+    if kind == "bfloat16":
+        raise ArgumentTypeError(f"argument '{name}' is a __bf16 passed by value, which NumPy has no type for")
+    dtype = np.dtype("longdouble" if kind == "float128" else kind)
+    try:
+        if dtype.kind == "b":
+            return np.array(bool(operator.index(value)))
+        if dtype.kind in "iu":
+            return _integer(parameter, operator.index(value), dtype)
+        if isinstance(value, str | bytes):
+            raise TypeError("text is no number")
+        if not isinstance(value, np.longdouble):
+            value = complex(value) if dtype.kind == "c" else float(value)
+        return np.array(value, dtype=dtype)
+    except (TypeError, OverflowError) as error:
+        expected = f"expected a number ({parameter.ctype})"
+        raise ArgumentTypeError(f"argument '{name}' is {value!r}; {expected}") from error
+
+
+def _integer(parameter: Parameter, value: int, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    if not low <= value <= high:
+        raise ArgumentValueError(
+            f"argument '{parameter.name}' is {value}; expected {low} to {high} ({parameter.ctype})"
+        )
+    return np.array(value, dtype=dtype)
+
+
+def _tuple(values: Sequence[int]) -> str:
+    return str(tuple(int(v) for v in values))

@@ -1,0 +1,134 @@
+"""`polydl.compile`: a C kernel as a Python function, tuned for its sizes."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Unpack
+
+from polydl import kept
+from polydl.errors import InputError, PolyDLError
+from polydl.frontend import Program
+from polydl.measure import Progress
+from polydl.measure.compile import unit_flags
+from polydl.native.kernel import Kernel, Made
+from polydl.native.shared import Unit
+from polydl.native.signature import Signature, signature
+from polydl.native.text import located, with_sizes
+from polydl.options import CompileChanges, Options
+from polydl.pipeline import load
+from polydl.pipeline import optimize as optimize_file
+from polydl.results import OptimizeResult
+
+
+def compile_kernel(
+    source: str | Path,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    optimize: bool = True,
+    tune: bool = True,
+    fresh: bool = False,
+    progress: Progress | None = None,
+    options: Options | None = None,
+    **changes: Unpack[CompileChanges],
+) -> Kernel:
+    """A C kernel as a Python function of arrays, optimized for its sizes.
+
+    `source` is a C file, or C itself. `sizes` are values by name: of integer parameters of the function, and of
+    macros. With `tune` the best ranked variants are compiled, checked against the original and timed, and the fastest
+    is taken, as by `optimize`; without it the best ranked one is taken and nothing is run; without `optimize` the
+    loops stay as they are written. Results are kept by content in the user's cache folder: the same call in another
+    process compiles and measures nothing, unless `fresh`. What was measured on a busy machine is kept too; the
+    kernel's `made.notes` say so. Other keywords are fields of `Options`, such as `threads`
+    and `function`, which a file with several kernels needs. Raises InputError, ToolchainError, QuotaExceeded;
+    PolyDLError when no variant computed what the original computes.
+
+    >>> import numpy as np, polydl
+    >>> scale = polydl.compile('''
+    ... void scale(int n, float a, const float x[restrict n], float y[restrict n])
+    ... {
+    ...     for (int i = 0; i < n; i++)
+    ...         y[i] = a * x[i];
+    ... }
+    ... ''', {"n": 4}, tune=False, threads=1)
+    >>> print(scale)
+    scale(a: float, x: const float[n], y: float[n], n=4)
+    >>> y = np.empty(4, np.float32)
+    >>> scale(2, np.arange(4, dtype=np.float32), y)
+    >>> y
+    array([0., 2., 4., 6.], dtype=float32)
+    >>> scale(3, np.ones(4, np.float32))  # what is written may be left out
+    array([3., 3., 3., 3.], dtype=float32)
+    """
+    path, o = located(source, (options or Options()).changed(**changes))
+    o = with_sizes(path, sizes or {}, o)
+    how = "as written" if not optimize else "measured" if tune else "ranked"
+    try:
+        name = kept.key(path, Path(f"function {how}"), o)
+    except OSError:
+        name = None  # a file that cannot be read: `load` says so
+    found = kept.load(name) if name is not None and not fresh else None
+    if found is not None:
+        return _kernel(found.text, found.document, o)
+    program = load(path, o)
+    function = _only_function(program)
+    # What cannot be called is told before a search that takes its time.
+    declared = signature([s for s in program.scops if s.function == function], o.cc)
+    text, made = _optimized(program, function, how, o, progress)
+    document = {"signature": declared.to_data(), "made": asdict(made), "flags": unit_flags(program.source)}
+    if name is not None:
+        kept.save(name, kept.Kept(text, document, "", time.time()), program.source, o)
+    return _kernel(text, document, o)
+
+
+def _kernel(text: str, document: Mapping[str, Any], o: Options) -> Kernel:
+    made = Made(**{**document["made"], "notes": tuple(document["made"]["notes"])})
+    unit = Unit(text, tuple(document["flags"]), o.toolchain())
+    return Kernel(Signature.from_data(document["signature"]), made, unit)
+
+
+def _only_function(program: Program) -> str:
+    """The function of a file with one. Raises InputError."""
+    functions = list(dict.fromkeys(s.function for s in program.scops))
+    if len(functions) > 1:
+        raise InputError(
+            f"{program.source.path} has {len(functions)} kernels: {', '.join(functions)}", hint="choose with function="
+        )
+    return functions[0]
+
+
+def _optimized(program: Program, function: str, how: str, o: Options, progress: Progress | None) -> tuple[str, Made]:
+    """The C text and how it came about."""
+    if how == "as written":
+        threads = o.thread_count(o.target())
+        return program.source.text, Made(how, None, "", None, threads)
+    o = o.changed(function=function)
+    with tempfile.TemporaryDirectory(prefix="polydl-compile-") as folder:
+        target = Path(folder, "kernel.c")  # `optimize` writes a file wherever it measures
+        result = optimize_file(program.source.path, target, o, run=how == "measured", progress=progress)
+    if not any(done.usable for done in result.scops):
+        raise PolyDLError(
+            f"no variant of {function} computed what the original computes",
+            hint="optimize=False compiles the loops as they are written",
+        )
+    return result.text, _made(result, how)
+
+
+def _made(result: OptimizeResult, how: str) -> Made:
+    chosen = [done.chosen for done in result.scops if done.chosen is not None]
+    notes = [note for variant in chosen for note in variant.notes]
+    notes += [f"assumed: {a}" for done in result.scops for a in done.ranking.scop.assumptions]
+    notes += [w for done in result.scops if done.report is not None for w in done.report.warnings]
+    speedups = [done.speedup for done in result.scops if math.isfinite(done.speedup)]
+    return Made(
+        how,
+        "+".join(v.id for v in chosen) or None,
+        "; ".join(str(v.recipe) for v in chosen),
+        min(speedups) if speedups else None,
+        max(done.ranking.threads for done in result.scops),
+        tuple(dict.fromkeys(notes)),
+    )

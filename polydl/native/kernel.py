@@ -1,0 +1,267 @@
+"""`Kernel`: a C function that Python calls on arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from polydl import html
+from polydl.errors import ArgumentTypeError, ArgumentValueError
+from polydl.measure.unit import environment
+from polydl.native import shared
+from polydl.native.arguments import Memory, check, check_apart, memory, scalar, torch_tensor
+from polydl.native.shared import Unit
+from polydl.native.signature import Parameter, Signature
+
+Numbers = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How a kernel's code came about."""
+
+    how: str
+    """`measured`, `ranked` or `as written`."""
+    variant: str | None
+    """Id of the variant; None: the loops as they are written."""
+    recipe: str
+    """What was done to the loops; empty: nothing."""
+    speedup: float | None
+    """Original's time over this one's, as measured; None: nothing was measured."""
+    threads: int
+    """OpenMP threads of a call."""
+    notes: tuple[str, ...] = ()
+    """What its user should know, for people."""
+
+
+class Kernel:
+    """A C function as a Python function of arrays. Made by `polydl.compile`.
+
+    Arrays are passed as they lie in memory; nothing is copied. NumPy arrays, torch tensors of the processor, and other
+    objects that export DLPack or a buffer are taken, with the element type and the extents that C declares, row-major
+    and without gaps; what is written has to be writable and must not overlap anything else. Arguments are given by
+    position, in C's order without the integers that had a size, or by name. An integer that had a size may be given
+    by name: the original loops run for another value.
+
+    An array that the kernel writes may be left out where its extents are declared: it is then made, filled with
+    zeros, and returned (several as a tuple). Otherwise the C function's value is returned, None for void.
+
+    The interpreter's lock is released during the call, and threads may call at once. Raises ArgumentTypeError (a
+    TypeError) and ArgumentValueError (a ValueError) before anything runs.
+    """
+
+    def __init__(self, signature: Signature, made: Made, unit: Unit) -> None:
+        self.signature = signature
+        self.made = made
+        self.unit = unit
+        self.__name__ = self.__qualname__ = signature.function
+        self._parameters = signature.parameters
+        self._positional = [p for p in signature.parameters if p.default is None]
+        self._free = any(not p.is_array and _integral(p) for p in self._positional)  # integers that each call gives
+        self._known = {p.name for p in signature.parameters}
+        self._defaults = {p.name: scalar(p, p.default) for p in signature.parameters if p.default is not None}
+        self._extents = sum(e is not None for p in signature.parameters for e in p.dims or ())
+        library, self.path = shared.load(Unit(unit.text + _wrapper(signature), unit.flags, unit.toolchain))
+        self._library = library
+        self._call = library.polydl_native_call
+        self._call.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
+        self._call.restype = None
+        self._measure = library.polydl_native_extents
+        self._measure.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        self._measure.restype = None
+        self._usual: dict[str, list[int | None]] | None = None
+
+    @property
+    def source(self) -> str:
+        """The C file that was compiled."""
+        return self.unit.text
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Values of the integer parameters that the kernel was made for."""
+        return {p.name: p.default for p in self._parameters if p.default is not None}
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        kinds = inspect.Parameter
+        positional = [kinds(p.name, kinds.POSITIONAL_OR_KEYWORD, annotation=_shown(p)) for p in self._positional]
+        sized = [
+            kinds(p.name, kinds.KEYWORD_ONLY, default=p.default, annotation=_shown(p))
+            for p in self._parameters
+            if p.default is not None
+        ]
+        return inspect.Signature([*positional, *sized])
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        given = self._bound(args, kwargs)
+        count = len(self._parameters)
+        pointers = (ctypes.c_void_p * max(count, 1))()
+        numbers: list[Numbers] = []  # alive as long as their addresses are needed
+        for i, p in enumerate(self._parameters):
+            if not p.is_array:
+                numbers.append(scalar(p, given[p.name]) if p.name in given else self._defaults[p.name])
+                pointers[i] = numbers[-1].__array_interface__["data"][0]
+        sized = all(
+            p.name not in given or given[p.name] == p.default for p in self._parameters if p.default is not None
+        )
+        extents = self._declared(pointers, sized)
+        found: list[Memory] = []
+        made: list[Any] = []
+        tensors = any(torch_tensor(value) for value in given.values())
+        for i, p in enumerate(self._parameters):
+            if not p.is_array:
+                continue
+            if p.name not in given:
+                given[p.name] = _zeros(p, extents[p.name], tensors)
+                made.append(given[p.name])
+            one = memory(p, given[p.name])
+            check(one, extents[p.name], sized=sized)
+            found.append(one)
+            pointers[i] = one.address
+        check_apart(found, all_apart=self.made.variant is not None)
+        result = _room(self.signature.result)
+        self._call(
+            ctypes.addressof(pointers), None if result is None else result.__array_interface__["data"][0],
+            self.made.threads,
+        )  # fmt: skip
+        _tell_torch(found)
+        return _returned(result, made)
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments by name."""
+        name = self.signature.function
+        if len(args) > len(self._positional):
+            order = ", ".join(p.name for p in self._positional)
+            raise ArgumentTypeError(
+                f"{name} takes {len(self._positional)} arguments by position ({order}), not {len(args)}"
+            )
+        given = {p.name: value for p, value in zip(self._positional, args, strict=False)}
+        for key, value in kwargs.items():
+            if key not in self._known:
+                raise ArgumentTypeError(f"{name} has no parameter '{key}'", hint=f"it is {self}")
+            if key in given:
+                raise ArgumentTypeError(f"argument '{key}' is given twice, by position and by name")
+            given[key] = value
+        for p in self._positional:
+            if p.name not in given and not (p.is_array and p.written):
+                raise ArgumentTypeError(f"argument '{p.name}' ({_shown(p)}) is missing", hint=f"it is {self}")
+        return given
+
+    def _declared(self, pointers: Any, sized: bool) -> dict[str, list[int | None]]:
+        """The extents of the arrays, None where C declares none. Raises ArgumentValueError for a negative one."""
+        if self._usual is not None and sized:
+            return self._usual
+        values = (ctypes.c_long * max(self._extents, 1))()
+        self._measure(ctypes.addressof(pointers), ctypes.addressof(values))
+        following = iter(values)
+        extents = {
+            p.name: [None if e is None else next(following) for e in p.dims]
+            for p in self._parameters
+            if p.dims is not None
+        }
+        for name, its in extents.items():
+            if any(e is not None and e < 0 for e in its):
+                raise ArgumentValueError(f"array '{name}' would have the extents {its}", hint="check the integers")
+        if sized and not self._free:
+            self._usual = extents
+        return extents
+
+    def __reduce__(self) -> tuple[type[Kernel], tuple[Signature, Made, Unit]]:
+        return Kernel, (self.signature, self.made, self.unit)
+
+    def __repr__(self) -> str:
+        return f"<polydl kernel {self}, {self._code}, {self.made.threads} threads>"
+
+    def __str__(self) -> str:
+        shown = [f"{p.name}: {_shown(p)}" for p in self._positional]
+        shown += [f"{name}={value}" for name, value in self.sizes.items()]
+        return f"{self.signature.function}({', '.join(shown)})"
+
+    @property
+    def _code(self) -> str:
+        return f"variant {self.made.variant}, {self.made.how}" if self.made.variant else "loops as written"
+
+    def _repr_html_(self) -> str:
+        known: dict[str, object] = {"code": self._code, "recipe": self.made.recipe, "threads": self.made.threads}
+        if self.made.speedup is not None:
+            known["speed-up"] = self.made.speedup
+        notes = [html.line(note) for note in self.made.notes]
+        return html.block(str(self), html.facts(known), *notes, html.code(self.source, "C text"))
+
+
+def _integral(parameter: Parameter) -> bool:
+    return parameter.dtypes[0].startswith(("int", "uint", "bool"))
+
+
+def _shown(p: Parameter) -> str:
+    extents = "" if p.dims is None else "".join(f"[{'' if e is None else e}]" for e in p.dims)
+    return f"{'const ' if p.const and p.is_array else ''}{p.ctype}{extents}"
+
+
+def _wrapper(signature: Signature) -> str:
+    """C that is appended to the file."""
+    parameters = signature.parameters
+    arguments = [
+        f"polydl_arguments[{i}]" if p.is_array else f"*(const {p.ctype} *)polydl_arguments[{i}]"
+        for i, p in enumerate(parameters)
+    ]
+    text = (
+        environment()
+        .get_template("native_call.c.j2")
+        .render(
+            function=signature.function,
+            integers=[
+                {"name": p.name, "ctype": p.ctype, "at": i}
+                for i, p in enumerate(parameters)
+                if not p.is_array and _integral(p)
+            ],
+            extents=[e for p in parameters for e in p.dims or () if e is not None],
+            result=f"*({signature.result} *)polydl_result = " if signature.result else "",
+            arguments=", ".join(arguments),
+        )
+    )
+    return str(text)
+
+
+def _zeros(parameter: Parameter, extents: Sequence[int | None], tensor: bool) -> Any:
+    """A new array, a tensor where the other arguments are."""
+    if any(e is None for e in extents):
+        raise ArgumentTypeError(
+            f"argument '{parameter.name}' is missing, and how large it is is not declared", hint="give an array"
+        )
+    kind = parameter.dtypes[0]
+    shape = [e for e in extents if e is not None]
+    if tensor:
+        torch = sys.modules["torch"]
+        return torch.zeros(shape, dtype=getattr(torch, kind))
+    if kind == "bfloat16":
+        raise ArgumentTypeError(f"argument '{parameter.name}' is missing, and NumPy has no bfloat16", hint="give it")
+    return np.zeros(shape, dtype="longdouble" if kind == "float128" else kind)
+
+
+def _room(ctype: str | None) -> Numbers | None:
+    """Where the C function's value goes, shape ()."""
+    if ctype is None:
+        return None
+    kind = Parameter("", ctype, None, False, False, False).dtypes[0]
+    return np.zeros((), dtype="longdouble" if kind == "float128" else "uint16" if kind == "bfloat16" else kind)
+
+
+def _returned(result: Numbers | None, made: list[Any]) -> Any:
+    if result is not None:
+        value = result.item() if result.dtype.name != "float128" else result[()]
+        return (value, *made) if made else value
+    return None if not made else made[0] if len(made) == 1 else tuple(made)
+
+
+def _tell_torch(found: Sequence[Memory]) -> None:
+    """Torch's count of changes in place, which a backward pass checks."""
+    for one in found:
+        if one.parameter.written and torch_tensor(one.owner):
+            sys.modules["torch"].autograd.graph.increment_version(one.owner)

@@ -1,0 +1,245 @@
+"""What a C function takes and returns, as its definition declares it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+import islpy as isl
+from pycparser import c_ast, c_generator
+
+from polydl.errors import InputError
+from polydl.frontend.constants import constant
+from polydl.frontend.parse import Unit, parse
+from polydl.frontend.pragmas import find_pragmas
+from polydl.frontend.preprocess import preprocess
+from polydl.frontend.scan import SourceText
+from polydl.frontend.symbols import Scope, mentions
+from polydl.model.ctypes import canonical
+from polydl.model.isl import quota, to_int
+from polydl.model.scop import Array, Scop, Source, Storage
+
+DTYPES: Mapping[str, tuple[str, ...]] = {
+    "_Bool": ("bool",),
+    "char": ("int8", "uint8"),
+    "signed char": ("int8",),
+    "unsigned char": ("uint8",),
+    "short": ("int16",),
+    "unsigned short": ("uint16",),
+    "int": ("int32",),
+    "unsigned int": ("uint32",),
+    "long": ("int64",),
+    "unsigned long": ("uint64",),
+    "long long": ("int64",),
+    "unsigned long long": ("uint64",),
+    "_Float16": ("float16",),
+    "__bf16": ("bfloat16",),
+    "float": ("float32",),
+    "double": ("float64",),
+    "long double": ("float128",),
+    "_Complex float": ("complex64",),
+    "_Complex double": ("complex128",),
+}
+"""C type (canonical, LP64) -> the names of the element types that are the same, as NumPy and torch say them."""
+
+
+@cache
+def dtypes(ctype: str) -> tuple[str, ...]:
+    """Names of the element types of a C type in any spelling. Raises KeyError."""
+    return DTYPES[canonical(ctype)]
+
+
+_AROUND = (
+    c_ast.Compound, c_ast.If, c_ast.For, c_ast.While, c_ast.DoWhile,
+    c_ast.Switch, c_ast.Case, c_ast.Default, c_ast.Label,
+)  # fmt: skip
+"""What may stand around a scop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a C function."""
+
+    name: str
+    ctype: str
+    """Of an element, or of the scalar; typedefs resolved."""
+    dims: tuple[str | None, ...] | None
+    """C text of the extents, in terms of integer parameters; only the first may be None: not declared. None: a
+    scalar."""
+    const: bool
+    restrict: bool
+    written: bool
+    """Whether the function may write to the array."""
+    least: int | None = None
+    """Of an array without a declared first extent: elements (of one with further dimensions: rows) that the scops
+    reach at the sizes they were read with. None: they do not reach any."""
+    default: int | None = None
+    """Of an integer: the size that the kernel was made for."""
+
+    @property
+    def is_array(self) -> bool:
+        return self.dims is not None
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Names of the element types that fit."""
+        return dtypes(self.ctype)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a C function takes and returns."""
+
+    function: str
+    parameters: tuple[Parameter, ...]
+    result: str | None
+    """C type of the value it returns; None: void."""
+
+    def to_data(self) -> dict[str, Any]:
+        """For JSON; `from_data` reads it back."""
+        return asdict(self)
+
+    @staticmethod
+    def from_data(data: Mapping[str, Any]) -> Signature:
+        parameters = [
+            Parameter(**{**p, "dims": None if p["dims"] is None else tuple(p["dims"])}) for p in data["parameters"]
+        ]
+        return Signature(data["function"], tuple(parameters), data["result"])
+
+
+def read(source: Source, cc: str) -> Unit:
+    """The file as the front end parses it. Raises InputErrors, ToolchainError."""
+    original = SourceText(str(source.path), source.text)
+    pragmas, _ = find_pragmas(original)
+    preprocessed = preprocess(original, pragmas, source.preprocessor_flags, str(source.path.parent), cc)
+    has_regions = any(pragma.kind == "scop" for pragma in pragmas)
+    return parse(original, pragmas, preprocessed, all_bodies=not has_regions)
+
+
+def variables(unit: Unit) -> frozenset[str]:
+    """Everything that the file itself declares as a variable or parameter."""
+    own = [e for e in unit.externals if e.coord is not None and str(e.coord.file) == unit.source.path]
+    return frozenset(name for external in own for name in _declared(external))
+
+
+def _declared(node: Any) -> Iterator[str]:
+    if isinstance(node, c_ast.Decl) and node.name and not isinstance(node.type, c_ast.FuncDecl):
+        yield node.name
+    for _, child in node.children():
+        yield from _declared(child)
+
+
+def signature(scops: Sequence[Scop], cc: str) -> Signature:
+    """The signature of the function that the scops stand in.
+
+    Raises InputError for parameters that have no counterpart in Python, and for scops that write to global arrays.
+    """
+    first = scops[0]
+    unit = read(first.source, cc)
+    scope = Scope()
+    definition = None
+    for external in unit.externals:
+        scope.declare(external.decl if isinstance(external, c_ast.FuncDef) else external, Storage.GLOBAL, constant)
+        if isinstance(external, c_ast.FuncDef) and external.decl.name == first.function:
+            definition = external
+    if definition is None:
+        raise InputError(f"the definition of {first.function} is not found", first.span)
+    for scop in scops:
+        _no_globals_written(scop)
+    declaration = definition.decl.type
+    outside = frozenset(_named_outside(definition.body, scops))
+    given = declaration.args.params if declaration.args is not None else []
+    parameters = []
+    for node in given:
+        if isinstance(node, c_ast.Typename) and scope.resolve(node.type)[0].kind == "void" and len(given) == 1:
+            break
+        parameters.append(_parameter(node, scope, scops, outside))
+    result, levels, _, _ = scope.resolve(declaration.type)
+    if levels or (result.kind != "void" and canonical(result.text) not in DTYPES):
+        raise InputError(f"{first.function} returns a value that Python has no type for", first.span)
+    return Signature(first.function, tuple(parameters), None if result.kind == "void" else result.text)
+
+
+def _parameter(node: Any, scope: Scope, scops: Sequence[Scop], outside: frozenset[str]) -> Parameter:
+    function, span = scops[0].function, scops[0].span
+    if not isinstance(node, c_ast.Decl):
+        raise InputError(f"a parameter of {function} has no name, or there is any number of them", span)
+    ctype, levels, const, is_function = scope.resolve(node.type)
+    name = str(node.name)
+    if is_function or canonical(ctype.text) not in DTYPES or any(level.pointer for level in levels[1:]):
+        hint = "parameters are arrays, pointers to elements, and scalars of C's arithmetic types"
+        raise InputError(f"parameter '{name}' of {function} has no counterpart in Python", span, hint)
+    if not levels:
+        default = next((s.sizes[name] for s in scops if name in s.sizes and ctype.is_int), None)
+        return Parameter(name, ctype.text, None, const, False, False, default=default)
+    writer = c_generator.CGenerator()
+    dims = tuple(None if level.extent is None else str(writer.visit(level.extent)) for level in levels)
+    # The first extent of a pointer is not declared; one written `A[*]` is none either.
+    dims = (None if levels[0].pointer else dims[0], *dims[1:])
+    inside = any(a.array == name and a.write for s in scops for st in s.statements for a in st.accesses)
+    written = not const and (inside or name in outside)
+    least = _least(name, scops) if dims[0] is None else None
+    return Parameter(name, ctype.text, dims, const, levels[0].restrict, written, least)
+
+
+def _named_outside(body: Any, scops: Sequence[Scop]) -> Iterator[str]:
+    """Names used in the function outside of its scops."""
+    text = scops[0].source.text
+    inside = [(text.count("\n", 0, s.region.start) + 1, text.count("\n", 0, s.region.end) + 1) for s in scops]
+    waiting = [body]
+    while waiting:
+        node = waiting.pop()
+        line = node.coord.line if node.coord is not None else 0
+        if any(first <= line <= last for first, last in inside):
+            continue
+        if isinstance(node, _AROUND):
+            waiting += [child for _, child in node.children()]
+        else:
+            yield from mentions(node)
+
+
+def _no_globals_written(scop: Scop) -> None:
+    for statement in scop.statements:
+        for access in statement.accesses:
+            array = scop.arrays[access.array]
+            if access.write and array.storage is Storage.GLOBAL:
+                raise InputError(
+                    f"{scop.function} writes to the global '{array.name}', which a call from Python cannot pass",
+                    access.span or scop.span,
+                    f"make '{array.name}' a parameter",
+                )
+
+
+def _least(name: str, scops: Sequence[Scop]) -> int | None:
+    """1 + the largest first subscript, or the largest offset of a linear array, over all accesses."""
+    highest: int | None = None
+    for scop in scops:
+        array = scop.arrays.get(name)
+        if array is None:
+            continue
+        for access in (a for s in scop.statements for a in s.accesses if a.array == name):
+            with quota(f"the elements of {name} that {scop.function} reaches"):
+                reached = access.relation.range()
+                if reached.is_empty():
+                    continue
+                offset = _offset(array, reached)
+                low, high = reached.min_val(offset), reached.max_val(offset)
+            if not low.is_int() or to_int(low) < 0:
+                raise InputError(f"{scop.function} reaches elements before the start of '{name}'", access.span)
+            highest = max(to_int(high), -1 if highest is None else highest)
+    return None if highest is None else highest + 1
+
+
+def _offset(array: Array, reached: isl.Set) -> isl.Aff:
+    """The first subscript, or the linear offset of an array that is subscripted linearly."""
+    space = isl.LocalSpace.from_space(reached.get_space())
+    strides = [1]
+    for extent in array.extents[:0:-1] if array.linear else ():
+        assert extent is not None  # only the first is unknown
+        strides.insert(0, strides[0] * to_int(extent.max_val()))
+    offset = isl.Aff.zero_on_domain(space)
+    for d, stride in enumerate(strides):
+        offset = offset.set_coefficient_val(isl.dim_type.in_, d, isl.Val(stride))
+    return offset
