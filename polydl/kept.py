@@ -130,17 +130,21 @@ def save(name: str, kept: Kept, source: Source, options: Options) -> None:
 
 
 def headers(source: Source, options: Options) -> dict[str, str]:
-    """All the files that the source includes, with their digests, as `cc -M` lists them.
+    """All the files that the source includes, with their digests. Raises OSError, SubprocessError."""
+    return {str(path): _digest(path) for path in included(source, options)}
 
-    Raises OSError, SubprocessError.
-    """
-    command = [options.cc, "-M", "-x", "c", *unit_flags(source), *options.cflags, str(source.path.absolute())]
+
+def included(source: Source, options: Options, *, system: bool = True) -> list[Path]:
+    """Absolute paths of the files that the source includes, as `cc -M` lists them; without `system` (`cc -MM`) those
+    outside of the compiler's own folders. Raises OSError, SubprocessError."""
+    listing = "-M" if system else "-MM"
+    command = [options.cc, listing, "-x", "c", *unit_flags(source), *options.cflags, str(source.path.absolute())]
     listed = subprocess.run(command, capture_output=True, timeout=60, check=True).stdout
     _, _, names = listed.decode("utf-8", "surrogateescape").replace("\\\n", " ").partition(": ")
     # A space inside of a name is escaped.
     words = names.replace("\\ ", "\0").split()
     paths = [Path(word.replace("\0", " ").replace("$$", "$").replace("\\#", "#")) for word in words]
-    return {str(path.absolute()): _digest(path) for path in paths[1:]}
+    return [path.absolute() for path in paths[1:]]
 
 
 def _digest(path: Path) -> str:

@@ -21,12 +21,13 @@ from pathlib import Path
 
 from polydl.collect.prepare import Prepared, options_for, prepare, scop_of
 from polydl.collect.problems import Problem
-from polydl.errors import PolyDLError, StoreError, ToolchainError
-from polydl.machine import Machine, detect, dumps
+from polydl.errors import PolyDLError, ToolchainError
+from polydl.machine import detect, dumps
 from polydl.measure import Measurement, MeasureOptions, Toolchain
 from polydl.measure.bulk import ManyMeasured, Passes, interval, measure_many, outliers
 from polydl.measure.compile import find_compiler
 from polydl.measure.store import Measured, Store
+from polydl.options import Options
 
 _BATCH = 8
 """Problems prepared together: enough to keep the cores busy, few enough to lose little when killed."""
@@ -110,22 +111,12 @@ def collect(problems: Sequence[Problem], store: Store, options: CollectOptions, 
     # The quick ones first: most of the data are there soon.
     todo.sort(key=lambda p: p.operations)
     tell(tally, f"{tally.done} problems measured before, {tally.skipped} too large, {len(todo)} to do")
-    measuring = MeasureOptions(
-        threads=options.threads, seed=options.seed, budget=options.budget, min_sample=200e-6, min_rounds=6,
-        max_rounds=9, jobs=1,
-    )  # fmt: skip
+    measuring = timing_options(options)
     with _scratch(options.scratch) as scratch, _workers(options.workers) as pool:
         for start in range(0, len(todo), _BATCH):
             begin = time.perf_counter()
             jobs = [
-                pool.submit(
-                    prepare,
-                    problem,
-                    options_for(problem, options.threads, options.space, options.seed),
-                    options.count if problem.operations <= options.large else options.count // 2,
-                    measuring,
-                    scratch,
-                )
+                pool.submit(prepare, problem, *preparing(problem, options), measuring, scratch)
                 for problem in todo[start : start + _BATCH]
             ]
             prepared = [job.result() for job in jobs]
@@ -136,54 +127,76 @@ def collect(problems: Sequence[Problem], store: Store, options: CollectOptions, 
                 tell(tally, f"{prepared[-1].problem.name}: prepared")
                 continue
             for one in prepared:
-                _measure(one, store, options, measuring, machine, compiler, tally, tell)
+                begin = time.perf_counter()
+                done = measured(one, options, measuring, machine.fingerprint, compiler)
+                record(one.problem, done, time.perf_counter() - begin, store, tally, tell)
     return tally
 
 
-def _measure(
-    prepared: Prepared,
-    store: Store,
-    options: CollectOptions,
-    measuring: MeasureOptions,
-    machine: Machine,
-    compiler: str,
-    tally: Tally,
-    tell: Tell,
-) -> None:
-    problem, begin = prepared.problem, time.perf_counter()
-    rows: list[Measured] = []
-    error = prepared.error
-    if prepared.built is not None:
-        scop = scop_of(problem, options_for(problem, options.threads, options.space, options.seed))
-        store.add_kernel(kernel_hash(problem), scop.function, problem.source.read_text(encoding="utf-8"))
-        try:
-            found = measure_many(scop, prepared.built, measuring, Passes())
-            rows = rows_of(prepared, found, measuring, machine.fingerprint, compiler)
-            store.add(rows)
-        except StoreError:
-            raise
-        except PolyDLError as failure:
-            error = failure.render()
+def timing_options(options: CollectOptions) -> MeasureOptions:
+    """How variants are timed; one compiler at a time, as several problems are prepared at once."""
+    return MeasureOptions(
+        threads=options.threads, seed=options.seed, budget=options.budget, min_sample=200e-6, min_rounds=6,
+        max_rounds=9, jobs=1,
+    )  # fmt: skip
+
+
+def preparing(problem: Problem, options: CollectOptions) -> tuple[Options, int]:
+    """polydl's options for a problem, and how many of its variants are measured."""
+    count = options.count if problem.operations <= options.large else options.count // 2
+    return options_for(problem, options.threads, options.space, options.seed), count
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What came of one problem."""
+
+    function: str
+    """Name of the C function; empty when it could not be prepared."""
+    rows: tuple[Measured, ...]
+    """The original's first; none when it could not be measured."""
+    warnings: tuple[str, ...]
+    """What makes the figures doubtful, for people."""
+    error: str
+    """Why there are no rows, for people; empty when there are."""
+
+
+def measured(
+    prepared: Prepared, options: CollectOptions, measuring: MeasureOptions, machine: str, compiler: str
+) -> Collected:
+    """Time what was prepared, and remove what was built for it. Nothing else should run meanwhile."""
+    if prepared.built is None:
+        return Collected("", (), (), prepared.error)
+    problem = prepared.problem
+    scop = scop_of(problem, options_for(problem, options.threads, options.space, options.seed))
+    try:
+        found = measure_many(scop, prepared.built, measuring, Passes())
+    except PolyDLError as failure:
+        return Collected(scop.function, (), (), failure.render())
+    finally:
         shutil.rmtree(prepared.built.folder)
-    tally.measure_seconds += time.perf_counter() - begin
+    return Collected(scop.function, tuple(rows_of(prepared, found, measuring, machine, compiler)), found.warnings, "")
+
+
+def record(problem: Problem, done: Collected, seconds: float, store: Store, tally: Tally, tell: Tell) -> None:
+    """Add a problem to the store, on the disk when it returns, and to the tally. Raises StoreError."""
+    if done.function:
+        store.add_kernel(kernel_hash(problem), done.function, problem.source.read_text(encoding="utf-8"))
+    store.add(done.rows)
+    tally.measure_seconds += seconds
     tally.done += 1
     tally.new += 1
-    if error:
-        tally.failed.append(f"{problem.name}: {error}")
-        tell(tally, f"{problem.name}: left out: {error}")
+    if done.error:
+        tally.failed.append(f"{problem.name}: {done.error}")
+        tell(tally, f"{problem.name}: left out: {done.error}")
         return
-    timed = [r for r in rows if r.verified and r.median is not None and r.variant != "original"]
+    timed = [r.median for r in done.rows if r.verified and r.median is not None and r.variant != "original"]
     tally.variants += len(timed)
-    best = min((r.median for r in timed if r.median is not None), default=math.nan)
-    seconds = time.perf_counter() - begin
-    wrong = sum(not r.verified for r in rows)
+    wrong = sum(not r.verified for r in done.rows)
     dropped = f", {wrong} failed" if wrong else ""
-    noisy = "; ".join(("", *found.warnings))
-    tell(
-        tally,
-        f"{problem.name}: {len(timed)} variants in {seconds:.1f} s{dropped}, best "
-        f"{problem.operations / best / 1e9:.0f} GFLOP/s{noisy}",
-    )
+    noisy = "; ".join(("", *done.warnings))
+    best = problem.operations / min(timed, default=math.nan) / 1e9
+    tell(tally, f"{problem.name}: {len(timed)} variants in {seconds:.1f} s{dropped}, best {best:.0f} GFLOP/s{noisy}")
 
 
 def rows_of(
