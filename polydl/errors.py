@@ -58,25 +58,31 @@ def _underlined(span: Span, text: str) -> tuple[str, str]:
 class PolyDLError(Exception):
     """Base of every error that polydl raises on purpose.
 
-    `reason` says what is wrong, `span` where, `hint` what to do about it.
+    `reason` says what is wrong, `span` where, `hint` what to do about it, `topic` which paragraph says more: a heading
+    of docs/refused.md, which `polydl why` prints.
     """
 
     exit_code = 1
 
-    def __init__(self, reason: str, span: Span | None = None, hint: str | None = None) -> None:
+    def __init__(
+        self, reason: str, span: Span | None = None, hint: str | None = None, topic: str | None = None
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.span = span
         self.hint = hint
+        self.topic = topic
 
     def render(self) -> str:
-        """The message as people read it: `file:line:column: error: …`, source line, caret, hint."""
+        """The message as people read it: `file:line:column: error: …`, source line, caret, hint, topic."""
         where = f"{self.span}: " if self.span else ""
         lines = [f"{where}error: {self.reason}"]
         if self.span is not None and self.span.text is not None:
             lines += [f"    {line}" for line in _underlined(self.span, self.span.text)]
         if self.hint:
             lines.append(f"  help: {self.hint}")
+        if self.topic:
+            lines.append(f"  see: polydl why {self.topic} (docs/refused.md#{self.topic})")
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -96,7 +102,7 @@ class InputErrors(InputError):
         self.errors = tuple(errors)
         if not self.errors:
             raise ValueError("InputErrors needs at least one error")
-        super().__init__(self.errors[0].reason, self.errors[0].span, self.errors[0].hint)
+        super().__init__(self.errors[0].reason, self.errors[0].span, self.errors[0].hint, self.errors[0].topic)
 
     def render(self) -> str:
         shown = [error.render() for error in self.errors[:_MOST_SHOWN]]

@@ -93,6 +93,7 @@ def rank_json(rankings: Sequence[Ranking]) -> dict[str, Any]:
     documents = [
         {
             "function": r.scop.function,
+            "line": r.scop.span.line,
             "sizes": dict(r.scop.sizes),
             "machine": r.machine.name,
             "ranker": r.ranker,
@@ -158,6 +159,7 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
     recipes = {v.id: v for v in done.ranking.variants} if report else {}
     return {
         "function": done.ranking.scop.function,
+        "line": done.ranking.scop.span.line,
         "letters": _letters(done.ranking),
         "chosen": done.chosen.id if done.chosen else "original",
         "recipe": done.chosen.recipe.to_data() if done.chosen else [],
@@ -184,6 +186,7 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
         "warnings": list(report.warnings) if report else [],
         "illegal": list(done.illegal),
         "given_up": list(done.ranking.given_up),
+        "assumptions": list(done.ranking.scop.assumptions),
     }
 
 

@@ -13,6 +13,7 @@ def fused_json(fused: FusedScop) -> dict[str, Any]:
     """The decisions about one scop."""
     return {
         "function": fused.scop.function,
+        "line": fused.scop.span.line,
         "decisions": [
             {
                 "into": d.heavy,

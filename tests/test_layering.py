@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "polydl"
 
 FLOORS = (
     {"errors", "html", "resources", "_version"},
-    {"compile_commands"},
+    {"compile_commands", "diagnostics"},
     {"machine"},
     {"model"},
     {"frontend"},

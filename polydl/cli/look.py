@@ -23,6 +23,7 @@ from polydl.cli.arguments import (
 from polydl.cli.arguments import (
     options as read_options,
 )
+from polydl.cli.reporting import Format, Style, reported
 
 
 def analyze(
@@ -36,23 +37,28 @@ def analyze(
     machine: MachineFile = None,
     strict_alias: StrictAlias = False,
     cc: Cc = "cc",
+    format_: Format = Style.TEXT,
     json_: Json = False,
 ) -> None:
     """Show what was extracted: domains, accesses, dependences, parallel loops, working sets."""
     from polydl import pipeline, present
     from polydl.analysis import analyze as run
+    from polydl.diagnostics import of_document
 
-    options = read_options(
-        file, compile_commands, define=define, undefines=undefine,
-        include_dirs=include, size=size, function=function, machine=machine,
-        strict_alias=strict_alias, cc=cc,
-    )  # fmt: skip
-    program = pipeline.load(file, options, require_sizes=False)
-    results = [run(scop, options.target()) for scop in program.scops]
-    if json_:
-        print_json({"scops": [r.to_data() for r in results]})
-    else:
-        present.show_analyses(results)
+    with reported(format_, as_json=json_) as notes:
+        options = read_options(
+            file, compile_commands, define=define, undefines=undefine,
+            include_dirs=include, size=size, function=function, machine=machine,
+            strict_alias=strict_alias, cc=cc,
+        )  # fmt: skip
+        program = pipeline.load(file, options, require_sizes=False)
+        results = [run(scop, options.target()) for scop in program.scops]
+        document = {"scops": [r.to_data() for r in results]}
+        notes += of_document(document, file)
+        if json_:
+            print_json(document)
+        else:
+            present.show_analyses(results)
 
 
 def fuse(
@@ -66,22 +72,27 @@ def fuse(
     function: Function = None,
     strict_alias: StrictAlias = False,
     cc: Cc = "cc",
+    format_: Format = Style.TEXT,
     json_: Json = False,
 ) -> None:
     """Fuse element-wise nests into heavy ones and neighbouring nests into one, and say why not where not."""
     from polydl import pipeline
+    from polydl.diagnostics import of_document
     from polydl.show_fused import fuse_json, show_fused
 
-    options = read_options(
-        file, compile_commands, define=define, undefines=undefine,
-        include_dirs=include, size=size, function=function,
-        strict_alias=strict_alias, cc=cc,
-    )  # fmt: skip
-    result = pipeline.fuse(file, output, options)
-    if json_:
-        print_json(fuse_json(result))
-    else:
-        show_fused(result)
+    with reported(format_, as_json=json_) as notes:
+        options = read_options(
+            file, compile_commands, define=define, undefines=undefine,
+            include_dirs=include, size=size, function=function,
+            strict_alias=strict_alias, cc=cc,
+        )  # fmt: skip
+        result = pipeline.fuse(file, output, options)
+        document = fuse_json(result)
+        notes += of_document(document, file)
+        if json_:
+            print_json(document)
+        else:
+            show_fused(result)
 
 
 def show_machine(

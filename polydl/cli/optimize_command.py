@@ -13,6 +13,7 @@ from polydl import kept, pipeline, present
 from polydl.cli.arguments import print_json
 from polydl.compile_commands import database
 from polydl.depfile import Depfile
+from polydl.diagnostics import Diagnostic, of_document
 from polydl.errors import PolyDLError
 from polydl.options import Options
 from polydl.output import output_path, write
@@ -26,9 +27,11 @@ def optimize_command(
     run: bool,
     fresh: bool,
     as_json: bool,
-    depfile: Depfile | None = None,
+    depfile: Depfile | None,
+    notes: list[Diagnostic],
 ) -> None:
-    """Optimize a file, write the output and what it depends on, print the result.
+    """Optimize a file, write the output and what it depends on, print the result; add what there is to say about the
+    file to `notes`.
 
     Raises InputError, ToolchainError, QuotaExceeded; PolyDLError when no variant computed what the original computes.
     """
@@ -45,6 +48,7 @@ def optimize_command(
             write(target, found.text)
             if depfile is not None:
                 depfile.write(target, file, options)
+            notes += of_document(found.document, file)
             _show_kept(found, as_json)
             return
     with present.progress(quiet=as_json) as progress:
@@ -52,6 +56,7 @@ def optimize_command(
     if depfile is not None and result.output is not None:
         depfile.write(result.output, file, options)
     document = present.optimize_json(result)
+    notes += of_document(document, file)
     if as_json:
         print_json(document)
     else:

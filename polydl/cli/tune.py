@@ -36,6 +36,7 @@ from polydl.cli.arguments import (
 from polydl.cli.arguments import (
     options as read_options,
 )
+from polydl.cli.reporting import Format, Style, reported
 from polydl.errors import InputError
 
 
@@ -72,22 +73,24 @@ def optimize(
         str | None, typer.Option("--depfile", metavar="FILE.d", help="Write what the output depends on, for Make.")
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure anew, whatever was kept of an earlier run.")] = False,
+    format_: Format = Style.TEXT,
     json_: Json = False,
 ) -> None:
     """Write a faster FILE.c that computes the same, checked and timed against it."""
     from polydl.cli.optimize_command import depfile_of, optimize_command
 
-    options = read_options(
-        file, compile_commands, define=define, undefines=undefine,
-        include_dirs=include, size=size, function=function, ranker=ranker,
-        top_k=top_k, threads=threads, space=space, machine=machine, strict_alias=strict_alias,
-        reassociate=not no_reassociate, fuse=not no_fuse, fast_math=fast_math, seed=seed, cc=cc, cflags=cflags,
-        ldflags=ldflags, link=link, timeout=timeout, cold=cold, loops=loops, blocks=blocks, prepack=prepack,
-    )  # fmt: skip
-    if depfile is not None and no_run and output is None:
-        raise InputError("--depfile without an output", hint="name one with -o")
-    wanted = depfile_of(file, depfile, compile_commands) if depfile is not None else None
-    optimize_command(file, output, options, run=not no_run, fresh=fresh, as_json=json_, depfile=wanted)
+    with reported(format_, as_json=json_) as notes:
+        options = read_options(
+            file, compile_commands, define=define, undefines=undefine,
+            include_dirs=include, size=size, function=function, ranker=ranker,
+            top_k=top_k, threads=threads, space=space, machine=machine, strict_alias=strict_alias,
+            reassociate=not no_reassociate, fuse=not no_fuse, fast_math=fast_math, seed=seed, cc=cc, cflags=cflags,
+            ldflags=ldflags, link=link, timeout=timeout, cold=cold, loops=loops, blocks=blocks, prepack=prepack,
+        )  # fmt: skip
+        if depfile is not None and no_run and output is None:
+            raise InputError("--depfile without an output", hint="name one with -o")
+        wanted = depfile_of(file, depfile, compile_commands) if depfile is not None else None
+        optimize_command(file, output, options, run=not no_run, fresh=fresh, as_json=json_, depfile=wanted, notes=notes)
 
 
 def rank(
@@ -109,33 +112,38 @@ def rank(
     loops_file: Annotated[
         Path | None, typer.Option("--loops-file", metavar="FILE", help="Score these loop strings instead of a space.")
     ] = None,
+    format_: Format = Style.TEXT,
     json_: Json = False,
 ) -> None:
     """Rank the legal variants; nothing is compiled or run."""
     from polydl import pipeline, present
+    from polydl.diagnostics import of_document
 
-    options = read_options(
-        file, compile_commands, define=define, undefines=undefine,
-        include_dirs=include, size=size, function=function, ranker=ranker,
-        threads=threads, space=space, machine=machine, strict_alias=strict_alias,
-        reassociate=not no_reassociate, cc=cc,
-    )  # fmt: skip
-    program = pipeline.load(file, options)
-    if loops_file is not None:
-        from polydl.given import score_file
+    with reported(format_, as_json=json_) as notes:
+        options = read_options(
+            file, compile_commands, define=define, undefines=undefine,
+            include_dirs=include, size=size, function=function, ranker=ranker,
+            threads=threads, space=space, machine=machine, strict_alias=strict_alias,
+            reassociate=not no_reassociate, cc=cc,
+        )  # fmt: skip
+        program = pipeline.load(file, options)
+        if loops_file is not None:
+            from polydl.given import score_file
 
-        scored = [score_file(scop, loops_file, options) for scop in program.scops]
+            scored = [score_file(scop, loops_file, options) for scop in program.scops]
+            if json_:
+                print_json(present.given_json(scored))
+            else:
+                present.show_given(scored)
+            return
+        with present.progress(quiet=json_) as progress:
+            rankings = [pipeline.rank(scop, options=options, progress=progress) for scop in program.scops]
+        document = present.rank_json(rankings)
+        notes += of_document(document, file)
         if json_:
-            print_json(present.given_json(scored))
+            print_json(document)
         else:
-            present.show_given(scored)
-        return
-    with present.progress(quiet=json_) as progress:
-        rankings = [pipeline.rank(scop, options=options, progress=progress) for scop in program.scops]
-    if json_:
-        print_json(present.rank_json(rankings))
-    else:
-        present.show_rankings(rankings, top)
+            present.show_rankings(rankings, top)
 
 
 def explain(

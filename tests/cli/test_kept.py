@@ -49,7 +49,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
 
     def command(fresh: bool = False, as_json: bool = False, **changes: Any) -> int:
         options = Options(threads=1, top_k=1).changed(**changes)
-        optimize_command(Path("scale.c"), None, options, run=True, fresh=fresh, as_json=as_json)
+        optimize_command(Path("scale.c"), None, options, run=True, fresh=fresh, as_json=as_json, depfile=None, notes=[])
         return len(searched)
 
     return command
@@ -121,7 +121,14 @@ def test_in_a_folder_that_is_gone(run: Callable[..., int], tmp_path: Path, monke
     monkeypatch.chdir(gone)
     gone.rmdir()
     optimize_command(
-        tmp_path / "scale.c", str(tmp_path / "o.c"), Options(threads=1, top_k=1), run=True, fresh=False, as_json=False
+        tmp_path / "scale.c",
+        str(tmp_path / "o.c"),
+        Options(threads=1, top_k=1),
+        run=True,
+        fresh=False,
+        as_json=False,
+        depfile=None,
+        notes=[],
     )
     assert (tmp_path / "o.c").is_file()
 
