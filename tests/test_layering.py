@@ -28,7 +28,7 @@ FLOORS = (
     {"fused", "choices", "kept", "offer", "header", "depfile"},
     {"pipeline", "analysis"},
     {"native"},
-    {"explain", "given", "collect"},
+    {"explain", "given", "collect", "recording"},
     {"train"},
     {"present"},
     {"side_by_side", "show_fused"},

@@ -1,0 +1,1 @@
+"""What people look at: the record of a run (`polydl optimize --save`) as a page, charts, tables and text."""
