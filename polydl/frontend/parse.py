@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from pycparser import c_ast, c_parser
+from pycparser import c_ast, c_lexer, c_parser
 from pycparser.c_parser import ParseError
 
 from polydl.errors import InputError, InputErrors, Span
@@ -24,6 +24,34 @@ _PLACE = re.compile(r"^(.*?):(\d+)(?::(\d+))?: ?(.*)$", re.DOTALL)
 _EARLY = "the file ends too early"
 _ATTEMPTS = 200
 """Declarations that may be left out before giving up: system headers hold some that pycparser cannot read."""
+
+
+MOST_TOKENS = 400_000
+"""Tokens read before giving up, those of every attempt together: a few seconds' worth."""
+
+
+class _Budget:
+    """The tokens that may still be read."""
+
+    def __init__(self, source: SourceText) -> None:
+        self._left = MOST_TOKENS
+        self._source = source
+
+    def lexer(self, **options: Any) -> c_lexer.CLexer:
+        """A lexer that draws on this budget; in reading it raises InputErrors when nothing is left."""
+        made = c_lexer.CLexer(**options)
+        read = made.token
+
+        def token() -> Any:
+            self._left -= 1
+            if self._left < 0:
+                reason = "reading this takes too long: macros expand to too much, or too much of it is no C"
+                hint = "check that the file compiles, and keep large functions and tables out of it"
+                raise InputErrors([InputError(reason, self._source.line_span(1), hint)])
+            return read()
+
+        made.token = token
+        return made
 
 
 class _Parser(c_parser.CParser):  # type: ignore[misc]
@@ -70,6 +98,7 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
     dropped: set[int] = set()
     tail, fragment_text = _fragments(source, pragmas, preprocessed)
     head = chunking.prelude(text + tail)
+    budget = _Budget(source)
     while True:
         parts: list[str] = [head, "\n"]
         position = 0
@@ -90,7 +119,7 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
         parts += [text[position:], "\n", tail]
         given = "".join(parts)
         try:
-            ast = _Parser().parse(given, source.path)
+            ast = _Parser(lexer=budget.lexer).parse(given, source.path)
             break
         except ParseError as error:
             culprit = _culprit(str(error), pieces, text, source.path, dropped, prototypes)

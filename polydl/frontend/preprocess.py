@@ -12,6 +12,7 @@ from pathlib import Path
 import pycparser_fake_libc
 
 from polydl.errors import InputError, InputErrors, PolyDLError, Span, ToolchainError
+from polydl.frontend import limited
 from polydl.frontend.pragmas import Pragma
 from polydl.frontend.scan import SourceText
 
@@ -19,8 +20,13 @@ MARK = "__polydl_mark_{}__"
 DONE = "__polydl_done_{}__"
 BARE = "__polydl_bare_{}__"
 """Marks of a pragma with C text, of that text's end, and of a pragma without."""
-TIMEOUT_SECONDS = 60
-"""A preprocessor that takes longer reads something endless."""
+MOST_EXPANDED = 8 << 20
+"""Bytes that macros and headers may add."""
+_GIVEN_UP = re.compile(
+    r"out of memory|memory exhausted|CPU time limit|cpu time limit|Killed|bad_alloc|signal terminated program|"
+    r"LLVM ERROR|internal compiler error"
+)
+"""What compilers say when they run into a limit."""
 
 _BARE = re.compile(r"__polydl_bare_(\d+)__.*")
 _DEFINE = re.compile(r"^#define[ ]+(\w+)(\(([^)]*)\))?[ ]?(.*)$")
@@ -96,14 +102,9 @@ def preprocess(
     quoted = source.path.replace("\\", "\\\\").replace('"', '\\"')
     command = [cc, "-E", "-dD", "-x", "c", *flags, "-iquote", folder or ".", "-isystem", pycparser_fake_libc.directory]
     given = f'# 1 "{quoted}"\n{with_markers(source, pragmas)}'
+    most = MOST_EXPANDED + 2 * len(source.text)
     try:
-        done = subprocess.run(
-            [*command, "-"],
-            input=given.encode("utf-8", "surrogateescape"),
-            capture_output=True,
-            timeout=TIMEOUT_SECONDS,
-            check=False,
-        )
+        done = limited.run([*command, "-"], given.encode("utf-8", "surrogateescape"), most)
     except FileNotFoundError as error:
         raise ToolchainError(
             f"the C compiler '{cc}' was not found", hint="install gcc or clang, or name a compiler with --cc"
@@ -111,13 +112,16 @@ def preprocess(
     except OSError as error:
         raise ToolchainError(f"the C compiler '{cc}' cannot be run: {error.strerror}", hint="check --cc") from error
     except subprocess.TimeoutExpired as error:
-        raise ToolchainError(f"'{cc} -E' took more than {TIMEOUT_SECONDS} s on {source.path}") from error
-    if done.returncode != 0:
-        raise _rejected(source, done.stderr.decode("utf-8", "replace"), cc)
-    if not LINE_MARKER.search(done.stdout.decode("utf-8", "surrogateescape")):
+        raise ToolchainError(f"'{cc} -E' took more than {limited.WALL_SECONDS} s on {source.path}") from error
+    if done.too_long:
+        reason = f"preprocessed, this is longer than {most >> 20} MiB"
+        raise InputErrors([InputError(reason, source.line_span(1), "look for macros that expand to too much")])
+    if done.code != 0:
+        raise _rejected(source, done.messages.decode("utf-8", "replace"), cc)
+    text = done.output.decode("utf-8", "surrogateescape")
+    if not LINE_MARKER.search(text):
         raise ToolchainError(f"'{cc} -E' printed no C: it is no C compiler", hint="check --cc")
-    digest = _digest(done.stdout.decode("utf-8", "surrogateescape"))
-    return replace(digest, command=(cc, tuple(flags), folder))
+    return replace(_digest(text), command=(cc, tuple(flags), folder))
 
 
 _INCLUDE = re.compile(r"#[ \t]*(?:include|include_next|embed)[ \t]*([<\"])([^>\"\n]+)[>\"]")
@@ -158,6 +162,9 @@ def _rejected(source: SourceText, messages: str, cc: str) -> PolyDLError:
             )
     if errors:
         return InputErrors(errors)
+    if _GIVEN_UP.search(messages):
+        reason = f"the preprocessor needs more than {limited.CPU_SECONDS} s or {limited.MEMORY >> 30} GiB for this"
+        return InputErrors([InputError(reason, source.line_span(1), "look for macros that expand to too much")])
     return ToolchainError(f"'{cc} -E' failed: {messages.strip() or 'no message'}", hint="check --cc")
 
 
