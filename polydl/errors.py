@@ -127,6 +127,12 @@ class StoreError(PolyDLError):
     """The store of measurements cannot be read or written. Exit code 1; what was committed before is not touched."""
 
 
+class Interrupted(PolyDLError):
+    """The user ended a long run (Ctrl-C) of which the part that was done is kept. Exit code 130."""
+
+    exit_code = 130
+
+
 class ModelError(PolyDLError):
     """A trained model's file cannot be used: damaged, of another kind, or made for other features. Exit code 1."""
 

@@ -32,6 +32,7 @@ FLOORS = (
     {"train"},
     {"present"},
     {"side_by_side", "show_fused"},
+    {"cluster"},
     {"cli"},
     {"__init__", "__main__"},
 )

@@ -46,6 +46,12 @@ Timeout = Annotated[float, typer.Option("--timeout", min=0.001, help="Seconds on
 Prepack = Annotated[
     list[str], typer.Option("--prepack", metavar="ARRAY", help="Packed once, by a function FUNCTION_pack, untimed.")
 ]
+Cluster = Annotated[
+    str | None, typer.Option("--cluster", metavar="ADDRESS", help="Measure on the workers of this Dask scheduler.")
+]
+For = Annotated[
+    str, typer.Option("--for", metavar="FINGERPRINT", help="Of the cluster, only machines that are this (or begin so).")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 

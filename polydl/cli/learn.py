@@ -8,12 +8,15 @@ from typing import Annotated
 import typer
 
 from polydl.cli.arguments import (
+    Cluster,
+    For,
     Json,
     Seed,
     SpaceName,
     Threads,
     print_json,
 )
+from polydl.errors import InputError
 
 
 def collect(
@@ -30,8 +33,24 @@ def collect(
         Path | None, typer.Option("--scratch", metavar="DIR", help="Build here; kept until it is measured.")
     ] = None,
     prepare_only: Annotated[bool, typer.Option("--prepare-only", help="Build in --scratch, measure nothing.")] = False,
+    cluster: Cluster = None,
+    for_: For = "",
 ) -> None:
     """Measure many variants of many sizes, to train rankers on; goes on where it was interrupted."""
+    if for_ and cluster is None:
+        raise InputError("--for without --cluster", hint="it chooses among the machines of a cluster")
+    if cluster is not None:
+        from polydl.cli import on_cluster
+
+        if prepare_only or scratch is not None:
+            raise InputError(
+                "--scratch and --cluster together", hint="leave it out: workers build in their own folders"
+            )
+        on_cluster.collect_command(
+            layers, store, cluster, for_, samples=samples, images=images, most_operations=most * 1e9,
+            workloads=workload, threads=threads, space=space, seed=seed,
+        )  # fmt: skip
+        return
     from polydl.collect.command import collect_command
 
     collect_command(

@@ -9,11 +9,13 @@ import typer
 
 from polydl.cli.arguments import (
     Cc,
+    Cluster,
     CompileCommands,
     Define,
     FastMath,
     File,
     Flags,
+    For,
     Function,
     Include,
     Json,
@@ -72,6 +74,8 @@ def optimize(
     depfile: Annotated[
         str | None, typer.Option("--depfile", metavar="FILE.d", help="Write what the output depends on, for Make.")
     ] = None,
+    cluster: Cluster = None,
+    for_: For = "",
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure anew, whatever was kept of an earlier run.")] = False,
     format_: Format = Style.TEXT,
     json_: Json = False,
@@ -89,6 +93,16 @@ def optimize(
         )  # fmt: skip
         if depfile is not None and no_run and output is None:
             raise InputError("--depfile without an output", hint="name one with -o")
+        if for_ and cluster is None:
+            raise InputError("--for without --cluster", hint="it chooses among the machines of a cluster")
+        if cluster is not None:
+            from polydl.cli import on_cluster
+
+            if no_run or depfile is not None:
+                refused = "--no-run" if no_run else "--depfile"
+                raise InputError(f"{refused} and --cluster together", hint="leave one of them out")
+            on_cluster.optimize_command(file, output, options, cluster, for_, as_json=json_, notes=notes)
+            return
         wanted = depfile_of(file, depfile, compile_commands) if depfile is not None else None
         optimize_command(file, output, options, run=not no_run, fresh=fresh, as_json=json_, depfile=wanted, notes=notes)
 

@@ -6,12 +6,12 @@ import math
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from polydl.collect.problems import read_problems
-from polydl.collect.run import CollectOptions, Tally, collect
-from polydl.errors import InputError, PolyDLError, one_of
+from polydl.collect.problems import Problem, read_problems
+from polydl.collect.run import CollectOptions, Tally, Tell, collect
+from polydl.errors import InputError, Interrupted, PolyDLError, one_of
 from polydl.measure.store import Store
 
 
@@ -32,19 +32,35 @@ def collect_command(
     """Collect and say how far it is. Raises InputError, StoreError, ToolchainError; PolyDLError when some of the
     problems could not be measured."""
     count = threads or len(os.sched_getaffinity(0))
-    problems = [p for path in layers for p in read_problems(path, images or count)]
-    known = {p.workload for p in problems}
-    for name in workloads:
-        if name not in known:
-            raise InputError(f"no layers of '{name}'", hint=one_of(name, sorted(known)))
-    problems = [p for p in problems if not workloads or p.workload in workloads]
+    problems = chosen_problems(layers, images or count, workloads)
     options = CollectOptions(
         count=samples, threads=count, space=space, seed=seed, most_operations=most_operations, scratch=scratch,
         prepare_only=prepare_only,
     )  # fmt: skip
+    return collected(store, lambda opened, tell: collect(problems, opened, options, tell))
+
+
+def chosen_problems(layers: Sequence[Path], images: int, workloads: Sequence[str]) -> list[Problem]:
+    """The problems of some files, those of `workloads` where there are any. Raises InputError."""
+    problems = [p for path in layers for p in read_problems(path, images)]
+    known = {p.workload for p in problems}
+    for name in workloads:
+        if name not in known:
+            raise InputError(f"no layers of '{name}'", hint=one_of(name, sorted(known)))
+    return [p for p in problems if not workloads or p.workload in workloads]
+
+
+def collected(store: Path, run: Callable[[Store, Tell], Tally]) -> Tally:
+    """Collect into a store, showing how far it is. Raises StoreError and what `run` raises; Interrupted after Ctrl-C;
+    PolyDLError when some of the problems could not be measured."""
     start = time.perf_counter()
     with Store(store) as opened:
-        tally = collect(problems, opened, options, lambda now, line: _tell(now, line, start))
+        before = len(opened)
+        try:
+            tally = run(opened, lambda now, line: _tell(now, line, start))
+        except KeyboardInterrupt:
+            kept = f"{len(opened) - before} rows of this run are in {store}"
+            raise Interrupted(f"interrupted: {kept}", hint="the same command goes on where it was") from None
         rows = len(opened)
     sys.stderr.write(
         f"{tally.variants} variants of {tally.new} problems in {(time.perf_counter() - start) / 60:.1f} min "

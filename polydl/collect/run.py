@@ -129,7 +129,9 @@ def collect(problems: Sequence[Problem], store: Store, options: CollectOptions, 
             for one in prepared:
                 begin = time.perf_counter()
                 done = measured(one, options, measuring, machine.fingerprint, compiler)
-                record(one.problem, done, time.perf_counter() - begin, store, tally, tell)
+                seconds = time.perf_counter() - begin
+                tally.measure_seconds += seconds
+                record(one.problem, done, seconds, store, tally, tell)
     return tally
 
 
@@ -179,11 +181,11 @@ def measured(
 
 
 def record(problem: Problem, done: Collected, seconds: float, store: Store, tally: Tally, tell: Tell) -> None:
-    """Add a problem to the store, on the disk when it returns, and to the tally. Raises StoreError."""
+    """Add a problem that took some seconds to the store, on the disk when it returns, and to the tally's counts. Raises
+    StoreError."""
     if done.function:
         store.add_kernel(kernel_hash(problem), done.function, problem.source.read_text(encoding="utf-8"))
     store.add(done.rows)
-    tally.measure_seconds += seconds
     tally.done += 1
     tally.new += 1
     if done.error:

@@ -1,0 +1,123 @@
+"""`polydl optimize --cluster`: the whole search on one machine of each kind, and an output for each kind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from polydl import pipeline
+from polydl.cluster.files import packed, plain
+from polydl.cluster.pool import Done, Job, Machine, Pool
+from polydl.errors import InputError, ToolchainError
+from polydl.options import Options
+from polydl.output import output_path, write
+
+
+@dataclass(frozen=True, slots=True)
+class ForMachine:
+    """What `optimize` found for one kind of machine."""
+
+    machine: Machine
+    """The one that measured."""
+    output: Path | None
+    """The file written; None when no variant computed what the original computes."""
+    text: str
+    document: dict[str, Any]
+    """As `polydl optimize --json` prints it, with `machine`."""
+    shown: str
+    """The table, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnCluster:
+    """What came of `optimize_on_cluster`."""
+
+    found: tuple[ForMachine, ...]
+    """One a kind of machine, in the order of their fingerprints."""
+    failed: tuple[str, ...]
+    """What could not be done, by machine, for people."""
+    exit_code: int
+    """0, or the largest of the failures'."""
+
+
+def optimize_on_cluster(
+    path: Path,
+    output: str | Path | None,
+    options: Options,
+    address: str,
+    only: str = "",
+    tell: Callable[[str], None] = lambda line: None,
+) -> OnCluster:
+    """Optimize a file for every kind of machine in a Dask cluster, or for those whose fingerprint starts with `only`.
+
+    One machine of each kind does the whole search: it ranks for itself, compiles with its own compiler, checks and
+    times all candidates side by side. Outputs are written as they come: to `output` (default FILE.polydl.c) where there
+    is one kind of machine, else with the fingerprint before the suffix. `tell` gets lines for people.
+
+    Raises InputError, also for what is wrong in the file; ToolchainError; PolyDLError when the cluster cannot be used.
+    """
+    if options.machine is not None:
+        raise InputError("--machine and --cluster together", hint="leave --machine out: each worker says what it is")
+    target = output_path(path, output)
+    source = pipeline.load(path, options).source
+    options.toolchain()
+    try:
+        files = packed(source, options)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolchainError(f"cannot find the files that {path} includes: {error}") from error
+    found: list[ForMachine] = []
+    failed: list[str] = []
+    codes = [0]
+    with Pool(address, only, tell) as pool:
+        kinds = {machine.kind for machine in pool.machines}
+        targets = {
+            kind: target if len(kinds) == 1 else output_path(path, with_fingerprint(target, kind[0])) for kind in kinds
+        }
+
+        def jobs_for(machine: Machine) -> Sequence[Job]:
+            if machine.kind not in targets:
+                tell(f"{machine} came too late for {path}")
+                return ()
+            asked = {
+                "do": "optimize", "files": files, "folder": str(Path.cwd()), "file": str(path),
+                "output": str(targets[machine.kind]), "options": plain(options),
+            }  # fmt: skip
+            tell(f"{path}: searching for {machine}")
+            return (Job(str(path), json.dumps(asked)),)
+
+        def done(end: Done) -> None:
+            for text in end.result.get("warnings", ()):
+                warnings.warn(f"{end.machine.address}: {text}", stacklevel=2)
+            if "error" in end.result:
+                failed.append(f"{end.machine}, at {end.machine.address}:\n{end.result['error']}")
+                codes.append(int(end.result["exit_code"]))
+                return
+            found.append(_written(end, targets[end.machine.kind]))
+            if found[-1].output is None:
+                failed.append(f"{end.machine}: error: no variant computed what the original computes")
+                codes.append(1)
+
+        pool.run(jobs_for, done)
+    return OnCluster(tuple(sorted(found, key=lambda one: one.machine.kind)), tuple(failed), max(codes))
+
+
+def with_fingerprint(target: Path, fingerprint: str) -> Path:
+    """`out.polydl.c` as `out.polydl.FINGERPRINT.c`."""
+    return target.with_name(f"{target.stem}.{fingerprint}{target.suffix}")
+
+
+def _written(end: Done, target: Path) -> ForMachine:
+    result, machine = end.result, end.machine
+    output = target if result["usable"] else None
+    if output is not None:
+        write(output, result["text"])
+    told = {
+        "fingerprint": machine.fingerprint, "name": machine.name, "processors": machine.processors,
+        "compiler": machine.compiler, "worker": machine.address, "threads": result["threads"],
+    }  # fmt: skip
+    return ForMachine(machine, output, result["text"], {**result["document"], "machine": told}, result["shown"])
