@@ -107,7 +107,7 @@ def _restrict_order(relation: isl.Map, source: Statement, target: Statement, dep
     return relation
 
 
-def _between(source: Statement, target: Statement, private: Mapping[str, int]) -> Iterable[Dependence]:
+def _between(source: Statement, target: Statement, private: Mapping[str, int], known: isl.Set) -> Iterable[Dependence]:
     shared = common_depth(source, target)
     textually_before = source.position[: shared + 1] < target.position[: shared + 1]
     accumulators = _accumulator_accesses(source) if source.name == target.name else frozenset()
@@ -118,12 +118,13 @@ def _between(source: Statement, target: Statement, private: Mapping[str, int]) -
             same_element = a.relation.apply_range(b.relation.reverse())
             for d in range(private.get(a.array, 0)):
                 same_element = same_element.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
-            if same_element.is_empty():
+            if same_element.intersect_params(known).is_empty():
                 continue
             orders = [(d, True) for d in range(shared)] + ([(shared, False)] if textually_before else [])
             for depth, carried in orders:
                 relation = _restrict_order(same_element, source, target, depth, carried)
-                if relation.is_empty():
+                # What is known about the parameters decides whether there is a dependence, and stays out of its text.
+                if relation.intersect_params(known).is_empty():
                     continue
                 yield Dependence(
                     kind=_kind(a, b),
@@ -153,11 +154,13 @@ def _merged(dependences: Iterable[Dependence]) -> tuple[Dependence, ...]:
 def dependences(scop: Scop, *, reads: bool = True) -> tuple[Dependence, ...]:
     """All dependences of a scop, one entry per kind, array, pair of statements and carrying loop.
 
-    Scalars that are private to an iteration (dependences.scalars) depend on nothing outside of it. `reads=False`
+    Scalars that are private to an iteration (dependences.scalars) depend on nothing outside of it. Dependences that no
+    values of the parameters in the scop's context allow are left out. `reads=False`
     leaves out RAR, which matters to locality but never to legality.
     Raises QuotaExceeded when isl needs more operations than its quota.
     """
     with quota(f"the dependence analysis of {scop.function}"):
         private = private_scalars(scop)
-        found = _merged(d for s in scop.statements for t in scop.statements for d in _between(s, t, private))
+        known = scop.context.params()
+        found = _merged(d for s in scop.statements for t in scop.statements for d in _between(s, t, private, known))
     return tuple(d for d in found if reads or d.kind is not Kind.RAR)
