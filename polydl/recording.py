@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
 import islpy as isl
@@ -17,7 +17,6 @@ from polydl.errors import QuotaExceeded
 from polydl.fusion.fuse import FusedScop
 from polydl.locality.assign import level_of
 from polydl.locality.exact import working_sets
-from polydl.machine import Machine
 from polydl.measure import Measurement
 from polydl.model.counting import Count, count, total
 from polydl.model.ctypes import element_bytes
@@ -42,9 +41,9 @@ from polydl.report.record import (
     Score,
     WorkingSet,
 )
-from polydl.results import Optimized, OptimizeResult, RankedVariant
+from polydl.results import Optimized, OptimizeResult, RankedVariant, Ranking
 from polydl.variants.recipe import Recipe
-from polydl.variants.structure import start
+from polydl.variants.structure import Structure, start
 from polydl.variants.timed import original_nest, timed
 
 _FLOATING = ("double", "float")
@@ -94,10 +93,9 @@ def _scop(done: Optimized) -> ScopRun:
     chosen = done.chosen
     as_written = RankedVariant(Recipe(()), tuple(start(nest) for nest in ranking.nests), math.nan, {})
     variants = {v.id: v for v in ranking.variants}
-    by_ranker = {name: rankers.usable(name) for name in dict.fromkeys((*rankers.NAMES, ranking.ranker))}
     fastest = sorted((m for m in report.measurements if m.verified and m.samples), key=lambda m: m.median)
     looked_at = {m.id for m in fastest[:_ANALYSED]} | ({chosen.id} if chosen else set())
-    view = _View(scop, ranking.machine, ranking.threads, by_ranker)
+    view = _View(ranking, [as_written, *(variants[m.id] for m in report.measurements)])
     return ScopRun(
         function=scop.function,
         line=scop.span.line,
@@ -135,14 +133,55 @@ def _scop(done: Optimized) -> ScopRun:
     )
 
 
-class _View:
-    """Looks at the variants of one scop."""
+Features = Mapping[str, Sequence[tuple[float, Mapping[str, float]]]]
+"""By variant the score and features of each of its nests."""
 
-    def __init__(self, scop: Scop, machine: Machine, threads: int, by_ranker: Mapping[str, Ranker]) -> None:
-        self._scop = scop
-        self._machine = machine
-        self._threads = threads
-        self._rankers = by_ranker
+
+def _features(ranking: Ranking, ranker: Ranker, variants: Iterable[RankedVariant]) -> Features:
+    """What a ranker says about variants; nothing where it does not see all that runs: regions with schedules of their
+    own, and statements below the loops that a nest's statements share.
+
+    The variants of one nest are ranked together, since learned rankers compare them with each other.
+    """
+    together: dict[tuple[int, str], list[tuple[str, Structure]]] = {}
+    scops: dict[int, Scop] = {}
+    for variant in variants:
+        imperfect = any(s.depth > len(one.nest.loops) for one in variant.structures for s in one.nest.statements)
+        if variant.scheduled or imperfect or (variant.scop is not None and ranker.name == "dnn-paper"):
+            continue  # `dnn-paper` only compares, and a fused nest's scores would not be comparable with the others'
+        scop = variant.scop or ranking.scop
+        scops[id(scop)] = scop
+        for structure in _running(variant):
+            together.setdefault((id(scop), structure.nest.name), []).append((variant.id, structure))
+    found: dict[str, list[tuple[float, Mapping[str, float]]]] = {}
+    for (scop_id, _), some in together.items():
+        try:
+            scored = ranker.rank(
+                scops[scop_id], some[0][1].nest, [s for _, s in some], ranking.machine, ranking.threads
+            )
+        except QuotaExceeded:
+            continue  # its variants have fewer scores than nests: none
+        for place, (variant_id, _) in enumerate(some):
+            found.setdefault(variant_id, []).append((float(scored.scores[place]), scored.features(place)))
+    return found
+
+
+def _running(variant: RankedVariant) -> list[Structure]:
+    """The nests with loops of their own: what is in the epilogue of a microkernel has none."""
+    return [s for s in variant.structures if not s.fused]
+
+
+class _View:
+    """Looks at the measured variants of one scop."""
+
+    def __init__(self, ranking: Ranking, variants: Sequence[RankedVariant]) -> None:
+        self._scop = ranking.scop
+        self._machine = ranking.machine
+        self._threads = ranking.threads
+        self._features = {
+            name: _features(ranking, rankers.usable(name), variants)
+            for name in dict.fromkeys((*rankers.NAMES, ranking.ranker))
+        }
 
     def measured(
         self,
@@ -154,14 +193,14 @@ class _View:
     ) -> Measured:
         """A measured variant; with its working sets if `analysed`; `runs` in place of its own nests, where they are
         not what runs."""
-        features = self._features(variant)
+        features = {name: by_variant.get(variant.id, []) for name, by_variant in self._features.items()}
         scores = {
             name: Score(sum(s for s, _ in each), _positive([f.get("predicted_seconds") for _, f in each]))
             for name, each in features.items()
-            if each
+            if len(each) == len(_running(variant)) > 0 and math.isfinite(sum(s for s, _ in each))
         }
         moved: dict[str, float] = defaultdict(float)
-        for _, one in features.get("traffic", []):
+        for _, one in features["traffic"]:
             for cache in self._machine.caches:
                 moved[f"L{cache.level}"] += self._threads * one.get(f"into_L{cache.level}_bytes", math.nan)
         sets, note = self._working_sets(variant, runs) if analysed else ((), _NOT_ANALYSED)
@@ -181,24 +220,6 @@ class _View:
             working_sets_note=note,
         )
 
-    def _features(self, variant: RankedVariant) -> dict[str, list[tuple[float, Mapping[str, float]]]]:
-        """By ranker the score and features of each nest; none where the rankers do not see all that runs: regions with
-        schedules of their own, and statements below the loops that a nest's statements share."""
-        imperfect = any(s.depth > len(one.nest.loops) for one in variant.structures for s in one.nest.statements)
-        if variant.scheduled or imperfect:
-            return {}
-        scop = variant.scop or self._scop
-        found: dict[str, list[tuple[float, Mapping[str, float]]]] = {}
-        for name, ranker in self._rankers.items():
-            for structure in variant.structures:
-                try:
-                    scored = ranker.rank(scop, structure.nest, [structure], self._machine, self._threads)
-                except QuotaExceeded:
-                    found[name] = []
-                    break
-                found.setdefault(name, []).append((float(scored.scores[0]), scored.features(0)))
-        return found
-
     def _working_sets(
         self, variant: RankedVariant, runs: Mapping[str, TimedNest] | None
     ) -> tuple[tuple[WorkingSet, ...], str]:
@@ -207,7 +228,7 @@ class _View:
         scop = variant.scop or self._scop
         found: dict[WorkingSet, None] = {}
         try:
-            for nest, run in (runs or {s.nest.name: timed(scop, s) for s in variant.structures}).items():
+            for nest, run in (runs or {s.nest.name: timed(scop, s) for s in _running(variant)}).items():
                 for one in working_sets(run):
                     low, high = one.min_footprint.bytes, one.max_footprint.bytes
                     found[
