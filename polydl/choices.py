@@ -75,7 +75,8 @@ def combined(ordered: Sequence[Sequence[Choice]], origin: Origin | None = None) 
     """
     start = (0,) * len(ordered)
     whole = sum(o[0].score for o in ordered)
-    ordered = [o if o[0].score * 20 >= whole else o[:1] for o in ordered]
+    # Scores of other rankers may be negative, and are no times then.
+    ordered = [o[:1] if 0 <= o[0].score * 20 < whole else o for o in ordered]
     heap = [(whole, start)]
     seen = {start}
     most = max((len(o) for o in ordered), default=0)

@@ -65,6 +65,10 @@ def compile_kernel(
     array([3., 3., 3., 3.], dtype=float32)
     """
     path, o = located(source, (options or Options()).changed(**changes))
+    if o.prepack:
+        raise InputError(
+            "arrays packed ahead of time need calls of their own", hint="leave out prepack, or optimize a file"
+        )
     o = with_sizes(path, sizes or {}, o)
     how = "as written" if not optimize else "measured" if tune else "ranked"
     try:

@@ -1,0 +1,145 @@
+"""A ranking as a table: places, slices, columns, DataFrames, the C text of a variant."""
+
+from __future__ import annotations
+
+import io
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import polydl
+from polydl.errors import IllegalVariant, InputError, PolyDLError
+from polydl.machine import preset
+from polydl.measure import Toolchain, check_compiles
+from polydl.rank.ranker import Scored
+from polydl.results import RankedVariant
+from polydl.variants.space import SPACES
+
+MATMUL = Path(__file__).parent.parent.parent / "examples" / "matmul.c"
+
+
+@pytest.fixture(scope="module")
+def program() -> polydl.Program:
+    return polydl.load(MATMUL, defines={"M": 96, "N": 64, "K": 48})
+
+
+@pytest.fixture(scope="module")
+def table(program: polydl.Program) -> polydl.Ranking:
+    return polydl.rank(program.scops[0], "small", "epyc-zen5", "traffic", threads=2)
+
+
+def test_space_machine_and_ranker_by_place(table: polydl.Ranking, program: polydl.Program) -> None:
+    assert (table.machine.name, table.ranker, table.threads) == (preset("epyc-zen5").name, "traffic", 2)
+    by_name = polydl.rank(program.scops[0], space="small", machine=preset("epyc-zen5"), ranker="traffic", threads=2)
+    assert list(by_name["id"]) == list(table["id"])
+    options = polydl.Options(space="small", machine="epyc-zen5", threads=2)
+    assert list(polydl.rank(program.scops[0], options=options)["id"]) == list(table["id"])
+    assert len(polydl.rank(program.scops[0], "default", options=options)) > len(table)
+
+
+def test_a_machine_of_ones_own_has_its_cores(program: polydl.Program) -> None:
+    machine = preset("epyc-zen5")
+    assert polydl.rank(program.scops[0], "small", machine).threads == machine.cores
+
+
+def test_a_ranker_of_ones_own(program: polydl.Program) -> None:
+    class Backwards:
+        """The last variant first."""
+
+        name = "backwards"
+
+        def rank(self, scop, nest, structures, machine, threads):  # type: ignore[no-untyped-def]
+            return Scored(-np.arange(len(structures), dtype=float), {})
+
+    usual = polydl.rank(program.scops[0], "default", "epyc-zen5", threads=2)
+    found = polydl.rank(program.scops[0], "default", "epyc-zen5", Backwards(), threads=2)
+    assert found.ranker == "backwards" and set(found["id"]) == set(usual["id"])
+    assert found["score"].tolist() == [float(i) for i in range(1 - len(found), 1)]
+
+
+def test_options_by_place_are_refused(program: polydl.Program) -> None:
+    with pytest.raises(TypeError, match="by keyword"):
+        polydl.rank(program.scops[0], polydl.Options())  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="no space called 'huge'"):
+        polydl.rank(program.scops[0], "huge")
+    assert "small" in SPACES
+
+
+def test_progress_takes_any_function(program: polydl.Program) -> None:
+    with redirect_stdout(io.StringIO()) as said:
+        polydl.rank(program.scops[0], "small", "epyc-zen5", progress=print)
+    assert said.getvalue() == "rank 0 1\nrank 1 1\n"
+
+
+def test_places_and_slices(table: polydl.Ranking) -> None:
+    assert isinstance(table[0], RankedVariant) and table[0] is table.variants[0] and table[-1] is table.variants[-1]
+    top = table[:3]
+    assert [v.id for v in top] == [v.id for v in table][:3] and len(top) == 3 and top.machine is table.machine
+    with pytest.raises(IndexError):
+        table[len(table)]
+
+
+def test_columns(table: polydl.Ranking) -> None:
+    assert table.columns[:4] == ("id", "score", "loops", "recipe")
+    columns = table.to_dict()
+    assert list(columns) == list(table.columns) and {c.shape for c in columns.values()} == {(len(table),)}
+    assert columns["score"].dtype == np.float64 and list(columns["score"]) == [v.score for v in table]
+    assert columns["predicted_seconds"][3] == table[3].features["predicted_seconds"]
+    assert columns["loops"][0] == table[0].loops and columns["recipe"][0] == str(table[0].recipe)
+    with pytest.raises(InputError, match="no column called 'scores'") as error:
+        table["scores"]
+    assert "did you mean 'score'?" in str(error.value)
+
+
+def test_a_feature_that_only_some_variants_have(table: polydl.Ranking) -> None:
+    from dataclasses import replace
+
+    mixed = replace(table, variants=(table[0], replace(table[1], features={"other": 1.0})))
+    assert np.isnan(mixed["other"]).tolist() == [True, False] and np.isnan(mixed["score"]).sum() == 0
+
+
+def test_data_frames(table: polydl.Ranking) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = table.to_pandas()
+    assert isinstance(frame, pandas.DataFrame) and frame.shape == (len(table), len(table.columns))
+    assert frame["score"].is_monotonic_increasing and frame.loc[0, "id"] == table[0].id
+    assert table[:0].to_pandas().shape == (0, 4)
+
+
+def test_without_pandas(table: polydl.Ranking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(PolyDLError, match="pandas is not installed"):
+        table.to_pandas()
+
+
+def test_c_text_of_a_variant(table: polydl.Ranking) -> None:
+    best = table[0]
+    text = best.code()
+    assert best.region() in text and text.startswith("/* C += A * B")
+    compiled = check_compiles(text, Toolchain(), table.scop.source)
+    assert compiled.ok, compiled.message
+    assert table[5].code() != text
+
+
+def test_an_illegal_variant_has_no_text(table: polydl.Ranking, tmp_path: Path) -> None:
+    """The exact check stands between a recipe and its text."""
+    path = tmp_path / "scan.c"
+    path.write_text("void f(float x[100]) {\n for (int i = 1; i < 100; i++) x[i] += x[i - 1];\n}\n")
+    from dataclasses import replace
+
+    variant = polydl.rank(path, "small", "epyc-zen5", threads=2)
+    plain = next(v for v in variant if v.structures)
+    structure = plain.structures[0]
+    broken = replace(plain, structures=(replace(structure, parallel=(structure.loops[0].name,)),))
+    with pytest.raises(IllegalVariant, match="RAW"):
+        broken.code()
+
+
+def test_a_variant_without_a_ranking_has_no_text(table: polydl.Ranking) -> None:
+    from dataclasses import replace
+
+    with pytest.raises(InputError, match="does not know its scop"):
+        replace(table[0], origin=None).code()
