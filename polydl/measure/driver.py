@@ -26,6 +26,8 @@ from polydl.errors import ToolchainError
 from polydl.measure.unit import environment
 from polydl.measure.values import Status
 
+SCRATCH = "scratch"
+"""The folder beside the executable in which candidates run."""
 OUTPUT_LIMIT = 1 << 20
 """Bytes a candidate may print."""
 _GUARDS = 2 << 20
@@ -59,6 +61,8 @@ class Word(IntEnum):
     """Index of the library that was timed twice."""
     TOO_LARGE = 12
     """1 when the worker was killed for its memory."""
+    CONFINED = 13
+    """1 when the worker could start no processes and send no signals to others."""
     HEADER = 16
     """Number of words before the samples."""
 
@@ -127,6 +131,8 @@ class Outcome:
     output: str
     """What the worker printed, its first 4000 characters."""
     output_bytes: int
+    damaged: bool = False
+    """The control block holds what the harness cannot have written."""
 
     @property
     def samples(self) -> npt.NDArray[np.int64]:
@@ -136,6 +142,8 @@ class Outcome:
 
     def failure(self, limits: Limits, array_names: Sequence[str], blocks: Sequence[Block]) -> tuple[Status, str] | None:
         """Why the job ended early, as (status, message for people); None when it ended well."""
+        if self.damaged:
+            return Status.CRASHED, "wrote over the memory of the harness"
         if self.words[Word.DONE]:
             return None
         first_line = next((line for line in self.output.splitlines() if line.strip()), "")
@@ -219,6 +227,7 @@ def run_job(
     `mode` is `describe`, `verify` or `time`; `libraries` are names of shared objects in the executable's folder,
     without white space; `data` is the descriptor of the shared data file; `bind` pins the threads to cores.
     """
+    (executable.parent / SCRATCH).mkdir(exist_ok=True)
     capacity = max(4 * len(blocks), 4 * timing.max_rounds * (len(libraries) + 2))
     control_bytes = 8 * (Word.HEADER + capacity)
     address_space = (
@@ -273,8 +282,24 @@ def run_job(
             header[Word.TIMED_OUT] = 1
         elif process.returncode != 0:
             raise ToolchainError(f"the measuring driver failed with exit code {process.returncode}: {text}")
-    return Outcome(
-        {word: int(header[word]) for word in Word if word is not Word.HEADER}, header[Word.HEADER :], text, size
+    found = {word: int(header[word]) for word in Word if word is not Word.HEADER}
+    damaged = _damaged(found, len(libraries), len(blocks), capacity // 4)
+    if damaged:
+        # Who ran is all that may still be worth something.
+        found |= {Word.SAMPLES: 0, Word.FAULT_ARRAY: 0}
+        found[Word.CURRENT] = found[Word.CURRENT] if -1 <= found[Word.CURRENT] < len(libraries) else -1
+    return Outcome(found, header[Word.HEADER :], text, size, damaged)
+
+
+def _damaged(words: Mapping[Word, int], libraries: int, blocks: int, samples: int) -> bool:
+    """Whether the control block holds values out of their range: a candidate may write anywhere."""
+    return not (
+        words[Word.DONE] in (0, 1)
+        and -1 <= words[Word.CURRENT] < libraries
+        and 0 <= words[Word.FAULT_ARRAY] <= blocks
+        and 0 <= words[Word.SAMPLES] <= samples
+        and 0 <= words[Word.TWIN] < libraries
+        and words[Word.NANOSECONDS] >= 0
     )
 
 
@@ -299,8 +324,8 @@ def _clean_environment(folder: Path, threads: int, *, bind: bool) -> dict[str, s
     variables = {
         "PATH": os.defpath,
         "LC_ALL": "C",
-        "HOME": str(folder),
-        "TMPDIR": str(folder),
+        "HOME": str(folder / SCRATCH),
+        "TMPDIR": str(folder / SCRATCH),
         "OMP_NUM_THREADS": str(threads),
         "OMP_DYNAMIC": "false",
         "OMP_PROC_BIND": "close" if bind else "false",

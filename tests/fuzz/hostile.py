@@ -20,6 +20,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -27,7 +28,9 @@ from tests.fuzz.hostile_inputs import ROOT, Hostile, hostile
 
 HANG_SECONDS = 10.0
 """Processor time that one input may take, its preprocessor included: other load on the machine counts for nothing."""
-STUCK_SECONDS = 120.0
+SEARCH_SECONDS = 60.0
+"""Processor time of analysing and ranking an accepted input: a search, whose parts have quotas of their own."""
+STUCK_SECONDS = 300.0
 """Wall-clock time."""
 SLOW_SECONDS = 4.0
 """From which an input is named."""
@@ -35,7 +38,7 @@ MEMORY = 4 << 30
 """Bytes of address space of the worker."""
 RENEWED = 5000
 """Inputs after which a worker is replaced, so that the peak of its memory means something."""
-SHARE = 0.2
+SHARE = 0.1
 """Of the accepted inputs: those that are analysed and ranked, too."""
 
 
@@ -65,8 +68,11 @@ class Tally:
         return not (self.tracebacks or self.hangs or self.deaths)
 
 
-def consume(one: Hostile, folder: Path) -> str:
-    """Read one input as polydl does; what became of it. Raises whatever is not polydl's own error."""
+def consume(one: Hostile, folder: Path, started: Callable[[], None] = lambda: None) -> str:
+    """Read one input as polydl does; what became of it. `started` hears when it begins to search.
+
+    Raises whatever is not polydl's own error.
+    """
     from polydl import pipeline
     from polydl.analysis import analyze
     from polydl.errors import PolyDLError
@@ -82,6 +88,7 @@ def consume(one: Hostile, folder: Path) -> str:
         return type(error).__name__
     if one.number % round(1 / SHARE):
         return "accepted"
+    started()
     try:
         for scop in program.scops:
             analyze(scop, pipeline.Options(machine="epyc-zen5").target()).to_data()
@@ -101,7 +108,7 @@ def work(seed: int, first: int, count: int) -> None:
             one = hostile(seed, number)
             start = _used()
             try:
-                outcome, error = consume(one, Path(folder)), ""
+                outcome, error = consume(one, Path(folder), lambda: _say({"search": True})), ""
             except Exception:  # noqa: BLE001  (finding these is the purpose; each is reported)
                 outcome, error = "traceback", traceback.format_exc()
             seconds = _used() - start
@@ -136,12 +143,12 @@ def _one_worker(seed: int, first: int, count: int, tally: Tally, every: int) -> 
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, cwd=ROOT, bufsize=0)
         assert process.stdout is not None
         resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
-        number, busy, begun, spent = first - 1, False, time.monotonic(), 0.0
+        number, busy, begun, spent, limit = first - 1, False, time.monotonic(), 0.0, HANG_SECONDS
         try:
             while True:
                 if not select.select([process.stdout], [], [], 1.0)[0]:
                     cpu, wall = _cpu_seconds(process.pid) - spent, time.monotonic() - begun
-                    if busy and (cpu > HANG_SECONDS or wall > STUCK_SECONDS):
+                    if busy and (cpu > limit or wall > STUCK_SECONDS):
                         tally.hangs.append(f"{number}: {cpu:.1f} s of processor time in {wall:.0f} s")
                         print(tally.hangs[-1], flush=True)
                         tally.inputs += 1
@@ -153,7 +160,10 @@ def _one_worker(seed: int, first: int, count: int, tally: Tally, every: int) -> 
                 said = json.loads(line)
                 if "number" in said:
                     number, busy = said["number"], True
-                    begun, spent = time.monotonic(), _cpu_seconds(process.pid)
+                    begun, spent, limit = time.monotonic(), _cpu_seconds(process.pid), HANG_SECONDS
+                    continue
+                if "search" in said:
+                    spent, limit = _cpu_seconds(process.pid), SEARCH_SECONDS
                     continue
                 busy = False
                 _count(tally, number, said)

@@ -13,13 +13,24 @@ from polydl.measure import Candidate, Report, Status, Toolchain, driver, measure
 from tests.measure.builders import IKJ, QUICK, candidate, matmul
 
 INCLUDES = """
+#include <dirent.h>
+#include <fcntl.h>
 #include <omp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
+"""
+SCRIBBLE = r"""
+FILE *maps = fopen("/proc/self/maps", "r");
+for (char line[512]; maps && fgets(line, sizeof line, maps);) {
+    char *start, *end;
+    if (strstr(line, "polydl-control") && sscanf(line, "%p-%p", (void **)&start, (void **)&end) == 2)
+        memset(start, 1, end - start);
+}
 """
 ONCE = "static int runs; if (runs++ > 6)"
 CASES: dict[str, tuple[str, Status, str]] = {
@@ -46,6 +57,34 @@ CASES: dict[str, tuple[str, Status, str]] = {
         Status.VERIFIED,
         "",
     ),
+    "fork bomb": (
+        "for (int i = 0; i < 9; i++) { fork(); setsid(); } for (;;) pause();",
+        Status.TIMED_OUT,
+        "did not finish",
+    ),
+    "thread bomb": (
+        "pthread_t t; for (long made = 0;; made += !pthread_create(&t, NULL, (void *(*)(void *))pause, NULL));",
+        Status.TIMED_OUT,
+        "did not finish",
+    ),
+    "signals everybody": ("if (kill(-1, 0) == 0) C[1][1] = 0;", Status.VERIFIED, "bit for bit"),
+    "starts programs": ('if (system("true") == 0) C[1][1] = 0;', Status.VERIFIED, "bit for bit"),
+    "divides by zero": ("volatile int one = 1, zero = 0; C[0][0] = one / zero;", Status.CRASHED, "signal 8"),
+    "illegal instruction": ("__builtin_trap();", Status.CRASHED, "was killed by signal"),
+    "fills the folder": (
+        'static char much[1 << 19]; for (char name[] = "a"; name[0] < 101; name[0]++)'
+        + ' { FILE *f = fopen(name, "w"); fwrite(much, 1, sizeof much, f); fclose(f); }',
+        Status.VERIFIED,
+        "",
+    ),
+    "deletes what is in its folder": (
+        'DIR *all = opendir("."); for (struct dirent *e; (e = readdir(all));) unlink(e->d_name); closedir(all);',
+        Status.VERIFIED,
+        "",
+    ),
+    "closes every descriptor": ("for (int i = 0; i < 256; i++) close(i);", Status.VERIFIED, ""),
+    "writes over the harness": (SCRIBBLE, Status.CRASHED, "signal 11"),
+    "sleeps": ("sleep(1000);", Status.TIMED_OUT, "did not finish"),
     "prints": ('for (int i = 0; i < 1 << 20; i++) puts("spam");', Status.TOO_MUCH_OUTPUT, "printed more than"),
     "exits": ("exit(0);", Status.EXITED, "exit code 0"),
     "does not compile": ("undeclared_name = 1;", Status.COMPILE_FAILED, "'undeclared_name' undeclared"),
