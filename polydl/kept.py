@@ -83,7 +83,7 @@ def _parts(source: Path, written: Path, options: Options) -> Iterator[bytes]:
     if options.ranker in (others := plugged.installed()):
         yield plugged.origin(others[options.ranker]).encode()
         yield plugged.code(others[options.ranker])
-    for name in (*options.link, options.ranker, str(options.machine or "")):
+    for name in (*options.link, options.ranker, str(options.machine or ""), str(options.schedule or "")):
         if name and Path(name).is_file():
             yield Path(name).read_bytes()
     environment = {

@@ -24,6 +24,7 @@ from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.dead import without_dead
 from polydl.dependences.scalars import in_place
 from polydl.errors import IllegalVariant, InputError, InputErrors, ToolchainError, one_of
+from polydl.exchange.given import given
 from polydl.frontend import Program
 from polydl.frontend import load as load_program
 from polydl.fused import fused_variants
@@ -131,6 +132,8 @@ def rank(
         raise InputError(f"no space called '{o.space}'", hint=one_of(o.space, SPACES))
     ranker = rankers.usable(o.ranker) if ranker is None or isinstance(ranker, str) else ranker
     found = dependences(scop, reads=False)
+    if o.schedule is not None:
+        return _given(scop, found, Path(o.schedule), machine, threads, o)
     if not o.loops and (apart := _apart(scop, found, o)) is not scop:
         scop, found = apart, dependences(apart, reads=False)
     parts = nests(scop, found)
@@ -194,6 +197,18 @@ def _named(space: str | None, machine: str | Path | Machine | None, ranker: str 
 def _schedules(
     scop: Scop, together: Sequence[Nest], found: Sequence[Dependence], machine: Machine, threads: int, o: Options
 ) -> tuple[list[Scheduled], list[str]]:
+def _given(
+    scop: Scop, found: tuple[Dependence, ...], path: Path, machine: Machine, threads: int, o: Options
+) -> Ranking:
+    """The one variant that a file of another tool describes."""
+    start = time.perf_counter()
+    made = given(scop, path, found, machine, threads, reassociate=o.reassociate)
+    recipe = Recipe((NestRecipe(made.name, (made.how,)),))
+    variant = RankedVariant(recipe, (), made.seconds, {}, (made,))
+    seconds = time.perf_counter() - start
+    return Ranking(scop, found, nests(scop, found), (variant,), 1, {}, machine, o.ranker, threads, seconds)
+
+
     statements = [s for n in together for s in n.statements]
     return candidates(scop, statements, found, machine, threads, reassociate=o.reassociate)
 
@@ -320,7 +335,7 @@ def optimize(
 def with_fused(ranking: Ranking, o: Options) -> Ranking:
     """The ranking with variants that have nests fused (polydl.fused) before the others: at most as many as leave room
     for unfused ones among the `top_k` that are measured. Raises QuotaExceeded."""
-    if not o.fuse or o.loops:
+    if not o.fuse or o.loops or o.schedule is not None:
         return ranking
     most = o.top_k - o.top_k // 3
     found = fused_variants(ranking, lambda scop: rank(scop, options=o), most=most, reassociate=o.reassociate)

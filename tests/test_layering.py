@@ -25,7 +25,7 @@ FLOORS = (
     {"measure"},
     {"report"},
     {"options", "output", "results"},
-    {"fused", "choices", "kept", "offer", "header", "depfile"},
+    {"fused", "choices", "kept", "offer", "header", "depfile", "exchange"},
     {"pipeline", "analysis"},
     {"native"},
     {"explain", "given", "collect", "recording"},

@@ -43,6 +43,9 @@ Flags = Annotated[list[str], typer.Option("--cflags", metavar="FLAGS", help="Mor
 LdFlags = Annotated[list[str], typer.Option("--ldflags", metavar="FLAGS", help="More linker flags.")]
 Link = Annotated[list[str], typer.Option("--link", metavar="FILE.o", help="Object or library with your microkernel.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.001, help="Seconds one run of the nest may take.")]
+ScheduleFile = Annotated[
+    str | None, typer.Option("--schedule", metavar="FILE.yaml", help="The order of this schedule tree (isl's YAML).")
+]
 Prepack = Annotated[
     list[str], typer.Option("--prepack", metavar="ARRAY", help="Packed once, by a function FUNCTION_pack, untimed.")
 ]

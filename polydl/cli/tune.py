@@ -25,6 +25,7 @@ from polydl.cli.arguments import (
     NoReassociate,
     Prepack,
     Ranker,
+    ScheduleFile,
     Seed,
     Size,
     SpaceName,
@@ -69,6 +70,7 @@ def optimize(
     no_run: Annotated[bool, typer.Option("--no-run", help="Rank only; with -o, write the best ranked.")] = False,
     loops: Annotated[str, typer.Option("--loops", metavar="STRING", help="This loop string, as bcaBCb.")] = "",
     blocks: Annotated[str, typer.Option("--blocks", metavar="B", help="Its sizes, as b=12,4;c=8;mk=14x32:k.")] = "",
+    schedule: ScheduleFile = None,
     no_fuse: Annotated[bool, typer.Option("--no-fuse", help="Leave the nests apart.")] = False,
     prepack: Prepack = [],
     depfile: Annotated[
@@ -89,7 +91,8 @@ def optimize(
             include_dirs=include, size=size, function=function, ranker=ranker,
             top_k=top_k, threads=threads, space=space, machine=machine, strict_alias=strict_alias,
             reassociate=not no_reassociate, fuse=not no_fuse, fast_math=fast_math, seed=seed, cc=cc, cflags=cflags,
-            ldflags=ldflags, link=link, timeout=timeout, cold=cold, loops=loops, blocks=blocks, prepack=prepack,
+            ldflags=ldflags, link=link, timeout=timeout, cold=cold, loops=loops, blocks=blocks, schedule=schedule,
+            prepack=prepack,
         )  # fmt: skip
         if depfile is not None and no_run and output is None:
             raise InputError("--depfile without an output", hint="name one with -o")
@@ -123,6 +126,7 @@ def rank(
     no_reassociate: NoReassociate = False,
     cc: Cc = "cc",
     top: Annotated[int, typer.Option("--top", min=1, help="Variants shown in the table.")] = 20,
+    schedule: ScheduleFile = None,
     loops_file: Annotated[
         Path | None, typer.Option("--loops-file", metavar="FILE", help="Score these loop strings instead of a space.")
     ] = None,
@@ -138,7 +142,7 @@ def rank(
             file, compile_commands, define=define, undefines=undefine,
             include_dirs=include, size=size, function=function, ranker=ranker,
             threads=threads, space=space, machine=machine, strict_alias=strict_alias,
-            reassociate=not no_reassociate, cc=cc,
+            reassociate=not no_reassociate, cc=cc, schedule=schedule,
         )  # fmt: skip
         program = pipeline.load(file, options)
         if loops_file is not None:

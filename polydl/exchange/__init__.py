@@ -1,0 +1,1 @@
+"""Programs and schedules as other polyhedral tools read and write them."""

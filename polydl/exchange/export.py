@@ -1,0 +1,109 @@
+"""A scop as a document of isl's text: domain, accesses, dependences and the schedule tree of the order as written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import islpy as isl
+
+from polydl._version import __version__
+from polydl.dependences.analysis import Dependence, Kind, dependences
+from polydl.dependences.dead import without_dead
+from polydl.dependences.scalars import in_place
+from polydl.exchange.names import aff_in_public, map_in_public, public_names, set_in_public
+from polydl.model.isl import context
+from polydl.model.scop import Scop
+from polydl.scheduling.bases import written
+from polydl.scheduling.relations import by_name
+from polydl.scheduling.tree import Band, Blocks, Leaf, Member, Node, statements
+
+
+def exported(scop: Scop, *, reassociate: bool = True) -> Scop:
+    """The scop whose statements the documents are about: without dead ones, sums made in place."""
+    return in_place(without_dead(scop), reassociate=reassociate)
+
+
+def documents(scops: Iterable[Scop], *, reassociate: bool = True) -> list[dict[str, Any]]:
+    """A document for each scop. Raises QuotaExceeded."""
+    return [_document(exported(scop, reassociate=reassociate)) for scop in scops]
+
+
+def _document(scop: Scop) -> dict[str, Any]:
+    found = dependences(scop, reads=False)
+    names = public_names(scop)
+    accesses = [a for s in scop.statements for a in s.accesses]
+    return {
+        "polydl": __version__,
+        "function": scop.function,
+        "file": str(scop.source.path),
+        "line": scop.span.line,
+        "renamed": {name: public for name, public in names.items() if name != public},
+        "statements": {s.name: s.span.text.strip() if s.span.text else "" for s in scop.statements},
+        "context": str(set_in_public(scop.context, names)),
+        "domain": _sets((s.domain for s in scop.statements), names),
+        "reads": _maps((a.relation for a in accesses if not a.write), names),
+        "writes": _maps((a.relation for a in accesses if a.write), names),
+        "dependences": {kind.value: _relation(found, kind, names, sums=False) for kind in _ORDERING},
+        "sums": {kind.value: _relation(found, kind, names, sums=True) for kind in _ORDERING},
+        "schedule": tree(scop, names),
+    }
+
+
+_ORDERING = (Kind.RAW, Kind.WAR, Kind.WAW)
+
+
+def _relation(found: Sequence[Dependence], kind: Kind, names: Mapping[str, str], *, sums: bool) -> str:
+    """The union of the dependences of one kind that are (not) between additions into one element."""
+    return _maps((d.relation for d in found if d.kind is kind and d.reduction is sums), names)
+
+
+def _sets(found: Iterable[isl.Set], names: Mapping[str, str]) -> str:
+    union = isl.UnionSet.read_from_str(context(), "{ }")
+    for one in found:
+        union = union.union(isl.UnionSet.from_set(set_in_public(one, names)))
+    return str(union)
+
+
+def _maps(found: Iterable[isl.Map], names: Mapping[str, str]) -> str:
+    union = isl.UnionMap.read_from_str(context(), "{ }")
+    for one in found:
+        union = union.union(isl.UnionMap.from_map(map_in_public(one, names)))
+    return str(union.coalesce())
+
+
+def tree(scop: Scop, names: Mapping[str, str]) -> dict[str, Any]:
+    """The order as it is written, as the mapping that is a schedule tree in YAML."""
+    domain = _sets((s.domain for s in scop.statements), names)
+    below = _node(written(scop.statements), scop, names)
+    return {"domain": domain} | ({"child": below} if below else {})
+
+
+def _node(node: Node, scop: Scop, names: Mapping[str, str]) -> dict[str, Any]:
+    """A subtree; empty for a leaf."""
+    of = by_name(scop.statements)
+    match node:
+        case Leaf():
+            return {}
+        case Band(members, child):
+            below = _node(child, scop, names)
+            return {"schedule": _partial(members, scop, names)} | ({"child": below} if below else {})
+        case Blocks():
+            raise AssertionError("the order as it is written has no microkernels")
+    sequence = []
+    for child in node.children:
+        inside = [isl.Set.universe(of[name].domain.get_space()) for name in statements(child)]
+        below = _node(child, scop, names)
+        sequence.append({"filter": _sets(inside, names)} | ({"child": below} if below else {}))
+    return {"sequence": sequence}
+
+
+def _partial(members: Sequence[Member], scop: Scop, names: Mapping[str, str]) -> str:
+    """isl's text of the loops of a band: a function of the instances for each."""
+    columns = isl.UnionPwAffList.alloc(context(), len(members))
+    for member in members:
+        affs = (isl.PwAff.from_aff(aff_in_public(aff, names)) for aff in member.affs.values())
+        columns = columns.add(reduce(isl.UnionPwAff.union_add, map(isl.UnionPwAff.from_pw_aff, affs)))
+    space = set_in_public(scop.context, names).get_space().params().add_unnamed_tuple_ui(len(members))
+    return str(isl.MultiUnionPwAff.from_union_pw_aff_list(space, columns))

@@ -1,0 +1,278 @@
+"""A schedule that another tool made, from its YAML: read, checked against all dependences, made parallel.
+
+The form is that of isl's schedule trees (Verdoolaege et al., "Schedule trees", IMPACT 2014; isl manual, "Schedule
+Trees"), as isl, ppcg and pet write them. isl's own reader is not used: it ends the process on some faulty files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import islpy as isl
+
+from polydl.dependences.analysis import Dependence, Kind
+from polydl.errors import IllegalVariant
+from polydl.exchange.names import public_names
+from polydl.exchange.yaml import Document, Place, read
+from polydl.machine import Machine
+from polydl.model.isl import context, pieces, quota
+from polydl.model.schedule import time_affs
+from polydl.model.scop import Scop, Statement
+from polydl.scheduling.candidates import fingerprint
+from polydl.scheduling.check import broken
+from polydl.scheduling.cost import Work, seconds
+from polydl.scheduling.plan import Scheduled
+from polydl.scheduling.relations import Link, Links, among, by_name, coincident, left
+from polydl.scheduling.tree import Band, Blocks, Leaf, Member, Node, Order, Run, statements, times
+from polydl.variants.transforms import Schedule
+
+_ANNOTATIONS = ("permutable", "coincident", "options", "anchored")
+"""Keys of a band that say nothing about the order."""
+_SKIPPED = ("mark", "context", "guard")
+"""Nodes without an effect on the order."""
+_UNKNOWN = ("extension", "contraction", "expansion")
+
+
+def given(
+    scop: Scop,
+    path: Path,
+    found: Sequence[Dependence],
+    machine: Machine,
+    threads: int,
+    *,
+    reassociate: bool,
+) -> Scheduled:
+    """The schedule that a file has for a scop (polydl.exchange.export.exported), legal for sure.
+
+    `found`: all dependences. The order is the file's; the outermost loops whose iterations are independent run in
+    parallel, the innermost in vectors, whatever the file says about that. Raises InputError with the place in the file,
+    IllegalVariant for a schedule that breaks a dependence, QuotaExceeded.
+    """
+    document = read(path, scop.function, scop.span.line)
+    try:
+        with quota(f"reading the schedule of {scop.function}"):
+            base = _Reader(scop, document).tree()
+    except RecursionError as error:
+        raise document.tree.error("the schedule is nested too deeply, or in itself") from error
+    of = by_name(scop.statements)
+    with quota(f"completing the schedule of {scop.function}"):
+        base = _complete(base, of)
+    wrong = broken(scop, scop.statements, base, found, reassociate=reassociate)
+    if wrong is not None:
+        raise IllegalVariant(wrong, document.tree.span, "dependences and their names: polydl export", "schedule-files")
+    with quota(f"the parallel loops of {scop.function}"):
+        links = tuple(Link(d.source, d.target, d.relation) for d in found if d.kind is not Kind.RAR)
+        tree = _concurrent(base, links, done=False)
+        if broken(scop, scop.statements, tree, found, reassociate=reassociate) is not None:
+            tree = base  # a scalar that is private to an iteration lives longer in this order
+        works = {s.name: Work(scop, s) for s in scop.statements}
+        estimate = 0.0 if scop.parameters else seconds(scop, works, tree, links, machine, threads)
+    digest = hashlib.sha256(fingerprint(tree).encode()).hexdigest()[:10]
+    return Scheduled(scop.statements, Schedule(f"file-{digest}"), tree, estimate)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Turns one document's tree into `Node`."""
+
+    scop: Scop
+    document: Document
+
+    def tree(self) -> Node:
+        root = self.document.tree
+        fields = root.mapping()
+        if "domain" not in fields:
+            raise root.error("a schedule tree begins with its domain", "write domain: and child:")
+        self._same_domain(fields["domain"])
+        unknown = [key for key in fields if key not in ("domain", "child")]
+        if unknown:
+            raise fields[unknown[0]].error(f"unknown key '{unknown[0]}' beside the domain")
+        return self._node(fields.get("child"), [s.name for s in self.scop.statements])
+
+    def _same_domain(self, place: Place) -> None:
+        known = self._union(place)
+        for statement in self.scop.statements:
+            own = statement.domain.intersect_params(self.scop.context)
+            mine = known.pop(statement.name, None)
+            if mine is None:
+                raise place.error(f"the domain leaves out {statement.name}", "names and domains: polydl export")
+            if mine.dim(isl.dim_type.set) != statement.depth:
+                raise place.error(f"{statement.name} has {statement.depth} iterators")
+            mine = mine.intersect_params(self.scop.context)
+            for one, other, what in ((own, mine, "leaves out"), (mine, own, "has")):
+                extra = one.subtract(other)
+                if not extra.is_empty():
+                    text = str(extra.sample_point())
+                    raise place.error(f"the domain {what} an instance that the program has{_not(what)}: {text}")
+        for name in known:
+            raise place.error(f"the program has no statement {name}", "names and domains: polydl export")
+
+    def _union(self, place: Place) -> dict[str, isl.Set]:
+        """The sets of a union by their tuples, in the scop's parameters."""
+        try:
+            union = isl.UnionSet.read_from_str(context(), place.text())
+        except isl.Error as error:
+            raise place.error("not a set in isl's notation", "as in [n] -> { S0[i] : 0 <= i < n }") from error
+        found = union.get_set_list()
+        sets = [found.get_at(k) for k in range(found.n_set())]
+        return {
+            str(one.get_tuple_name()): self._aligned(one, place) for one in sets if one.get_tuple_name() is not None
+        }
+
+    def _aligned(self, one: isl.Set, place: Place) -> isl.Set:
+        """With the scop's parameters, in its order and by its names."""
+        for k in range(one.dim(isl.dim_type.param)):
+            one = one.set_dim_name(
+                isl.dim_type.param, k, self._parameter(one.get_dim_name(isl.dim_type.param, k), place)
+            )
+        return one.align_params(self.scop.context.get_space())
+
+    def _parameter(self, public: str | None, place: Place) -> str:
+        """The C name of a parameter."""
+        own = {known: name for name, known in public_names(self.scop).items()}
+        name = own.get(str(public), "")
+        if name not in self.scop.parameters:
+            raise place.error(f"the program has no parameter {public}", "sizes given with -D and --size are numbers")
+        return name
+
+    def _node(self, place: Place | None, names: Sequence[str]) -> Node:
+        if place is None:
+            leaves = tuple(Leaf(name) for name in names)
+            return leaves[0] if len(leaves) == 1 else Order(leaves)
+        fields = place.mapping()
+        for key in fields:
+            if key in _UNKNOWN:
+                raise fields[key].error(f"nodes of the kind '{key}' are not supported", topic="schedule-files")
+            if key not in ("schedule", "sequence", "set", "child", *_ANNOTATIONS, *_SKIPPED):
+                raise fields[key].error(f"unknown key '{key}' in a schedule tree")
+        if "schedule" in fields:
+            return Band(self._members(fields["schedule"], names), self._node(fields.get("child"), names))
+        for key in ("sequence", "set"):
+            if key in fields:
+                return self._parts(fields[key], names)
+        return self._node(fields.get("child"), names)
+
+    def _parts(self, place: Place, names: Sequence[str]) -> Node:
+        left_over = dict.fromkeys(names)
+        children: list[Node] = []
+        for part in place.sequence():
+            fields = part.mapping()
+            if "filter" not in fields:
+                raise part.error("a part of a sequence has no filter")
+            kept = []
+            for name, filtered in self._union(fields["filter"]).items():
+                if name not in names:
+                    continue  # filters may name what an outer one has taken away
+                domain = self.scop.statement(name).domain.intersect_params(self.scop.context)
+                if domain.is_disjoint(filtered):
+                    continue
+                if not domain.is_subset(filtered):
+                    raise fields["filter"].error(
+                        f"this filter takes some instances of {name}, not all", "index sets are not split",
+                        "schedule-files",
+                    )  # fmt: skip
+                if name not in left_over:
+                    raise fields["filter"].error(f"{name} is in two parts of a sequence")
+                del left_over[name]
+                kept.append(name)
+            ordered = [name for name in names if name in kept]
+            if ordered:
+                children.append(self._node(fields.get("child"), ordered))
+        if left_over:
+            raise place.error(f"no part of this sequence has {next(iter(left_over))}")
+        return children[0] if len(children) == 1 else Order(tuple(children))
+
+    def _members(self, place: Place, names: Sequence[str]) -> tuple[Member, ...]:
+        try:
+            partial = isl.MultiUnionPwAff.read_from_str(context(), place.text())
+        except isl.Error as error:
+            raise place.error("not a schedule in isl's notation", "as in [n] -> [{ S0[i, j] -> [(i)] }]") from error
+        return tuple(
+            Member({name: self._aff(partial.get_union_pw_aff(d), self.scop.statement(name), place) for name in names})
+            for d in range(partial.dim(isl.dim_type.set))
+        )
+
+    def _aff(self, union: isl.UnionPwAff, statement: Statement, place: Place) -> isl.Aff:
+        found = union.get_pw_aff_list()
+        for k in range(found.n_pw_aff()):
+            one = found.get_at(k)
+            if one.get_domain_space().get_tuple_name(isl.dim_type.set) != statement.name:
+                continue
+            if one.dim(isl.dim_type.in_) != statement.depth:
+                raise place.error(f"{statement.name} has {statement.depth} iterators")
+            for p in range(one.dim(isl.dim_type.param)):
+                name = self._parameter(one.get_dim_name(isl.dim_type.param, p), place)
+                one = one.set_dim_id(isl.dim_type.param, p, isl.Id(name, context=context()))
+            one = one.align_params(self.scop.context.get_space())
+            domain = statement.domain.intersect_params(self.scop.context)
+            one = one.intersect_domain(domain).gist(domain).coalesce()
+            affine = pieces(one)
+            if len(affine) != 1:
+                raise place.error(
+                    f"the schedule of {statement.name} is not one affine expression", "take it apart by filters"
+                )
+            aff = affine[0][1]
+            if not domain.is_subset(isl.Map.from_aff(aff).domain()) or not domain.is_subset(one.domain()):
+                raise place.error(f"the schedule of {statement.name} is not an integer everywhere", "use floor(…)")
+            for d, name in enumerate(statement.iterators):
+                aff = aff.set_dim_name(isl.dim_type.in_, d, name)
+            return aff
+        raise place.error(f"this band leaves out {statement.name}")
+
+
+def _not(what: str) -> str:
+    return "" if what == "leaves out" else " not"
+
+
+def _complete(root: Node, of: Mapping[str, Statement]) -> Node:
+    """The tree with the original loops inside of leaves whose instances it does not tell apart."""
+    open_ = {name for name, time in times(root, of).items() if not time.is_injective()}
+
+    def walk(node: Node) -> Node:
+        match node:
+            case Leaf(name) if name in open_ and of[name].depth:
+                return Band(tuple(Member({name: aff}) for aff in time_affs(of[name])), node)
+            case Leaf() | Blocks():
+                return node
+            case Band(members, child):
+                return Band(members, walk(child))
+            case Order(children):
+                return Order(tuple(walk(child) for child in children))
+
+    return walk(root)
+
+
+def _concurrent(node: Node, links: Links, *, done: bool) -> Node:
+    """The tree with its outermost independent loops parallel and its innermost ones in vectors; `done`: a loop further
+    out is parallel."""
+    match node:
+        case Leaf() | Blocks():
+            return node
+        case Order(children):
+            return Order(tuple(_concurrent(c, among(links, frozenset(statements(c))), done=done) for c in children))
+        case Band(members, child):
+            innermost = not _has_band(child)
+            made = []
+            for place, member in enumerate(members):
+                independent = coincident(links, member)
+                last = innermost and place + 1 == len(members)
+                if independent and not done:
+                    member, done = replace(member, run=Run.PARALLEL), True
+                elif independent and last:
+                    member = replace(member, run=Run.SIMD)
+                made.append(member)
+                links = left(links, member)
+            return Band(tuple(made), _concurrent(child, links, done=done))
+
+
+def _has_band(node: Node) -> bool:
+    match node:
+        case Leaf() | Blocks():
+            return False
+        case Band():
+            return True
+        case Order(children):
+            return any(_has_band(child) for child in children)
