@@ -57,8 +57,8 @@ from polydl.variants.legality import nest_legality
 from polydl.variants.loopstring import forced
 from polydl.variants.nests import Nest, nests
 from polydl.variants.notation import Written
-from polydl.variants.recipe import Recipe
-from polydl.variants.space import SPACES, variants
+from polydl.variants.recipe import NestRecipe, Recipe
+from polydl.variants.space import SPACES, Variant, variants
 from polydl.variants.structure import Structure, apply
 from polydl.variants.structure import start as as_written
 
@@ -148,15 +148,18 @@ def rank(
     given_up: list[str] = []
     if progress:
         progress("rank", 0, len(parts))
-    for wants_schedule, together in segments(parts, found):
+    blocks = register_blocks_for(machine)
+    listed: dict[str, list[Variant]] = {}
+    for nest in parts:
+        legality = nest_legality(nest, found, reassociate=o.reassociate)
+        choices = list(variants(nest, legality, SPACES[o.space], blocks, threads, pruned))
+        listed[nest.name] = packed_ahead(scop, nest, choices, o.prepack) if o.prepack else choices
+        size += len(listed[nest.name])
+    blocked = {name for name, choices in listed.items() if any(c.structure.kernel is not None for c in choices)}
+    for wants_schedule, together in segments(parts, found, blocked):
         alone: list[list[Choice]] = []
         for nest in together:
-            legality = nest_legality(nest, found, reassociate=o.reassociate)
-            blocks = register_blocks_for(machine)
-            choices = list(variants(nest, legality, SPACES[o.space], blocks, threads, pruned))
-            if o.prepack:
-                choices = packed_ahead(scop, nest, choices, o.prepack)
-            size += len(choices)
+            choices = listed[nest.name]
             scored = ranker.rank(scop, nest, [c.structure for c in choices], machine, threads)
             scores = settled(scored.scores)
             order = sorted(range(len(choices)), key=lambda i: (scores[i], i))
@@ -194,9 +197,6 @@ def _named(space: str | None, machine: str | Path | Machine | None, ranker: str 
     return named
 
 
-def _schedules(
-    scop: Scop, together: Sequence[Nest], found: Sequence[Dependence], machine: Machine, threads: int, o: Options
-) -> tuple[list[Scheduled], list[str]]:
 def _given(
     scop: Scop, found: tuple[Dependence, ...], path: Path, machine: Machine, threads: int, o: Options
 ) -> Ranking:
@@ -209,6 +209,9 @@ def _given(
     return Ranking(scop, found, nests(scop, found), (variant,), 1, {}, machine, o.ranker, threads, seconds)
 
 
+def _schedules(
+    scop: Scop, together: Sequence[Nest], found: Sequence[Dependence], machine: Machine, threads: int, o: Options
+) -> tuple[list[Scheduled], list[str]]:
     statements = [s for n in together for s in n.statements]
     return candidates(scop, statements, found, machine, threads, reassociate=o.reassociate)
 
@@ -337,7 +340,8 @@ def with_fused(ranking: Ranking, o: Options) -> Ranking:
     for unfused ones among the `top_k` that are measured. Raises QuotaExceeded."""
     if not o.fuse or o.loops or o.schedule is not None:
         return ranking
-    most = o.top_k - o.top_k // 3
+    # Schedules know loops that are no rows, as fused nests are: there is more to choose from among them.
+    most = max(o.top_k // 3, 1) if any(v.scheduled for v in ranking.variants[:1]) else o.top_k - o.top_k // 3
     found = fused_variants(ranking, lambda scop: rank(scop, options=o), most=most, reassociate=o.reassociate)
     notes = (*ranking.given_up, *(f"not fused: {reason}" for reason in found.refused))
     return replace(ranking, variants=(*found.variants, *ranking.variants), given_up=notes, fused=found.fused)

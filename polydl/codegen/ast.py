@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import islpy as isl
 
@@ -62,6 +62,7 @@ class Writer:
         self._user_text: dict[str, str] = {}
         self._sums: dict[str, tuple[str, str, str, str]] = {}
         self._failure: Exception | None = None
+        self._holds: frozenset[str] = frozenset()
 
     def _rename(self, name: str) -> str:
         if name in self._iterators:
@@ -159,7 +160,10 @@ class Writer:
                 own = [f"{pad}  {line}" for line in self._thread_lines]
                 return [f"{pad}{{", *own, *self._node(child, indent + 1, 0), f"{pad}}}"]
             case "if_":
-                lines = [f"{pad}if ({self._print(node.if_get_cond())}) {{"]
+                condition = self._print(node.if_get_cond())
+                if condition in self._holds:
+                    return self._node(node.if_get_then_node(), indent, parallel, inside_block)
+                lines = [f"{pad}if ({condition}) {{"]
                 lines += self._node(node.if_get_then_node(), indent + 1, parallel)
                 if node.if_has_else_node():
                     lines += [f"{pad}}} else {{", *self._node(node.if_get_else_node(), indent + 1, parallel)]
@@ -172,7 +176,8 @@ class Writer:
         children = node.block_get_children()
         return [children.get_at(i) for i in range(children.n_ast_node())]
 
-    def _for(self, node: isl.AstNode, indent: int, parallel: int) -> list[str]:
+    def _for(self, node: isl.AstNode, indent: int, parallel: int, *, within: bool = False) -> list[str]:
+        """`within`: where some condition of `_guards` does not hold."""
         pad = "  " * indent
         if self._rows is not None and not parallel:
             called = self._row(node, self._rows, pad)
@@ -190,6 +195,10 @@ class Writer:
             if summed is not None:
                 return summed
             parallel = 0
+        if parallel == _VECTOR and not self._holds and not within:
+            held = list(dict.fromkeys(self._guards(node.for_get_body(), variable)))
+            if held:
+                return self._apart(node, indent, held)
         lines = []
         if parallel == _VECTOR:
             lines.append(f"{pad}#pragma omp simd{self._clauses}")
@@ -199,6 +208,36 @@ class Writer:
             lines.append(f"{pad}#pragma omp parallel for{collapse}{self._clauses}{private}")
         lines.append(pad + self._head(node, variable))
         return [*lines, *self._node(node.for_get_body(), indent + 1, 0), f"{pad}}}"]
+
+    def _guards(self, node: isl.AstNode, variable: str) -> Iterator[str]:
+        """Conditions in the body of a loop that do not depend on its variable."""
+        match node_kind(node):
+            case "block":
+                for child in self._children(node):
+                    yield from self._guards(child, variable)
+            case "mark":
+                yield from self._guards(node.mark_get_node(), variable)
+            case "if_":
+                condition = self._print(node.if_get_cond())
+                if not _mentions(condition, variable) and not node.if_has_else_node():
+                    yield condition
+                yield from self._guards(node.if_get_then_node(), variable)
+
+    def _apart(self, node: isl.AstNode, indent: int, held: Sequence[str]) -> list[str]:
+        """A vector loop twice: where the conditions inside hold, without them, which compilers turn into vectors; and
+        as it is. (Whole tiles and the rest, where small tiles are written out.)"""
+        pad = "  " * indent
+        self._holds = frozenset(held)
+        bare = self._for(node, indent + 1, _VECTOR)
+        self._holds = frozenset()
+        every = " && ".join(f"({one})" if "||" in one or "?" in one else one for one in held)
+        return [
+            f"{pad}if ({every}) {{",
+            *bare,
+            f"{pad}}} else {{",
+            *self._for(node, indent + 1, _VECTOR, within=True),
+            f"{pad}}}",
+        ]
 
     def _head(self, node: isl.AstNode, variable: str) -> str:
         condition = self._print(node.for_get_cond())

@@ -70,6 +70,10 @@ class IslPrinter:
     def __call__(self, expression: isl.AstExpr) -> str:
         return self._print(expression)[0]
 
+    def function(self, name: str) -> str:
+        """What to call for a function of the program: a helper that does the same, where there is one."""
+        return self._helpers.name(name) if name in HELPER_TEXT else name
+
     def factor(self, expression: isl.AstExpr) -> str:
         """Text that may stand on the right of a multiplication."""
         return self._at(expression, _UNARY)
@@ -145,18 +149,30 @@ HELPER_TEXT: Mapping[str, str] = {
     "max": "static inline {type} {prefix}max({type} a, {type} b) {{ return a > b ? a : b; }}",
     "floord": "static inline {type} {prefix}floord({type} a, {type} b) "
     "{{ return a >= 0 ? a / b : -((-a + b - 1) / b); }}",
+    **{
+        name: f"static inline {ctype} {{prefix}}{name}({ctype} a, {ctype} b) "
+        f"{{{{ return (a {sign} b) || (b != b) ? a : b; }}}}"
+        for ctype, end in (("float", "f"), ("double", ""))
+        for name, sign in ((f"fmax{end}", ">"), (f"fmin{end}", "<"))
+    },
 }
-"""C text of the helper functions; floord rounds towards minus infinity, for b > 0."""
+"""C text of the helper functions. floord rounds towards minus infinity, for b > 0. Those named as functions of libm
+return what these return (of a number and a NaN the number), but gcc can vectorise a loop with them inside."""
 
 
-def expression_text(expr: Expr, load: Callable[[int], str], affine: Callable[[isl.PwAff], str]) -> str:
-    """C text of a statement's right-hand side; `load` prints an access, `affine` an integer value."""
-    return _expr(expr, load, affine)[0]
+def expression_text(
+    expr: Expr, load: Callable[[int], str], affine: Callable[[isl.PwAff], str], function: Callable[[str], str]
+) -> str:
+    """C text of a statement's right-hand side; `load` prints an access, `affine` an integer value, `function` the name
+    of a function that is called."""
+    return _expr(expr, load, affine, function)[0]
 
 
-def _expr(expr: Expr, load: Callable[[int], str], affine: Callable[[isl.PwAff], str]) -> tuple[str, int]:
+def _expr(
+    expr: Expr, load: Callable[[int], str], affine: Callable[[isl.PwAff], str], function: Callable[[str], str]
+) -> tuple[str, int]:
     def at(operand: Expr, level: int) -> str:
-        text, own = _expr(operand, load, affine)
+        text, own = _expr(operand, load, affine, function)
         return text if own >= level else f"({text})"
 
     match expr:
@@ -176,9 +192,9 @@ def _expr(expr: Expr, load: Callable[[int], str], affine: Callable[[isl.PwAff], 
             # gcc asks for parentheses where && meets || and where bit operators meet others.
             mixed = level in (_AND, _OR, _BAND, _XOR, _BOR, _SHIFT)
             return f"{at(left, _POSTFIX if mixed else level)} {op} {at(right, _POSTFIX if mixed else level + 1)}", level
-        case Call(function, arguments):
-            inside = ", ".join(_expr(a, load, affine)[0] for a in arguments)
-            return f"{function}({inside})", _POSTFIX
+        case Call(name, arguments):
+            inside = ", ".join(_expr(a, load, affine, function)[0] for a in arguments)
+            return f"{function(name)}({inside})", _POSTFIX
         case Conditional(condition, then, otherwise):
             text = f"{at(condition, _OR)} ? {at(then, _TERNARY)} : {at(otherwise, _TERNARY)}"
             return text, _TERNARY

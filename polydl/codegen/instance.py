@@ -64,7 +64,7 @@ def sides(statement: Statement, body: Assignment, at: Instance) -> tuple[str, st
         one = statement.accesses[access]
         return at.element(one.array, one.relation.as_pw_multi_aff())
 
-    return load(body.target), expression_text(body.value, load, at.affine)
+    return load(body.target), expression_text(body.value, load, at.affine, at.printer.function)
 
 
 def user_call(body: MicrokernelCall, at: Instance) -> str:

@@ -53,6 +53,20 @@ SECONDS = 1
 operations."""
 
 
+FAILURES = 5
+"""Attempts for one region that may take too long before no other is made."""
+
+_SIMPLIFY = "simplify the bounds and subscripts of the nest"
+
+
+@dataclass(slots=True)
+class Patience:
+    """What a region may still cost."""
+
+    left: int = FAILURES
+    """Attempts that may take too long."""
+
+
 @contextmanager
 def _options(setting: Setting) -> Iterator[None]:
     ctx = context()
@@ -72,23 +86,27 @@ class NotATree(Exception):
     """isl's schedule has a form that `Node` does not have: it leaves out a statement whose domain is empty, say."""
 
 
-def computed(scop: Scop, statements: Sequence[Statement], links: Links, setting: Setting) -> Node | None:
+def computed(
+    scop: Scop, statements: Sequence[Statement], links: Links, setting: Setting, patience: Patience
+) -> Node | None:
     """The schedule that isl computes; None when it finds none. Raises QuotaExceeded, NotATree."""
     names = [s.name for s in statements]
     what = f"isl's scheduler ({setting.name}) for {scop.function}"
-    failure: QuotaExceeded | None = None
+    failure = QuotaExceeded(f"{what} is left out after {FAILURES} attempts that took too long", hint=_SIMPLIFY)
     for prefix in ALIASES:
+        if patience.left == 0:
+            break
         alias = {name: f"{prefix}{k}" if prefix else name for k, name in enumerate(names)}
         try:
             text = in_seconds(partial(_schedule_text, scop, statements, links, setting, alias, what), SECONDS, what)
         except QuotaExceeded as error:
             failure = error
+            patience.left -= 1
             continue
         if not text:
             return None
         schedule = isl.Schedule.read_from_str(context(), _renamed(text, {alias[name]: name for name in names}))
         return _converted(schedule.get_root().child(0), names, by_name(statements), scop.context.get_space())
-    assert failure is not None
     raise failure
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import islpy as isl
 
@@ -14,11 +15,12 @@ from polydl.model.contraction import contraction
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.rank.blocks import whole_block
-from polydl.scheduling.bases import SETTINGS, NotATree, computed, skewed, written
+from polydl.scheduling.bases import SETTINGS, NotATree, Patience, computed, skewed, written
 from polydl.scheduling.check import broken
 from polydl.scheduling.cost import Work, seconds
-from polydl.scheduling.passes import Goal, merged, scheduled
+from polydl.scheduling.passes import WRITTEN_OUT, Goal, merged, scheduled
 from polydl.scheduling.plan import Scheduled
+from polydl.scheduling.regions import shortest
 from polydl.scheduling.relations import Links, by_name, direct
 from polydl.scheduling.tree import Band, Blocks, Leaf, Node, Order
 from polydl.variants.transforms import Schedule
@@ -42,11 +44,12 @@ def bases(
         if max(s.depth for s in statements) >= _DEEP:
             return
     outer_is_too_much = False
+    patience = Patience()
     for setting in SETTINGS:
         if setting.outer_coincidence and outer_is_too_much:
             continue  # the search for parallel outer loops that takes so long is the same in both settings
         try:
-            found = computed(scop, statements, strict, setting)
+            found = computed(scop, statements, strict, setting, patience)
         except QuotaExceeded as error:
             given_up.append(error.reason)
             outer_is_too_much |= setting.outer_coincidence
@@ -63,8 +66,9 @@ def made(
 ) -> Node:
     """The tree that a schedule makes of a base."""
     goal = Goal(
-        scop, by_name(statements), how.sizes, how.parallel, how.simd, reassociate, how.diagonal, how.outer, how.block
-    )
+        scop, by_name(statements), how.sizes, how.parallel, how.simd, reassociate, how.diagonal, how.outer, how.block,
+        how.unroll,
+    )  # fmt: skip
     return scheduled(merged(base, links), links, goal)
 
 
@@ -91,8 +95,11 @@ TWO_LEVELS: tuple[tuple[tuple[int, ...], int], ...] = (((32,), 4), ((32,), 16), 
 KERNEL_TILES = (96, 48, 192)
 """Tile sizes that are tried where whole tiles go to a microkernel: multiples of most register blocks."""
 
-Way = tuple[tuple[int, ...], int, bool, tuple[int, ...]]
-"""Tile sizes, tiles in a tile, diagonal, rows and columns of a microkernel."""
+UNROLLED: tuple[tuple[int, ...], ...] = ((), (64, 2048), (32, 32, 256), (16, 64, 512))
+"""Tile sizes that are tried with short loops written out."""
+
+JAMMED: tuple[tuple[tuple[int, ...], int], ...] = (((4, 4, 128), 16), ((4, 4, 1024), 1), ((4, 4, 512), 4))
+"""Tile sizes so small that the loops inside are written out, and how many tiles a large one holds each way."""
 
 TIME = 8.0
 """Seconds of processor time after which no further schedule is looked for."""
@@ -131,16 +138,25 @@ def candidates(
         return [], [f"isl cannot find the direct dependences of {scop.function}: {error}"]
     works = {s.name: Work(scop, s) for s in statements}
     trees: dict[str, Scheduled] = {}
-    ways: list[Way] = [(sizes, 1, diagonal, ()) for sizes in tilings for diagonal in (False, True)]
-    ways += [(*way, diagonal, ()) for way in TWO_LEVELS if way[0] in tilings for diagonal in (False, True)]
+    ways = [Schedule("", sizes, diagonal=diagonal) for sizes in tilings for diagonal in (False, True)]
+    ways += [
+        Schedule("", sizes, diagonal=diagonal, outer=outer)
+        for sizes, outer in TWO_LEVELS
+        if sizes in tilings
+        for diagonal in (False, True)
+    ]
+    if any(shortest(s) <= WRITTEN_OUT for s in statements):
+        ways = [*(Schedule("", sizes, unroll=True) for sizes in UNROLLED), *ways]
+    if any(s.depth > 2 for s in statements):
+        ways = [*(Schedule("", sizes, outer=outer, unroll=True) for sizes, outer in JAMMED), *ways]
     if reassociate:
         ways = [*kernel_ways(scop, statements, machine, KERNEL_TILES), *ways]
     for name, base in bases(scop, statements, links, strict, given_up):
-        for sizes, outer, diagonal, block in ways:
+        for way in ways:
+            how = replace(way, base=name)
             if time.process_time() - begin > TIME / 2:
-                given_up.append(f"schedules from {name} with tiles {sizes}: half of {TIME} s was over")
+                given_up.append(f"schedules from {name} with tiles {how.sizes}: half of {TIME} s was over")
                 break
-            how = Schedule(name, sizes, diagonal=diagonal, outer=outer, block=block)
             try:
                 with quota(f"a schedule from {name}"):
                     tree = made(scop, statements, links, base, how, reassociate=reassociate)
@@ -167,14 +183,14 @@ def candidates(
     return sorted(legal, key=lambda s: s.seconds), given_up
 
 
-def kernel_ways(scop: Scop, statements: Sequence[Statement], machine: Machine, tiles: Sequence[int]) -> list[Way]:
+def kernel_ways(scop: Scop, statements: Sequence[Statement], machine: Machine, tiles: Sequence[int]) -> list[Schedule]:
     """Tiles with the best register block that divides them, where a statement is a contraction (in place or not)."""
     types = {c.dtype for s in statements if (c := contraction(scop, s, in_place=True)) is not None and s.depth > 2}
-    found: list[Way] = []
+    found: list[Schedule] = []
     for dtype in sorted(types):
         for size in tiles:
             block = whole_block(machine, "double" if dtype == "double" else "float", size)
-            found += [((size,), 1, False, block)] if block else []
+            found += [Schedule("", (size,), block=block)] if block else []
     return found
 
 

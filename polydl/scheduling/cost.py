@@ -216,7 +216,8 @@ def _core_cycles(scop: Scop, one: _Placed, links: Links, machine: Machine) -> fl
     """Cycles of one instance with all data in the first cache."""
     simple, slow = one.work.operations
     own = 1.0
-    inner = one.loops[-1] if one.loops else None
+    loops = [m for m in one.loops if not m.unroll]
+    inner = loops[-1] if loops else None
     name = one.work.statement.name
     if inner is None:
         return simple / _SCALAR_RATE + slow
@@ -228,10 +229,10 @@ def _core_cycles(scop: Scop, one: _Placed, links: Links, machine: Machine) -> fl
         widest = max((element_bytes(scop, array) for array, _ in one.work.subscripts), default=8)
         lanes = machine.simd.vector_bytes / 2 / widest
         own = 1 + (lanes - 1) * max(0.0, score - 0.3) / 0.7
-        trips = one.inside(len(one.loops) - 1)[id(inner.key)]
+        trips = one.inside(len(loops) - 1)[id(inner.key)]
         return (simple / _SCALAR_RATE + slow / 2) / own + 10.0 / max(trips, 1.0)
     own_links = tuple(link for link in links if link.source == name and link.target == name)
-    waits = any(span(link, inner) != (0, 0) for link in after(own_links, one.loops[:-1]))
+    waits = any(span(link, inner) != (0, 0) for link in after(own_links, loops[:-1]))
     if not waits:
         return simple / _SCALAR_RATE + slow / 2
     return max(simple / _SCALAR_RATE + slow, _LATENCY + slow) + 3.0 * (1 - score)

@@ -57,6 +57,9 @@ def moves(scop: Scop, statement: Statement, access: Access, affs: Sequence[isl.A
 _STRIDED = 0.15
 """What is left of the speed of vectors where an access jumps from line to line."""
 
+_NEAR = 4
+"""Elements of a step after which a vector is still put together from neighbouring ones."""
+
 
 def unit_score(scop: Scop, statement: Statement, affs: Sequence[isl.Aff], v: int) -> float:
     """How well a statement runs in vectors along a loop: the mean over its accesses of 1 (unit stride), or less (no
@@ -68,7 +71,7 @@ def unit_score(scop: Scop, statement: Statement, affs: Sequence[isl.Aff], v: int
         if scop.arrays[access.array].is_scalar:
             continue
         moved = moves(scop, statement, access, affs, v)
-        if moved is None or abs(moved) > 1:
+        if moved is None or abs(moved) > _NEAR:
             jumps = True
             scores.append(0.0)
         else:

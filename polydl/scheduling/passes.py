@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import islpy as isl
 
@@ -35,6 +36,8 @@ class Goal:
     """Tiles of a second level hold this many tiles in each direction."""
     block: tuple[int, ...] = ()
     """Rows and columns of the microkernel that takes whole tiles of contractions; empty: none does."""
+    unroll: bool = False
+    """Short innermost loops are written out, and the loop around them runs in vectors."""
 
 
 def merged(node: Node, links: Links) -> Node:
@@ -66,6 +69,9 @@ def _outer(node: Node, links: Links, goal: Goal, done: bool) -> Node:
         case Band(members, child):
             if len(members) > 1 and goal.sizes and all(forward(links, m) for m in members):
                 return _tiled(node, links, goal, done)
+            if goal.unroll and len(members) == 1 and (vector := _unrolled(node, links, goal)) is not None:
+                strip = replace(_tile(members[0], _STRIP), run=Run.SERIAL if done else Run.PARALLEL)
+                return Band((strip,), vector)
             if not done:
                 independent = [m for m in members if coincident(links, m)]
                 legal = len(members) == 1 or all(forward(links, m) for m in members)
@@ -173,6 +179,8 @@ def _tile(member: Member, size: int) -> Member:
 
 
 def _tiled(node: Band, links: Links, goal: Goal, done: bool) -> Node:
+    if goal.unroll:
+        node = _vector_last(node, goal)
     small = [_tile(m, _size(goal, i)) for i, m in enumerate(node.members) if _size(goal, i) > 1]
     if goal.outer > 1:
         large = replace(goal, sizes=tuple(size * goal.outer if size > 1 else size for size in goal.sizes), outer=1)
@@ -192,7 +200,9 @@ def _tiles(node: Band, below: Sequence[Member], links: Links, goal: Goal, done: 
             tiles = _wavefront(tiles, goal)
         else:
             return _inner(node, links, goal)
-    body = _inner(node, links, goal)
+    inside = {id(m.key): m.tile for m in (below or [tile for _, tile in cut])}
+    jammed = _unrolled(node, links, goal, inside) if goal.unroll else None
+    body = jammed or _inner(node, links, goal)
     if len(goal.block) == 2 and len(tiles) == len(node.members):
         sizes = [_size(goal, i) for i in range(len(node.members))]
         body = blocked(body, node.members, sizes, goal.scop, goal.of, (goal.block[0], goal.block[1]))
@@ -243,9 +253,93 @@ def _inner(node: Node, links: Links, goal: Goal) -> Node:
         case Order(children):
             return Order(tuple(_inner(c, among(links, frozenset(statements(c))), goal) for c in children))
         case Band(members, child):
+            if goal.unroll and (vector := _unrolled(node, links, goal)) is not None:
+                return vector
             if _deep(child):
                 return Band(members, _inner(child, after(links, members), goal))
             return _vectorised(node, links, goal)
+
+
+_NO_TILES: Mapping[int, int] = MappingProxyType({})
+
+_STRIP = 2048
+"""Iterations of a vector loop that a thread takes at once."""
+
+WRITTEN_OUT = 64
+"""Instances of a statement that are written out, at most."""
+
+
+def _unrolled(node: Band, links: Links, goal: Goal, tiles: Mapping[int, int] = _NO_TILES) -> Node | None:
+    """The band's loop with the best strides in vectors, around the shorter ones written out; None when there is no such
+    loop, or nothing to write out. `tiles`: by identity of a loop, its iterations inside of a tile.
+
+    before:    for i: { S(i);  for k in [0, 3): T(i, k) }
+    after:     simd i: { S(i); T(i, 0); T(i, 1); T(i, 2) }
+    requires:  a permutable band; loops that are written out have constant bounds, or are those of a small tile
+    A compiler vectorises hardly any loop that has loops inside; written out, sums stay in registers. Small tiles
+    written out are unroll-and-jam: what the iterations of an outer loop share is loaded once.
+    """
+    members = node.members
+    if len(members) > 1 and not all(forward(links, m) for m in members):
+        return None
+    room = WRITTEN_OUT // max(_instances(node.child, goal), 1)
+    extents = {id(m): min(_extent(m, goal), tiles.get(id(m.key), _MANY)) for m in members}
+    best: tuple[float, Node] | None = None
+    for v, vector in enumerate(members):
+        left_over, short = room, []
+        for m in sorted(members, key=lambda m: extents[id(m)]):
+            if m is not vector and extents[id(m)] <= left_over:
+                left_over //= max(extents[id(m)], 1)
+                short.append(m)
+        outer = tuple(m for m in members if m is not vector and not any(m is s for s in short))
+        if room == 0 or (not short and not _deep(node.child)) or not coincident(after(links, outer), vector):
+            continue
+        score = sum(unit_score(goal.scop, goal.of[n], [m.affs[n] for m in members], v) for n in statements(node))
+        inside = _all_unrolled(node.child)
+        if short:
+            # In the order of the text, for the order of sums.
+            inside = Band(tuple(replace(m, unroll=True) for m in members if any(m is s for s in short)), inside)
+        result = Band((*outer, replace(vector, run=Run.SIMD)), inside)
+        if best is None or score > best[0]:
+            best = score, result
+    return best[1] if best is not None else None
+
+
+def _vector_last(node: Band, goal: Goal) -> Band:
+    """A permutable band with the loop of the best strides as its last one, which gets the largest tiles."""
+    members = node.members
+    scores = [
+        sum(unit_score(goal.scop, goal.of[n], [m.affs[n] for m in members], v) for n in statements(node))
+        for v in range(len(members))
+    ]
+    best = max(range(len(members)), key=lambda v: (scores[v], v))
+    return Band((*members[:best], *members[best + 1 :], members[best]), node.child)
+
+
+def _instances(node: Node, goal: Goal) -> int:
+    """Most instances of one statement in one iteration of the loops around a node."""
+    match node:
+        case Leaf():
+            return 1
+        case Blocks():
+            return _MANY
+        case Order(children):
+            return max(_instances(c, goal) for c in children)
+        case Band(members, child):
+            product = _instances(child, goal)
+            for m in members:
+                product *= max(_extent(m, goal), 1)
+            return product
+
+
+def _all_unrolled(node: Node) -> Node:
+    match node:
+        case Leaf() | Blocks():
+            return node
+        case Order(children):
+            return Order(tuple(_all_unrolled(c) for c in children))
+        case Band(members, child):
+            return Band(tuple(replace(m, unroll=True) for m in members), _all_unrolled(child))
 
 
 _GAIN = {Run.SIMD: 1.0, Run.SUM: 0.6, Run.SERIAL: 0.05}

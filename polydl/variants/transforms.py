@@ -157,6 +157,8 @@ class Schedule:
     """Tiles of a second level hold this many tiles in each direction; 1: one level."""
     block: tuple[int, ...] = field(default=(), metadata=OPTIONAL)
     """Rows and columns of the microkernel that takes the whole tiles of contractions; empty: they stay loops."""
+    unroll: bool = field(default=False, metadata=OPTIONAL)
+    """Write short innermost loops out, and run the loop around them in vectors."""
 
 
 @dataclass(frozen=True, slots=True)

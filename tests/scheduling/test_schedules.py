@@ -21,7 +21,7 @@ from polydl.machine import detect
 from polydl.model.in_time import in_seconds
 from polydl.model.scop import Scop
 from polydl.scheduling import bases as bases_module
-from polydl.scheduling.bases import SETTINGS, computed, skewed, written
+from polydl.scheduling.bases import SETTINGS, Patience, computed, skewed, written
 from polydl.scheduling.candidates import bases, candidates, fingerprint, made
 from polydl.scheduling.check import broken
 from polydl.scheduling.passes import clusters, components, merged
@@ -99,9 +99,9 @@ def test_another_name_may_be_all_it_takes(monkeypatch: pytest.MonkeyPatch) -> No
             raise QuotaExceeded("too long", hint="")
         return real(make, seconds, what)
 
-    expected = computed(scop, scop.statements, links, SETTINGS[0])
+    expected = computed(scop, scop.statements, links, SETTINGS[0], Patience())
     monkeypatch.setattr(bases_module, "in_seconds", first_fails)
-    found = computed(scop, scop.statements, links, SETTINGS[0])
+    found = computed(scop, scop.statements, links, SETTINGS[0], Patience())
     assert len(tried) == 2
     assert expected is not None
     assert found is not None
