@@ -30,6 +30,9 @@ from polydl.variants.structure import Structure
 if TYPE_CHECKING:
     import pandas as pd
 
+SHOWN = 10
+"""Variants that the text of a ranking shows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -99,6 +102,9 @@ class RankedVariant:
         if wrong is not None:
             raise IllegalVariant(f"{self.id}: {wrong}", origin.scop.span)
         return origin.scop, generate(self.scop or origin.scop, self.parts)
+
+    def __repr__(self) -> str:
+        return f"<variant {self.id}, score {self.score:.4g}: {self.loops}>"
 
     def _repr_html_(self) -> str:
         known = {"loops": self.loops, "recipe": str(self.recipe), "score": self.score}
@@ -255,13 +261,20 @@ class Ranking:
             raise PolyDLError("pandas is not installed", hint="pip install pandas, or take `to_dict()`") from error
         return pd.DataFrame(self.to_dict())
 
+    @property
+    def _title(self) -> str:
+        what = f"{self.space_size} variants ranked by {self.ranker}"
+        return f"{self.scop.function}: {what} for {self.machine.name}, {self.threads} threads"
+
+    def __repr__(self) -> str:
+        shown = self.variants[:SHOWN]
+        lines = [f"{i:>4}  {v.id}  {v.score:<10.4g}  {v.loops}" for i, v in enumerate(shown)]
+        more = [f"… {len(self) - len(shown)} more"] if len(self) > len(shown) else []
+        return "\n".join([self._title, *lines, *more])
+
     def _repr_html_(self) -> str:
-        title = (
-            f"{self.scop.function}: {self.space_size} variants ranked by {self.ranker} for {self.machine.name}, "
-            f"{self.threads} threads"
-        )
         rows = ((i, v.id, v.score, v.loops) for i, v in enumerate(self.variants))
-        return html.block(title, html.table(("", "variant", "score", "loops"), rows, total=len(self)))
+        return html.block(self._title, html.table(("", "variant", "score", "loops"), rows, total=len(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +328,12 @@ class OptimizeResult:
     def speedup(self) -> float:
         """Of the first scop."""
         return self.scops[0].speedup
+
+    def __repr__(self) -> str:
+        speedups = ", ".join(
+            f"{d.ranking.scop.function} {f'{d.speedup:.2f}x' if d.report else 'not measured'}" for d in self.scops
+        )
+        return f"<optimized: {self.output or 'not written'}: {speedups}>"
 
     def _repr_html_(self) -> str:
         parts = []

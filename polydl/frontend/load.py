@@ -36,6 +36,10 @@ class Program:
     scops: tuple[Scop, ...]
     """In textual order."""
 
+    def __repr__(self) -> str:
+        scops = ", ".join(f"{s.function} (line {s.span.line})" for s in self.scops)
+        return f"<program {self.source.path}: {scops}>"
+
     def _repr_html_(self) -> str:
         rows = [(s.function, s.span.line, len(s.statements), ", ".join(s.arrays)) for s in self.scops]
         return html.block(str(self.source.path), html.table(("function", "line", "statements", "arrays"), rows))

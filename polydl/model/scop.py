@@ -232,6 +232,9 @@ class Scop:
                 return statement
         raise KeyError(name)
 
+    def __repr__(self) -> str:
+        return f"<scop {self.function} ({self.span}): {', '.join(s.name for s in self.statements)}>"
+
     def _repr_html_(self) -> str:
         arrays = [
             (a.name, a.ctype, "".join(f"[{'' if e is None else _extent(e)}]" for e in a.extents), a.storage.value)

@@ -72,6 +72,18 @@ def test_ranking_variant_and_machine(program: polydl.Program) -> None:
     assert table.machine.name in words(table.machine) and "L2" in words(table.machine)
 
 
+def test_what_a_terminal_shows_is_short(program: polydl.Program, tmp_path: Path) -> None:
+    table = polydl.rank(program.scops[0], "default", "epyc-zen5", threads=2)
+    lines = repr(table).splitlines()
+    assert len(lines) == 12 and table[0].id in lines[1] and lines[-1] == f"… {len(table) - 10} more"
+    assert repr(table[:2]).count("\n") == 2
+    assert repr(table[0]).startswith(f"<variant {table[0].id}, score ")
+    assert repr(program) == f"<program {MATMUL}: matmul (line 14)>"
+    assert repr(program.scops[0]) == f"<scop matmul ({MATMUL}:14:1): S0>"
+    result = polydl.optimize(MATMUL, tmp_path / "out.c", run=False, machine="epyc-zen5", space="small")
+    assert repr(result) == f"<optimized: {tmp_path / 'out.c'}: matmul not measured>"
+
+
 def test_an_optimized_file(tmp_path: Path) -> None:
     result = polydl.optimize(MATMUL, tmp_path / "out.c", run=False, machine="epyc-zen5", space="small")
     assert "ranked, nothing was run" in words(result) and "void matmul(" in words(result)
