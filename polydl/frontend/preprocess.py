@@ -178,7 +178,9 @@ def _digest(raw: str) -> Preprocessed:
     collected: list[str] = []
     for line in raw.split("\n"):
         kept = line
-        if line.startswith("#define "):
+        if line.startswith('# 0 "<built-in>"'):
+            kept = ""  # gcc marks each of its own macros, hundreds; no C stands there
+        elif line.startswith("#define "):
             match = _DEFINE.match(line)
             if match:
                 name, parenthesised, parameters, body = match.groups()

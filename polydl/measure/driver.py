@@ -282,7 +282,7 @@ def run_job(
             header[Word.TIMED_OUT] = 1
         elif process.returncode != 0:
             raise ToolchainError(f"the measuring driver failed with exit code {process.returncode}: {text}")
-    found = {word: int(header[word]) for word in Word if word is not Word.HEADER}
+    found: dict[Word, int] = {word: int(header[word]) for word in Word if word is not Word.HEADER}
     damaged = _damaged(found, len(libraries), len(blocks), capacity // 4)
     if damaged:
         # Who ran is all that may still be worth something.

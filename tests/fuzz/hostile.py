@@ -38,7 +38,7 @@ MEMORY = 4 << 30
 """Bytes of address space of the worker."""
 RENEWED = 5000
 """Inputs after which a worker is replaced, so that the peak of its memory means something."""
-SHARE = 0.1
+SHARE = 0.02
 """Of the accepted inputs: those that are analysed and ranked, too."""
 
 
@@ -201,7 +201,7 @@ def _count(tally: Tally, number: int, said: dict[str, str | float]) -> None:
         print(f"{number} ({said['kind']}): {said['error']}", flush=True)
     if float(said["seconds"]) > tally.slowest:
         tally.slowest, tally.slowest_number = float(said["seconds"]), number
-    if float(said["seconds"]) > SLOW_SECONDS:
+    if float(said["seconds"]) > SLOW_SECONDS or "Toolchain" in str(said["outcome"]):
         print(f"{number} ({said['kind']}): {said['outcome']} after {said['seconds']:.1f} s", flush=True)
     tally.peak = max(tally.peak, int(said["peak"]))
 
