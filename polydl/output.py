@@ -39,12 +39,16 @@ def output_path(source: Path, output: str | Path | None) -> Path:
 
 
 def write(path: Path, text: str) -> None:
+    """As `write_bytes`, with text in UTF-8."""
+    write_bytes(path, text.encode("utf-8", "surrogateescape"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
     """Write a file so that a reader sees the old one or the whole new one, also when this process is killed.
 
     A link is followed. What is no regular file (a device, a pipe) is written to. Raises InputError when the place
     is at fault, PolyDLError when there is no room left.
     """
-    data = text.encode("utf-8", "surrogateescape")
     if not _replaced(path):
         try:
             path.write_bytes(data)

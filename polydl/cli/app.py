@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn, TextIO
 import typer
 
 from polydl._version import __version__
-from polydl.cli import export, learn, look, tune
+from polydl.cli import export, learn, look, report, tune
 from polydl.errors import PolyDLError
 
 _INTERRUPTED = 130
@@ -36,6 +36,7 @@ app.command()(learn.evaluate)
 app.command()(look.analyze)
 app.command()(export.export)
 app.command(name="machine")(look.show_machine)
+app.command()(report.report)
 
 
 def _version(value: bool) -> None:

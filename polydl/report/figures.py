@@ -39,9 +39,10 @@ def charts(scop: ScopRun, machine: Machine) -> tuple[Chart, ...]:
 
 
 def rankers(scop: ScopRun) -> tuple[str, ...]:
-    """The rankers that have scores for at least two timed variants, the run's own first."""
+    """The rankers that tell at least two timed variants (no original) apart, the run's own first."""
     names = dict.fromkeys((scop.ranker, *(name for m in scop.variants() for name in m.scores)))
-    return tuple(name for name in names if len(_scored(scop, name)) > 1)
+    scores = {name: {m.scores[name].score for m in _scored(scop, name) if m.id != ORIGINAL} for name in names}
+    return tuple(name for name, found in scores.items() if len(found) > 1)
 
 
 def picks(scop: ScopRun) -> dict[str, Measured]:
@@ -291,10 +292,11 @@ def roofline(scop: ScopRun, machine: Machine) -> Chart | None:
     if scop.chosen == ORIGINAL:
         legend = [e for e in legend if e.text != "original"]
     count = "" if scop.operations.at_least == scop.operations.at_most else "about "
+    amount = count + quantity(work, " operations", 4).replace("  ", " ")
     return Chart(
         "roofline",
         "Roofline",
-        f"{count}{quantity(work, 'operations', 4)} a run, on {scop.threads} threads. A mark has the colour of the roof "
+        f"{amount} a run, on {scop.threads} threads. A mark has the colour of the roof "
         "that it is under: the bytes are those that the traffic model sees move into that level, warm caches and all "
         "threads together; levels into which it sees nothing move have no mark.",
         scale,
@@ -316,6 +318,11 @@ def _roofs(scop: ScopRun, machine: Machine) -> Iterator[tuple[str, str, float]]:
         else:
             rate, what = machine.cache_bandwidth(source, threads) * threads, f"L{source.level}"
         yield f"L{cache.level}", f"{what} into L{cache.level}: {quantity(rate, 'B/s')}", rate
+
+
+def _loop(name: str) -> str:
+    """A loop's name; `@d` stands for the order of the statements inside of d loops."""
+    return "statements" if name.startswith("@") else name
 
 
 def working_sets(scop: ScopRun, machine: Machine) -> Chart | None:
@@ -341,13 +348,13 @@ def working_sets(scop: ScopRun, machine: Machine) -> Chart | None:
             one, kinds = by_place[key], " ".join(dict.fromkeys(found[key]))
             low, high = max(1, one.min.at_most), max(1, one.max.at_most)
             table.append(
-                (name, one.array, one.carried_by, kinds, bytes_text(low), one.level_min, bytes_text(high),
+                (name, one.array, _loop(one.carried_by), kinds, bytes_text(low), one.level_min, bytes_text(high),
                  one.level_max)
             )  # fmt: skip
             if largest.index(key) >= MOST_SETS:
                 continue
             row = len(rows)
-            text = f"{name}: {one.array} over {one.carried_by} ({kinds})"
+            text = f"{name}: {one.array} over {_loop(one.carried_by)} ({kinds})"
             rows.append(Row(text))
             said = f"{text}: {bytes_text(low)} in {one.level_min} to {bytes_text(high)} in {one.level_max}"
             marks.append(Line(low, row, high, row, series, 5, text=said, variant=variant.id))
