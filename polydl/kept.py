@@ -50,6 +50,8 @@ class Kept:
     """What is printed otherwise."""
     seconds: float
     """Since the epoch: when it was measured."""
+    record: str | None = None
+    """The record of the run (polydl.report.record), where it was asked for."""
 
 
 def folder() -> Path:
@@ -105,6 +107,8 @@ def load(name: str) -> Kept | None:
         result = entry["result"]
         if [type(result[name]) for name in ("text", "document", "shown")] != [str, dict, str]:
             raise TypeError("no result of polydl")
+        if not isinstance(result.get("record"), str | None):
+            raise TypeError("no record of a run")
         kept = Kept(**result)
         os.utime(path)
     except (FileNotFoundError, NotADirectoryError):

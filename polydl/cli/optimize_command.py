@@ -14,7 +14,7 @@ from polydl.cli.arguments import print_json
 from polydl.compile_commands import database
 from polydl.depfile import Depfile
 from polydl.diagnostics import Diagnostic, of_document
-from polydl.errors import PolyDLError
+from polydl.errors import InputError, PolyDLError
 from polydl.options import Options
 from polydl.output import output_path, write
 
@@ -29,23 +29,29 @@ def optimize_command(
     as_json: bool,
     depfile: Depfile | None,
     notes: list[Diagnostic],
+    save: str | None = None,
 ) -> None:
-    """Optimize a file, write the output and what it depends on, print the result; add what there is to say about the
-    file to `notes`.
+    """Optimize a file, write the output, what it depends on and the record of the run (to `save`), print the result;
+    add what there is to say about the file to `notes`.
 
     Raises InputError, ToolchainError, QuotaExceeded; PolyDLError when no variant computed what the original computes.
     """
     name = None
+    record = output_path(file, save) if save is not None else None
     if run and file.is_file():
         target = output_path(file, output)
+        if record is not None and record.absolute() == target.absolute():
+            raise InputError(f"--save and the output are both {target}", hint="give them different names")
         try:
             name = kept.key(file, target, options)
         except OSError:
             found = None  # what cannot be read is told further down, or does not matter to the search
         else:
             found = None if fresh else kept.load(name)
-        if found is not None:
+        if found is not None and not (record is not None and found.record is None):
             write(target, found.text)
+            if record is not None and found.record is not None:
+                write(record, found.record)
             if depfile is not None:
                 depfile.write(target, file, options)
             notes += of_document(found.document, file)
@@ -55,6 +61,13 @@ def optimize_command(
         result = pipeline.optimize(file, output, options, run=run, progress=progress)
     if depfile is not None and result.output is not None:
         depfile.write(result.output, file, options)
+    recorded_run = None
+    if record is not None:
+        from polydl.recording import recorded
+        from polydl.report.record import dumps
+
+        recorded_run = dumps(recorded(result, options))
+        write(record, recorded_run)
     document = present.optimize_json(result)
     notes += of_document(document, file)
     if as_json:
@@ -74,7 +87,7 @@ def optimize_command(
     else:
         text = io.StringIO()
         present.show_optimized(result, ran=run, console=Console(file=text, width=10_000))
-        entry = kept.Kept(result.text, document, text.getvalue(), time.time())
+        entry = kept.Kept(result.text, document, text.getvalue(), time.time(), recorded_run)
         kept.save(name, entry, result.scops[0].ranking.scop.source, options)
 
 

@@ -76,6 +76,9 @@ def optimize(
     depfile: Annotated[
         str | None, typer.Option("--depfile", metavar="FILE.d", help="Write what the output depends on, for Make.")
     ] = None,
+    save: Annotated[
+        str | None, typer.Option("--save", metavar="RUN.json", help="Record the run, for `polydl report`.")
+    ] = None,
     cluster: Cluster = None,
     for_: For = "",
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure anew, whatever was kept of an earlier run.")] = False,
@@ -96,18 +99,22 @@ def optimize(
         )  # fmt: skip
         if depfile is not None and no_run and output is None:
             raise InputError("--depfile without an output", hint="name one with -o")
+        if save is not None and no_run:
+            raise InputError("--save and --no-run together", hint="a record is of what was measured: leave one out")
         if for_ and cluster is None:
             raise InputError("--for without --cluster", hint="it chooses among the machines of a cluster")
         if cluster is not None:
             from polydl.cli import on_cluster
 
-            if no_run or depfile is not None:
-                refused = "--no-run" if no_run else "--depfile"
+            if no_run or depfile is not None or save is not None:
+                refused = "--no-run" if no_run else "--save" if save is not None else "--depfile"
                 raise InputError(f"{refused} and --cluster together", hint="leave one of them out")
             on_cluster.optimize_command(file, output, options, cluster, for_, as_json=json_, notes=notes)
             return
         wanted = depfile_of(file, depfile, compile_commands) if depfile is not None else None
-        optimize_command(file, output, options, run=not no_run, fresh=fresh, as_json=json_, depfile=wanted, notes=notes)
+        optimize_command(
+            file, output, options, run=not no_run, fresh=fresh, as_json=json_, depfile=wanted, notes=notes, save=save
+        )
 
 
 def rank(
