@@ -14,6 +14,8 @@ _BUSY = 0.1
 _LOCKED = Path("/sys/devices/system/cpu")
 _PATIENCE = 120.0
 """Seconds to wait for another polydl's timing."""
+_LEAST = 0.1
+"""Processor seconds of others beneath which they are not told from the kernel's counting in ticks."""
 _IDLE_PROBE = 0.1
 """Seconds for which other load is watched."""
 
@@ -60,6 +62,33 @@ def machine_warnings() -> list[str]:
     if share > _BUSY:
         return [f"the machine is busy: other programs use {100 * min(share, 1):.0f} % of its processors"]
     return []
+
+
+class Others:
+    """How busy others keep the machine while our own processes work: created before, asked after."""
+
+    def __init__(self) -> None:
+        self._start, self._busy, self._own = time.monotonic(), _busy_seconds(), _own_seconds()
+
+    def warnings(self) -> list[str]:
+        """A warning for people when others used more than a tenth of the processors since the start, or nothing.
+
+        Processes of ours count once they have ended and been waited for.
+        """
+        elapsed = time.monotonic() - self._start
+        used = _busy_seconds() - self._busy - (_own_seconds() - self._own)
+        share = used / (elapsed * (os.cpu_count() or 1))
+        # The kernel counts in ticks: a few of them are nothing.
+        if share > _BUSY and used > _LEAST:
+            percent = 100 * min(share, 1)
+            return [f"the machine was busy during timing: other programs used {percent:.0f} % of its processors"]
+        return []
+
+
+def _own_seconds() -> float:
+    """Processor seconds of this process and of those that it has waited for, with theirs."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def _busy_seconds() -> float:

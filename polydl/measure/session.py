@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from polydl.codegen.emit import protected
@@ -69,16 +70,17 @@ def measure(
         tell("time", len(entries), len(entries))
         results |= {m.id: m for m in timed.measurements[1:]}
         end = time.perf_counter()
+    lengths = {candidate.id: len(candidate.prologue) + len(candidate.region) for candidate in candidates}
     return Report(
         timed.measurements[0],
-        tuple(results[candidate.id] for candidate in candidates),
+        tuple(replace(results[name], length=length) for name, length in lengths.items()),
         timed.noise,
         compiled - start,
         verified - compiled,
         end - verified,
         (*check.warnings, *timed.warnings),
         clock_resolution(),
-        bool(timed.warnings),
+        timed.disturbed,
     )
 
 

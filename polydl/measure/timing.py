@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from polydl.errors import ToolchainError
-from polydl.measure.busy import machine_warnings, timing_turn
+from polydl.measure.busy import Others, machine_warnings, timing_turn
 from polydl.measure.compare import arithmetic
 from polydl.measure.data import blocks_for, memory_budget, real_inputs, write_inputs
 from polydl.measure.driver import Block, Limits, Outcome, Place, Timing, Word, run_job, shared_memory
@@ -51,6 +51,8 @@ class Timed:
     """One an entry, in order; the first is the original's."""
     noise: float
     warnings: tuple[str, ...]
+    disturbed: bool
+    """Others were at work, or the clock drifted: another time may give other figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,13 @@ class Record:
         """Median seconds of an entry."""
         return float(np.median([sample.seconds for sample in self.samples[entry]]))
 
+    def drift(self) -> float:
+        """How far apart the clock reference's 10th and 90th percentiles are, relatively; 0 of less than three."""
+        if len(self.spins) < 3:
+            return 0.0
+        low, high = np.percentile(self.spins, [10, 90])
+        return float(high / low) - 1
+
     def noise(self) -> float:
         """What separates the fastest entry from its twin, the same code timed as if it were another: the larger of
         |median ratio - 1| and two standard errors of that median (1.2533 · σ/√n for near-normal ratios, with σ from
@@ -118,7 +127,7 @@ def time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Seque
     """
     with timing_turn() as warnings:
         timed = _time_entries(setting, entries, slow_samples)
-    return replace(timed, warnings=(*warnings, *timed.warnings))
+    return replace(timed, warnings=(*warnings, *timed.warnings), disturbed=timed.disturbed or bool(warnings))
 
 
 def _time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Sequence[float]) -> Timed:
@@ -135,14 +144,23 @@ def _time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Sequ
         options.max_rounds,
         _COLD_BYTES if options.cold else 0,
     )
+    others = Others()
     joint_pass(setting, entries, joint, base, record, failed)
-    if record.noise() > _NOISY and len(joint) - len(failed) > 1:
+    uncertain = record.noise() > _NOISY or record.drift() > _DRIFT or bool(others.warnings())
+    if uncertain and len(joint) - len(failed) > 1:
         fastest = min(record.median(i) for i in record.samples)
         close = [i for i in joint if i in record.samples and record.median(i) <= fastest * (1 + 2 * record.noise())]
         # An original that is far slower needs no better figure.
         again = sorted({*close, *(i for i in (0,) if i in record.samples and record.median(i) <= _FAR * fastest)})
         longer = replace(base, budget=_EXTENSION * base.budget, max_rounds=_EXTENSION * base.max_rounds)
         joint_pass(setting, entries, again, longer, record, failed)
+    disturbances = [*warnings, *others.warnings(), *_timing_warnings(record, entries)]
+    warnings = []
+    if record.noise() > _NOISY:
+        warnings.append(
+            f"two timings of the same code differ by {100 * record.noise():.2g} %: "
+            "an advantage that is not larger counts for nothing"
+        )
     if 0 in failed:
         warnings.append(f"the original failed when it was timed repeatedly: {failed[0].message}")
         del failed[0]
@@ -160,7 +178,7 @@ def _time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Sequ
         failed[i] if i in failed else _with_samples(entry.measurement, record.samples[i], record.samples[0])
         for i, entry in enumerate(entries)
     )
-    return Timed(measurements, record.noise(), (*warnings, *_timing_warnings(record, entries)))
+    return Timed(measurements, record.noise(), (*disturbances, *warnings), bool(disturbances))
 
 
 def joint_pass(
@@ -237,12 +255,12 @@ def _with_samples(measurement: Measurement, samples: Sequence[_Sample], original
 def _timing_warnings(record: Record, entries: Sequence[Entry]) -> list[str]:
     """What the samples themselves say against the figures."""
     warnings = []
-    if len(record.spins) >= 3:
-        low, high = np.percentile(record.spins, [10, 90])
-        if high > low * (1 + _DRIFT):
-            warnings.append(
-                f"the clock drifted by {100 * (high / low - 1):.0f} % during timing (frequency changes, or other load)"
-            )
+    if record.drift() > _DRIFT:
+        warnings.append(
+            f"the clock drifted by {100 * record.drift():.0f} % during timing (frequency changes, or other load)"
+        )
+    if not record.samples:
+        return warnings
     fastest = min(record.samples, key=record.median)
     by_set: dict[int, list[float]] = {}
     for sample in record.samples[fastest]:

@@ -129,6 +129,8 @@ class Measurement:
     max_error: Mapping[str, float] = field(default_factory=dict)
     """Max-norm of the difference from the original, by array, over all verification runs."""
 
+    length: int = 0
+    """Characters of its C text: of two that the noise does not tell apart, the shorter one is the simpler."""
     estimated: bool = False
     """The median is an estimate from parts of a run: nothing whole was timed."""
 
@@ -159,13 +161,14 @@ class Report:
     """Some of the warnings are about the timing itself: another time may give other figures."""
 
     def best(self) -> Measurement:
-        """The winner: the first candidate, in ranked order, that is within the noise of the fastest one, provided
-        it beats the original by more than the noise and by more than the clock's resolution; else the original."""
+        """The winner: the simplest candidate within the noise of the fastest one (of those as simple, the one that was
+        ranked first), provided it beats the original by more than the noise and by more than the clock's resolution;
+        else the original."""
         timed = [m for m in self.measurements if m.verified and m.samples]
         if not timed:
             return self.original
         fastest = min(m.median for m in timed)
-        winner = next(m for m in timed if m.median <= fastest * (1 + self.noise))
+        winner = min((m for m in timed if m.median <= fastest * (1 + self.noise)), key=lambda m: m.length)
         gained = self.original.median * (1 - 1 / winner.speedup)
         faster = winner.speedup > 1 + self.noise and not gained <= self.resolution
         return winner if faster else self.original

@@ -1,0 +1,217 @@
+"""What reliability.md shows: killed processes, misbehaving candidates, timing of the same code, kept results.
+
+python experiments/reliability.py kills [--writer 150] [--collect 50] [--seed 0]
+python experiments/reliability.py candidates
+python experiments/reliability.py same [--runs 40] [--load 0]
+python experiments/reliability.py twice
+
+Each ends with exit code 1 when what it shows did not hold. Hostile input: python -m tests.fuzz.hostile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import random
+import re
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from polydl import pipeline
+from polydl.measure import Candidate, MeasureOptions, Toolchain, measure, original_candidate
+from polydl.measure.store import Store
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "examples" / "matmul.c"
+WRITER = """
+import sys
+from pathlib import Path
+from polydl.measure.store import Measured, Store
+store = Store(sys.argv[1])
+store.add_kernel("k", "f", "void f(void) {}")
+store.add_machine("m", "")
+first = len(store)
+for number in range(first, first + 1000000, 3):
+    store.add(Measured("k", "w", "p", {"N": 1}, "float", 1, f"v{number + n}", "", "", "m", "cc", (), "verified",
+                       "x" * 200, (1e-3,) * 9, (), 1e-3, 0.01) for n in range(3))
+    print(f"v{number} v{number + 1} v{number + 2}", flush=True)
+"""
+"""Adds rows three at a time; a line is printed when they are committed."""
+SIZES = "workload,M,N,K\n" + "".join(f"mine,{8 * n},16,16\n" for n in range(1, 400))
+
+
+def rows_of(path: Path) -> dict[str, str]:
+    """What a store holds, by problem and variant. A store that was never made holds nothing."""
+    if not path.exists():
+        return {}
+    with Store(path) as store:
+        return {f"{r.problem} {r.variant}": repr(r) for r in store.rows()}
+
+
+def kill_once(words: list[str | Path], delay: float, env: dict[str, str]) -> str:
+    """Start a process, kill it with -9 after so many seconds; what it had said by then."""
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+    assert process.stdout is not None
+    time.sleep(delay)
+    process.kill()
+    said = process.stdout.read()
+    process.wait()
+    process.stdout.close()
+    if process.returncode != -9:
+        raise RuntimeError(f"it ended before it was killed: {said[-2000:]}")
+    return said
+
+
+def series(name: str, count: int, words: list[str | Path], store: Path, longest: float, told: Callable[[str], set[str]],
+           key: Callable[[str], str], rng: random.Random) -> tuple[int, int, int]:  # fmt: skip
+    """Kill a process `count` times at random instants, each time on the store that the last one left.
+
+    (committed rows or problems lost, clean resumes, rows at the end). `told` reads what was said to be committed,
+    `key` names the same in a row's problem and variant.
+    """
+    lost = resumed = 0
+    before: dict[str, str] = {}
+    for number in range(count):
+        said = told(kill_once(words, rng.uniform(0, longest), dict(os.environ)))
+        after = rows_of(store)
+        lost += sum(after.get(row) != value for row, value in before.items())
+        lost += len(said - {key(row) for row in after})
+        whole = sqlite3.connect(store).execute("PRAGMA integrity_check").fetchone() if store.exists() else ("ok",)
+        resumed += whole == ("ok",)
+        before = after
+        if (number + 1) % 5 == 0:
+            print(f"{name}: {number + 1} kills, {lost} lost, {resumed} resumed, {len(after)} rows", flush=True)
+    return lost, resumed, len(before)
+
+
+def kills(given: argparse.Namespace) -> int:
+    rng = random.Random(given.seed)
+    with tempfile.TemporaryDirectory(prefix="polydl-kills-") as name:
+        folder = Path(name)
+        writer = [sys.executable, "-c", WRITER, folder / "writer.sqlite"]
+        one = series("writer", given.writer, writer, folder / "writer.sqlite", 1.5,
+                     lambda text: {f"v{n}" for n in re.findall(r"\bv(\d+)(?=[ \n])", text.rpartition("\n")[0] + "\n")},
+                     lambda row: row.split()[1], rng)  # fmt: skip
+        sizes = folder / "sizes.csv"
+        sizes.write_text(SIZES)
+        words = [sys.executable, "-m", "polydl", "collect", "--layers", sizes, "--store", folder / "collect.sqlite",
+                 "--samples", "4", "--threads", "1", "--space", "small", "--scratch", folder / "scratch"]  # fmt: skip
+        other = series("collect", given.collect, words, folder / "collect.sqlite", 12.0,
+                       lambda text: set(re.findall(r"  (\d+x16x16): \d+ variants", text)),
+                       lambda row: row.split()[0], rng)  # fmt: skip
+    lost, resumed = one[0] + other[0], one[1] + other[1]
+    print(f"{given.writer} kills of a writer, {given.collect} of polydl collect: {lost} committed rows lost, "
+          f"{resumed} clean resumes; {one[2]} and {other[2]} rows at the end")  # fmt: skip
+    return int(lost != 0 or resumed != given.writer + given.collect)
+
+
+def candidates(_: argparse.Namespace) -> int:
+    """The kinds of tests/measure/test_misbehaving.py among a good one."""
+    sys.path.insert(0, str(ROOT))
+    from tests.measure.builders import QUICK, candidate, matmul
+    from tests.measure.test_misbehaving import CASES, INCLUDES
+
+    scop = matmul()
+    made = [candidate(name, code, INCLUDES) for name, (code, _, _) in CASES.items()]
+    report = measure(scop, made, original_candidate(scop), Toolchain(), QUICK)
+    wrong = 0
+    print("| candidate | outcome | message |\n|---|---|---|")
+    for one in report.measurements:
+        expected = CASES[one.id][1]
+        wrong += one.status is not expected
+        print(f"| {one.id} | {one.status.value} | {one.message.splitlines()[0][:110] if one.message else ''} |")
+    bad = sum(status.value != "verified" for _, status, _ in CASES.values())
+    print(f"\n{len(CASES)} kinds, {bad} of them dropped; {wrong} with another outcome than expected")
+    return int(wrong != 0 or not any(m.verified and m.samples for m in report.measurements))
+
+
+def _spin() -> None:
+    while True:
+        pass
+
+
+def same(given: argparse.Namespace) -> int:
+    """The original against five copies of itself: a winner would be none."""
+    scop = pipeline.only_scop(pipeline.load(EXAMPLE, defines={"M": 160, "N": 160, "K": 160}))
+    original = original_candidate(scop, 160)
+    copies = [Candidate(f"copy {n}", "", original.region + f"\n/* {n} */", 160) for n in range(5)]
+    spinners = [multiprocessing.Process(target=_spin, daemon=True) for _ in range(given.load)]
+    for process in spinners:
+        process.start()
+    winners, noises, advantages, warned = 0, [], [], 0
+    for run in range(given.runs):
+        report = measure(scop, copies, original, Toolchain(), MeasureOptions(seed=run, budget=0.1))
+        best = report.best()
+        winners += best is not report.original
+        noises.append(report.noise)
+        advantages.append(max(m.speedup for m in report.measurements) - 1)
+        warned += report.disturbed
+    for process in spinners:
+        process.terminate()
+    middle = sorted(noises)[len(noises) // 2]
+    print(
+        f"{given.runs} runs of five copies against the original, {given.load} other busy processes: {winners} false "
+        f"winners; noise {100 * middle:.2f} % (median), largest {100 * max(noises):.1f} %; largest apparent advantage "
+        f"{100 * max(advantages):.1f} %; {warned} runs said to be disturbed"
+    )
+    return 0
+
+
+CC = """#!/bin/sh
+echo "$@" >> {log}
+exec cc "$@"
+"""
+
+
+def twice(_: argparse.Namespace) -> int:
+    """The same command twice, with a compiler that keeps a list of its calls."""
+    with tempfile.TemporaryDirectory(prefix="polydl-twice-") as name:
+        folder = Path(name)
+        log, wrapper = folder / "calls", folder / "logged-cc"
+        wrapper.write_text(CC.format(log=log))
+        wrapper.chmod(0o755)
+        env = {**os.environ, "POLYDL_CACHE": str(folder / "kept")}
+        words = [sys.executable, "-m", "polydl", "optimize", EXAMPLE, "-o", folder / "out.c", "--cc", str(wrapper)]
+        words += [part for size in ("M", "N", "K") for part in ("-D", f"{size}=256")]
+        calls = [0]
+        texts: list[str] = []
+        for run in range(6):
+            start = time.perf_counter()
+            done = subprocess.run(words, env=env, check=True, capture_output=True, text=True)
+            calls.append(len(log.read_text().splitlines()))
+            texts.append((folder / "out.c").read_text())
+            print(f"run {run + 1}: {time.perf_counter() - start:.2f} s, {calls[-1] - calls[-2]} runs of the compiler")
+            if "as measured on" in done.stdout:
+                return int(calls[-1] != calls[-2] or texts[-1] != texts[-2])
+            print(
+                "  not kept: "
+                + "; ".join(line for line in done.stdout.splitlines() if "disturbed" in line or "note" in line)
+            )
+    return 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    for run, options in (
+        (kills, {"--writer": 150, "--collect": 50, "--seed": 0}),
+        (candidates, {}),
+        (same, {"--runs": 40, "--load": 0}),
+        (twice, {}),
+    ):
+        command = commands.add_parser(run.__name__)
+        for name, default in options.items():
+            command.add_argument(name, type=int, default=default)
+        command.set_defaults(run=run)
+    given = parser.parse_args()
+    return int(given.run(given))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
