@@ -7,7 +7,7 @@ TORCH  ?= torch==2.13.0
 FUZZ_MINUTES ?= 20
 FUZZ_SEED    ?= 0
 
-.PHONY: demo test lint fuzz fuzz-properties bench train clean
+.PHONY: demo test lint docs fuzz fuzz-properties bench bench-kernels train clean
 
 demo: $(VENV)/.base
 	$(BIN)/polydl optimize examples/matmul.c
@@ -21,6 +21,10 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The documentation as a site in build/site, which needs no network: open index.html. A warning is an error.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 fuzz: $(VENV)/.test
 	$(BIN)/python -m tests.fuzz --minutes $(FUZZ_MINUTES) --seed $(FUZZ_SEED)
 
@@ -28,7 +32,12 @@ fuzz: $(VENV)/.test
 fuzz-properties: $(VENV)/.test
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "hypothesis and not timing" --hypothesis-profile=fuzz
 
+# polydl's own speed against experiments/tool_speed.json: fails where a stage has become slower.
 bench: $(VENV)/.test
+	$(BIN)/python experiments/tool_speed.py
+
+# The speed of what polydl writes, beside MKL, oneDNN and LIBXSMM: hours, with the machine for itself.
+bench-kernels: $(VENV)/.test
 	$(BIN)/python experiments/gemm.py
 	$(BIN)/python experiments/conv.py --network resnet
 
@@ -49,6 +58,10 @@ $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet $(TORCH)
 	$(BIN)/python -m pip install --quiet -e '.[test,train]'
 	touch $@ $(VENV)/.base
+
+$(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	touch $@
 
 clean:
 	rm -f examples/*.polydl.c

@@ -1,0 +1,1 @@
+"""The blocks of README.md and docs/ run as printed."""

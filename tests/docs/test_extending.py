@@ -1,0 +1,74 @@
+"""The examples of docs/extending.md and docs/microkernels.md: short, and what they add works."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import ROOT, Block, blocks, checkout, environment, perform
+
+COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+MISSING = [tool for tool in (COMPILER, EMULATOR) if shutil.which(tool) is None]
+
+PRODUCT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from polydl.machine.isa import isa
+assert isa("sve256").vector_bytes == 32
+sys.path.append(sys.argv[2])
+from polydl.codegen.microkernel import MicrokernelSpec, Reduction
+from tests.codegen import contraction_program
+from tests.codegen.contraction_program import Call
+specs = [
+    MicrokernelSpec("float", 7, 24, None, 24, (Reduction(5, 1, 24),)),
+    MicrokernelSpec("double", 3, 9, 6, 16, (Reduction(6, 1, 16),), beta=0),
+]
+calls = [Call(0, m, n, {"a_m": 5}) for m in (0, 1, 6, 7) for n in range(25)]
+calls += [Call(1, m, n, {}) for m in (2, 3) for n in range(10)]
+print(contraction_program.program(specs, calls))
+"""
+
+
+def files(page: str) -> list[Block]:
+    """The files that a page writes, those with `main` or a driver included."""
+    return [block for block in blocks((ROOT / "docs" / page).read_text(encoding="utf-8")) if block.title]
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("extending.md", ("roofline/roofline.py", "roofline/pyproject.toml")),
+        ("extending.md", ("sve256.diff", "graviton-3-sve.toml")),
+        ("microkernels.md", ("kernel.c", "around.c")),
+    ],
+)
+def test_under_fifty_lines(page: str, names: tuple[str, ...]) -> None:
+    found = {block.title: block.text for block in files(page)}
+    assert sum(len(found[name].splitlines()) for name in names) < 50
+
+
+@pytest.mark.skipif(bool(MISSING), reason=f"no {' and no '.join(MISSING)}")
+def test_the_new_instruction_set_computes_what_the_twin_computes(tmp_path: Path) -> None:
+    """The microkernels for SVE of the example, cross-compiled and run in an emulator, every remainder of the columns."""
+    copy = checkout(tmp_path)
+    for block in files("extending.md"):
+        perform(block, copy)
+    subprocess.run(["git", "apply", "sve256.diff"], cwd=copy, env=environment(copy), check=True)
+    made = subprocess.run(
+        [sys.executable, "-c", PRODUCT, str(copy), str(ROOT)], cwd=copy, env=environment(copy), capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr[-2000:]
+    (copy / "product.c").write_text(made.stdout)
+    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-std=gnu11", "-static"]
+    wide = ["-march=armv8.2-a+sve", "-msve-vector-bits=256"]
+    subprocess.run([COMPILER, *flags, *wide, "product.c", "-o", "product"], cwd=copy, check=True)
+    emulator = [EMULATOR, "-cpu", "max,sve256=on,sve-default-vector-length=32"]
+    ran = subprocess.run([*emulator, "./product"], cwd=copy, capture_output=True, text=True, timeout=120, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr[-1000:]
+    subprocess.run([COMPILER, *flags, *wide, "-S", "product.c", "-o", "product.s"], cwd=copy, check=True)
+    assert "fmla\tz" in (copy / "product.s").read_text()
