@@ -28,7 +28,7 @@ FLOORS = (
     {"fused", "choices", "kept", "offer", "header", "depfile", "exchange"},
     {"pipeline", "analysis"},
     {"native"},
-    {"explain", "given", "collect", "recording"},
+    {"explain", "given", "collect", "doctor", "recording"},
     {"train"},
     {"present"},
     {"side_by_side", "show_fused"},

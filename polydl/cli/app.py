@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn, TextIO
 import typer
 
 from polydl._version import __version__
-from polydl.cli import export, learn, look, report, tune
+from polydl.cli import doctor, export, init, learn, look, report, tune
 from polydl.errors import PolyDLError
 
 _INTERRUPTED = 130
@@ -36,6 +36,8 @@ app.command()(learn.evaluate)
 app.command()(look.analyze)
 app.command()(export.export)
 app.command(name="machine")(look.show_machine)
+app.command()(doctor.doctor)
+app.command()(init.init)
 app.command()(report.report)
 
 
@@ -79,7 +81,7 @@ def main() -> NoReturn:
             stream.reconfigure(errors="backslashreplace")
     warnings.showwarning = _show_warning
     try:
-        app(standalone_mode=True)
+        app(standalone_mode=True, prog_name="polydl")
     except PolyDLError as error:
         sys.stderr.write(error.render() + "\n")
         sys.exit(error.exit_code)

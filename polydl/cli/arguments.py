@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polydl.cli import completion
 from polydl.errors import InputError
 
 if TYPE_CHECKING:
     from polydl.options import Options
 
-File = Annotated[Path, typer.Argument(metavar="FILE.c", show_default=False, readable=False)]
+File = Annotated[
+    Path,
+    typer.Argument(metavar="FILE.c", show_default=False, readable=False, autocompletion=completion.sources),
+]
 Define = Annotated[list[str], typer.Option("-D", metavar="NAME[=VALUE]", help="Define a macro, as for the compiler.")]
 Undefine = Annotated[list[str], typer.Option("-U", metavar="NAME", help="Undefine a macro.")]
 Include = Annotated[list[str], typer.Option("-I", metavar="DIR", help="Search a folder for headers.")]
@@ -27,11 +31,19 @@ Size = Annotated[
     list[str], typer.Option("--size", metavar="N=V,…", help="Tune for these values of function parameters.")
 ]
 Function = Annotated[str | None, typer.Option("--function", metavar="F", help="Only this function's scops.")]
-Ranker = Annotated[str, typer.Option("--ranker", metavar="R", help="How variants are ranked.")]
+Ranker = Annotated[
+    str, typer.Option("--ranker", metavar="R", help="How variants are ranked.", autocompletion=completion.rankers)
+]
 TopK = Annotated[int, typer.Option("--top-k", "-k", min=1, help="Variants compiled, checked and timed.")]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads; default: all cores.")]
-SpaceName = Annotated[str, typer.Option("--space", metavar="small|default|wide", help="How many variants.")]
-MachineFile = Annotated[str | None, typer.Option("--machine", metavar="TOML", help="Machine file or preset.")]
+SpaceName = Annotated[
+    str,
+    typer.Option("--space", metavar="small|default|wide", help="How many variants.", autocompletion=completion.spaces),
+]
+MachineFile = Annotated[
+    str | None,
+    typer.Option("--machine", metavar="TOML", help="Machine file or preset.", autocompletion=completion.machines),
+]
 StrictAlias = Annotated[bool, typer.Option("--strict-alias", help="Refuse arrays that might overlap.")]
 NoReassociate = Annotated[bool, typer.Option("--no-reassociate", help="Keep the order of every sum.")]
 FastMath = Annotated[
@@ -44,7 +56,13 @@ LdFlags = Annotated[list[str], typer.Option("--ldflags", metavar="FLAGS", help="
 Link = Annotated[list[str], typer.Option("--link", metavar="FILE.o", help="Object or library with your microkernel.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.001, help="Seconds one run of the nest may take.")]
 ScheduleFile = Annotated[
-    str | None, typer.Option("--schedule", metavar="FILE.yaml", help="The order of this schedule tree (isl's YAML).")
+    str | None,
+    typer.Option(
+        "--schedule",
+        metavar="FILE.yaml",
+        help="The order of this schedule tree (isl's YAML).",
+        autocompletion=completion.schedules,
+    ),
 ]
 Prepack = Annotated[
     list[str], typer.Option("--prepack", metavar="ARRAY", help="Packed once, by a function FUNCTION_pack, untimed.")

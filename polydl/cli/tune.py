@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from polydl.cli import completion
 from polydl.cli.arguments import (
     Cc,
     Cluster,
@@ -175,7 +176,12 @@ def explain(
     file: File,
     variant: Annotated[
         list[str],
-        typer.Argument(metavar="ID [ID]", show_default=False, help="Id or its beginning, best, original, loop string."),
+        typer.Argument(
+            metavar="ID [ID]",
+            show_default=False,
+            help="Id or its beginning, best, original, loop string.",
+            autocompletion=completion.variants,
+        ),
     ],
     define: Define = [],
     undefine: Undefine = [],

@@ -135,7 +135,7 @@ def _with_caches(machine: Machine, root: Path, cpu: int) -> Machine:
 
 def _with_cores(machine: Machine, root: Path, cpus: set[int]) -> Machine:
     cores = len(_physical_cores(root, cpus)) or 1
-    limit = _cgroup_cpus(root)
+    limit = cgroup_cpus(root)
     if limit is not None:
         cores = max(1, min(cores, int(limit)))
     return replace(machine, cores=cores, provenance={**machine.provenance, "cores": Provenance.SYSFS})
@@ -199,7 +199,7 @@ def _physical_cores(root: Path, cpus: set[int]) -> set[str]:
     return cores
 
 
-def _cgroup_cpus(root: Path) -> float | None:
+def cgroup_cpus(root: Path) -> float | None:
     """CPUs' worth of time that cgroups (version 2 or 1) grant, the least along the hierarchy; None for no limit."""
     limits = []
     for line in (_read(root / "proc/self/cgroup") or "0::/").splitlines():
