@@ -22,6 +22,7 @@ from polydl._version import __version__
 if TYPE_CHECKING:
     from polydl.dependences.analysis import Dependence, dependences
     from polydl.errors import InputError, PolyDLError
+    from polydl.explain import Explained, explain
     from polydl.frontend import Program
     from polydl.machine import Machine
     from polydl.model.scop import Scop
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Dependence",
+    "Explained",
     "FuseResult",
     "InputError",
     "Kernel",
@@ -49,6 +51,7 @@ __all__ = [
     "__version__",
     "compile",
     "dependences",
+    "explain",
     "fuse",
     "load",
     "optimize",
@@ -57,6 +60,7 @@ __all__ = [
 
 _HOMES = {
     "polydl.dependences.analysis": ("Dependence",),
+    "polydl.explain": ("Explained",),
     "polydl.errors": ("InputError", "PolyDLError"),
     "polydl.frontend": ("Program",),
     "polydl.machine": ("Machine",),
@@ -75,15 +79,16 @@ _PLACES = {name: (module, name) for module, names in _HOMES.items() for name in 
 _FUNCTIONS = {
     "rank": ("polydl.pipeline", "rank"),
     "dependences": ("polydl.dependences.analysis", "dependences"),
+    "explain": ("polydl.explain", "explain"),
 }
-"""Functions of the Python API that are called as a subpackage is."""
+"""Functions of the Python API that are called as a subpackage or a module is."""
 
 
-class _CallablePackage(ModuleType):
+class _CallableModule(ModuleType):
     """A subpackage, as `polydl.rank`, which is also a function of the Python API, `polydl.rank(…)`.
 
-    Importing any module of the subpackage binds it as an attribute of this package, over any function of that name; so
-    the subpackage itself is made callable, and both meanings hold in whatever order they are used.
+    Importing it, or any module of it, binds it as an attribute of this package, over any function of that name; so the
+    subpackage itself is made callable, and both meanings hold in whatever order they are used.
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -96,7 +101,7 @@ class _Package(ModuleType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _FUNCTIONS and type(value) is ModuleType:
-            value.__class__ = _CallablePackage
+            value.__class__ = _CallableModule
         super().__setattr__(name, value)
 
 

@@ -177,13 +177,20 @@ def _finite(value: float | None) -> float | None:
 
 
 def explain(
-    source: Scop, ids: Sequence[str], options: Options, *, run: bool = False, progress: Progress | None = None
+    source: Scop,
+    ids: str | Sequence[str],
+    options: Options | None = None,
+    *,
+    run: bool = False,
+    progress: Progress | None = None,
 ) -> Explained:
     """Explain variants of a scop, named by id, unique prefix of one, `best`, `original`, or loop string with blocks.
 
     With run=True they are also checked and timed, beside the original. Raises InputError for a name that is none,
     IllegalVariant for a loop string that breaks a dependence, QuotaExceeded, ToolchainError.
     """
+    ids = (ids,) if isinstance(ids, str) else ids
+    options = options or Options()
     names = dict.fromkeys((*rankers.available(), options.ranker))
     rankings = {name: pipeline.rank(source, ranker=name, options=options) for name in names}
     chosen = rankings[options.ranker]

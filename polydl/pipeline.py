@@ -30,6 +30,7 @@ from polydl.frontend import load as load_program
 from polydl.fused import fused_variants
 from polydl.fusion.fuse import fuse as fuse_scop
 from polydl.header import commented, header
+from polydl.inline import located
 from polydl.machine import Machine
 from polydl.measure import (
     MeasureOptions,
@@ -70,7 +71,7 @@ def load(
     require_sizes: bool = True,
     **changes: Unpack[OptionChanges],
 ) -> Program:
-    """Read a C file and extract its scops.
+    """Read a C file, or C itself, and extract its scops.
 
     Keywords are fields of `Options`. Raises InputError (InputErrors for several) with the place in the file.
 
@@ -78,8 +79,10 @@ def load(
     >>> program = polydl.load("examples/matmul.c")
     >>> [scop.function for scop in program.scops]
     ['matmul']
+    >>> polydl.load("void f(float x[8])\\n{ for (int i = 0; i < 8; i++) x[i] = i; }").scops[0].statements[0].iterators
+    ('i',)
     """
-    o = (options or Options()).changed(**changes)
+    path, o = located(path, (options or Options()).changed(**changes))
     program = load_program(
         path,
         function=o.function,
@@ -107,10 +110,10 @@ def rank(
 ) -> Ranking:
     """Rank the legal variants of a scop; nothing is compiled or run.
 
-    `source` is a scop, or a C file with exactly one. `space` is `small`, `default` or `wide`; `machine` a preset, a
-    TOML file or a `Machine` (None: this one); `ranker` a name, a file of weights or a `Ranker` of your own. Those that
-    are None, and everything else, come from `options` and from keywords, which are fields of `Options`. `progress` is
-    called as ("rank", nests done, nests). Raises InputError, QuotaExceeded.
+    `source` is a scop, or C (a file, or its text) with exactly one. `space` is `small`, `default` or `wide`; `machine`
+    a preset, a TOML file or a `Machine` (None: this one); `ranker` a name, a file of weights or a `Ranker` of your own.
+    Those that are None, and everything else, come from `options` and from keywords, which are fields of `Options`.
+    `progress` is called as ("rank", nests done, nests). Raises InputError, QuotaExceeded.
 
     >>> import polydl
     >>> program = polydl.load("examples/matmul.c", defines={"M": 1024, "N": 1024, "K": 1024})

@@ -13,12 +13,13 @@ from typing import Any, Unpack
 from polydl import kept
 from polydl.errors import InputError, PolyDLError
 from polydl.frontend import Program
+from polydl.inline import located
 from polydl.measure import Progress
 from polydl.measure.compile import unit_flags
 from polydl.native.kernel import Kernel, Made
 from polydl.native.shared import Unit
 from polydl.native.signature import Signature, signature
-from polydl.native.text import located, with_sizes
+from polydl.native.sizes import with_sizes
 from polydl.options import CompileChanges, Options
 from polydl.pipeline import load
 from polydl.pipeline import optimize as optimize_file

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import inspect
 import pickle
+import subprocess
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -357,6 +358,23 @@ def test_a_kernel_can_be_pickled() -> None:
 def test_refused_sources(text: str, sizes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         polydl.compile(text, sizes, tune=False)
+
+
+def test_one_of_several_functions() -> None:
+    text = AXPY + AXPY.replace("axpy", "other").replace("+=", "=")
+    kernel = polydl.compile(text, {"n": 5}, function="other", tune=False)
+    np.testing.assert_array_equal(kernel(2, X[:5]), np.full(5, 2))
+
+
+def test_a_microkernel_of_the_users(tmp_path: Path) -> None:
+    """Call form: the arrays that the microkernel only reads may be read-only, although C does not declare it."""
+    micro = tmp_path / "gemm_micro.o"
+    subprocess.run(["cc", "-O2", "-fPIC", "-c", EXAMPLES / "gemm_micro.c", "-o", micro], check=True)
+    sizes = {"M": 64, "N": 32, "K": 64}
+    kernel = polydl.compile(EXAMPLES / "matmul_call_form.c", sizes, tune=False, threads=2, link=(str(micro),))
+    a, b = floats(64, 64), floats(64, 32)
+    a.flags.writeable = False
+    np.testing.assert_array_equal(kernel(a, b), a @ b)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
