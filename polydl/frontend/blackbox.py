@@ -93,7 +93,10 @@ def _locals(walker: Walker, node: Any, counters: frozenset[str]) -> tuple[tuple[
             continue  # no temporary here: another object of this name
         if known[0].pw is None:
             raise walker.places.error(
-                f"the value of '{name}' is not affine where data decide what runs", node, "give sizes with -D or --size"
+                f"the value of '{name}' is not affine where data decide what runs",
+                node,
+                "give sizes with -D or --size",
+                topic="not-affine",
             )
         result.append((f"const {temporary.ctype.text} {name}", known[0].pw))
     return tuple(result)

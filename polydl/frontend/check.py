@@ -65,6 +65,7 @@ def _out_of_bounds(
             + (f": it is {value} at {point}" if point else f": it is {value}" if value is not None else ""),
             access.node,
             f"'{name}' is declared as '{access.symbol.declaration}'",
+            topic="out-of-bounds",
         )
     return None
 
@@ -100,6 +101,7 @@ def check_stable(found: Found, walker: Walker, used: Mapping[str, Array]) -> lis
                             f"'{mentioned}' is a size of '{name}' and changes in the function",
                             symbol.node,
                             "use a variable that keeps its value",
+                            topic="array-shapes",
                         )
                     )
     return errors
@@ -152,6 +154,7 @@ def alias_assumptions(
                     f"'{one}' and '{other}' may overlap",
                     symbols[other].node,
                     "declare them restrict, or allow the assumption by leaving out --strict-alias",
+                    topic="overlap",
                 )
             )
     return tuple(assumptions), errors
@@ -203,7 +206,10 @@ def _contract(
         if array not in named and not (array in scalars and array in passed):
             errors.append(
                 InputError(
-                    f"{reason}: '{array}' is touched by the loops and is no argument", pragma.span, f"pass '{array}'"
+                    f"{reason}: '{array}' is touched by the loops and is no argument",
+                    pragma.span,
+                    f"pass '{array}'",
+                    topic="microkernels",
                 )
             )
     for argument, given in zip(call.arguments, raw.arguments, strict=True):
@@ -215,6 +221,7 @@ def _contract(
                     f"{reason}: the call is given '{argument.array}', which the loops do not touch",
                     places.span(given.node) or pragma.span,
                     f"leave '{argument.array}' out of the call, or use it in the loops",
+                    topic="microkernels",
                 )
             )
             continue
@@ -227,6 +234,7 @@ def _contract(
                     f"{reason}: the first element of '{argument.array}' that the loops touch is not '{argument.text}'",
                     places.span(given.node) or pragma.span,
                     "point at the element with the smallest subscripts that the loops touch",
+                    topic="microkernels",
                 )
             )
     return errors

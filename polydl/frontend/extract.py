@@ -87,7 +87,9 @@ def _check_hiding(walker: Walker) -> None:
     for name, node in walked.hiding.items():
         if name in walked.parameters or name in walked.symbols or name in walked.constants or name in walked.sized:
             walker.errors.append(
-                walker.places.error(f"'{name}' hides another '{name}'", node, "give it a name of its own")
+                walker.places.error(
+                    f"'{name}' hides another '{name}'", node, "give it a name of its own", topic="declarations"
+                )
             )
 
 
@@ -111,7 +113,11 @@ def _context(found: Found, settings: Settings, walker: Walker) -> isl.Set:
         items = [i for i in (fragment.block_items or ()) if not isinstance(i, c_ast.EmptyStatement)] if fragment else []
         if len(items) != 1:
             raise InputErrors(
-                [InputError("assume(...) holds no condition", pragma.span, "write assume(N >= 1 && ...)")]
+                [
+                    InputError(
+                        "assume(...) holds no condition", pragma.span, "write assume(N >= 1 && ...)", topic="pragmas"
+                    )
+                ]
             )
         try:
             holds = walker.evaluator.condition(items[0], context)
@@ -120,7 +126,14 @@ def _context(found: Found, settings: Settings, walker: Walker) -> isl.Set:
         context = tidy(context.intersect(holds))
         if context.is_empty():
             raise InputErrors(
-                [InputError("the assumption contradicts the sizes or another assumption", pragma.span, "correct one")]
+                [
+                    InputError(
+                        "the assumption contradicts the sizes or another assumption",
+                        pragma.span,
+                        "correct one",
+                        topic="pragmas",
+                    )
+                ]
             )
     return context
 
@@ -176,12 +189,17 @@ def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: S
     parameters += tuple(sorted(involved - set(parameters)))
     errors: list[InputError] = []
     if not walked.statements:
-        raise InputErrors([InputError("the scop computes nothing", found.span, "put the loops between its pragmas")])
+        raise InputErrors(
+            [InputError("the scop computes nothing", found.span, "put the loops between its pragmas", topic="regions")]
+        )
     if options.require_sizes:
         for name in parameters:
             errors.append(
                 places.error(
-                    f"the size of '{name}' is missing", walked.parameters.get(name), f"give it with --size {name}=..."
+                    f"the size of '{name}' is missing",
+                    walked.parameters.get(name),
+                    f"give it with --size {name}=...",
+                    topic="sizes",
                 )
             )
         if errors:
@@ -332,3 +350,4 @@ def _live(unit: Unit, found: Found, used: Mapping[str, Any]) -> tuple[frozenset[
     if only is not None:
         live &= only
     return frozenset(live - dead), errors
+                        topic="pragmas",

@@ -62,7 +62,9 @@ def declared_extents(
     for at, level in enumerate(symbol.levels):
         if level.pointer or level.extent is None:
             if at:
-                raise places.error(f"a dimension of '{symbol.name}' has no size", symbol.node, "give it one")
+                raise places.error(
+                    f"a dimension of '{symbol.name}' has no size", symbol.node, "give it one", topic="array-shapes"
+                )
             extents.append(None)
             continue
         try:
@@ -76,6 +78,7 @@ def declared_extents(
                 f"the size of dimension {at + 1} of '{symbol.name}' is not affine: {error.why}",
                 error.node or symbol.node,
                 error.hint or "give sizes to parameters with -D or --size",
+                topic="array-shapes",
             ) from None
     return tuple(extents)
 
@@ -89,6 +92,7 @@ def _not_negative(extent: isl.PwAff, at: int, symbol: Symbol, places: Places) ->
             f"dimension {at + 1} of '{symbol.name}' has the size {extent.max_val().to_python()}",
             symbol.node,
             "sizes are 1 or more: check -D and --size",
+            topic="array-shapes",
         )
     return extent
 
@@ -132,8 +136,10 @@ def _not_linear(error: NotAffine, access: RawAccess, iterators: frozenset[str], 
     reason = f"the subscript is not affine: {error.why}"
     if any(sum(name in iterators for name in monomial) > 1 for monomial in monomials):
         hint = "a subscript may use loop variables, parameters, constants, + - and * / % by constants"
-        return places.error(reason, access.node, hint)
-    return places.error(f"{reason}, and no 2-D shape of '{access.symbol.name}' is proven", access.node, error.hint)
+        return places.error(reason, access.node, hint, topic="not-affine")
+    return places.error(
+        f"{reason}, and no 2-D shape of '{access.symbol.name}' is proven", access.node, error.hint, topic="not-affine"
+    )
 
 
 def _private(statements: Sequence[RawStatement]) -> frozenset[str]:

@@ -178,7 +178,12 @@ def _pragma_scops(
             continue
         if not finder.errors:
             errors.append(
-                InputError("this pragma stands outside any function", pragma.span, "put it inside the function")
+                InputError(
+                    "this pragma stands outside any function",
+                    pragma.span,
+                    "put it inside the function",
+                    topic="regions",
+                )
             )
     scops: list[Scop] = []
     for found in finder.found:
@@ -221,6 +226,7 @@ def _no_scop(unit: Unit, function: str | None) -> InputError:
         f"{where} has no scop",
         unit.source.line_span(1),
         "put '#pragma scop' and '#pragma endscop' around the loops, each on its own line",
+        topic="regions",
     )
 
 
@@ -235,6 +241,7 @@ def _check_sizes(scops: Sequence[Scop], sizes: Mapping[str, int], path: str) -> 
                     f"'{name}' is not an integer parameter that a scop depends on",
                     Span(path, 1, 1),
                     f"sizes can be given for: {possible}; macros are given with -D",
+                    topic="sizes",
                 )
                 for name in unknown
             ]

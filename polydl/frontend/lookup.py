@@ -134,7 +134,9 @@ class Lookup:
         if found is None:
             if name in LIBRARY_CONSTANTS:
                 return None
-            raise self.places.error(f"'{name}' is not declared", node, "is a header or a -D missing?")
+            raise self.places.error(
+                f"'{name}' is not declared", node, "is a header or a -D missing?", topic="declarations"
+            )
         if found.is_integer and (found.value is not None or name not in self.settings.data):
             return None
         if found.const and found.is_scalar and found.is_integer:
@@ -171,9 +173,13 @@ class Lookup:
             hidden = None
         iterating = any(loop.name == node.name for loop, _ in self.loops)
         if iterating or (hidden is not None and not hidden.is_function):
-            raise self.places.error(f"'{node.name}' hides another '{node.name}'", node, "give it a name of its own")
+            raise self.places.error(
+                f"'{node.name}' hides another '{node.name}'", node, "give it a name of its own", topic="declarations"
+            )
         if "static" in (node.storage or []) or "extern" in (node.storage or []):
-            raise self.places.error(f"'{node.name}' is {node.storage[0]}", node, "declare it outside the region")
+            raise self.places.error(
+                f"'{node.name}' is {node.storage[0]}", node, "declare it outside the region", topic="declarations"
+            )
         found = self.scope.declare(node, Storage.REGION, constant)
         assert found is not None
         text = found.declaration
@@ -181,6 +187,9 @@ class Lookup:
             return found  # the output has loop variables of its own
         if self._region_declared.setdefault(found.name, text) != text:
             raise self.places.error(
-                f"'{found.name}' is declared twice with different types", node, "give each its own name"
+                f"'{found.name}' is declared twice with different types",
+                node,
+                "give each its own name",
+                topic="declarations",
             )
         return found

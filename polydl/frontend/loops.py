@@ -39,15 +39,22 @@ def header(node: Any, evaluator: Evaluator, places: Places) -> Header:
     """Take a For node apart. Raises InputError when it is no counting loop."""
     variable, declared, start = _start(node, places)
     if node.cond is None:
-        raise places.error("the loop has no condition", node, "write for (i = a; i < b; i += c)")
+        raise places.error("the loop has no condition", node, "write for (i = a; i < b; i += c)", topic="loop-headers")
     if node.next is None:
         counting = _counting(node.cond, variable)
         if counting is None:
-            raise places.error("the loop has no increment", node, "write for (i = a; i < b; i += c)")
+            raise places.error(
+                "the loop has no increment", node, "write for (i = a; i < b; i += c)", topic="loop-headers"
+            )
         return Header(variable, declared, start, *counting, node, counted=True)
     step = _step(node.next, variable, evaluator, places)
     if step == 0:
-        raise places.error(f"the step of '{variable}' is zero: the loop never ends", node.next, "use another step")
+        raise places.error(
+            f"the step of '{variable}' is zero: the loop never ends",
+            node.next,
+            "use another step",
+            topic="loop-headers",
+        )
     return Header(variable, declared, start, node.cond, step, node)
 
 
@@ -89,8 +96,8 @@ def _start(node: Any, places: Places) -> tuple[str, Any, Any]:
         case c_ast.Assignment(op="=", lvalue=c_ast.ID() as target):
             return target.name, None, node.init.rvalue
         case None:
-            raise places.error("the loop does not initialise its variable", node, hint)
-    raise places.error("the loop initialises more than one variable, or none", node.init, hint)
+            raise places.error("the loop does not initialise its variable", node, hint, topic="loop-headers")
+    raise places.error("the loop initialises more than one variable, or none", node.init, hint, topic="loop-headers")
 
 
 def _step(node: Any, variable: str, evaluator: Evaluator, places: Places) -> int:
@@ -105,7 +112,9 @@ def _step(node: Any, variable: str, evaluator: Evaluator, places: Places) -> int
         except NotAffine:
             value = None
         if value is None:
-            raise places.error(f"the step of '{variable}' is not constant", expr, "use a step that is a constant")
+            raise places.error(
+                f"the step of '{variable}' is not constant", expr, "use a step that is a constant", topic="loop-headers"
+            )
         return value
 
     match node:
@@ -121,7 +130,10 @@ def _step(node: Any, variable: str, evaluator: Evaluator, places: Places) -> int
             if sum_.op == "+" and is_variable(sum_.right):
                 return constant(sum_.left)
     raise places.error(
-        f"the increment does not add a constant to '{variable}'", node, f"write {variable}++ or {variable} += c"
+        f"the increment does not add a constant to '{variable}'",
+        node,
+        f"write {variable}++ or {variable} += c",
+        topic="loop-headers",
     )
 
 
@@ -176,6 +188,7 @@ def domain(
                 loop.condition,
                 f"write {variable} {'<' if step > 0 else '>'} bound, or state what is known with "
                 "'#pragma polydl assume(...)'",
+                topic="loop-headers",
             )
         earlier = symbol_aff(_EARLIER)
         failed = rename_symbol(stops, variable, _EARLIER)
@@ -189,7 +202,9 @@ def _not_affine(places: Places, what: str, error: NotAffine, node: Any) -> Input
     kind = "depends on data" if error.data else "is not affine"
     place = error.node if getattr(error.node, "coord", None) is not None else node
     hint = error.hint or f"a {what} may use outer loop variables, parameters and constants, min and max"
-    return places.error(f"the {what} {kind}: {error.why}", place, hint)
+    return places.error(
+        f"the {what} {kind}: {error.why}", place, hint, topic="depends-on-data" if error.data else "not-affine"
+    )
 
 
 def _is_bound(condition: Any, variable: str, step: int) -> bool:
@@ -221,6 +236,7 @@ def _in_range(loop: Header, ctype: CType, taken: isl.Set, iterators: frozenset[s
             f"'{loop.variable}' is unsigned and wraps around below zero: the loop does not end there",
             loop.condition,
             f"declare '{loop.variable}' as int",
+            topic="integers",
         )
     if ctype.bits >= INT.bits and any(name not in iterators for name in _symbols(taken)):
         # symbolic bounds of 32 and 64 bits are taken to stay in range (see affine.py); numeric ones are checked
@@ -228,7 +244,10 @@ def _in_range(loop: Header, ctype: CType, taken: isl.Set, iterators: frozenset[s
     beyond = taken.intersect(following.gt_set(constant_aff(ctype.maximum)))
     if not beyond.is_empty():
         raise places.error(
-            f"'{loop.variable}' leaves the range of '{ctype.text}'", loop.condition, "use a wider type for it"
+            f"'{loop.variable}' leaves the range of '{ctype.text}'",
+            loop.condition,
+            "use a wider type for it",
+            topic="integers",
         )
 
 

@@ -31,27 +31,39 @@ def microkernel(walker: Walker, pragma: Pragma, node: Any) -> None:
     if pragma.kind == "call":
         if not isinstance(node, (c_ast.For, c_ast.Compound)):
             raise walker.places.error(
-                "'microkernel call(...)' stands before something that is no loop", node, "put it before the loops"
+                "'microkernel call(...)' stands before something that is no loop",
+                node,
+                "put it before the loops",
+                topic="microkernels",
             )
         if len(items) != 1 or not isinstance(items[0], c_ast.FuncCall):
             raise InputError(
-                "the pragma holds no call", pragma.span, "write microkernel call(f(&A[i][0], &B[0][j], &C[i][j]))"
+                "the pragma holds no call",
+                pragma.span,
+                "write microkernel call(f(&A[i][0], &B[0][j], &C[i][j]))",
+                topic="microkernels",
             )
         call, loops = items[0], [node]
     else:
         if not isinstance(node, c_ast.FuncCall):
             raise walker.places.error(
-                "'microkernel loops(...)' stands before something that is no call", node, "put it before the call"
+                "'microkernel loops(...)' stands before something that is no call",
+                node,
+                "put it before the call",
+                topic="microkernels",
             )
         if not items or not all(isinstance(item, (c_ast.For, c_ast.Compound, c_ast.Assignment)) for item in items):
             raise InputError(
                 "the pragma holds no loops",
                 pragma.span,
                 "write microkernel loops(for (...) C[i][j] += A[i][k] * B[k][j];)",
+                topic="microkernels",
             )
         call, loops = node, items
     if not isinstance(call.name, c_ast.ID):
-        raise walker.places.error("the microkernel is called through an expression", call, "call it by its name")
+        raise walker.places.error(
+            "the microkernel is called through an expression", call, "call it by its name", topic="microkernels"
+        )
     before = dict(walker.environment)
     arguments = tuple(_argument(walker, argument) for argument in (call.args.exprs if call.args is not None else ()))
     inner = _inner(walker, loops, pragma.kind == "loops")
@@ -88,9 +100,9 @@ def _inner(walker: Walker, loops: list[Any], fragment: bool) -> list[RawStatemen
         walker.counters[-1] += 1
         return None
     if any(isinstance(statement.body, RawCall) for statement in inner):
-        raise walker.places.error("a microkernel stands inside the loops of another", loops[0])
+        raise walker.places.error("a microkernel stands inside the loops of another", loops[0], topic="microkernels")
     if not inner:
-        raise walker.places.error("the loops of this microkernel compute nothing", loops[0])
+        raise walker.places.error("the loops of this microkernel compute nothing", loops[0], topic="microkernels")
     return inner
 
 

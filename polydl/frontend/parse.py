@@ -205,9 +205,11 @@ def _not_c(source: SourceText, message: str, places: Places) -> InputErrors:
         span = source.span(last) if last is not None else source.line_span(1)
         reason = _EARLY if last is None else f"{_EARLY}, behind '{last.text}'"
         hint = "close what is open: a brace, a parenthesis, a statement"
-        return InputErrors([InputError(f"this is not C that can be read: {reason}", span, hint)])
+        return InputErrors([InputError(f"this is not C that can be read: {reason}", span, hint, topic="reading-c")])
     if match is None:
-        return InputErrors([InputError(f"not C: {message}", source.line_span(1), "check that the file compiles")])
+        return InputErrors(
+            [InputError(f"not C: {message}", source.line_span(1), "check that the file compiles", topic="reading-c")]
+        )
     file, line, column, reason = match.groups()
     if file == source.path:
         token = places.token(int(line), int(column or 1))
@@ -217,5 +219,12 @@ def _not_c(source: SourceText, message: str, places: Places) -> InputErrors:
     what = reason.removeprefix("before: ")
     reason = f"syntax error before '{what}'" if reason.startswith("before: ") else reason
     return InputErrors(
-        [InputError(f"this is not C that can be read: {reason}", span, "check that the file compiles with cc -std=c11")]
+        [
+            InputError(
+                f"this is not C that can be read: {reason}",
+                span,
+                "check that the file compiles with cc -std=c11",
+                topic="reading-c",
+            )
+        ]
     )

@@ -102,6 +102,6 @@ class Places:
             end = tokens[at]
         return end.offset + len(end.text) - token.offset if end.line == token.line else len(token.text)
 
-    def error(self, reason: str, node: Any, hint: str | None = None) -> InputError:
+    def error(self, reason: str, node: Any, hint: str | None = None, topic: str | None = None) -> InputError:
         """An input error at a node."""
-        return InputError(reason, self.span(node), hint)
+        return InputError(reason, self.span(node), hint, topic)

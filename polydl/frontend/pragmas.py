@@ -60,15 +60,21 @@ def _pragma(source: SourceText, directive: Directive, index: int) -> Pragma:
                 f"unexpected text after '#pragma {tokens[2].text}'",
                 source.span(tokens[3]),
                 f"write '#pragma {tokens[2].text}' alone on its line",
+                topic="pragmas",
             )
         return Pragma(tokens[2].text, index, whole, directive.start, directive.end, line=line)
     if len(tokens) < 4:
-        raise InputError("'#pragma polydl' says nothing", source.span(tokens[2]), f"known words: {', '.join(WORDS)}")
+        raise InputError(
+            "'#pragma polydl' says nothing", source.span(tokens[2]), f"known words: {', '.join(WORDS)}", topic="pragmas"
+        )
     at = 3
     word = tokens[at].text
     if word not in WORDS:
         raise InputError(
-            f"unknown word '{word}' after '#pragma polydl'", source.span(tokens[at]), _nearest(word, WORDS)
+            f"unknown word '{word}' after '#pragma polydl'",
+            source.span(tokens[at]),
+            _nearest(word, WORDS),
+            topic="pragmas",
         )
     if word == "microkernel":
         at += 1
@@ -77,6 +83,7 @@ def _pragma(source: SourceText, directive: Directive, index: int) -> Pragma:
                 "'#pragma polydl microkernel' needs call(...) or loops(...)",
                 source.span(tokens[3]),
                 "call(f(&A[i][0], ...)) before loops that stand, loops(for (...) ...) before a call that stands",
+                topic="pragmas",
             )
         word = tokens[at].text
         if word not in FORMS:
@@ -84,9 +91,12 @@ def _pragma(source: SourceText, directive: Directive, index: int) -> Pragma:
                 f"unknown word '{word}' after '#pragma polydl microkernel'",
                 source.span(tokens[at]),
                 _nearest(word, FORMS),
+                topic="pragmas",
             )
     if len(tokens) <= at + 1 or tokens[at + 1].text != "(":
-        raise InputError(f"'{word}' needs an argument in parentheses", source.span(tokens[at]), f"write {word}(...)")
+        raise InputError(
+            f"'{word}' needs an argument in parentheses", source.span(tokens[at]), f"write {word}(...)", topic="pragmas"
+        )
     try:
         close = matching(tokens, at + 1)
     except ValueError as error:
@@ -94,13 +104,17 @@ def _pragma(source: SourceText, directive: Directive, index: int) -> Pragma:
             f"the parenthesis after '{word}' is never closed",
             source.span(tokens[at + 1]),
             "continue a long pragma with a backslash at the end of each line but the last",
+            topic="pragmas",
         ) from error
     if close + 1 < len(tokens):
         raise InputError(
-            f"unexpected text after '{word}(...)'", source.span(tokens[close + 1]), "one pragma says one thing"
+            f"unexpected text after '{word}(...)'",
+            source.span(tokens[close + 1]),
+            "one pragma says one thing",
+            topic="pragmas",
         )
     if close == at + 2:
-        raise InputError(f"'{word}()' is empty", source.span(tokens[at]), f"write {word}(...)")
+        raise InputError(f"'{word}()' is empty", source.span(tokens[at]), f"write {word}(...)", topic="pragmas")
     body = (tokens[at + 1].offset + 1, tokens[close].offset)
     return Pragma(word, index, whole, directive.start, directive.end, body, line)
 

@@ -158,6 +158,7 @@ def _rejected(source: SourceText, messages: str, cc: str) -> PolyDLError:
                     f"the preprocessor says: {reason}",
                     Span(file, at, int(column or 1), 1, text),
                     "folders of headers are given with -I, macros with -D",
+                    topic="reading-c",
                 )
             )
     if errors:

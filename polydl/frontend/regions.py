@@ -58,17 +58,29 @@ def pairing_errors(pragmas: Sequence[Pragma]) -> list[InputError]:
             if opened is not None:
                 errors.append(
                     InputError(
-                        "a scop starts inside a scop", pragma.span, f"line {opened.line} opened one: close it first"
+                        "a scop starts inside a scop",
+                        pragma.span,
+                        f"line {opened.line} opened one: close it first",
+                        topic="regions",
                     )
                 )
             opened = pragma
         elif pragma.kind == "endscop":
             if opened is None:
-                errors.append(InputError("'#pragma endscop' without '#pragma scop'", pragma.span, "open the region"))
+                errors.append(
+                    InputError(
+                        "'#pragma endscop' without '#pragma scop'", pragma.span, "open the region", topic="regions"
+                    )
+                )
             opened = None
     if opened is not None:
         errors.append(
-            InputError("the scop is never closed", opened.span, "put '#pragma endscop' after its last statement")
+            InputError(
+                "the scop is never closed",
+                opened.span,
+                "put '#pragma endscop' after its last statement",
+                topic="regions",
+            )
         )
     return errors
 
@@ -124,6 +136,7 @@ class Finder:
                             "the scop is not closed in the block that opens it",
                             pragma.span,
                             "put '#pragma scop' and '#pragma endscop' between the same braces",
+                            topic="regions",
                         )
                     )
                     return
@@ -131,7 +144,12 @@ class Finder:
                 at = end
             elif pragma.kind in ("call", "loops"):
                 self.errors.append(
-                    InputError("a microkernel pragma stands outside any scop", pragma.span, "put it inside the region")
+                    InputError(
+                        "a microkernel pragma stands outside any scop",
+                        pragma.span,
+                        "put it inside the region",
+                        topic="microkernels",
+                    )
                 )
             at += 1
 
@@ -162,7 +180,11 @@ class Finder:
             if pragma is not None and pragma.kind in ("assume", "live_out", "dead"):
                 facts.append(pragma)
             elif pragma is not None and pragma.kind == "scop":
-                self.errors.append(InputError("a scop starts inside a scop", pragma.span, "close the first one before"))
+                self.errors.append(
+                    InputError(
+                        "a scop starts inside a scop", pragma.span, "close the first one before", topic="regions"
+                    )
+                )
         # declarations of the region stay visible behind it: keep them out of the scope that the walk starts from
         frozen = Scope(scope.outer)
         frozen.symbols, frozen.typedefs = dict(scope.symbols), dict(scope.typedefs)
@@ -184,7 +206,10 @@ class Finder:
             if declared is not None and any(declared in mentions(later) for later in [*items[last + 1 :], *after]):
                 self.errors.append(
                     self.unit.places.error(
-                        f"'{declared}' is declared in the scop and used after it", node, "declare it before the region"
+                        f"'{declared}' is declared in the scop and used after it",
+                        node,
+                        "declare it before the region",
+                        topic="declarations",
                     )
                 )
 

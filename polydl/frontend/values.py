@@ -142,11 +142,17 @@ class Values:
                 return Unary(node.op, operand), INT if node.op == "!" else promote(ctype)
             case c_ast.UnaryOp(op="&"):
                 raise self.places.error(
-                    "an address is taken", node, "statements of a scop work on array elements and scalars"
+                    "an address is taken",
+                    node,
+                    "statements of a scop work on array elements and scalars",
+                    topic="pointers",
                 )
             case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--") | c_ast.Assignment():
                 raise self.places.error(
-                    "an expression has a side effect", node, "write the update as its own statement"
+                    "an expression has a side effect",
+                    node,
+                    "write the update as its own statement",
+                    topic="side-effects",
                 )
             case c_ast.BinaryOp():
                 return self._binary(node, where)
@@ -156,17 +162,23 @@ class Values:
                 ctype = self.type_of(node.to_type)
                 if not (ctype.is_int or ctype.is_float):
                     raise self.places.error(
-                        f"a cast to '{ctype.text}' is not arithmetic", node, "cast to arithmetic types"
+                        f"a cast to '{ctype.text}' is not arithmetic", node, "cast to arithmetic types", topic="types"
                     )
                 return Cast(ctype.text, self.expression(node.expr, where)[0]), ctype
             case c_ast.FuncCall():
                 return self._call(node, where)
             case c_ast.StructRef():
                 raise self.places.error(
-                    "struct members are not supported", node, "copy the member to a local variable before the region"
+                    "struct members are not supported",
+                    node,
+                    "copy the member to a local variable before the region",
+                    topic="struct-members",
                 )
         raise self.places.error(
-            "this expression is not supported in a scop", node, "use arithmetic on array elements and scalars"
+            "this expression is not supported in a scop",
+            node,
+            "use arithmetic on array elements and scalars",
+            topic="types",
         )
 
     def _affine(self, node: Any, where: isl.Set) -> tuple[Expr, CType] | None:
@@ -207,7 +219,7 @@ class Values:
 
     def _constant(self, node: Any) -> tuple[Expr, CType]:
         if node.type == "string":
-            raise self.places.error("a string is not a number", node, "use numbers")
+            raise self.places.error("a string is not a number", node, "use numbers", topic="types")
         if node.type == "char":
             return Const(node.value), INT
         text = str(node.value)
@@ -234,7 +246,10 @@ class Values:
         symbol, subscripts, offset = self.address(node, where)
         if offset is not None:
             raise self.places.error(
-                f"'{symbol.name}' is used as a pointer", node, "statements of a scop work on elements: subscript it"
+                f"'{symbol.name}' is used as a pointer",
+                node,
+                "statements of a scop work on elements: subscript it",
+                topic="pointers",
             )
         expected = len(symbol.levels)
         if len(subscripts) != expected:
@@ -243,6 +258,7 @@ class Values:
                 f"subscript{'s' * (len(subscripts) != 1)}",
                 node,
                 "subscript every dimension",
+                topic="pointers",
             )
         return RawAccess(symbol, write, tuple(subscripts), where, node, self._exact)
 
@@ -256,10 +272,15 @@ class Values:
                 symbol = self.data(node)
                 if symbol is None:
                     raise self.places.error(
-                        f"'{node.name}' is not an array or a scalar read as data", node, "use an array"
+                        f"'{node.name}' is not an array or a scalar read as data",
+                        node,
+                        "use an array",
+                        topic="declarations",
                     )
                 if symbol.is_function:
-                    raise self.places.error(f"'{node.name}' is a function", node, "call it, or rename it")
+                    raise self.places.error(
+                        f"'{node.name}' is a function", node, "call it, or rename it", topic="declarations"
+                    )
                 self._supported(symbol, node)
                 return symbol, [], None
             case c_ast.ArrayRef():
@@ -272,7 +293,9 @@ class Values:
             case c_ast.UnaryOp(op="&"):
                 symbol, subscripts, offset = self.address(node.expr, where)
                 if offset is not None:
-                    raise self.places.error("an address of an address is taken", node, "take one address")
+                    raise self.places.error(
+                        "an address of an address is taken", node, "take one address", topic="pointers"
+                    )
                 return (symbol, subscripts[:-1], subscripts[-1]) if subscripts else (symbol, [], None)
             case c_ast.BinaryOp(op="+" | "-"):
                 sides = (
@@ -287,9 +310,14 @@ class Values:
                     return symbol, subscripts, self._sum(base, index, 1 if node.op == "+" else -1)
             case c_ast.StructRef():
                 raise self.places.error(
-                    "struct members are not supported", node, "copy the member to a local variable before the region"
+                    "struct members are not supported",
+                    node,
+                    "copy the member to a local variable before the region",
+                    topic="struct-members",
                 )
-        raise self.places.error("this is not an element of an array", node, "write it as a subscripted array: A[i][j]")
+        raise self.places.error(
+            "this is not an element of an array", node, "write it as a subscripted array: A[i][j]", topic="pointers"
+        )
 
     def _pointer(self, node: Any, where: isl.Set) -> tuple[Symbol, list[Value], Value | None]:
         """Like `address`, for something that is subscripted: it must have a dimension left."""
@@ -300,6 +328,7 @@ class Values:
                 "subscripted further",
                 node,
                 "leave out a subscript",
+                topic="pointers",
             )
         return symbol, subscripts, offset
 
@@ -339,6 +368,7 @@ class Values:
             f"the {what} {kind}: {error.why}",
             error.node if getattr(error.node, "coord", None) is not None else node,
             error.hint or f"a {what} may use loop variables, parameters, constants, + - and * / % by constants",
+            topic="depends-on-data" if error.data else "not-affine",
         )
 
     def _supported(self, symbol: Symbol, node: Any) -> None:
@@ -347,13 +377,19 @@ class Values:
                 f"'{symbol.name}' is an array of pointers: what it points at is data",
                 node,
                 f"use one block of memory, such as '{symbol.ctype.text} (*{symbol.name})[N]'",
+                topic="pointers",
             )
         if not (symbol.ctype.is_int or symbol.ctype.is_float):
             raise self.places.error(
-                f"elements of type '{symbol.ctype.text}' are not supported", node, "use arrays of arithmetic types"
+                f"elements of type '{symbol.ctype.text}' are not supported",
+                node,
+                "use arrays of arithmetic types",
+                topic="types",
             )
         if "volatile" in symbol.declaration.split():
-            raise self.places.error(f"'{symbol.name}' is volatile", node, "accesses to it cannot be reordered")
+            raise self.places.error(
+                f"'{symbol.name}' is volatile", node, "accesses to it cannot be reordered", topic="types"
+            )
 
     def _binary(self, node: Any, where: isl.Set) -> tuple[Expr, CType]:
         left, left_type = self.expression(node.left, where)
@@ -393,6 +429,7 @@ class Values:
                 node,
                 "call functions of <math.h>, declare it __attribute__((const)), or say what it computes with "
                 "'#pragma polydl microkernel loops(...)'",
+                topic="calls",
             )
         arguments: Iterable[Any] = node.args.exprs if node.args is not None else ()
         return Call(name, tuple(self.expression(argument, where)[0] for argument in arguments)), result

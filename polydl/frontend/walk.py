@@ -97,7 +97,7 @@ class Walker(Lookup):
                 reason, hint = _REFUSED.get(
                     type(node), ("this statement is not supported in a scop", "use for, if and assignments")
                 )
-                raise self.places.error(reason, node, hint)
+                raise self.places.error(reason, node, hint, topic="control-flow")
 
     def _compound(self, node: Any) -> None:
         with self.scoped():
@@ -124,7 +124,12 @@ class Walker(Lookup):
             pragma, self._pending = self._pending, None
             what = "a loop" if pragma.kind == "call" else "a call"
             self.errors.append(
-                InputError(f"the microkernel pragma is not followed by {what}", pragma.span, f"put {what} behind it")
+                InputError(
+                    f"the microkernel pragma is not followed by {what}",
+                    pragma.span,
+                    f"put {what} behind it",
+                    topic="microkernels",
+                )
             )
 
     def _call(self, node: Any) -> None:
@@ -133,6 +138,7 @@ class Walker(Lookup):
             "the result of this call is not used: it does nothing, or has effects that are unknown",
             node,
             "say what it computes with '#pragma polydl microkernel loops(...)'",
+            topic="calls",
         )
 
     def _declaration(self, node: Any) -> None:
@@ -140,10 +146,15 @@ class Walker(Lookup):
         if found.levels:
             if found.levels[0].pointer:
                 raise self.places.error(
-                    f"the pointer '{found.name}' is declared in the scop", node, "use the array it points into"
+                    f"the pointer '{found.name}' is declared in the scop",
+                    node,
+                    "use the array it points into",
+                    topic="pointers",
                 )
             if node.init is not None:
-                raise self.places.error("an array is initialised in the scop", node.init, "initialise it with a loop")
+                raise self.places.error(
+                    "an array is initialised in the scop", node.init, "initialise it with a loop", topic="declarations"
+                )
             return
         if found.is_integer and found.value is None:
             self.environment.pop(found.name, None)
@@ -198,7 +209,9 @@ class Walker(Lookup):
             return
         cases = node.stmt.block_items or [] if isinstance(node.stmt, c_ast.Compound) else []
         if not all(isinstance(case, (c_ast.Case, c_ast.Default)) for case in cases) or not cases:
-            raise self.places.error("code of this 'switch' stands before its first case", node, "move it out")
+            raise self.places.error(
+                "code of this 'switch' stands before its first case", node, "move it out", topic="control-flow"
+            )
         parts = [c_ast.Compound(list(case.stmts or []), case.coord) for case in cases]
         self._undecided(node, node.cond, parts)
 
@@ -229,6 +242,7 @@ class Walker(Lookup):
                 f"the loop variable '{name}' is already that of an outer loop",
                 loop.declared or node.init,
                 "give each loop its own",
+                topic="loop-variables",
             )
         with self.scoped():
             found = self._loop_variable(loop)
@@ -272,33 +286,44 @@ class Walker(Lookup):
                 )
                 found = self.scope.declare(decl, Storage.REGION, constant)
         if found is None:
-            raise self.places.error(f"'{name}' is not declared", loop.node.init, "declare it in the loop")
+            raise self.places.error(
+                f"'{name}' is not declared", loop.node.init, "declare it in the loop", topic="declarations"
+            )
         if not found.is_integer:
             raise self.places.error(
-                f"the loop variable '{name}' is not an integer", loop.node.init, "declare it as int"
+                f"the loop variable '{name}' is not an integer",
+                loop.node.init,
+                "declare it as int",
+                topic="loop-variables",
             )
         if loop.declared is None and not self.in_fragment:
             if found.storage is Storage.GLOBAL:
                 raise self.places.error(
-                    f"the loop variable '{name}' is global", loop.node.init, "declare it in the loop"
+                    f"the loop variable '{name}' is global",
+                    loop.node.init,
+                    "declare it in the loop",
+                    topic="loop-variables",
                 )
             if found.storage is Storage.PARAMETER:
                 raise self.places.error(
                     f"the function parameter '{name}' is written in the scop",
                     loop.node.init,
                     "use a local loop variable",
+                    topic="loop-variables",
                 )
             if name in self.settings.escaping:
                 raise self.places.error(
                     f"the value of the loop variable '{name}' is used after the scop",
                     loop.node.init,
                     f"declare it in the loop: for (int {name} = ...)",
+                    topic="loop-variables",
                 )
         if name in self.settings.data:
             raise self.places.error(
                 f"'{name}' is a loop variable here and holds data elsewhere in the scop",
                 loop.node.init,
                 "use two names",
+                topic="loop-variables",
             )
         self.walked.temporaries.setdefault(name, found)
         self.environment.pop(name, None)
@@ -311,18 +336,26 @@ class Walker(Lookup):
             name = target.name
             if any(loop.name == name for loop, _ in self.loops):
                 raise self.places.error(
-                    f"the loop variable '{name}' is written in its loop", node, "use another variable"
+                    f"the loop variable '{name}' is written in its loop",
+                    node,
+                    "use another variable",
+                    topic="loop-variables",
                 )
             found = self.scope.find(name)
             if found is None:
-                raise self.places.error(f"'{name}' is not declared", target, "is a header or a -D missing?")
+                raise self.places.error(
+                    f"'{name}' is not declared", target, "is a header or a -D missing?", topic="declarations"
+                )
             if found.levels:
-                raise self.places.error(f"the pointer '{name}' is written in the scop", node, "subscript it instead")
+                raise self.places.error(
+                    f"the pointer '{name}' is written in the scop", node, "subscript it instead", topic="pointers"
+                )
             if found.is_integer and found.storage is Storage.PARAMETER:
                 raise self.places.error(
                     f"the function parameter '{name}' is written in the scop",
                     node,
                     "copy it to a local variable before",
+                    topic="loop-variables",
                 )
             if found.is_integer and name not in self.settings.data:
                 self._temporary(node, found, op, value)
@@ -348,7 +381,9 @@ class Walker(Lookup):
         where = self.domain
         write = builder.access(target, where, write=True)
         if write.symbol.const:
-            raise self.places.error(f"'{write.symbol.name}' is const and written", target, "remove const")
+            raise self.places.error(
+                f"'{write.symbol.name}' is const and written", target, "remove const", topic="types"
+            )
         expr, _ = builder.expression(value, where)
         reads = builder.accesses
         target_read: int | None = None
