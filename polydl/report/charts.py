@@ -143,12 +143,14 @@ def _log_ticks(low: float, high: float, unit: str) -> tuple[tuple[float, str], .
         ticks = [f * 10.0**d for d in decades for f in factors if low <= f * 10.0**d <= high]
         if len(ticks) >= 3:
             break
+    else:
+        return _linear_ticks(low, high, unit)
     every = -(-len(ticks) // 6)
     return tuple((t, quantity(t, unit)) for t in ticks[::every])
 
 
 def _linear_ticks(low: float, high: float, unit: str) -> tuple[tuple[float, str], ...]:
-    rough = (high - low) / 4
+    rough = (high - low) / 5
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(f * power for f in (1, 2, 5, 10) if f * power >= rough)
     first = math.ceil(low / step)

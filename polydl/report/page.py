@@ -36,6 +36,7 @@ def html(run: Run, record: str) -> str:
         loader=FileSystemLoader(folder),
         undefined=StrictUndefined,
         autoescape=True,
+        finalize=lambda value: displayed(value) if type(value) is str else value,
         trim_blocks=True,
         lstrip_blocks=True,
     )

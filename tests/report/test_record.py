@@ -1,0 +1,147 @@
+"""A record comes back as it was written, and what is none is refused with the reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from polydl.errors import InputError
+from polydl.report import record
+from polydl.report.record import VERSION, dumps, load, loads
+from tests.cli.running import polydl, refused
+from tests.report.runs import RECORD, golden_run, hostile_run
+
+Document = dict[str, Any]
+
+
+def test_a_record_comes_back() -> None:
+    run = golden_run()
+    assert loads(dumps(run).encode(), "x") == run
+    assert run.version == VERSION
+    assert len(run.scops[0].measured) == 6
+    assert all(m.samples for m in run.scops[0].variants())
+
+
+def test_hostile_text_is_text() -> None:
+    assert loads(dumps(hostile_run()).encode(), "x") == hostile_run()
+
+
+def _changed(change: Callable[[Document], None]) -> bytes:
+    document = json.loads(RECORD.read_bytes())
+    change(document)
+    return json.dumps(document).encode()
+
+
+def _set(*path: str | int, to: object) -> Callable[[Document], None]:
+    def change(document: Document) -> None:
+        place: Any = document
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = to
+
+    return change
+
+
+def _double(document: Document) -> None:
+    measured = document["scops"][0]["measured"]
+    measured.append(measured[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (_set("version", to=VERSION + 1), f"version {VERSION + 1}, written by polydl"),
+        (_set("version", to="1"), "Expected `int`, got `str` - at `$.version`"),
+        (_set("format", to="a run"), "is no record of a run"),
+        (_set("scops", to=[]), "`$.scops`"),
+        (_set("scops", 0, "threads", to=0), "`$.scops[0].threads`"),
+        (_set("scops", 0, "threads", to=True), "`$.scops[0].threads`"),
+        (_set("scops", 0, "original", "samples", 0, to=-1.0), "`$.scops[0].original.samples[0]`"),
+        (_set("scops", 0, "original", "median", to=float("nan")), "malformed"),
+        (_set("scops", 0, "original", "id", to="first"), "the original is called 'first'"),
+        (_set("scops", 0, "chosen", to="nobody"), "the chosen variant 'nobody' was not measured"),
+        (_set("scops", 0, "compulsory_bytes", to={"at_least": 2, "at_most": 1}), "a lower bound is above the upper"),
+        (_set("scops", 0, "compulsory_bytes", to={"at_least": 0, "at_most": 1 << 64}), "compulsory_bytes"),
+        (_set("machine", "frequency_ghz", to=0), "its machine: 'frequency_ghz' must be positive"),
+        (_set("machine", "caches", to=[]), "its machine"),
+        (_double, "two measured variants have one id"),
+        (lambda document: document.pop("machine"), "missing required field `machine`"),
+        (lambda document: document["scops"][0].pop("ranked"), "missing required field `ranked`"),
+    ],
+)
+def test_another_document_is_refused(change: Callable[[Document], None], reason: str) -> None:
+    with pytest.raises(InputError) as caught:
+        loads(_changed(change), "run.json")
+    assert reason in caught.value.reason
+    assert "run.json" in caught.value.reason
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b"[" * 200_000,
+        b'{"format": "polydl run", "version": 1, "x": ' + b"[" * 100_000,
+        b"\xff\xfe\x00",
+        b"int main(void) { return 0; }",
+        RECORD.read_bytes()[:-2],
+        RECORD.read_bytes()[: len(RECORD.read_bytes()) // 2],
+        RECORD.read_bytes().replace(b'"polydl run"', b'"polydl\xffrun"'),
+        RECORD.read_bytes().replace(b'"scops":[', b'"scops":[1e999,', 1),
+    ],
+    ids=lambda data: f"{len(data)}-{data[:4]!r}",
+)
+def test_what_is_no_record_is_refused(data: bytes) -> None:
+    with pytest.raises(InputError, match="no record of a run"):
+        loads(data, "run.json")
+
+
+def test_every_cut_is_refused() -> None:
+    """A record that was cut off anywhere is never taken for a whole one."""
+    data = RECORD.read_bytes().rstrip()
+    for length in range(0, len(data), 997):
+        with pytest.raises(InputError):
+            loads(data[:length], "run.json")
+
+
+def test_a_file_beyond_all_sizes_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "LARGEST", 1000)
+    with pytest.raises(InputError, match="larger than any record"):
+        load(RECORD)
+
+
+def test_the_command_line_refuses_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "kernel.c").write_text("int x;\n")
+    (tmp_path / "old.json").write_bytes(_changed(_set("version", to=0)))
+    (tmp_path / "run.json").write_bytes(RECORD.read_bytes())
+    (tmp_path / "folder").mkdir()
+    assert "optimize FILE.c --save RUN.json" in refused(tmp_path, "report", "kernel.c")
+    assert "run `polydl optimize … --save` again" in refused(tmp_path, "report", "old.json")
+    assert "No such file" in refused(tmp_path, "report", "missing.json")
+    assert "Is a directory" in refused(tmp_path, "report", "folder")
+    assert "did you mean 'roofline'" in refused(tmp_path, "report", "run.json", "-o", "x.svg", "--chart", "rofline")
+    assert "choose one of mlp_layer" in refused(tmp_path, "report", "run.json", "-o", "x.svg", "--function", "f")
+    assert "choose one of html, svg, png, md, csv" in refused(tmp_path, "report", "run.json", "-o", "report.pdf")
+    assert "--chart and --function are for svg" in refused(tmp_path, "report", "run.json", "--chart", "roofline")
+    assert "would replace the input" in refused(tmp_path, "report", "run.json", "-o", "run.json", "--format", "md")
+
+
+def test_formats_come_from_names(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_bytes(RECORD.read_bytes())
+    for name, beginning in (("a.html", "<!DOCTYPE html>"), ("a.svg", "<?xml"), ("a.md", "# "), ("a.csv", "function,")):
+        done = polydl(tmp_path, "report", "run.json", "-o", name)
+        assert (done.code, done.stdout) == (0, f"wrote {name}\n"), done
+        assert (tmp_path / name).read_text(encoding="utf-8").startswith(beginning)
+    assert polydl(tmp_path, "report", "run.json").stdout == "wrote run.html\n"
+    whole = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert polydl(tmp_path, "report", "run.json", "-o", "one.svg", "--chart", "roofline").code == 0
+    one = (tmp_path / "one.svg").read_text(encoding="utf-8")
+    assert whole.count('class="chart"') > one.count('class="chart"') == 1
