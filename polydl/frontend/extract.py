@@ -339,6 +339,7 @@ def _live(unit: Unit, found: Found, used: Mapping[str, Any]) -> tuple[frozenset[
                         f"'{token.text}' is not an array of this function",
                         source.span(token),
                         f"arrays of the scop: {', '.join(sorted(used)) or 'none'}",
+                        topic="pragmas",
                     )
                 )
             else:
@@ -350,4 +351,3 @@ def _live(unit: Unit, found: Found, used: Mapping[str, Any]) -> tuple[frozenset[
     if only is not None:
         live &= only
     return frozenset(live - dead), errors
-                        topic="pragmas",
