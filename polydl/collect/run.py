@@ -257,7 +257,8 @@ def compiler_version(toolchain: Toolchain) -> str:
 @contextmanager
 def _workers(count: int) -> Iterator[ProcessPoolExecutor]:
     """Processes that prepare, and are gone afterwards, whatever happens."""
-    pool = ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"), initializer=_worker)
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_worker, initargs=(os.getpid(),))
     try:
         yield pool
     finally:
@@ -267,7 +268,9 @@ def _workers(count: int) -> Iterator[ProcessPoolExecutor]:
 _PR_SET_PDEATHSIG = 1
 
 
-def _worker() -> None:
+def _worker(parent: int) -> None:
     """Ctrl-C is for the process that collects, which ends its workers; when it is killed, they die with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died while we started
+        os._exit(1)
