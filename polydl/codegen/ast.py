@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import islpy as isl
@@ -307,7 +308,8 @@ class Writer:
         self.prologue += made.prologue
         self.streams = self.streams or made.streams
         low, high = (self._print(bound) for bound in known[0])
-        length = f"{high} + 1" if low == "0" else f"{high} - {low} + 1"
+        less = f"({low})" if " " in low else low
+        length = f"{high} + 1" if low == "0" else f"{high} - {less} + 1"
         for extent in loops.extents:
             length = f"({length}) * {extent}" if " " in length else f"{length} * {extent}"
         call = f"{made.name}({', '.join([length, *made.arguments])});"
@@ -316,6 +318,9 @@ class Writer:
         if self._marks is not None:
             counted = [(v, f, str(e)) for v, f, e in zip(variables, firsts, [1, *loops.extents], strict=True)]
             marks = [row_mark(counted), *(self._marks[key] for key in keys)]
+        for v, first in zip(variables, firsts, strict=True):
+            if first.isdigit():
+                call = re.sub(rf"\b{v}\b", first, call)
         declared = [f"{v} = {first}" for v, first in zip(variables, firsts, strict=True) if _mentions(call, v)]
         if not declared:
             return [*marks, pad + call]

@@ -162,7 +162,12 @@ def _in_place(scop: Scop, name: str, reassociate: bool) -> Scop | None:
         _redirected(s, name, target, last.depth) if s in users else s for s in scop.statements if s.name not in dropped
     )
     arrays = {n: a for n, a in scop.arrays.items() if n != name}
-    return replace(scop, statements=statements, arrays=arrays, live_out=scop.live_out - {name})
+    region = scop.region
+    if scop.arrays[name].storage is Storage.LOCAL:
+        # The original loops still use it.
+        ctype = scop.arrays[name].ctype
+        region = replace(region, declared_outside=(*region.declared_outside, f"{ctype} {name}"))
+    return replace(scop, statements=statements, arrays=arrays, live_out=scop.live_out - {name}, region=region)
 
 
 def _result(statement: Statement, name: str) -> Access | None:

@@ -15,7 +15,13 @@ from polydl.frontend.check import alias_assumptions, check_bounds, check_microke
 from polydl.frontend.expansions import condition_names, expansions, is_plain
 from polydl.frontend.finish import Builder, Settled, arrays, declared_extents, every_access, settle
 from polydl.frontend.guards import condition_names_around, macro_guards, names_between
-from polydl.frontend.liveness import assigned_names, changed_names
+from polydl.frontend.liveness import (
+    assigned_names,
+    changed_names,
+    has_address_taken,
+    jumps,
+    mentioned_apart,
+)
 from polydl.frontend.lookup import NeedsData, Settings
 from polydl.frontend.parse import Unit
 from polydl.frontend.pragmas import Pragma
@@ -23,7 +29,7 @@ from polydl.frontend.regions import Found, model_region
 from polydl.frontend.spaces import parametric
 from polydl.frontend.symbols import mentions, type_names
 from polydl.frontend.walk import Walker
-from polydl.model.scop import Guard, Scop, Source, Storage
+from polydl.model.scop import Array, Guard, Scop, Source, Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,13 +320,23 @@ def _guards(
     )
 
 
+def _may_be_read(found: Found, name: str, array: Array) -> bool:
+    """Whether what the region leaves in an array or scalar may be read behind it, as far as the function says."""
+    if array.storage is Storage.REGION or (array.storage is Storage.PARAMETER and array.is_scalar):
+        return False
+    symbol = found.scope.find(name)
+    if array.storage is not Storage.LOCAL or symbol is None or {"static", "extern"} & set(symbol.node.storage):
+        return True
+    if array.is_scalar:
+        return has_address_taken(found.function.body, name) or found.escapes(name)
+    # The region may run again; and a pointer into it may go on, once it is named anywhere outside of the region.
+    again = jumps(found.function.body) or any(name in mentions(node) for node in found.after)
+    return again or mentioned_apart(found.function.body, found.items, name)
+
+
 def _live(unit: Unit, found: Found, used: Mapping[str, Any]) -> tuple[frozenset[str], list[InputError]]:
     """Arrays that are read after the region, by default or by pragma."""
-    live = {
-        name
-        for name, array in used.items()
-        if array.storage is not Storage.REGION and not (array.storage is Storage.PARAMETER and array.is_scalar)
-    }
+    live = {name for name, array in used.items() if _may_be_read(found, name, array)}
     errors: list[InputError] = []
     only: set[str] | None = None
     dead: set[str] = set()

@@ -48,6 +48,27 @@ def _collect(node: Any, names: set[str], declared: bool) -> None:
         _collect(child, names, declared)
 
 
+def has_address_taken(node: Any, name: str) -> bool:
+    """Whether a subtree takes the address of a scalar."""
+    if isinstance(node, c_ast.UnaryOp) and node.op == "&" and name in mentions(node.expr):
+        return True
+    return any(has_address_taken(child, name) for _, child in node.children())
+
+
+def mentioned_apart(node: Any, apart: Iterable[Any], name: str) -> bool:
+    """Whether a subtree mentions a name anywhere but in some of its parts and where it is declared."""
+    left_out = {id(part) for part in apart}
+
+    def mentioned(at: Any) -> bool:
+        if id(at) in left_out:
+            return False
+        if isinstance(at, c_ast.ID) and at.name == name:
+            return True
+        return any(mentioned(child) for _, child in at.children())
+
+    return mentioned(node)
+
+
 def effect(nodes: Iterable[Any], name: str) -> Effect:
     """What a sequence of statements does to the value that `name` has before it. Jumps make any mention a read."""
     for node in nodes:
