@@ -14,6 +14,7 @@ from polydl.codegen.copies import copies
 from polydl.codegen.curve import curve_prologue
 from polydl.codegen.initial import absorbed_zeroing
 from polydl.codegen.instance import Names
+from polydl.codegen.instance_marks import BEGIN
 from polydl.codegen.nest_plan import plan_nest
 from polydl.codegen.region import original_text
 from polydl.codegen.rows import RowOptions
@@ -106,7 +107,8 @@ def generate(scop: Scop, parts: Sequence[Structure | Scheduled], *, instances: b
     if scratch.buffers:
         prologue.append(scratch.prologue())
         lines = scratch.around(lines, original_text(scop))
-    made = finished(scop, names, [*prologue, *beside.functions], [*declarations(scop), *lines])
+    begin = [f"  {BEGIN}();"] if instances else []
+    made = finished(scop, names, [*prologue, *beside.functions], [*begin, *declarations(scop), *lines])
     return replace(made, prepare=tuple(beside.prepare))
 
 

@@ -18,7 +18,9 @@ from polydl.model.scop import Statement
 
 _MARK = "polydl_instance_"
 ROW = f"{_MARK}row"
-_LINE = re.compile(rf"^[ \t]*polydl\d*_instance_\w+\(.*\);\r?\n", re.MULTILINE)
+BEGIN = f"{_MARK}begin"
+"""Of the line at the beginning of a region's code."""
+_LINE = re.compile(r"^[ \t]*polydl\d*_instance_\w+\(.*\);\r?\n", re.MULTILINE)
 
 
 def instance_mark(statement: Statement, at: Instance) -> str:

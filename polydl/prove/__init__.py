@@ -1,0 +1,11 @@
+"""Translation validation: the generated C, read back, against the scop as it was read.
+
+Necula, "Translation validation for an optimizing compiler", PLDI 2000; the pairs as in Feautrier, "Dataflow analysis of
+array and scalar references", 1991. Nothing of how the variant was made is used but a guess for each printed statement
+(polydl.codegen.instance_marks), which is checked.
+"""
+
+from polydl.prove.check import prove
+from polydl.prove.result import Proof
+
+__all__ = ["Proof", "prove"]

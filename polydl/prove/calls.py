@@ -1,0 +1,241 @@
+"""What the generated functions do: contracts from the comments above them, their scalar parts from their text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.prove.integers import ZERO, Affine, Unreadable, affine
+from polydl.prove.program import Pointer
+from polydl.prove.symbols import Accumulator, Layout, Load, Made, Operation, Sum, Symbol, place, pointer, symbol
+from polydl.prove.text import Parsed
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """`C[i*c_row + j] … sum over r of A[i*a_row + r*a_steps] * B[j + r*b_steps]`, i < m, j < n."""
+
+    name: str
+    text: str
+    m: int
+    n: int
+    c_row: int
+    a_row: int
+    extents: tuple[int | None, ...]
+    """Per reduction; None: an argument of the call."""
+    a_steps: tuple[int, ...]
+    b_steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PackContract:
+    """`packed[w / block][r][w % block] = source[w*width_stride + r*strides]`, w < width."""
+
+    name: str
+    text: str
+    parameters: tuple[str, ...]
+    block: int
+    width_stride: int
+    extents: tuple[int | None, ...]
+    strides: tuple[int, ...]
+
+
+_CONTRACT = re.compile(
+    r"C\[i\*(\d+) \+ j\] [-+]?= (?:alpha \* )?(?:sum over r < ([0-9nx]+) of )?"
+    r"A\[i\*(-?\d+)((?: \+ r\d+\*-?\d+)*)\] \* B\[j((?: \+ r\d+\*-?\d+)*)\], i < m <= (\d+), j < n <= (\d+)"
+)
+_PACKED = re.compile(
+    r"packed\[w / (\d+)\]\[r\]\[w % \1\] = source\[w\*(-?\d+)((?: \+ r\d+\*-?\d+)*)\], w < width; zeros up to .*"
+)
+
+
+def _steps(text: str) -> tuple[int, ...]:
+    return tuple(int(s) for s in re.findall(r"\*(-?\d+)", text))
+
+
+def _extents(text: str) -> tuple[int | None, ...]:
+    return tuple(None if e == "n" else int(e) for e in text.split("x"))
+
+
+def kernel_contract(parsed: Parsed, name: str) -> Contract:
+    """The contract of a generated microkernel. Raises Unreadable."""
+    text = parsed.kernels[name]
+    found = _CONTRACT.fullmatch(text.strip())
+    if found is None:
+        raise Unreadable(f"the contract of {name}: {text}")
+    c_row, over, a_row, a_steps, b_steps, m, n = found.groups()
+    steps = _steps(a_steps), _steps(b_steps)
+    extents = _extents(over) if steps[0] else ()
+    return Contract(name, text, int(m), int(n), int(c_row), int(a_row), extents, *steps)
+
+
+def pack_contract(parsed: Parsed, name: str) -> PackContract:
+    """The contract of a generated packing function. Raises Unreadable."""
+    text, parameters = parsed.packs[name]
+    found = _PACKED.fullmatch(text.strip())
+    extents = re.search(r"_k([0-9nx]+)_[0-9a-f]{8}$", name)
+    if found is None or extents is None:
+        raise Unreadable(f"the contract of {name}: {text}")
+    strides = _steps(found.group(3))
+    given = _extents(extents.group(1)) if strides else ()
+    return PackContract(name, text, parameters, int(found.group(1)), int(found.group(2)), given, strides)
+
+
+def finish(
+    parsed: Parsed,
+    contract: Contract,
+    layout: Layout,
+    operands: tuple[Pointer, Pointer, Pointer],
+    given: Sequence[Any],
+    row: Affine,
+    column: Affine,
+) -> tuple[Symbol, Pointer]:
+    """(value, address) that a kernel stores for one element of its block: its `_finish`, read with one lane.
+
+    Raises Unreadable.
+    """
+    definition = parsed.functions.get(f"{contract.name}_finish")
+    if definition is None:
+        raise Unreadable(f"the function {contract.name}_finish cannot be read")
+    names = [p.name for p in definition.decl.type.args.params]
+    env: dict[str, Any] = {"sum": Sum(), "i": row, "v": column, "row0": ZERO, "column0": ZERO}
+    env |= dict(zip(("A", "B", "C"), operands, strict=True))
+    extra = [n for n in names if n not in (*env, "cut", "part")]
+    if len(extra) != len(given):
+        raise Unreadable(f"{contract.name} has {len(extra)} more arguments, not {len(given)}")
+    env |= dict(zip(extra, given, strict=True))
+    stores: list[tuple[Pointer, Symbol]] = []
+    for item in definition.body.block_items or []:
+        _straight(item, env, layout, stores)
+    target = Pointer(operands[2].base, operands[2].offset.plus(row, contract.c_row).plus(column))
+    if len(stores) != 1 or stores[0][0] != target:
+        raise Unreadable(f"{contract.name} stores something else than its block")
+    return stores[0][1], target
+
+
+def _straight(item: Any, env: dict[str, Any], layout: Layout, stores: list[tuple[Pointer, Symbol]]) -> None:
+    """One statement of straight-line vector code. Raises Unreadable."""
+    match item:
+        case c_ast.Decl():
+            if isinstance(item.type, c_ast.PtrDecl):
+                env[item.name] = pointer(item.init, env, layout)
+            elif item.type.type.names[-1] in ("ptrdiff_t", "int", "long", "size_t"):
+                env[item.name] = affine(item.init, env)
+            else:
+                env[item.name] = symbol(item.init, env, layout)
+        case c_ast.DeclList():
+            for one in item.decls:
+                _straight(one, env, layout, stores)
+        case c_ast.Assignment(op="=", lvalue=c_ast.ID()):
+            env[item.lvalue.name] = symbol(item.rvalue, env, layout)
+        case c_ast.If(cond=c_ast.ID(name="cut" | "stream")) if item.iffalse is not None:
+            _straight(item.iffalse, env, layout, stores)
+        case c_ast.FuncCall(name=c_ast.ID(name=name)) if re.fullmatch(r"polydl\d*_f\d\d_store", name):
+            to, value = item.args.exprs
+            stores.append((pointer(to, env, layout), symbol(value, env, layout)))
+        case c_ast.Cast() | c_ast.EmptyStatement() | c_ast.ExprList():
+            return
+        case _:
+            raise Unreadable(f"a {type(item).__name__} in a generated function")
+
+
+@dataclass(frozen=True, slots=True)
+class RowLine:
+    """One statement of a row's step."""
+
+    op: str
+    value: Symbol
+    target: Pointer | None
+    accumulator: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RowStep:
+    """What a row does for one of its columns."""
+
+    lines: tuple[RowLine, ...]
+
+
+def row_step(
+    parsed: Parsed, name: str, given: Mapping[str, Any], column: Affine, layout: Layout, first: int
+) -> RowStep:
+    """The statements of a row, read with one lane; `first` is the number that the first one will have.
+
+    Raises Unreadable.
+    """
+    step, whole = parsed.functions.get(f"{name}_step"), parsed.functions.get(name)
+    if step is None or whole is None:
+        raise Unreadable(f"the function {name} cannot be read")
+    env: dict[str, Any] = {**given, "polydl_column": column}
+    ends = _accumulators(whole, env, layout)
+    env |= {a: Accumulator(a) for a in ends}
+    lines: list[RowLine] = []
+    made: dict[str, int] = {}
+    stores: list[tuple[Pointer, Symbol]] = []
+    for item in step.body.block_items or []:
+        if isinstance(item, c_ast.Decl) and re.fullmatch(r"polydl\d*_v\d+", item.name):
+            made[item.name] = len(lines)
+            lines.append(RowLine("=", symbol(item.init, env, layout), None))
+            env[item.name] = Made(first + made[item.name])
+        elif isinstance(item, c_ast.Compound):
+            lines.append(_accumulating(item, env, layout, ends))
+        else:
+            _straight(item, env, layout, stores)
+    for address, value in stores:
+        if not isinstance(value, Made):
+            raise Unreadable(f"{name} stores something else than a statement's value")
+        place_ = value.by - first
+        lines[place_] = RowLine("=", lines[place_].value, address)
+    return RowStep(tuple(lines))
+
+
+def _accumulators(whole: Any, env: Mapping[str, Any], layout: Layout) -> dict[str, tuple[str, Pointer, Symbol]]:
+    """Per accumulator what becomes of it: operator, address, and the value that it starts from. Raises Unreadable."""
+    starts: dict[str, Symbol] = {}
+    ends: dict[str, tuple[str, Pointer, Symbol]] = {}
+    for item in whole.body.block_items or []:
+        if isinstance(item, c_ast.Decl) and "polydl_acc" in item.name.replace("polydl1", "polydl"):
+            starts[item.name] = symbol(item.init, env, layout)
+        if isinstance(item, c_ast.Assignment) and isinstance(item.rvalue, c_ast.FuncCall):
+            name = item.rvalue.args.exprs[0].name
+            kind = item.rvalue.name.name.rpartition("_")[2]
+            target = place(item.lvalue, env, layout)
+            if name not in starts:
+                raise Unreadable(f"the value of {name}")
+            zero = starts[name] != Load(target)
+            if (item.op in ("+=", "-=")) != zero or (kind == "sum") != zero:
+                raise Unreadable(f"the start of {name}")
+            ends[name] = (item.op, target, starts[name])
+    if set(starts) != set(ends):
+        raise Unreadable("an accumulator that is not stored")
+    return ends
+
+
+def _accumulating(
+    item: Any, env: Mapping[str, Any], layout: Layout, ends: Mapping[str, tuple[str, Pointer, Symbol]]
+) -> RowLine:
+    """`{ const v polydl_x = e; *acc = *acc + (cut ? … : polydl_x); }`. Raises Unreadable."""
+    declared, assigned = item.block_items
+    x = symbol(declared.init, env, layout)
+    inside = {**env, declared.name: x}
+    name = assigned.lvalue.expr.name
+    op, target, _ = ends[name]
+    value = symbol(assigned.rvalue, inside, layout)
+    if op == "=":
+        return RowLine("=", _with(value, Accumulator(name), Load(target)), target, name)
+    if value != Operation("+", (Accumulator(name), x)):
+        raise Unreadable(f"the sum {name}")
+    return RowLine(op, x, target, name)
+
+
+def _with(value: Symbol, old: Symbol, new: Symbol) -> Symbol:
+    """A value with one part replaced."""
+    if value == old:
+        return new
+    if isinstance(value, Operation):
+        return Operation(value.name, tuple(_with(o, old, new) for o in value.operands), value.call)
+    return value

@@ -1,0 +1,398 @@
+"""`prove`: is a generated file the original?"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from functools import reduce
+
+import islpy as isl
+
+from polydl.codegen.instance_marks import without_marks
+from polydl.codegen.region import original_text
+from polydl.dependences.dead import without_dead
+from polydl.errors import QuotaExceeded
+from polydl.model.in_time import in_seconds
+from polydl.model.isl import DEFAULT_QUOTA, lex_extreme, quota
+from polydl.model.scop import Assignment, Scop, Statement
+from polydl.prove.integers import Unreadable, Wrong, integer, number
+from polydl.prove.matching import Match, address, assignment_pairs, hinted, linear
+from polydl.prove.order import Order, check_concurrent, check_private, check_steps
+from polydl.prove.program import Pointer, Printed, Program, value_map
+from polydl.prove.reader import Reader
+from polydl.prove.result import Proof
+from polydl.prove.symbols import Integer, Literal, Load, Made, loads
+from polydl.prove.text import read
+from polydl.prove.unfold import unfolded
+
+Copied = dict[tuple[str, Pointer], tuple[str, isl.Map]]
+"""Per printed statement and address in a buffer: which array's elements { T[i…] -> [element] } are there."""
+
+SECONDS = 30
+"""Processor time for one proof."""
+
+
+def prove(
+    scop: Scop,
+    text: str,
+    named: str,
+    *,
+    rewritten: Scop | None = None,
+    reassociate: bool = True,
+    seconds: int = SECONDS,
+    cc: str = "cc",
+) -> Proof:
+    """Compare a generated file with the scop that it was made from, as it was read.
+
+    `text` is the file, `named` the same with the marks of `generate(…, instances=True)`. Where the variant is one of a
+    scop with other statements (`rewritten`: sums made in place, products taken apart, nests fused) and that is all that
+    can be compared, the result says so. Shown are: every instance of
+    the original runs exactly once, with the same operations on the same elements; every RAW, WAR and WAW pair keeps
+    its order; parallel and vector loops carry none. Bodies of generated microkernels are trusted to do what the
+    comments above them say. At most `seconds` of processor time.
+    """
+    start = time.perf_counter()
+    if without_marks(named) != text:
+        reason = "the text to prove is not the text of the output"
+        return Proof("wrong", (), (), reason, time.perf_counter() - start)
+    try:
+        answer = in_seconds(lambda: _answer(scop, rewritten, named, reassociate, seconds, cc), seconds, "the proof")
+    except QuotaExceeded as error:
+        return Proof("open", (), (), error.reason, time.perf_counter() - start)
+    verdict, proved, trusted, reason = json.loads(answer)
+    return Proof(verdict, tuple(proved), tuple(trusted), reason, time.perf_counter() - start)
+
+
+def _answer(scop: Scop, rewritten: Scop | None, named: str, reassociate: bool, seconds: int, cc: str) -> str:
+    with quota("the proof", DEFAULT_QUOTA * seconds):
+        kept = without_dead(scop)
+        dead = [s.name for s in scop.statements if s not in kept.statements]
+        verdict, proved, trusted, reason = _against(kept, named, reassociate, cc)
+        if verdict == "proved" or rewritten is None or _shape(rewritten) == _shape(kept):
+            trusted += [f"nothing reads what {name} computes: it is left out" for name in dead]
+            return json.dumps((verdict, proved, trusted, reason))
+        verdict, proved, trusted, reason = _against(rewritten, named, reassociate, cc)
+        changed = "its statements as polydl rewrites them before it looks for variants are those of the file"
+        return json.dumps((verdict, proved, [changed, *trusted], reason))
+
+
+def _against(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[str, list[str], list[str], str]:
+    try:
+        proved, trusted = shown(scop, named, reassociate, cc)
+    except Wrong as error:
+        return "wrong", [], [], str(error)
+    except Unreadable as error:
+        return "open", [], [], str(error)
+    return "proved", proved, trusted, ""
+
+
+def _shape(scop: Scop) -> list[object]:
+    """What tells a rewritten scop from another: its statements, what they touch and how."""
+    return [
+        (s.name, s.iterators, [(a.array, a.write) for a in s.accesses], getattr(s.body, "op", ""))
+        for s in scop.statements
+    ]
+
+
+def shown(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[list[str], list[str]]:
+    """What holds and what that takes for granted. Raises Wrong, Unreadable, QuotaExceeded."""
+    if scop.parameters:
+        raise Unreadable(f"sizes that are not known: {', '.join(scop.parameters)}")
+    program = Reader(scop, read(named, scop, cc)).read()
+    order = Order(scop, program, [], {}, reassociate, _length(program))
+    sources = _sources(order, program)
+    order.matches = _matches(scop, program, sources)
+    order.length = max([order.length, *(len(m.printed.time) for m in order.matches)])
+    _once_each(scop, order.matches)
+    for match in order.matches:
+        _same_accesses(scop, order.matches, match, sources)
+    _copies_hold(order, program)
+    order.check()
+    copies = [p for p in program.statements if p.kind == "copy"]
+    statements = [*(m.printed for m in order.matches), *copies]
+    check_steps(order, statements)
+    loops = check_concurrent(order, statements)
+    check_private(order, statements)
+    _partial_sums(order)
+    if scop.guards and "".join(original_text(scop).split()) not in "".join(named.split()):
+        raise Wrong("the loops as they were written are not in the output, for other sizes")
+    sizes = ", ".join(f"{n} = {v}" for n, v in scop.sizes.items())
+    names = ", ".join(s.name for s in scop.statements)
+    proved = [
+        f"{f'for {sizes}: ' if sizes else ''}each instance of {names} runs exactly once, on the same elements",
+        f"no RAW, WAR or WAW pair is in the wrong order ({order.pairs} pairs of accesses depend on one another)",
+        f"{loops} parallel or vector loop{'s carry' if loops != 1 else ' carries'} none",
+    ]
+    return [*proved, *order.notes], list(program.trusted)
+
+
+def _partial_sums(order: Order) -> None:
+    """Sums that are added up in registers, from zero, before they are added to their element. Raises Wrong where their
+    order matters."""
+    kernels: dict[int, list[Match]] = {}
+    for match in order.matches:
+        if match.printed.kind == "summed" and match.printed.op != "=":
+            kernels.setdefault(-1, []).append(match)
+        elif match.printed.step is not None and not match.printed.lanes:
+            kernels.setdefault(match.printed.step, []).append(match)
+    for step, found in kernels.items():
+        before = [m for m in found if m.printed.kind != "product"]
+        zeroed = bool(before) and before[0].printed.value == Literal("0", vector=True)
+        if step == -1 or not zeroed:
+            if not order.reassociate:
+                raise Wrong(f"line {found[0].printed.line}: a sum is added up in another order than written")
+            order.notes["sums are added up in another order than written"] = None
+
+
+def _length(program: Program) -> int:
+    return max((len(p.time) for p in program.statements), default=0)
+
+
+def _matches(scop: Scop, program: Program, sources: Copied) -> list[Match]:
+    matches: list[Match] = []
+    number = len(program.statements)
+    for at, printed in enumerate(program.statements):
+        if printed.kind == "kernel":
+            product = program.statements[at + 1]
+            known = {p: found for (name, p), found in sources.items() if name == product.name}
+            found = unfolded(scop, printed, product, known, number)
+            for match in found:
+                if match.printed.kind == "product":
+                    for (name, p), value in list(sources.items()):
+                        if name == product.name:
+                            moved = value[1].set_tuple_name(isl.dim_type.in_, match.printed.name)
+                            sources[match.printed.name, p] = (value[0], moved)
+            number += len(found)
+            matches += found
+        elif printed.kind in ("assignment", "summed"):
+            if printed.hint is None:
+                raise Unreadable(f"line {printed.line}: which instance this is")
+            statement = _statement(scop, printed.hint.statement)
+            if statement is None:
+                raise Unreadable(f"line {printed.line}: {printed.hint.statement} is not a statement of the original")
+            pairs = assignment_pairs(printed, statement)
+            if pairs is None:
+                # Vector code may say the same in another way.
+                error = Unreadable if printed.lanes else Wrong
+                raise error(f"line {printed.line}: not the operations of {statement.name}")
+            instances = hinted(printed, statement, printed.hint)
+            outside = instances.range().subtract(statement.domain)
+            if not outside.is_empty():
+                raise Wrong(f"line {printed.line}: {statement.name}{list(lex_extreme(outside))} is not in the original")
+            if not printed.domain.is_subset(instances.domain()) or not instances.is_single_valued():
+                raise Wrong(f"line {printed.line}: not one instance of {statement.name} each time")
+            matches.append(Match(printed, statement, instances, pairs))
+    return matches
+
+
+def _statement(scop: Scop, name: str) -> Statement | None:
+    """The statement of that name, or the one that a part is of: `S0ab` is a part of `S0`."""
+    found = [s for s in scop.statements if s.name == name]
+    found += [s for s in scop.statements if name.startswith(s.name) and name.removeprefix(s.name).strip("ab") == ""]
+    return found[0] if found else None
+
+
+def _once_each(scop: Scop, matches: Sequence[Match]) -> None:
+    """Every instance runs exactly once. Raises Wrong with one that does not."""
+    for statement in scop.statements:
+        mine = [m for m in matches if m.statement is statement]
+        covered = reduce(
+            isl.Set.union, (m.instances.range() for m in mine), isl.Set.empty(statement.domain.get_space())
+        )
+        missing = statement.domain.subtract(covered)
+        if not missing.is_empty():
+            raise Wrong(f"{statement.name}{list(lex_extreme(missing))} does not run")
+        outside = covered.subtract(statement.domain)
+        if not outside.is_empty():
+            raise Wrong(f"{statement.name}{list(lex_extreme(outside))} is not in the original")
+        seen = None
+        for match in mine:
+            if not match.instances.is_injective():
+                back = match.instances.reverse()
+                twice = _several(back)
+                raise Wrong(f"{statement.name}{list(lex_extreme(twice))} runs more than once")
+            again = match.instances.range() if seen is None else match.instances.range().intersect(seen)
+            if seen is not None and not again.is_empty():
+                raise Wrong(f"{statement.name}{list(lex_extreme(again))} runs more than once")
+            seen = match.instances.range() if seen is None else seen.union(match.instances.range()).coalesce()
+
+
+def _several(back: isl.Map) -> isl.Set:
+    """The elements that a relation maps to more than one."""
+    pairs = back.reverse().apply_range(back)
+    return pairs.subtract(isl.Map.identity(pairs.get_space())).domain().apply(back.reverse())
+
+
+def _same_accesses(scop: Scop, matches: Sequence[Match], match: Match, sources: Copied) -> None:
+    """The printed statement touches what the original's instances touch. Raises Wrong."""
+    printed, statement = match.printed, match.statement
+    body = statement.body
+    assert isinstance(body, Assignment)
+
+    def original(access: int) -> isl.Map:
+        return match.instances.apply_range(linear(scop, statement, access))
+
+    def compare(access: int, array: str, elements: isl.Map) -> None:
+        wanted = statement.accesses[access].array
+        if array != wanted:
+            raise Wrong(f"line {printed.line}: {array} in place of {wanted} in {statement.name}")
+        other = original(access)
+        if not elements.is_equal(other):
+            wrong = elements.subtract(other).domain()
+            at = match.instances.intersect_domain(wrong).range() if not wrong.is_empty() else other.domain()
+            shown_ = f"{statement.name}{list(lex_extreme(at))}" if not wrong.is_empty() else statement.name
+            raise Wrong(f"line {printed.line}: another element of {array} in {shown_}")
+
+    if printed.target is not None:
+        compare(body.target, printed.target.base, address(printed, printed.target))
+    elif not _stays_inside(scop, matches, match):
+        raise Wrong(f"line {printed.line}: what {statement.name} computes is not stored")
+    for access, symbol in match.pairs:
+        if isinstance(access, int):
+            match symbol:
+                case Load(at):
+                    known = sources.get((printed.name, at))
+                    array, elements = known if known is not None else (at.base, address(printed, at))
+                    compare(access, array, elements)
+                case Made(by):
+                    made = next((m for m in matches if m.printed.number == by), None)
+                    if made is None or not isinstance(made.statement.body, Assignment):
+                        raise Wrong(f"line {printed.line}: a value from nowhere in {statement.name}")
+                    target = made.statement.body.target
+                    elements = made.instances.apply_range(linear(scop, made.statement, target))
+                    compare(
+                        access,
+                        made.statement.accesses[target].array,
+                        elements.set_tuple_name(isl.dim_type.in_, printed.name),
+                    )
+                    _last_made(scop, matches, made, printed, statement.accesses[access].array)
+                case _:
+                    raise Wrong(f"line {printed.line}: a number in place of an element in {statement.name}")
+        elif isinstance(symbol, Integer | Literal):
+            _same_integer(match, access, symbol)
+
+
+def _same_integer(match: Match, wanted: isl.PwAff, symbol: Integer | Literal) -> None:
+    printed = match.printed
+    value = symbol.value if isinstance(symbol, Integer) else number(integer(symbol.text))
+    found = value_map(printed, (value,))
+    other = match.instances.apply_range(isl.Map.from_pw_aff(wanted).intersect_domain(match.statement.domain))
+    if not found.is_equal(other):
+        raise Wrong(f"line {printed.line}: another integer value in {match.statement.name}")
+
+
+def _last_made(scop: Scop, matches: Sequence[Match], made: Match, reader: Printed, array: str) -> None:
+    """Between a statement of a step and the one that uses its value, none writes the array. Raises Wrong."""
+    for other in matches:
+        inside = made.printed.number < other.printed.number < reader.number
+        if inside and isinstance(other.statement.body, Assignment):
+            if other.statement.accesses[other.statement.body.target].array == array:
+                raise Wrong(f"line {reader.line}: an older value of {array}")
+
+
+def _stays_inside(scop: Scop, matches: Sequence[Match], match: Match) -> bool:
+    """Whether a value that is not stored is needed by nobody outside of its step: a later statement of the step stores
+    the element, or the array is read in the step alone and by nobody afterwards."""
+    assert isinstance(match.statement.body, Assignment)
+    array = match.statement.accesses[match.statement.body.target].array
+    mine = match.instances.apply_range(linear(scop, match.statement, match.statement.body.target))
+    for other in matches:
+        if other.printed.step != match.printed.step or other.printed.number <= match.printed.number:
+            continue
+        body = other.statement.body
+        assert isinstance(body, Assignment)
+        if other.printed.target is not None and other.statement.accesses[body.target].array == array:
+            elements = other.instances.apply_range(linear(scop, other.statement, body.target))
+            if elements.set_tuple_name(isl.dim_type.in_, match.printed.name).is_equal(mine):
+                return True
+    return array not in scop.live_out and not any(at.base == array for m in matches for at in loads(m.printed.value))
+
+
+# Copies
+
+
+def _sources(order: Order, program: Program) -> Copied:
+    """Per printed statement and address in a buffer: which array's elements { T[i…] -> [element] } are there. When they
+    were copied is noted in `order.copied`. Raises Wrong where none was copied."""
+    found: Copied = {}
+    times: dict[tuple[str, Pointer], isl.Map] = {}
+    copies = [p for p in program.statements if p.kind == "copy"]
+    for printed in program.statements:
+        if printed.kind == "copy":
+            continue
+        for at in loads(printed.value):
+            if at.base in program.buffers:
+                found[printed.name, at], times[printed.name, at] = _copied(order, printed, at, copies)
+    order.copied = times
+    return found
+
+
+def _copied(
+    order: Order, printed: Printed, at: Pointer, copies: Sequence[Printed]
+) -> tuple[tuple[str, isl.Map], isl.Map]:
+    mine = [c for c in copies if c.target is not None and c.target.base == at.base]
+    when = order.time(printed)
+    last = None
+    for copy in mine:
+        assert copy.target is not None
+        same = address(printed, at).apply_range(address(copy, copy.target).reverse())
+        earlier = same.intersect(order.time(copy).lex_lt_map(when).reverse()).apply_range(order.time(copy))
+        last = earlier if last is None else last.union(earlier)
+    if last is None or not printed.domain.is_subset(last.domain()):
+        raise Wrong(f"line {printed.line}: elements of {at.base} that were never copied there")
+    last = last.lexmax()
+    elements = None
+    array = ""
+    for copy in mine:
+        source = copy.value.at
+        one = last.apply_range(order.time(copy).reverse()).apply_range(address(copy, source))
+        if one.is_empty():
+            continue
+        if array not in ("", source.base):
+            raise Unreadable(f"line {printed.line}: copies of two arrays in one buffer")
+        array = source.base
+        elements = one if elements is None else elements.union(one)
+    assert elements is not None
+    return (array, elements.coalesce()), last.coalesce()
+
+
+def _copies_hold(order: Order, program: Program) -> None:
+    """A thread's own copies are made in the same iteration of the parallel loops in which they are used, and copies lie
+    apart. Raises Wrong."""
+    by_name = {p.name: p for p in program.statements} | {m.printed.name: m.printed for m in order.matches}
+    for (name, at), when in order.copied.items():
+        printed = by_name[name]
+        buffer = program.buffers[at.base]
+        if not buffer.own:
+            continue
+        for copy in program.statements:
+            if copy.kind != "copy" or copy.target is None or copy.target.base != at.base:
+                continue
+            flow = when.intersect_range(order.time(copy).range())
+            if flow.is_empty():
+                continue
+            around = {entry.number: entry for entry in (*printed.loops, *copy.loops) if entry.kind == "parallel"}
+            for entry in around.values():
+                both = entry in printed.loops and entry in copy.loops
+                same = flow
+                for d in range(max(entry.times) + 1):
+                    value = order.time(printed).reverse().apply_range(flow)
+                    same = value.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
+                    if not both or not value.subtract(same).is_empty():
+                        raise Wrong(f"line {printed.line}: a copy in {at.base} that another thread may have made")
+    _apart(program)
+
+
+def _apart(program: Program) -> None:
+    """Buffers do not overlap: each ends before the next one begins, the last before the memory ends. Raises Wrong."""
+    for own in (False, True):
+        buffers = sorted((b for b in program.buffers.values() if b.own == own), key=lambda b: b.start)
+        ends = [*(b.start for b in buffers[1:]), program.memory.get(own, 0)]
+        for one, end in zip(buffers, ends, strict=bool(buffers)):
+            for copy in program.statements:
+                if copy.kind != "copy" or copy.target is None or copy.target.base != one.name:
+                    continue
+                last = address(copy, copy.target).range().dim_max_val(0)
+                if not last.is_int() or one.start + (int(last.to_python()) + 1) * one.element > end:
+                    raise Wrong(f"the copies in {one.name} do not fit into its memory")

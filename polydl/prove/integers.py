@@ -1,0 +1,171 @@
+"""Integer expressions of the printed C as text that isl reads, in neutral names: `i0`, `i1`, … for the loops."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pycparser import c_ast
+
+
+class Unreadable(Exception):
+    """C that the proof does not understand; the message says what."""
+
+
+class Wrong(Exception):
+    """The printed program is not the original; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """A linear combination of loops (`i3`) and of isl's quasi-affine terms (`floor((i0)/4)`)."""
+
+    terms: tuple[tuple[str, int], ...] = ()
+    constant: int = 0
+
+    @staticmethod
+    def of(terms: Mapping[str, int], constant: int) -> Affine:
+        return Affine(tuple(sorted((t, n) for t, n in terms.items() if n)), constant)
+
+    def plus(self, other: Affine, factor: int = 1) -> Affine:
+        """self + factor * other."""
+        terms = dict(self.terms)
+        for term, n in other.terms:
+            terms[term] = terms.get(term, 0) + factor * n
+        return Affine.of(terms, self.constant + factor * other.constant)
+
+    def times(self, factor: int) -> Affine:
+        return Affine().plus(self, factor)
+
+    def __str__(self) -> str:
+        return " + ".join([*(f"{n}*{t}" for t, n in self.terms), f"({self.constant})"])
+
+
+ZERO = Affine()
+
+
+def number(value: int) -> Affine:
+    """A constant."""
+    return Affine((), value)
+
+
+def loop(position: int) -> Affine:
+    """The variable of a loop."""
+    return Affine(((f"i{position}", 1),))
+
+
+_CHOICES: dict[str, str] = {}
+"""Values with a case distinction, which isl's text has none for: per name (made of its definition) the formula that
+defines it for every value of the loops."""
+_CHOICE = re.compile(r"\bq[0-9a-f]{12}\b")
+
+
+def _choice(test: str, then: Affine, otherwise: Affine) -> Affine:
+    """`test ? then : otherwise`."""
+    meaning = f"((({test}) and NAME = {then}) or ((not ({test})) and NAME = {otherwise}))"
+    name = "q" + hashlib.sha256(meaning.encode()).hexdigest()[:12]
+    _CHOICES[name] = meaning.replace("NAME", name)
+    return Affine(((name, 1),))
+
+
+def with_choices(formula: str, *others: str) -> str:
+    """A formula with the values that it and some expressions mention defined."""
+    found: dict[str, str] = {}
+    waiting = [formula, *others]
+    while waiting:
+        for name in _CHOICE.findall(waiting.pop()):
+            if name not in found:
+                found[name] = _CHOICES[name]
+                waiting.append(found[name])
+    return f"exists {', '.join(found)} : {' and '.join(found.values())} and ({formula})" if found else formula
+
+
+_COMPARISONS = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "==": "=", "!=": "!="}
+
+
+def integer(text: str) -> int:
+    """The value of a C integer literal. Raises Unreadable."""
+    try:
+        digits = text.rstrip("uUlL")
+        return int(digits, 8) if re.fullmatch(r"0[0-7]+", digits) else int(digits, 0)
+    except ValueError:
+        raise Unreadable(f"{text} is not an integer") from None
+
+
+def affine(node: Any, env: Mapping[str, Any]) -> Affine:
+    """The value of an integer expression; `env` holds the integers in scope. Raises Unreadable."""
+    match node:
+        case c_ast.Constant():
+            return number(integer(node.value))
+        case c_ast.ID():
+            value = env.get(node.name)
+            if not isinstance(value, Affine):
+                raise Unreadable(f"'{node.name}' is not an integer of the loops")
+            return value
+        case c_ast.Cast():
+            return affine(node.expr, env)
+        case c_ast.UnaryOp(op="-"):
+            return affine(node.expr, env).times(-1)
+        case c_ast.UnaryOp(op="+"):
+            return affine(node.expr, env)
+        case c_ast.BinaryOp(op="+" | "-"):
+            return affine(node.left, env).plus(affine(node.right, env), 1 if node.op == "+" else -1)
+        case c_ast.BinaryOp(op="*"):
+            left, right = affine(node.left, env), affine(node.right, env)
+            if left.terms and right.terms:
+                raise Unreadable("a product of two loop variables")
+            return right.times(left.constant) if not left.terms else left.times(right.constant)
+        case c_ast.BinaryOp(op="/" | "%"):
+            value, by = affine(node.left, env), affine(node.right, env)
+            if by.terms or by.constant <= 0:
+                raise Unreadable("a division by something else than a positive number")
+            quotient = _truncated(value, by.constant)
+            return quotient if node.op == "/" else value.plus(quotient, -by.constant)
+        case c_ast.TernaryOp():
+            test, then, otherwise = condition(node.cond, env), affine(node.iftrue, env), affine(node.iffalse, env)
+            return _choice(test, then, otherwise)
+        case c_ast.FuncCall(name=c_ast.ID()):
+            return _helper(node, env)
+    raise Unreadable(f"an integer expression ({type(node).__name__})")
+
+
+def _truncated(value: Affine, by: int) -> Affine:
+    """C's division: towards zero."""
+    if not value.terms:
+        quotient = abs(value.constant) // by
+        return number(quotient if value.constant >= 0 else -quotient)
+    if all(n % by == 0 for _, n in value.terms) and value.constant % by == 0:
+        return Affine(tuple((t, n // by) for t, n in value.terms), value.constant // by)
+    up, down = Affine(((f"floor(({value})/{by})", 1),)), Affine(((f"floor(({value.times(-1)})/{by})", -1),))
+    return _choice(f"({value}) >= 0", up, down)
+
+
+def _helper(node: Any, env: Mapping[str, Any]) -> Affine:
+    """polydl's own integer helpers: min, max, and division towards minus infinity."""
+    found = re.fullmatch(r"polydl\d*_(min|max|floord)", node.name.name)
+    if found is None or len(node.args.exprs) != 2:
+        raise Unreadable(f"the function {node.name.name} in an integer expression")
+    a, b = (affine(e, env) for e in node.args.exprs)
+    if found.group(1) == "floord":
+        if b.terms or b.constant <= 0:
+            raise Unreadable("a division by something else than a positive number")
+        return Affine(((f"floor(({a})/{b.constant})", 1),)) if a.terms else number(a.constant // b.constant)
+    if not a.terms and not b.terms:
+        return number((min if found.group(1) == "min" else max)(a.constant, b.constant))
+    return Affine(((f"{found.group(1)}({a}, {b})", 1),))
+
+
+def condition(node: Any, env: Mapping[str, Any]) -> str:
+    """A condition on loop variables as an isl formula. Raises Unreadable."""
+    match node:
+        case c_ast.BinaryOp(op="&&" | "||"):
+            word = "and" if node.op == "&&" else "or"
+            return f"(({condition(node.left, env)}) {word} ({condition(node.right, env)}))"
+        case c_ast.UnaryOp(op="!"):
+            return f"(not ({condition(node.expr, env)}))"
+        case c_ast.BinaryOp() if node.op in _COMPARISONS:
+            return f"({affine(node.left, env)} {_COMPARISONS[node.op]} {affine(node.right, env)})"
+    return f"({affine(node, env)} != 0)"

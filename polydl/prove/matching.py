@@ -1,0 +1,225 @@
+"""Which instances of the original a printed statement runs: guessed from names and shapes; every access is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import permutations
+from typing import assert_never
+
+import islpy as isl
+import numpy as np
+
+from polydl.model import expr as e
+from polydl.model.contraction import array_strides
+from polydl.model.scop import Assignment, Scop, Statement
+from polydl.prove.integers import Affine, Unreadable, Wrong, with_choices
+from polydl.prove.program import Hint, Pointer, Printed, dims, value_map
+from polydl.prove.symbols import Accumulator, Integer, Literal, Load, Made, Operation, Symbol
+
+ACCUMULATING = {"+=": "+", "-=": "+", "*=": "*"}
+"""Operators whose order does not matter in exact arithmetic, with what they accumulate by."""
+
+Pair = tuple[int | isl.PwAff, Symbol]
+"""A read of the original (its index) or an integer value, and what the printed program has there."""
+
+
+@dataclass(slots=True)
+class Match:
+    """A printed statement as instances of one of the original's."""
+
+    printed: Printed
+    statement: Statement
+    instances: isl.Map
+    """{ T[i…] -> S[i…] } single-valued, on the whole domain."""
+    pairs: list[Pair]
+
+
+def linear(scop: Scop, statement: Statement, access: int) -> isl.Map:
+    """{ S[i…] -> [elements from the beginning of the array] }."""
+    one = statement.accesses[access]
+    strides = array_strides(scop.arrays[one.array])
+    if strides is None:
+        raise Unreadable(f"the extents of {one.array} are not known")
+    space = one.relation.get_space().range()
+    ls = isl.LocalSpace.from_space(space)
+    total = isl.Aff.zero_on_domain(ls)
+    for d, stride in enumerate(strides):
+        total = total.add(isl.Aff.var_on_domain(ls, isl.dim_type.set, d).scale_val(isl.Val(stride)))
+    return one.relation.intersect_domain(statement.domain).apply_range(isl.Map.from_aff(total))
+
+
+def address(printed: Printed, at: Pointer) -> isl.Map:
+    """{ T[i…] -> [elements from the beginning] }."""
+    return value_map(printed, (at.offset,))
+
+
+# Shapes
+
+
+def value_pairs(found: Symbol, wanted: e.Expr) -> list[Pair] | None:
+    """What the leaves of an expression correspond to in a printed value; None where they are different expressions."""
+    match wanted:
+        case e.Load(access):
+            return [(access, found)]
+        case e.AffineValue(value):
+            return [(value, found)] if isinstance(found, Integer | Literal) else None
+        case e.Const(text):
+            return [] if isinstance(found, Literal) and _same_literal(found, text) else None
+        case e.Unary("+", operand) if not (isinstance(found, Operation) and found.name == "+"):
+            return value_pairs(found, operand)
+        case e.Unary("-", e.Const(text)) if isinstance(found, Literal):
+            return [] if _same_literal(found, f"-{text}") else None
+        case e.Unary(op, operand):
+            return _operands(found, op, (operand,))
+        case e.Binary(op, left, right):
+            vector = isinstance(found, Operation) and any(isinstance(o, Literal) and o.vector for o in found.operands)
+            if vector and op == "/" and _whole_number(left) and _whole_number(right):
+                return None  # a division of integers
+            return _operands(found, op, (left, right))
+        case e.Conditional(condition, then, otherwise):
+            same = _operands(found, "?:", (condition, then, otherwise))
+            if same is None and isinstance(condition, e.Binary) and condition.op in "<>":
+                turned = e.Binary("<>".replace(condition.op, ""), condition.right, condition.left)
+                same = _operands(found, "?:", (turned, then, otherwise))
+            return same
+        case e.Cast(ctype, operand):
+            return _operands(found, f"({ctype})", (operand,))
+        case e.Call(function, arguments):
+            return _operands(found, function, arguments, call=True)
+        case _:
+            assert_never(wanted)
+
+
+def _whole_number(value: e.Expr) -> bool:
+    return isinstance(value, e.Const) and value.text.rstrip("uUlL").isdigit()
+
+
+def _operands(found: Symbol, name: str, wanted: Sequence[e.Expr], *, call: bool = False) -> list[Pair] | None:
+    if not isinstance(found, Operation) or found.name != name or found.call != call:
+        return None
+    if len(found.operands) != len(wanted):
+        return None
+    pairs: list[Pair] = []
+    for one, other in zip(found.operands, wanted, strict=True):
+        inner = value_pairs(one, other)
+        if inner is None:
+            return None
+        pairs += inner
+    return pairs
+
+
+def _same_literal(found: Literal, text: str) -> bool:
+    if found.text == text:
+        return True
+    if not found.vector:
+        return False
+    try:
+        a, b = float(found.text.rstrip("fFlL")), float(text.rstrip("fFlL"))
+    except ValueError:
+        return False
+    return a == b and (not found.text.endswith("f") or text.endswith(("f", "F")) or float(np.float32(b)) == b)
+
+
+def assignment_pairs(printed: Printed, statement: Statement) -> list[Pair] | None:
+    """What the reads of an assignment correspond to in the printed one, when both have the same shape."""
+    body = statement.body
+    if not isinstance(body, Assignment):
+        return None
+    if printed.op == body.op:
+        pairs = value_pairs(printed.value, body.value)
+        if pairs is None or body.target_read is None or printed.target is None:
+            return pairs
+        return [*pairs, (body.target_read, Load(printed.target))]
+    if body.op != "=" and printed.op == "=" and body.target_read is not None:
+        return value_pairs(printed.value, e.Binary(body.op[:-1], e.Load(body.target_read), body.value))
+    return None
+
+
+# Instances
+
+
+def hinted(printed: Printed, statement: Statement, hint: Hint) -> isl.Map:
+    """{ T[i…] -> S[…] } as the text says. Raises Wrong where it is no function into the domain."""
+    if len(hint.iterators) != statement.depth:
+        raise Wrong(f"line {printed.line}: {hint.statement} has {statement.depth} loops")
+    outputs = [f"o{k}" for k in range(statement.depth)]
+    formulas = [f"{o} = {v}" for o, v in zip(outputs, hint.iterators, strict=True)]
+    if hint.local:
+        column = Affine()
+        for k, (_, first, extent) in enumerate(hint.local):
+            own = Affine(((f"x{k}", 1),))
+            inner = 1
+            for _, _, e_ in hint.local[k + 1 :]:
+                inner *= e_.constant if e_ is not None else 1
+            column = column.plus(own.plus(first, -1), inner)
+            formulas.append(f"{own} >= {first}")
+            formulas += [f"{own.plus(first, -1)} < {extent}"] if extent is not None else []
+        formulas.append(f"{hint.column} = {column}")
+    formula = with_choices(" and ".join(formulas) or "true")
+    if hint.local:
+        formula = f"exists {', '.join(f'x{k}' for k in range(len(hint.local)))} : {formula}"
+    text = f"{{ {printed.name}[{dims(printed.depth)}] -> {statement.name}[{', '.join(outputs)}] : {formula} }}"
+    return isl.Map(text).intersect_domain(printed.domain)
+
+
+def by_address(
+    scop: Scop,
+    printed: Printed,
+    statement: Statement,
+    pairs: Sequence[Pair],
+    sources: Mapping[Pointer, tuple[str, isl.Map]],
+) -> isl.Map | None:
+    """{ T[i…] -> S[…] } the instances that touch the same elements; None when these do not say which they are."""
+    assert isinstance(statement.body, Assignment) and printed.target is not None
+    target = statement.body.target
+    if statement.accesses[target].array != printed.target.base:
+        return None
+    found = [address(printed, printed.target).apply_range(linear(scop, statement, target).reverse())]
+    for access, symbol in pairs:
+        if isinstance(access, int) and isinstance(symbol, Load):
+            array, where = sources.get(symbol.at) or (symbol.at.base, address(printed, symbol.at))
+            if statement.accesses[access].array != array:
+                return None
+            found.append(where.apply_range(linear(scop, statement, access).reverse()))
+    made = reduce(isl.Map.intersect, found).coalesce()
+    whole = printed.domain.is_subset(made.domain())
+    return made if whole and made.is_single_valued() else None
+
+
+def factors(value: e.Expr) -> list[e.Expr]:
+    """The factors of a product."""
+    if isinstance(value, e.Binary) and value.op == "*":
+        return [*factors(value.left), *factors(value.right)]
+    return [value]
+
+
+def symbol_factors(value: Symbol) -> list[Symbol]:
+    """The factors of a printed product."""
+    if isinstance(value, Operation) and value.name == "*":
+        return [f for o in value.operands for f in symbol_factors(o)]
+    return [value]
+
+
+def product_pairs(found: Sequence[Symbol], statement: Statement) -> Iterator[list[Pair]]:
+    """Ways in which the factors of a printed product may be those of an accumulating statement."""
+    body = statement.body
+    if not isinstance(body, Assignment) or body.op not in ("+=", "-="):
+        return
+    wanted = factors(body.value)
+    if len(wanted) != len(found) or len(wanted) > 5:
+        return
+    for order in permutations(found):
+        pairs: list[Pair] = []
+        for one, other in zip(order, wanted, strict=True):
+            inner = value_pairs(one, other)
+            if inner is None:
+                break
+            pairs += inner
+        else:
+            yield pairs
+
+
+REGISTER = (Made, Accumulator)
+"""Values that an earlier statement of the same step has left in a register."""

@@ -1,0 +1,120 @@
+"""The printed C as it is read back: statements in nested loops over neutral names, with their accesses and order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import islpy as isl
+
+from polydl.prove.integers import Affine, with_choices
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """An address: elements from the beginning of an array or a buffer."""
+
+    base: str
+    offset: Affine
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory of the generated code's own."""
+
+    name: str
+    own: bool
+    """One for each thread."""
+    start: int
+    """Bytes from the beginning of its part of the memory."""
+    element: int
+    """Bytes per element."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop of the printed program whose iterations may run at the same time."""
+
+    number: int
+    times: tuple[int, ...]
+    """Positions in the time vectors of its (collapsed) variables."""
+    kind: str
+    """`parallel`, `vector`."""
+    private: frozenset[str] = frozenset()
+    """Scalars of which each thread (lane) has its own."""
+    reduction: frozenset[str] = frozenset()
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What the text says about the instance: only a guess until it is checked."""
+
+    statement: str
+    iterators: tuple[Affine, ...]
+    local: tuple[tuple[str, Affine, Affine | None], ...] = ()
+    """Of a row: name, first value and extent (None: any) of each loop that it stands for; `iterators` use the names."""
+    column: str = ""
+    """Of a row: the loop that counts its columns."""
+
+
+@dataclass(slots=True)
+class Printed:
+    """One statement of the printed program."""
+
+    number: int
+    depth: int
+    """Loops `i0` … around it, those inside of a kernel included."""
+    domain: isl.Set
+    """{ T[i0, …] }."""
+    time: tuple[Affine, ...]
+    loops: tuple[Loop, ...]
+    kind: str
+    """`assignment`, `product` (a kernel's), `copy` (into a buffer)."""
+    op: str
+    value: Any
+    """The symbolic value (polydl.prove.symbols); of a product its factors."""
+    target: Pointer | None
+    """None: it stays in a register."""
+    hint: Hint | None
+    line: int
+    step: int | None = None
+    """Statements of one step of a row, or of one call of a kernel, share a number: they store at its end."""
+    call: int = 0
+    """Places of `time` before those of the call."""
+    lanes: bool = False
+    """Of a row."""
+
+    @property
+    def name(self) -> str:
+        return f"T{self.number}"
+
+
+@dataclass(slots=True)
+class Program:
+    """The printed program."""
+
+    statements: list[Printed] = field(default_factory=list)
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    memory: dict[bool, int] = field(default_factory=dict)
+    """Bytes of the shared copies (False) and of each thread's own (True)."""
+    trusted: dict[str, None] = field(default_factory=dict)
+    """What is taken for granted, in the order of its first use."""
+
+
+def dims(depth: int) -> str:
+    return ", ".join(f"i{d}" for d in range(depth))
+
+
+def domain(name: str, depth: int, constraints: list[str]) -> isl.Set:
+    """{ name[i0, …] : constraints }."""
+    condition = " and ".join(constraints) or "true"
+    return isl.Set(f"{{ {name}[{dims(depth)}] : {with_choices(condition)} }}").coalesce()
+
+
+def value_map(statement: Printed, values: tuple[Affine, ...], target: str = "") -> isl.Map:
+    """{ T[i0, …] -> target[values] } on the statement's domain."""
+    outputs = [f"o{k}" for k in range(len(values))]
+    formula = " and ".join(f"{o} = {v}" for o, v in zip(outputs, values, strict=True)) or "true"
+    head = f"{statement.name}[{dims(statement.depth)}] -> {target}[{', '.join(outputs)}]"
+    return isl.Map(f"{{ {head} : {with_choices(formula)} }}").intersect_domain(statement.domain)

@@ -1,0 +1,507 @@
+"""The printed region, walked: every statement with its domain, order, accesses and the loops that run it at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.model.contraction import array_strides
+from polydl.model.scop import Scop, Storage
+from polydl.prove.calls import Contract, PackContract, finish, kernel_contract, pack_contract, row_step
+from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, affine, condition, loop, number
+from polydl.prove.program import Buffer, Hint, Loop, Pointer, Printed, Program, domain
+from polydl.prove.symbols import Layout, Load, Operation, place, pointer, symbol
+from polydl.prove.text import Parsed
+
+MOST_STATEMENTS = 400
+"""Printed statements beyond which a proof would take too long."""
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where the walk is."""
+
+    env: dict[str, Any]
+    depth: int = 0
+    constraints: list[str] = field(default_factory=list)
+    time: tuple[Affine, ...] = ()
+    loops: tuple[Loop, ...] = ()
+
+    def inside(self) -> _Place:
+        return replace(self, env=dict(self.env), constraints=list(self.constraints))
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """What was said before the statement that it is about."""
+
+    hints: list[Hint] = field(default_factory=list)
+    row: tuple[tuple[str, Affine, Affine | None], ...] = ()
+    omp: str = ""
+
+
+class Reader:
+    """Walks one region."""
+
+    def __init__(self, scop: Scop, parsed: Parsed) -> None:
+        """Raises Unreadable for arrays without a known layout."""
+        self.scop = scop
+        self.parsed = parsed
+        strides: dict[str, tuple[int, ...]] = {}
+        for name, array in scop.arrays.items():
+            found = () if array.is_scalar else (1,) if array.linear else array_strides(array)
+            if found is None:
+                raise Unreadable(f"the extents of {name} are not known")
+            strides[name] = tuple(found)
+        self.layout = Layout(strides)
+        self.program = Program()
+        self._loops = 0
+        self._steps = 0
+
+    def read(self) -> Program:
+        """Raises Unreadable."""
+        env: dict[str, Any] = {g.name: number(g.value) for g in self.scop.guards if not g.macro}
+        region = _region(self.parsed.body)
+        if region is None:
+            raise Unreadable("the output has no region of generated code")
+        if self.scop.guards or self.scop.expansions or self.scop.conditions:
+            self.program.trusted["for other sizes and macros the loops as they were written run"] = None
+        self._block(region, _Place(env))
+        return self.program
+
+    # Statements
+
+    def _block(self, node: Any, at: _Place) -> None:
+        """Statements one after the other; `at` is this block's own."""
+        waiting = _Waiting()
+        items = node.block_items or [] if isinstance(node, c_ast.Compound) else [node]
+        summed = self._partial_sum(items)
+        for position, item in enumerate(items):
+            now = replace(at, time=(*at.time, number(position)))
+            if summed is not None and isinstance(item, c_ast.Assignment):
+                continue  # the partial sum's way to where it belongs: its additions are read as made there
+            waiting = self._item(item, now, waiting, at, summed)
+
+    def _item(self, item: Any, now: _Place, waiting: _Waiting, block: _Place, summed: Any) -> _Waiting:
+        ends = isinstance(item, c_ast.FuncCall) and isinstance(item.name, c_ast.ID) and "stream_end" in item.name.name
+        if waiting.omp and not ends and not isinstance(item, c_ast.For):
+            raise Unreadable(f"line {_line(item)}: #pragma omp {waiting.omp} before something that is no loop")
+        match item:
+            case c_ast.Decl():
+                self._declare(item, block)
+                return waiting
+            case c_ast.FuncCall(name=c_ast.ID(name=name)) if re.fullmatch(r"polydl\d*_instance_\w+", name):
+                return self._said(name, item.args.exprs if item.args is not None else [], now, waiting)
+            case c_ast.FuncCall(name=c_ast.ID(name="polydl_omp")):
+                return replace(waiting, omp=item.args.exprs[0].value.strip('"'))
+            case c_ast.FuncCall(name=c_ast.ID()):
+                if not re.fullmatch(r"polydl\d*_stream_end", item.name.name):
+                    self._call(item, now.inside(), waiting)
+            case c_ast.Cast() | c_ast.EmptyStatement() | c_ast.ExprList():
+                _without_effect(item)
+                return waiting
+            case c_ast.Compound():
+                self._block(item, now.inside())
+            case c_ast.If():
+                self._if(item, now, waiting)
+            case c_ast.For():
+                self._for(item, now, waiting, summed)
+            case c_ast.Assignment():
+                self._assign(item, now, waiting, summed)
+            case _:
+                raise Unreadable(f"line {_line(item)}: a {type(item).__name__}")
+        return _Waiting()
+
+    def _said(self, name: str, arguments: Sequence[Any], at: _Place, waiting: _Waiting) -> _Waiting:
+        statement = name.partition("_instance_")[2]
+        if statement == "begin":
+            return waiting
+        if statement == "row":
+            row = []
+            for k in range(0, len(arguments), 3):
+                extent = None if k == 0 else affine(arguments[k + 2], at.env)
+                row.append((arguments[k].name, affine(arguments[k + 1], at.env), extent))
+            return replace(waiting, row=tuple(row))
+        # In a row the loops' names stand for positions behind those of the loops around it.
+        env = dict(at.env) | {name: Affine(((f"x{k}", 1),)) for k, (name, _, _) in enumerate(waiting.row)}
+        hint = Hint(statement, tuple(affine(a, env) for a in arguments), waiting.row)
+        return replace(waiting, hints=[*waiting.hints, hint])
+
+    def _declare(self, item: Any, at: _Place) -> None:
+        """A declaration; its effect is on the block that it stands in."""
+        name, text = item.name, _names(item.init)
+        if name in self.scop.arrays:
+            inside = self.scop.arrays[name].storage is Storage.REGION and at.depth == 0
+            if item.init is not None or not inside:
+                raise Unreadable(f"line {_line(item)}: the declaration of {name}")
+            return
+        if isinstance(item.type, c_ast.PtrDecl):
+            if any(re.fullmatch(r"polydl\d*_scratch", n) for n in text):
+                self.program.memory[False] = _first_number(item.init.args.exprs[0])
+                return
+            own, memory = (any(re.fullmatch(rf"polydl\d*_{w}", n) for n in text) for w in ("own", "memory"))
+            if re.fullmatch(r"polydl\d*_own", name):
+                if _first_number(item.init.right) < self.program.memory[False]:
+                    raise Wrong(f"line {_line(item)}: the threads' copies overlap the shared ones")
+                return
+            if own or memory:
+                self._buffer(name, item, own)
+                at.env[name] = Pointer(name, ZERO)
+                return
+        elif isinstance(item.type, c_ast.TypeDecl):
+            if re.fullmatch(r"polydl\d*_each", name):
+                self.program.memory[True] = _first_number(item.init)
+                return
+            if item.init is None or re.fullmatch(r"polydl\d*_sum", name):
+                return
+            at.env[name] = affine(item.init, at.env)
+            return
+        raise Unreadable(f"line {_line(item)}: the declaration of {name}")
+
+    def _buffer(self, name: str, item: Any, own: bool) -> None:
+        init = item.init.expr if isinstance(item.init, c_ast.Cast) else item.init
+        if not (isinstance(init, c_ast.BinaryOp) and isinstance(init.right, c_ast.Constant)):
+            raise Unreadable(f"line {_line(item)}: the place of the buffer {name}")
+        element = 8 if "double" in item.type.type.type.names else 4
+        found = Buffer(name, own, affine(init.right, {}).constant, element)
+        if self.program.buffers.setdefault(name, found) != found:
+            raise Unreadable(f"two buffers are called {name}")
+
+    def _if(self, item: Any, now: _Place, waiting: _Waiting) -> None:
+        if isinstance(item.cond, c_ast.ID) and re.fullmatch(r"polydl\d*_memory", item.cond.name):
+            self.program.trusted["where there is no memory for copies, the loops as they were written run"] = None
+            self._branch(item.iftrue, now, [], waiting)
+            return
+        test = condition(item.cond, now.env)
+        self._branch(item.iftrue, now, [test], waiting)
+        if item.iffalse is not None:
+            self._branch(item.iffalse, now, [f"(not {test})"], waiting)
+
+    def _branch(self, node: Any, now: _Place, tests: list[str], waiting: _Waiting) -> None:
+        at = now.inside()
+        at.constraints += tests
+        if domain("", at.depth, at.constraints).is_empty():
+            return
+        if isinstance(node, c_ast.Compound):
+            self._block(node, at)
+        else:
+            self._item(node, replace(at, time=(*at.time, ZERO)), waiting, at, None)
+
+    def _for(self, item: Any, now: _Place, waiting: _Waiting, summed: Any) -> None:
+        at = now.inside()
+        variable, first = _start(item)
+        here = loop(at.depth)
+        low = affine(first, at.env)
+        step = _step(item, variable)
+        at.env[variable] = here
+        at.constraints.append(f"({here}) >= ({low})")
+        at.constraints.append(condition(item.cond, at.env))
+        if step != 1:
+            at.constraints.append(f"(({here}) - ({low})) mod {step} = 0")
+        at.depth += 1
+        position = len(at.time)
+        at.time = (*at.time, here)
+        at.loops = self._concurrent(item, at, position, waiting.omp, summed)
+        body = item.stmt if isinstance(item.stmt, c_ast.Compound) else c_ast.Compound([item.stmt], item.coord)
+        hints = [] if isinstance(item.stmt, c_ast.Compound) else waiting.hints
+        if hints:
+            raise Unreadable(f"line {_line(item)}: an instance's name before a loop")
+        if summed is not None:
+            self._summing(body, at, summed)
+        else:
+            self._block(body, at)
+
+    def _concurrent(self, item: Any, at: _Place, position: int, omp: str, summed: Any) -> tuple[Loop, ...]:
+        """The loops around the body, with what a pragma before this one says. Loops that are collapsed into one follow
+        each other directly, so that their variables stand at every second place of the time vectors."""
+        if not omp:
+            return at.loops
+        words = re.match(r"(parallel for|simd|parallel$)", omp)
+        if words is None:
+            raise Unreadable(f"line {_line(item)}: #pragma omp {omp}")
+        if words.group(1) == "parallel":
+            raise Unreadable(f"line {_line(item)}: every thread runs all of a loop")
+        collapse = re.search(r"collapse\((\d+)\)", omp)
+        times = tuple(position + 2 * k for k in range(int(collapse.group(1)) if collapse else 1))
+        inner = item
+        for _ in times[1:]:
+            body = inner.stmt
+            items = body.block_items if isinstance(body, c_ast.Compound) else [body]
+            if len(items) != 1 or not isinstance(items[0], c_ast.For):
+                raise Unreadable(f"line {_line(item)}: the loops to collapse do not follow each other")
+            inner = items[0]
+        private = re.search(r"private\(([^)]*)\)", omp)
+        reduction = re.search(r"reduction\(\S+ ?: ?([^)]*)\)", omp)
+        self._loops += 1
+        made = Loop(
+            self._loops,
+            times,
+            "vector" if words.group(1) == "simd" else "parallel",
+            frozenset(re.split(r", *", private.group(1)) if private else ()),
+            frozenset(re.split(r", *", reduction.group(1)) if reduction else ()),
+            _line(item),
+        )
+        return (*at.loops, made)
+
+    def _assign(self, item: Any, now: _Place, waiting: _Waiting, summed: Any) -> None:
+        hint = waiting.hints[0] if len(waiting.hints) == 1 else None
+        value = symbol(item.rvalue, now.env, self.layout)
+        self._add(now, "assignment", item.op, value, place(item.lvalue, now.env, self.layout), hint, item)
+
+    def _add(
+        self,
+        at: _Place,
+        kind: str,
+        op: str,
+        value: Any,
+        target: Pointer | None,
+        hint: Hint | None,
+        item: Any,
+        call: int | None = None,
+        *,
+        lanes: bool = False,
+    ) -> Printed:
+        """One statement more; `call`: it is part of one, that many places of the time are around it."""
+        number_ = len(self.program.statements)
+        if number_ >= MOST_STATEMENTS:
+            raise Unreadable(f"more than {MOST_STATEMENTS} printed statements")
+        where = domain(f"T{number_}", at.depth, at.constraints)
+        made = Printed(
+            number_, at.depth, where, at.time, at.loops, kind, op, value, target, hint, _line(item),
+            self._steps if call is not None else None, call or 0, lanes,
+        )  # fmt: skip
+        self.program.statements.append(made)
+        return made
+
+    # A sum in an accumulator of its own
+
+    def _partial_sum(self, items: Sequence[Any]) -> tuple[str, Any, str] | None:
+        """(variable, target, operator) of `double s = 0; for (…) s += e; target += s;`."""
+        declared = [i for i in items if isinstance(i, c_ast.Decl) and re.fullmatch(r"polydl\d*_sum", i.name or "")]
+        ends = [i for i in items if isinstance(i, c_ast.Assignment)]
+        if not declared:
+            return None
+        name = declared[0].name
+        loops = [i for i in items if isinstance(i, c_ast.For)]
+        neutral = declared[0].init
+        neutral = neutral.value if isinstance(neutral, c_ast.Constant) else None
+        fits = len(declared) == len(ends) == len(loops) == 1 and isinstance(ends[0].rvalue, c_ast.ID)
+        if not fits or ends[0].rvalue.name != name or items.index(loops[0]) > items.index(ends[0]):
+            raise Unreadable(f"line {_line(declared[0])}: a partial sum of another form")
+        if neutral != {"+=": "0", "-=": "0", "*=": "1"}.get(ends[0].op):
+            raise Unreadable(f"line {_line(declared[0])}: a partial sum that starts from {neutral}")
+        return name, ends[0].lvalue, ends[0].op
+
+    def _summing(self, body: Any, at: _Place, summed: tuple[str, Any, str]) -> None:
+        """The loop's additions, as made to the target."""
+        name, target, op = summed
+        hints: list[Hint] = []
+        for item in body.block_items or []:
+            if isinstance(item, c_ast.FuncCall) and "_instance_" in item.name.name:
+                hints = self._said(item.name.name, item.args.exprs, at, _Waiting()).hints
+                continue
+            right = isinstance(item, c_ast.Assignment) and isinstance(item.lvalue, c_ast.ID)
+            if not right or item.lvalue.name != name or item.op != ("*=" if op == "*=" else "+=") or len(hints) != 1:
+                raise Unreadable(f"line {_line(item)}: a partial sum of another form")
+            value = symbol(item.rvalue, at.env, self.layout)
+            now = replace(at, time=(*at.time, ZERO))
+            kept = Loop(0, (len(at.time) - 1,), "vector", reduction=frozenset({name}), line=_line(item))
+            now.loops = tuple(kept if entry.reduction == {name} else entry for entry in at.loops)
+            self._add(now, "summed", op, value, place(target, at.env, self.layout), hints[0], item)
+
+    # Calls
+
+    def _call(self, item: Any, at: _Place, waiting: _Waiting) -> None:
+        name = item.name.name
+        arguments = item.args.exprs if item.args is not None else []
+        if name in self.parsed.kernels:
+            contract = kernel_contract(self.parsed, name)
+            self.program.trusted[f"{name} computes {contract.text} (its body is checked by execution)"] = None
+            self._kernel(item, contract, arguments, at)
+        elif name in self.parsed.packs:
+            self._pack(item, pack_contract(self.parsed, name), arguments, at)
+        elif re.fullmatch(r"polydl\d*_row_\w+", name):
+            self._row(item, arguments, at, waiting)
+        else:
+            raise Unreadable(f"line {_line(item)}: a call of {name}")
+
+    def _count(self, at: _Place, extent: Affine) -> Affine:
+        """A loop from 0 more, inside of a call; `at` is changed."""
+        here = loop(at.depth)
+        at.constraints += [f"({here}) >= 0", f"({here}) < ({extent})"]
+        at.depth += 1
+        return here
+
+    def _kernel(self, item: Any, contract: Contract, arguments: Sequence[Any], at: _Place) -> None:
+        self._steps += 1
+        m, n = (affine(a, at.env) for a in arguments[:2])
+        a, b, c = (pointer(x, at.env, self.layout) for x in arguments[2:5])
+        rest = list(arguments[5:])
+        extents = [number(e) if e is not None else affine(rest.pop(0), at.env) for e in contract.extents]
+        self._whole(item, contract.name, at, m, n, contract)
+        row, column = self._count(at, m), self._count(at, n)
+        given: list[Any] = []
+        for argument in rest:
+            try:
+                given.append(pointer(argument, at.env, self.layout))
+            except Unreadable:
+                given.append(symbol(argument, at.env, self.layout))
+        result = finish(self.parsed, contract, self.layout, (a, b, c), given, row, column)
+        inner = at.inside()
+        counters = [self._count(inner, e) for e in extents]
+        a_at = a.offset.plus(row, contract.a_row)
+        b_at = b.offset.plus(column)
+        for r, a_step, b_step in zip(counters, contract.a_steps, contract.b_steps, strict=True):
+            a_at, b_at = a_at.plus(r, a_step), b_at.plus(r, b_step)
+        # They are named when their instances are looked for (polydl.prove.unfold).
+        value, target = result
+        start = replace(at, time=(*at.time, ZERO, row, column))
+        self._add(start, "kernel", "=", value, target, None, item, len(at.time))
+        made = replace(inner, time=(*inner.time, ZERO, row, column, *counters))
+        factors = Operation("*", (Load(Pointer(a.base, a_at)), Load(Pointer(b.base, b_at))))
+        self._add(made, "product", "+=", factors, target, None, item, len(at.time))
+
+    def _whole(self, item: Any, name: str, at: _Place, m: Affine, n: Affine, contract: Contract) -> None:
+        """A kernel takes at most its block; one without remainders the whole of it, whatever it is told."""
+        body = self.parsed.functions[name].body.block_items if name in self.parsed.functions else []
+        always = bool(body) and isinstance(body[0], c_ast.ExprList)
+        relation = "!=" if always else ">"
+        wrong = f"(({m}) {relation} {contract.m} or ({n}) {relation} {contract.n})"
+        if not body or not domain("", at.depth, [*at.constraints, wrong]).is_empty():
+            raise Wrong(f"line {_line(item)}: a block of another size than {name}'s")
+
+    def _pack(self, item: Any, contract: PackContract, arguments: Sequence[Any], at: _Place) -> None:
+        self._steps += 1
+        given = dict(zip(contract.parameters, arguments, strict=True))
+        width = affine(given["width"], at.env)
+        source = pointer(given["source"], at.env, self.layout)
+        packed = pointer(given["packed"], at.env, self.layout)
+        if packed.base not in self.program.buffers:
+            raise Wrong(f"line {_line(item)}: a copy into {packed.base}")
+        extents = [
+            number(e) if e is not None else affine(given[f"extent{k}"], at.env) for k, e in enumerate(contract.extents)
+        ]
+        steps = number(1)
+        for extent in extents:
+            if steps.terms and extent.terms:
+                raise Unreadable(f"line {_line(item)}: a copy of unknown shape")
+            steps = steps.times(extent.constant) if not extent.terms else extent.times(steps.constant)
+        w = self._count(at, width)
+        counters = [self._count(at, e) for e in extents]
+        panel = Affine(((f"floor(({w})/{contract.block})", 1),))
+        if steps.terms:
+            if not domain("", at.depth, [*at.constraints, f"({w}) >= {contract.block}"]).is_empty():
+                raise Unreadable(f"line {_line(item)}: panels of unknown length")
+            to = packed.offset.plus(w)
+        else:
+            to = packed.offset.plus(panel, steps.constant * contract.block).plus(w).plus(panel, -contract.block)
+        linear = ZERO
+        for r, extent in zip(counters, extents, strict=True):
+            if linear.terms and extent.terms:
+                raise Unreadable(f"line {_line(item)}: a copy of unknown shape")
+            linear = linear.times(extent.constant).plus(r) if linear.terms else r
+        to = to.plus(linear, contract.block)
+        value = source.offset.plus(w, contract.width_stride)
+        for r, stride in zip(counters, contract.strides, strict=True):
+            value = value.plus(r, stride)
+        before = len(at.time)
+        at.time = (*at.time, w, *counters)
+        load = Load(Pointer(source.base, value))
+        self._add(at, "copy", "=", load, Pointer(packed.base, to), None, item, before)
+        self.program.trusted[f"{contract.name} copies {contract.text}"] = None
+
+    def _row(self, item: Any, arguments: Sequence[Any], at: _Place, waiting: _Waiting) -> None:
+        name = item.name.name
+        self._steps += 1
+        length = affine(arguments[0], at.env)
+        given: list[Any] = []
+        definition = self.parsed.functions.get(name)
+        if definition is None:
+            raise Unreadable(f"line {_line(item)}: the function {name} cannot be read")
+        parameters = definition.decl.type.args.params[1:]
+        for parameter, argument in zip(parameters, arguments[1:], strict=True):
+            if isinstance(parameter.type, c_ast.PtrDecl):
+                given.append(pointer(argument, at.env, self.layout))
+            else:
+                given.append(symbol(argument, at.env, self.layout))
+        column = self._count(at, length)
+        env = {p.name: g for p, g in zip(parameters, given, strict=True)}
+        first = len(self.program.statements)
+        step = row_step(self.parsed, name, env, column, self.layout, first)
+        if len(step.lines) != len(waiting.hints):
+            raise Wrong(f"line {_line(item)}: {len(step.lines)} statements in {name}, {len(waiting.hints)} named")
+        self._loops += 1
+        sums = frozenset(line.accumulator for line in step.lines if line.accumulator)
+        before = len(at.time)
+        lanes = Loop(self._loops, (len(at.time),), "vector", reduction=sums, line=_line(item))
+        at.loops = (*at.loops, lanes)
+        at.time = (*at.time, column)
+        for k, line in enumerate(step.lines):
+            hint = replace(waiting.hints[k], column=str(column))
+            now = replace(at, time=(*at.time, number(k)))
+            kind = "summed" if line.accumulator else "assignment"
+            self._add(now, kind, line.op, line.value, line.target, hint, item, before, lanes=True)
+        self.program.trusted[f"{name} runs its step once for each of its columns"] = None
+
+
+def _region(node: Any) -> Any:
+    """The block of the generated code; None where there is none."""
+    for _, child in node.children():
+        found = _region(child)
+        if found is not None:
+            return found
+    begins = isinstance(node, c_ast.Compound) and any(
+        isinstance(i, c_ast.FuncCall) and re.fullmatch(r"polydl\d*_instance_begin", i.name.name)
+        for i in node.block_items or []
+        if isinstance(getattr(i, "name", None), c_ast.ID)
+    )
+    return node if begins else None
+
+
+def _line(item: Any) -> int:
+    return int(item.coord.line) if getattr(item, "coord", None) is not None else 0
+
+
+def _first_number(node: Any) -> int:
+    """The constant that a sum begins with."""
+    while isinstance(node, c_ast.BinaryOp):
+        node = node.left
+    return affine(node, {}).constant
+
+
+def _names(node: Any) -> list[str]:
+    """The identifiers in an expression."""
+    if node is None:
+        return []
+    own = [node.name] if isinstance(node, c_ast.ID) else []
+    return own + [n for _, child in node.children() for n in _names(child)]
+
+
+def _without_effect(item: Any) -> None:
+    parts = item.exprs if isinstance(item, c_ast.ExprList) else [item]
+    if not all(isinstance(p, c_ast.Cast | c_ast.EmptyStatement) for p in parts):
+        raise Unreadable(f"line {_line(item)}: an expression as a statement")
+
+
+def _start(item: Any) -> tuple[str, Any]:
+    """Variable and first value of a loop."""
+    init = item.init
+    if isinstance(init, c_ast.DeclList) and len(init.decls) == 1:
+        return str(init.decls[0].name), init.decls[0].init
+    raise Unreadable(f"line {_line(item)}: a loop of another form")
+
+
+def _step(item: Any, variable: str) -> int:
+    """Step of a loop that counts upwards."""
+    after = item.next
+    if isinstance(after, c_ast.UnaryOp) and after.op in ("p++", "++") and after.expr.name == variable:
+        return 1
+    if isinstance(after, c_ast.Assignment) and after.op == "+=" and after.lvalue.name == variable:
+        value = affine(after.rvalue, {})
+        if value.constant > 0 and not value.terms:
+            return value.constant
+    raise Unreadable(f"line {_line(item)}: a loop of another form")

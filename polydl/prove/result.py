@@ -1,0 +1,44 @@
+"""What a proof says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was shown of a generated file."""
+
+    verdict: str
+    """`proved`; `wrong`: it is shown not to be the original; `open`: neither could be shown."""
+    proved: tuple[str, ...]
+    """What was shown, for people."""
+    trusted: tuple[str, ...] = ()
+    """What that takes for granted."""
+    reason: str = ""
+    """Of `wrong`: where, with the instances as numbers. Of `open`: what was in the way."""
+    seconds: float = 0.0
+    """Wall clock."""
+
+    @property
+    def holds(self) -> bool:
+        return self.verdict == "proved"
+
+    def to_data(self) -> dict[str, Any]:
+        """For --json."""
+        return {
+            "verdict": self.verdict,
+            "proved": list(self.proved),
+            "trusted": list(self.trusted),
+            "reason": self.reason,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def lines(self) -> list[str]:
+        """For the output's header and for people."""
+        if self.verdict == "open":
+            return [f"not proved: {self.reason}"]
+        if self.verdict == "wrong":
+            return [f"wrong: {self.reason}"]
+        return [f"proved: {line}" for line in self.proved] + [f"taken for granted: {line}" for line in self.trusted]

@@ -1,0 +1,243 @@
+"""C expressions of the generated code as symbolic values: what one lane of a vector, or a scalar, is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pycparser import c_ast, c_generator
+
+from polydl.prove.integers import ZERO, Affine, Unreadable, affine
+from polydl.prove.program import Pointer
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The element at an address."""
+
+    at: Pointer
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number as written; `vector`: in a vector's type, whatever the literal's."""
+
+    text: str
+    vector: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A value made of loop variables."""
+
+    value: Affine
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A C operator, `?:`, a cast (`(float)`) or a function of <math.h> with its operands."""
+
+    name: str
+    operands: tuple[Symbol, ...]
+    call: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What the statement with this number has made, still in a register."""
+
+    by: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A generated microkernel's sum of products."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """A row's running sum or extreme, by its name."""
+
+    name: str
+
+
+Symbol = Load | Literal | Integer | Operation | Made | Sum | Accumulator
+
+_TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&&", "or": "||"}
+_MATH = {"abs": "fabs", "sqrt": "sqrt", "exp": "exp", "tanh": "tanh", "erf": "erf", "fmax": "fmax", "fmin": "fmin"}
+_VECTOR = re.compile(r"polydl\d*_f(32|64)_(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How arrays are subscripted: per name the elements between neighbours of each dimension (of a scalar none)."""
+
+    strides: Mapping[str, tuple[int, ...]]
+
+
+def pointer(node: Any, env: Mapping[str, Any], layout: Layout) -> Pointer:
+    """The address that an expression denotes. Raises Unreadable."""
+    match node:
+        case c_ast.ID():
+            value = env.get(node.name)
+            if isinstance(value, Pointer):
+                return value
+            if len(layout.strides.get(node.name, ())) == 1:
+                return Pointer(node.name, ZERO)
+        case c_ast.UnaryOp(op="&"):
+            return place(node.expr, env, layout)
+        case c_ast.BinaryOp(op="+"):
+            base = pointer(node.left, env, layout)
+            return Pointer(base.base, base.offset.plus(affine(node.right, env)))
+        case c_ast.Cast():
+            return pointer(node.expr, env, layout)
+    raise Unreadable(f"the address {_shown(node)}")
+
+
+def place(node: Any, env: Mapping[str, Any], layout: Layout) -> Pointer:
+    """The element that an lvalue names. Raises Unreadable."""
+    match node:
+        case c_ast.UnaryOp(op="*"):
+            return pointer(node.expr, env, layout)
+        case c_ast.ID() if layout.strides.get(node.name) == () and node.name not in env:
+            return Pointer(node.name, ZERO)
+        case c_ast.ArrayRef():
+            subscripts: list[Any] = []
+            base = node
+            while isinstance(base, c_ast.ArrayRef):
+                subscripts.insert(0, base.subscript)
+                base = base.name
+            if isinstance(base, c_ast.ID):
+                if isinstance(env.get(base.name), Pointer) and len(subscripts) == 1:
+                    start = env[base.name]
+                    return Pointer(start.base, start.offset.plus(affine(subscripts[0], env)))
+                strides = layout.strides.get(base.name)
+                if strides is not None and base.name not in env and len(strides) == len(subscripts):
+                    offset = ZERO
+                    for subscript, stride in zip(subscripts, strides, strict=True):
+                        offset = offset.plus(affine(subscript, env), stride)
+                    return Pointer(base.name, offset)
+    raise Unreadable(f"the element {_shown(node)}")
+
+
+def _shown(node: Any) -> str:
+    return str(c_generator.CGenerator().visit(node))
+
+
+def _of_loops(node: Any, env: Mapping[str, Any]) -> bool:
+    """Whether an expression is made of loop variables and integers alone, with at least one variable."""
+    match node:
+        case c_ast.ID():
+            return isinstance(env.get(node.name), Affine)
+        case c_ast.UnaryOp(op="-" | "+"):
+            return _of_loops(node.expr, env)
+        case c_ast.BinaryOp(op="+" | "-" | "*" | "/" | "%"):
+            sides = (node.left, node.right)
+            plain = all(_of_loops(s, env) or (isinstance(s, c_ast.Constant) and s.type == "int") for s in sides)
+            return plain and any(_of_loops(s, env) for s in sides)
+        case c_ast.FuncCall(name=c_ast.ID()):
+            return re.fullmatch(r"polydl\d*_(min|max|floord)", node.name.name) is not None
+        case c_ast.TernaryOp():
+            return all(_of_loops(s, env) or isinstance(s, c_ast.Constant) for s in (node.iftrue, node.iffalse)) and any(
+                _of_loops(s, env) for s in (node.iftrue, node.iffalse)
+            )
+    return False
+
+
+def symbol(node: Any, env: Mapping[str, Any], layout: Layout) -> Symbol:
+    """The value of an expression. Raises Unreadable."""
+
+    def of(inner: Any) -> Symbol:
+        return symbol(inner, env, layout)
+
+    if _of_loops(node, env):
+        return Integer(affine(node, env))
+    match node:
+        case c_ast.Constant():
+            return Literal(node.value)
+        case c_ast.ID() | c_ast.ArrayRef() | c_ast.UnaryOp(op="*"):
+            return _element(node, env, layout)
+        case c_ast.UnaryOp(op="-" | "+" | "!" | "~"):
+            return Operation(node.op, (of(node.expr),))
+        case c_ast.BinaryOp():
+            return Operation(node.op, (of(node.left), of(node.right)))
+        case c_ast.TernaryOp(cond=c_ast.ID(name="cut")):
+            return of(node.iffalse)  # a remainder does with some lanes what the others do with all
+        case c_ast.TernaryOp():
+            return Operation("?:", (of(node.cond), of(node.iftrue), of(node.iffalse)))
+        case c_ast.Cast():
+            return Operation(f"({_shown(node.to_type)})", (of(node.expr),))
+        case c_ast.FuncCall(name=c_ast.ID()):
+            return _called(node, env, layout)
+    raise Unreadable(f"the expression {_shown(node)}")
+
+
+def _element(node: Any, env: Mapping[str, Any], layout: Layout) -> Symbol:
+    """What a name or an element of an array holds. Raises Unreadable."""
+    name = node.expr if isinstance(node, c_ast.UnaryOp) else node
+    if isinstance(name, c_ast.ID):
+        known = env.get(name.name)
+        if isinstance(known, Accumulator) or (name is node and isinstance(known, Symbol)):
+            return known
+        if name is node and known is None and name.name not in layout.strides:
+            return Literal(name.name)  # a constant of <math.h>, as INFINITY
+    return Load(place(node, env, layout))
+
+
+def _called(node: Any, env: Mapping[str, Any], layout: Layout) -> Symbol:
+    """The value of a call. Raises Unreadable."""
+    arguments = node.args.exprs if node.args is not None else []
+    found = _VECTOR.fullmatch(node.name.name)
+    if found is not None:
+        return _vector(found.group(2), "f" if found.group(1) == "32" else "", arguments, env, layout)
+    name = node.name.name
+    own = re.fullmatch(r"polydl\d*_(f(?:min|max)f?)", name)
+    if own is not None:  # <math.h>'s, in a form that compilers vectorise
+        name = own.group(1)
+    if name.startswith("polydl"):
+        raise Unreadable(f"the function {name}")
+    return Operation(name, tuple(symbol(a, env, layout) for a in arguments), call=True)
+
+
+def _vector(name: str, suffix: str, arguments: list[Any], env: Mapping[str, Any], layout: Layout) -> Symbol:
+    """One lane of what a function of the vector prologues computes. Raises Unreadable."""
+    if name in ("load", "load_part"):
+        return Load(pointer(arguments[0], env, layout))
+    if name == "zero":
+        return Literal("0", vector=True)
+    if name == "keep":
+        return symbol(arguments[1], env, layout)
+    if name == "all" and isinstance(arguments[0], c_ast.Constant):
+        return Literal(arguments[0].value, vector=True)
+    if name == "all" and isinstance(arguments[0], c_ast.UnaryOp) and isinstance(arguments[0].expr, c_ast.Constant):
+        return Operation(arguments[0].op, (Literal(arguments[0].expr.value, vector=True),))
+    given = tuple(symbol(a, env, layout) for a in arguments)
+    if name == "all":
+        return given[0]
+    if name == "negative":
+        return Operation("-", given)
+    if name == "not":
+        return Operation("!", given)
+    if name in ("max", "min"):
+        return Operation("?:", (Operation(">" if name == "max" else "<", given), *given))
+    if name == "select":
+        return Operation("?:", given)
+    if name in _TESTS:
+        return Operation(_TESTS[name], given)
+    if name in _MATH:
+        return Operation(_MATH[name] + suffix, given, call=True)
+    raise Unreadable(f"the vector function {name}")
+
+
+def contains(value: Symbol, part: Symbol) -> bool:
+    """Whether a value is, or has inside, another."""
+    return value == part or (isinstance(value, Operation) and any(contains(o, part) for o in value.operands))
+
+
+def loads(value: Symbol) -> list[Pointer]:
+    """The addresses that a value is loaded from."""
+    if isinstance(value, Load):
+        return [value.at]
+    return [at for operand in value.operands for at in loads(operand)] if isinstance(value, Operation) else []

@@ -1,0 +1,98 @@
+"""The generated file as something that can be parsed: vectors of one lane, OpenMP's pragmas as calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.errors import PolyDLError
+from polydl.frontend.parse import parse
+from polydl.frontend.pragmas import find_pragmas
+from polydl.frontend.preprocess import preprocess
+from polydl.frontend.scan import SourceText
+from polydl.model.scop import Scop
+from polydl.prove.integers import Unreadable
+
+_ONE_LANE = """\
+#include <stddef.h>
+#include <stdint.h>
+#define POLYDL_VECTORS
+#define POLYDL_VECTORS_F32
+#define POLYDL_VECTORS_F64
+#define POLYDL_ROWS_F32
+#define POLYDL_ROWS_F64
+#define POLYDL_PACK_F32
+#define POLYDL_PACK_F64
+#define POLYDL_MATH_F32
+#define POLYDL_MATH_F64
+#define POLYDL_STREAM_END
+#define POLYDL_F32_LANES 1
+#define POLYDL_F64_LANES 1
+#define POLYDL_INLINE static inline
+#define POLYDL_OUTLINE static
+#define POLYDL_UNROLL
+typedef float polydl_f32;
+typedef double polydl_f64;
+typedef int polydl_f32_part;
+typedef int polydl_f64_part;
+"""
+"""In place of the vector prologues, whose include guards it sets."""
+
+_OMP = re.compile(r"^([ \t]*)#pragma omp ([^\n]*)$", re.MULTILINE)
+_KERNEL = re.compile(r"/\* (C\[i\*[^\n]*)\n.*?\b(polydl\d*_mk_\w+)_finish\(", re.DOTALL)
+_PACK = re.compile(
+    r"/\* (packed\[w / \d+\][^\n]*?) \*/.*?\bstatic[^\n]*? (polydl\d*_pack_f\w+)\(([^\n]*)\)\n\{", re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A generated file."""
+
+    body: Any
+    """pycparser's Compound: the function that holds the region."""
+    functions: Mapping[str, Any]
+    """The other functions that could be parsed."""
+    kernels: Mapping[str, str]
+    """Per generated microkernel what the comment above it says that it computes."""
+    packs: Mapping[str, tuple[str, tuple[str, ...]]]
+    """Per generated packing function its comment and the names of its parameters."""
+
+
+def read(text: str, scop: Scop, cc: str) -> Parsed:
+    """Parse a generated file with the front end's preprocessor and parser. Raises Unreadable."""
+    prefix = _prefix(text)
+    one_lane = re.sub(r"\bpolydl_", prefix, re.sub(r"\bPOLYDL_", prefix.upper(), _ONE_LANE))
+    code = one_lane + _OMP.sub(r'\1polydl_omp("\2");', text.replace("#ifdef _OPENMP\n", "#if 1\n"))
+    flags = scop.source.preprocessor_flags
+    source = SourceText(str(scop.source.path), code)
+    pragmas, _ = find_pragmas(source)
+    try:
+        unit = parse(source, pragmas, preprocess(source, pragmas, flags, str(scop.source.path.parent), cc), True)
+    except PolyDLError as error:
+        raise Unreadable(f"the output cannot be parsed: {error}") from error
+    functions = {e.decl.name: e for e in unit.externals if isinstance(e, c_ast.FuncDef)}
+    if scop.function not in functions:
+        raise Unreadable(f"the function {scop.function} cannot be parsed")
+    kernels: dict[str, str] = {}
+    for piece in text.split("\n/* C[")[1:]:
+        found = _KERNEL.match("/* C[" + piece)
+        if found:
+            kernels[found.group(2)] = found.group(1)
+    packs: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for piece in text.split("\n/* packed[")[1:]:
+        found = _PACK.match("/* packed[" + piece)
+        if found:
+            names = tuple(re.findall(r"(\w+)\s*(?:,|$)", found.group(3)))
+            packs[found.group(2)] = (found.group(1), names)
+    return Parsed(functions[scop.function].body, functions, kernels, packs)
+
+
+def _prefix(text: str) -> str:
+    """The stem of the generated names: `polydl_`, or `polydl1_` where the source has names with the former."""
+    found = re.search(r"#ifndef (POLYDL\d*_)VECTORS\b", text)
+    return found.group(1).lower() if found else "polydl_"

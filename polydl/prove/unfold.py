@@ -1,0 +1,141 @@
+"""A generated microkernel's call, taken apart into the statements of the original that it runs: those before its sums,
+the products, and those after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import islpy as isl
+
+from polydl.model.scop import Assignment, Scop, Statement
+from polydl.prove.integers import Unreadable, number
+from polydl.prove.matching import Match, Pair, assignment_pairs, by_address, product_pairs, symbol_factors
+from polydl.prove.program import Pointer, Printed
+from polydl.prove.symbols import Literal, Load, Operation, Sum, Symbol, contains
+
+Sources = Mapping[Pointer, tuple[str, isl.Map]]
+Phase = tuple[Symbol | None, Statement | None]
+"""(value, statement) of a phase for each element; (factors, None) of the products."""
+
+
+def unfolded(scop: Scop, kernel: Printed, product: Printed, sources: Sources, first: int) -> list[Match]:
+    """The statements that one printed call runs, `first` the next free number. Raises Unreadable."""
+    assert kernel.target is not None
+    for phases in _decomposed(scop, kernel.value, kernel.target):
+        matches = _matched(scop, kernel, product, phases, sources, first)
+        if matches is not None:
+            return matches
+    raise Unreadable(f"line {kernel.line}: which statements the microkernel stands for")
+
+
+def _decomposed(scop: Scop, value: Symbol, target: Pointer) -> Iterator[list[tuple[str, Symbol]]]:
+    """Sequences of updates of the target, each as (operator, value) with the value before it as `Load(target)`, that
+    together make the value; the products' operator is `sum+` or `sum-`, its value their other factors."""
+    before = Load(target)
+    if value == before:
+        yield []
+        return
+    if isinstance(value, Operation) and value.name in ("+", "-") and len(value.operands) == 2:
+        old, added = value.operands
+        others = _scaled_sum(added)
+        if others is not None and not contains(old, Sum()):
+            for earlier in _decomposed(scop, old, target):
+                yield [*earlier, (f"sum{value.name}", others)]
+            return
+    others = _scaled_sum(value)
+    if others is not None:
+        yield [("=", Literal("0", vector=True)), ("sum+", others)]
+        return
+    if not contains(value, Sum()):
+        yield [("=", value)]
+    for part in _parts(value):
+        if part != before and (contains(part, Sum()) or contains(part, before)):
+            whole = _with(value, part, before)
+            for earlier in _decomposed(scop, part, target):
+                if earlier and not contains(whole, Sum()):
+                    yield [*earlier, ("=", whole)]
+
+
+def _scaled_sum(value: Symbol) -> Symbol | None:
+    """The other factors of `sum * …`; None for anything else."""
+    found = symbol_factors(value)
+    if found.count(Sum()) != 1:
+        return None
+    rest = [f for f in found if f != Sum()]
+    if any(contains(f, Sum()) for f in rest):
+        return None
+    return Operation("*", tuple(rest))
+
+
+def _parts(value: Symbol) -> Iterator[Symbol]:
+    """Proper parts of a value, the largest first."""
+    if isinstance(value, Operation):
+        yield from value.operands
+        for operand in value.operands:
+            yield from _parts(operand)
+
+
+def _with(value: Symbol, old: Symbol, new: Symbol) -> Symbol:
+    if value == old:
+        return new
+    if isinstance(value, Operation):
+        return replace(value, operands=tuple(_with(o, old, new) for o in value.operands))
+    return value
+
+
+def _matched(
+    scop: Scop,
+    kernel: Printed,
+    product: Printed,
+    phases: list[tuple[str, Symbol]],
+    sources: Sources,
+    first: int,
+) -> list[Match] | None:
+    place = len(kernel.time) - 3
+    matches: list[Match] = []
+    for phase, (op, value) in enumerate(phases):
+        of = product if op.startswith("sum") else kernel
+        time = (*of.time[:place], number(phase), *of.time[place + 1 :])
+        made = replace(of, number=first + phase, time=time, kind="product" if of is product else "assignment", op="=")
+        made.domain = of.domain.set_tuple_name(made.name)
+        if of is product:
+            made.op = "+=" if op == "sum+" else "-="
+            made.value = (
+                Operation("*", (*of.value.operands, *value.operands)) if isinstance(value, Operation) else value
+            )
+        else:
+            made.value = value
+        moved = {
+            at: (array, where.set_tuple_name(isl.dim_type.in_, made.name)) for at, (array, where) in sources.items()
+        }
+        found = _named(scop, made, moved, phase == 0)
+        if found is None:
+            return None
+        matches.append(found)
+    return matches
+
+
+def _named(scop: Scop, printed: Printed, sources: Sources, starts: bool) -> Match | None:
+    for statement in scop.statements:
+        body = statement.body
+        if not isinstance(body, Assignment) or statement.accesses[body.target].array != printed.target.base:  # type: ignore[union-attr]
+            continue
+        for pairs in _ways(printed, statement):
+            instances = by_address(scop, printed, statement, pairs, sources)
+            if instances is not None:
+                return Match(printed, statement, instances, pairs)
+    return None
+
+
+def _ways(printed: Printed, statement: Statement) -> Iterator[list[Pair]]:
+    body = statement.body
+    assert isinstance(body, Assignment) and printed.target is not None
+    if printed.kind == "product":
+        if body.op == printed.op and body.target_read is not None:
+            for pairs in product_pairs(symbol_factors(printed.value), statement):
+                yield [*pairs, (body.target_read, Load(printed.target))]
+        return
+    found = assignment_pairs(printed, statement)
+    if found is not None:
+        yield found
