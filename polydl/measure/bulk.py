@@ -19,6 +19,7 @@ from polydl.measure.compare import difference
 from polydl.measure.compile import find_compiler, run_compiler
 from polydl.measure.data import blocks_for, integer_inputs, integer_range, read_array, write_inputs
 from polydl.measure.driver import Timing
+from polydl.measure.poison import poisoned
 from polydl.measure.session import Builder, setting_for
 from polydl.measure.timing import Entry, Record, buffer_sets, joint_pass
 from polydl.measure.values import Candidate, Measurement, MeasureOptions, Status, Toolchain
@@ -167,7 +168,9 @@ def verified_exactly(setting: Setting, original: Built, candidates: Sequence[Bui
     smallest = min((b.dtype.itemsize for b in setting.buffers if b.dtype.kind in "fc"), default=4)
     options = setting.options
     inputs = integer_inputs(setting.buffers, options.seed, integer_range(terms, smallest))
-    run = Run("integers", inputs, blocks_for(setting.buffers, flush_end=False), options.threads)
+    run = Run(
+        "integers", poisoned(inputs, setting.buffers), blocks_for(setting.buffers, flush_end=False), options.threads
+    )
     reference = run_reference(setting, original, run, None)
     if not reference.exact:
         return verify(setting, original, candidates, lambda done, total: None)

@@ -45,6 +45,8 @@ class Buffer:
     """Its contents count after the region."""
     fixed: int | None = None
     """The value of a scalar that was given one (--size): the only input it may have."""
+    overwritten: bool = False
+    """Nothing reads what it holds before the region (measure.poison)."""
 
     @property
     def elements(self) -> int:

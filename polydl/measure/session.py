@@ -15,6 +15,7 @@ from polydl.measure.compile import Compilation, compile_all, find_compiler, link
 from polydl.measure.data import Buffer, describe_buffers, memory_budget
 from polydl.measure.driver import Block, Limits, Place, driver_text, run_job, shared_memory
 from polydl.measure.parts import Part, verify_by_parts
+from polydl.measure.poison import marked
 from polydl.measure.timing import Entry, clock_resolution, time_entries
 from polydl.measure.unit import passed_arrays, size_guards, unit_text
 from polydl.measure.values import Candidate, Measurement, MeasureOptions, Progress, Report, Status, Toolchain
@@ -193,7 +194,7 @@ def setting_for(scop: Scop, folder: Path, original: Built, options: MeasureOptio
     rows = outcome.payload[: 4 * len(arrays)].reshape(len(arrays), 4).tolist()
     buffers = describe_buffers(scop, rows)
     _check_memory(scop, buffers)
-    return Setting(scop, driver, buffers, sizes, options)
+    return Setting(scop, driver, marked(buffers, scop), sizes, options)
 
 
 def _check_memory(scop: Scop, buffers: Sequence[Buffer]) -> None:

@@ -18,7 +18,8 @@ Runs, in order, cheapest doubt first:
 
 A slow original of which parts are known (codegen.slices) is not run whole: see polydl.measure.parts.
 
-Arrays that the region does not write must keep their bits, and the canaries around all arrays theirs.
+Arrays whose old contents nobody reads (measure.poison) hold NaN before each run. Arrays that the region does not write
+must keep their bits, and the canaries around all arrays theirs.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from polydl.measure.data import (
     write_inputs,
 )
 from polydl.measure.driver import Block, Limits, Outcome, Place, Word, describe_offset, run_job, shared_memory
+from polydl.measure.poison import poisoned
 from polydl.measure.values import Candidate, Measurement, MeasureOptions, Status, WorstError
 from polydl.model.scop import Scop
 
@@ -158,7 +160,7 @@ def verify(
     largest = integer_range(terms, smallest)
     integers = integer_inputs(setting.buffers, options.seed, largest, dominant=traits.singular)
     aligned = blocks_for(setting.buffers, flush_end=False)
-    first = Run("integers", integers, aligned, options.threads)
+    first = Run("integers", poisoned(integers, setting.buffers), aligned, options.threads)
     reference = run_reference(setting, original, first, None)
     times = [reference.seconds]
     runs = [first]
@@ -178,9 +180,11 @@ def verify(
     else:
         low, high = (0.5, 1.5) if traits.singular else (-1.0, 1.0)
         reals = real_inputs(setting.buffers, options.seed, low, high, dominant=traits.singular)
-        second = Run("reals", reals, blocks_for(setting.buffers, flush_end=True), options.threads + 1)
+        second = Run(
+            "reals", poisoned(reals, setting.buffers), blocks_for(setting.buffers, flush_end=True), options.threads + 1
+        )
         if magnitude is not None and reference.seconds <= _CHEAP:
-            magnitudes = replace(second, inputs=[abs(values) for values in reals], blocks=aligned)
+            magnitudes = replace(second, inputs=[abs(values) for values in second.inputs], blocks=aligned)
             magnitude = run_reference(setting, original, magnitudes, None).outputs
         try:
             reference = run_reference(setting, original, second, magnitude)

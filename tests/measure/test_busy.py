@@ -53,6 +53,19 @@ def test_load_of_others(monkeypatch: pytest.MonkeyPatch, used: float, warned: bo
     assert bool(busy.machine_warnings()) == warned
 
 
+@pytest.mark.parametrize(("used", "own", "warned"), [(5.0, 4.9, False), (5.0, 0.0, True), (0.05, 0.0, False)])
+def test_load_of_others_meanwhile(monkeypatch: pytest.MonkeyPatch, used: float, own: float, warned: bool) -> None:
+    """`used` processor seconds in two seconds of one processor, of which `own` were ours."""
+    busy_readings, own_readings, times = iter([100.0, 100.0 + used]), iter([7.0, 7.0 + own]), iter([0.0, 2.0])
+    monkeypatch.setattr(busy, "_busy_seconds", lambda: next(busy_readings))
+    monkeypatch.setattr(busy, "_own_seconds", lambda: next(own_readings))
+    monkeypatch.setattr(busy.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(busy.os, "cpu_count", lambda: 1)
+    found = busy.Others().warnings()
+    assert bool(found) == warned
+    assert not found or "other programs used" in found[0]
+
+
 def test_processor_seconds_grow() -> None:
     before = busy._busy_seconds()
     end = time.process_time() + 0.1

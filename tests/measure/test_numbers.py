@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from polydl.errors import ToolchainError
 from polydl.measure import Candidate, Measurement, Status, Toolchain, data, measure, original_candidate
 from polydl.measure.data import Buffer
 from polydl.measure.driver import Place
+from polydl.measure.poison import overwritten
 from polydl.model.expr import Binary, Call, Const, Expr, Load
 from tests.measure.builders import QUICK, array, scop, statement
 
@@ -142,3 +145,50 @@ def test_large_inputs_repeat_after_a_prime(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(data, "_PERIOD", 20)
     whole = data.real_inputs(buffers, 3, -1.0, 1.0)[0].reshape(-1)
     assert len(np.unique(whole)) == 20
+
+
+def test_contents_that_nobody_may_read_are_poisoned() -> None:
+    """`y` is overwritten whole before it is read: a candidate that lets its old contents in, times zero, is found."""
+    text = """\
+void kernel(float y[restrict 8], const float x[restrict 8])
+{
+#pragma scop
+    for (int i = 0; i < 8; i++)
+        y[i] = 0;
+    for (int i = 0; i < 8; i++)
+        y[i] += x[i];
+#pragma endscop
+}
+"""
+    start = statement("{ S0[i] : 0 <= i < 8 }", ("y", "i"), (), Const("0"))
+    add = statement("{ S1[i] : 0 <= i < 8 }", ("y", "i"), (("x", "i"),), Load(0), "+=")
+    program = scop(text, (array("y", 8), array("x", 8, const=True)), (start, replace(add, position=(1, 0))))
+    assert overwritten(program) == {"y"}
+    assert overwritten(replace(program, statements=(start, replace(add, position=(0, 1))))) == {"y"}
+    assert overwritten(replace(program, statements=(replace(start, position=(2, 0)), add))) == frozenset()
+    right = "for (int i = 0; i < 8; i++) y[i] = x[i];"
+    wrong = "for (int i = 0; i < 8; i++) y[i] = x[i] + 0 * y[i];"
+    made = [Candidate("right", "", right), Candidate("wrong", "", wrong)]
+    report = measure(program, made, original_candidate(program), Toolchain(), QUICK)
+    assert [m.status for m in report.measurements] == [Status.VERIFIED, Status.WRONG]
+    assert "y[0] is nan" in report.measurements[1].message
+
+
+def test_what_is_not_written_stays_poisoned_and_passes() -> None:
+    """A region that writes half of an array: the other half is NaN before and after, here and there."""
+    text = """\
+void kernel(double y[restrict 8])
+{
+#pragma scop
+    for (int i = 0; i < 4; i++)
+        y[2 * i] = 3;
+#pragma endscop
+}
+"""
+    write = statement("{ S0[i] : 0 <= i < 4 }", ("y", "2i"), (), Const("3"))
+    program = scop(text, (array("y", 8, ctype="double"),), (write,))
+    assert overwritten(program) == {"y"}
+    right = Candidate("right", "", "for (int i = 3; i >= 0; i--) y[2 * i] = 3;")
+    wrong = Candidate("wrong", "", "for (int i = 0; i < 8; i++) y[i] = 3;")
+    report = measure(program, [right, wrong], original_candidate(program), Toolchain(), QUICK)
+    assert [m.status for m in report.measurements] == [Status.VERIFIED, Status.WRONG]

@@ -91,6 +91,14 @@ def test_best_needs_more_than_the_noise_and_keeps_the_ranking() -> None:
     assert report(1.0).best().id == "original"
 
 
+def test_best_of_those_within_the_noise_is_the_simplest() -> None:
+    made = report(1.0, ("long", 0.4), ("short", 0.41), ("shorter but slower", 0.6))
+    lengths = {"long": 900, "short": 300, "shorter but slower": 100}
+    sized = replace(made, measurements=tuple(replace(m, length=lengths.get(m.id, 0)) for m in made.measurements))
+    assert sized.best().id == "short"
+    assert replace(sized, noise=0.01).best().id == "long"
+
+
 def test_missing_compiler() -> None:
     program = matmul()
     with pytest.raises(ToolchainError) as error:
