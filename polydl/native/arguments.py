@@ -86,9 +86,10 @@ def _tensor(parameter: Parameter, tensor: Any) -> Memory:
         raise ArgumentTypeError(
             f"argument '{name}' is no plain dense tensor", hint="give .to_dense(), .resolve_conj() or .resolve_neg()"
         )
-    if tensor.requires_grad:
+    if tensor.requires_grad and torch.is_grad_enabled():
         raise ArgumentTypeError(
-            f"argument '{name}' requires a gradient, which a C kernel does not compute", hint="give .detach()"
+            f"argument '{name}' requires a gradient, which a C kernel does not compute",
+            hint="give .detach(), or call it inside of torch.no_grad()",
         )
     size = tensor.element_size()
     return Memory(
@@ -195,8 +196,6 @@ def scalar(parameter: Parameter, value: Any) -> np.ndarray[Any, np.dtype[Any]]:
         if value.ndim:
             raise ArgumentTypeError(f"argument '{name}' has shape {_tuple(value.shape)}; expected a number ({kind})")
         value = value.item()
-    if kind == "bfloat16":
-        raise ArgumentTypeError(f"argument '{name}' is a __bf16 passed by value, which NumPy has no type for")
     dtype = np.dtype("longdouble" if kind == "float128" else kind)
     try:
         if dtype.kind == "b":

@@ -240,8 +240,6 @@ def _zeros(parameter: Parameter, extents: Sequence[int | None], tensor: bool) ->
     if tensor:
         torch = sys.modules["torch"]
         return torch.zeros(shape, dtype=getattr(torch, kind))
-    if kind == "bfloat16":
-        raise ArgumentTypeError(f"argument '{parameter.name}' is missing, and NumPy has no bfloat16", hint="give it")
     return np.zeros(shape, dtype="longdouble" if kind == "float128" else kind)
 
 
@@ -250,7 +248,7 @@ def _room(ctype: str | None) -> Numbers | None:
     if ctype is None:
         return None
     kind = Parameter("", ctype, None, False, False, False).dtypes[0]
-    return np.zeros((), dtype="longdouble" if kind == "float128" else "uint16" if kind == "bfloat16" else kind)
+    return np.zeros((), dtype="longdouble" if kind == "float128" else kind)
 
 
 def _returned(result: Numbers | None, made: list[Any]) -> Any:
@@ -263,5 +261,5 @@ def _returned(result: Numbers | None, made: list[Any]) -> Any:
 def _tell_torch(found: Sequence[Memory]) -> None:
     """Torch's count of changes in place, which a backward pass checks."""
     for one in found:
-        if one.parameter.written and torch_tensor(one.owner):
+        if one.parameter.written and torch_tensor(one.owner) and not one.owner.is_inference():
             sys.modules["torch"].autograd.graph.increment_version(one.owner)

@@ -34,8 +34,6 @@ DTYPES: Mapping[str, tuple[str, ...]] = {
     "unsigned long": ("uint64",),
     "long long": ("int64",),
     "unsigned long long": ("uint64",),
-    "_Float16": ("float16",),
-    "__bf16": ("bfloat16",),
     "float": ("float32",),
     "double": ("float64",),
     "long double": ("float128",),

@@ -94,6 +94,16 @@ def test_tensors() -> None:
     axpy()(1.0, x.numpy(), y)  # of both kinds at once
 
 
+def test_tensors_without_gradients() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    weight = torch.nn.Parameter(torch.ones(100))
+    with torch.no_grad():
+        axpy()(1, torch.ones(100), weight)
+    assert torch.equal(weight, 2 * torch.ones(100))
+    with torch.inference_mode():
+        assert torch.equal(axpy()(1, torch.ones(100)), torch.ones(100))
+
+
 @pytest.mark.parametrize(
     ("tensor", "message"),
     [
