@@ -53,7 +53,7 @@ def test_under_fifty_lines(page: str, names: tuple[str, ...]) -> None:
 
 @pytest.mark.skipif(bool(MISSING), reason=f"no {' and no '.join(MISSING)}")
 def test_the_new_instruction_set_computes_what_the_twin_computes(tmp_path: Path) -> None:
-    """The microkernels for SVE of the example, cross-compiled and run in an emulator, every remainder of the columns."""
+    """The microkernels for SVE of the example, run in an emulator: every remainder of the columns."""
     copy = checkout(tmp_path)
     for block in files("extending.md"):
         perform(block, copy)
