@@ -30,7 +30,7 @@ from polydl.frontend import load as load_program
 from polydl.fused import fused_variants
 from polydl.fusion.fuse import fuse as fuse_scop
 from polydl.header import commented, header
-from polydl.inline import located
+from polydl.inline import is_c, located
 from polydl.machine import Machine
 from polydl.measure import (
     MeasureOptions,
@@ -304,17 +304,18 @@ def optimize(
 ) -> OptimizeResult:
     """Optimise every scop of a C file and write the result.
 
-    The output (default: FILE.polydl.c beside the input) has the same functions with the same signatures. With
-    run=False the best ranked variant is written without being measured, and only if `output` is given. When none of
-    the variants of any scop computes what the original computes, nothing is written (`OptimizeResult.output`).
+    The output (default: FILE.polydl.c beside the input; none for C given as text) has the same functions with the same
+    signatures. With run=False the best ranked variant is written without being measured, and only if `output` is
+    given. When none of the variants of any scop computes what the original computes, nothing is written
+    (`OptimizeResult.output`).
     Keywords are fields of `Options`. Raises InputError, ToolchainError, QuotaExceeded; nothing is written then.
     """
     o = (options or Options()).changed(**changes)
     begin = time.perf_counter()
-    source = Path(path)
+    source, o = located(path, o)
     toolchain = o.toolchain()
     program = load(source, o)
-    target = output_path(source, output) if run or output is not None else None
+    target = output_path(source, output) if output is not None or (run and not is_c(path)) else None
     done = [_optimize_scop(scop, o, run=run, progress=progress) for scop in program.scops]
     pieces = [
         (d.ranking.scop, generate(d.chosen.scop or d.ranking.scop, d.chosen.parts) if d.chosen else None) for d in done

@@ -143,3 +143,15 @@ def test_a_variant_without_a_ranking_has_no_text(table: polydl.Ranking) -> None:
 
     with pytest.raises(InputError, match="does not know its scop"):
         replace(table[0], origin=None).code()
+
+
+def test_c_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = MATMUL.read_text()
+    assert len(polydl.rank(text, "small", "epyc-zen5")) > 1
+    result = polydl.optimize(text, run=False, space="small", machine="epyc-zen5")
+    assert result.output is None and "void matmul(" in result.text
+    assert polydl.optimize(text, "out.c", run=False, space="small", machine="epyc-zen5").output == Path("out.c")
+    assert [path.name for path in tmp_path.iterdir()] == ["out.c"]
+    with pytest.raises(InputError, match="no such file"):
+        polydl.load("matmul.c")
