@@ -21,6 +21,8 @@ def header(done: Sequence[Optimized], o: Options) -> str:
         recipe = str(one.chosen.recipe) if one.chosen else "unchanged: no variant was measurably faster"
         lines.append(f"{one.ranking.scop.function}: variant {name} = {recipe}")
         lines += one.chosen.notes if one.chosen else ()
+        if one.chosen is not None and one.chosen.id in one.proofs:
+            lines += one.proofs[one.chosen.id].lines()
         for assumption in one.ranking.scop.assumptions:
             lines.append(f"assumed: {assumption}")
     return "/* " + "\n * ".join(commented(line) for line in lines) + "\n */\n"

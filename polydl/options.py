@@ -41,6 +41,7 @@ class CommonChanges(TypedDict, total=False):
     blocks: str
     schedule: str | Path | None
     prepack: tuple[str, ...]
+    prove: bool
     command: str
 
 
@@ -122,6 +123,9 @@ class Options:
     prepack: tuple[str, ...] = ()
     """Arrays that do not change from run to run: packed ahead of time by a function `<function>_pack` of the output,
     outside of what is timed."""
+    prove: bool = False
+    """Before anything is compiled, hold the C of each variant against the file (polydl.prove); what is shown to be
+    wrong is dropped."""
     command: str = ""
     """The command line, for the output's header."""
 

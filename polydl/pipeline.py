@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
@@ -41,9 +41,12 @@ from polydl.measure import (
 )
 from polydl.model.parts import terms_apart
 from polydl.model.scop import Scop
+from polydl.nearby import check_nearby
 from polydl.offer import candidate, how_many, offer, terms
 from polydl.options import OptionChanges, Options, RankChanges
 from polydl.output import output_path, write
+from polydl.proofs import proved
+from polydl.prove import Proof
 from polydl.rank import rankers
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.ranker import Ranker
@@ -385,14 +388,31 @@ def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | No
     read, ranking = scop, with_fused(rank(scop, options=o, progress=progress), o)
     scop = ranking.scop
     offered, illegal = offer(ranking, o, most=how_many(ranking, o.top_k) if run else 1, varied=run)
+    proofs: Mapping[str, Proof] = {}
+    if o.prove:
+        offered, proofs, wrong = proved(read, ranking, offered, o)
+        illegal += wrong
     kept = [variant for variant, _ in offered]
     candidates = [candidate(variant.id, scop, code) for variant, code in offered]
     if not run:
-        return Optimized(ranking, None, kept[0] if kept else None, illegal)
+        return Optimized(ranking, None, kept[0] if kept else None, illegal, proofs)
     options = MeasureOptions(threads=ranking.threads, seed=o.seed, timeout=o.timeout, cold=o.cold)
     original = original_candidate(scop, terms(scop))
     slices = original_slices(read) if len(candidates) > 1 else ()
     report = measure(scop, candidates, original, o.toolchain(), options, progress, slices)
     best = report.best()
     chosen = next((v for v in kept if v.id == best.id), None)
-    return Optimized(ranking, report, chosen, illegal)
+    if chosen is not None and report.original.median <= _QUICK:
+        code = next(code for variant, code in offered if variant is chosen)
+        check_nearby(scop, code, lambda sizes: _at(read, o, sizes), o.toolchain(), options)
+    return Optimized(ranking, report, chosen, illegal, proofs)
+
+
+_QUICK = 0.5
+"""Seconds of one run of the original up to which the output is run at other sizes, too."""
+
+
+def _at(scop: Scop, o: Options, sizes: Mapping[str, int]) -> Scop:
+    """The same scop for other sizes. Raises InputError."""
+    program = load(scop.source.path, o, sizes={**o.sizes, **sizes})
+    return next(s for s in program.scops if s.region.start == scop.region.start)

@@ -185,6 +185,7 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
         "noise": _finite(report.noise) if report else None,
         "warnings": list(report.warnings) if report else [],
         "illegal": list(done.illegal),
+        "proofs": {name: proof.to_data() for name, proof in done.proofs.items()},
         "given_up": list(done.ranking.given_up),
         "assumptions": list(done.ranking.scop.assumptions),
     }
@@ -253,6 +254,12 @@ def show_optimized(result: OptimizeResult, *, ran: bool, console: Console | None
         notes += done.chosen.notes if done.chosen else ()
         for text in notes:
             say(console, f"note: {text}", "yellow")
+        for name, proof in done.proofs.items():
+            chosen = done.chosen is not None and done.chosen.id == name
+            for text in proof.lines() if chosen else ():
+                say(console, text)
+            if proof.verdict == "open" and not chosen:
+                say(console, f"note: {name} not proved: {proof.reason}", "yellow")
         for assumption in done.ranking.scop.assumptions:
             say(console, f"assumed: {assumption}")
         if done.report is not None:

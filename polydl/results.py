@@ -20,6 +20,7 @@ from polydl.fusion.fuse import FusedScop
 from polydl.machine import Machine
 from polydl.measure import Measurement, Report
 from polydl.model.scop import Scop
+from polydl.prove import Proof
 from polydl.scheduling.check import broken as broken_schedule
 from polydl.scheduling.plan import Scheduled
 from polydl.variants.check import check
@@ -287,7 +288,9 @@ class Optimized:
     chosen: RankedVariant | None
     """None: the original, which nothing beat."""
     illegal: tuple[str, ...]
-    """Variants refused by the exact legality check, with the reason."""
+    """Variants refused by the exact legality check, or shown to be wrong by a proof, with the reason."""
+    proofs: Mapping[str, Proof] = field(default_factory=dict)
+    """With --prove: per id what was shown of the variant."""
 
     @property
     def speedup(self) -> float:

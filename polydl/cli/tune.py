@@ -72,6 +72,9 @@ def optimize(
     loops: Annotated[str, typer.Option("--loops", metavar="STRING", help="This loop string, as bcaBCb.")] = "",
     blocks: Annotated[str, typer.Option("--blocks", metavar="B", help="Its sizes, as b=12,4;c=8;mk=14x32:k.")] = "",
     schedule: ScheduleFile = None,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Read the variants' C back and prove it equivalent, before any runs.")
+    ] = False,
     no_fuse: Annotated[bool, typer.Option("--no-fuse", help="Leave the nests apart.")] = False,
     prepack: Prepack = [],
     depfile: Annotated[
@@ -96,7 +99,7 @@ def optimize(
             top_k=top_k, threads=threads, space=space, machine=machine, strict_alias=strict_alias,
             reassociate=not no_reassociate, fuse=not no_fuse, fast_math=fast_math, seed=seed, cc=cc, cflags=cflags,
             ldflags=ldflags, link=link, timeout=timeout, cold=cold, loops=loops, blocks=blocks, schedule=schedule,
-            prepack=prepack,
+            prepack=prepack, prove=prove,
         )  # fmt: skip
         if depfile is not None and no_run and output is None:
             raise InputError("--depfile without an output", hint="name one with -o")

@@ -1,6 +1,6 @@
 """Lines that say which instance of the scop a printed statement is: hints for the proof (polydl.prove), not code.
 
-    polydl_instance_row(c3, 1, 1);         the row below takes the place of a loop c3 from 1 (of which 1 in its last place)
+    polydl_instance_row(c3, 1, 1);         the row below takes the place of a loop c3 from 1 on
     polydl_instance_S2(c0, 4 * c1 + c3);   what follows is the instance S2[c0, 4 * c1 + c3]
 
 They are never part of an output: the text without them is the one that is compiled.

@@ -55,36 +55,36 @@ def prove(
     start = time.perf_counter()
     if without_marks(named) != text:
         reason = "the text to prove is not the text of the output"
-        return Proof("wrong", (), (), reason, time.perf_counter() - start)
+        return Proof("wrong", (), reason=reason, seconds=time.perf_counter() - start)
     try:
         answer = in_seconds(lambda: _answer(scop, rewritten, named, reassociate, seconds, cc), seconds, "the proof")
     except QuotaExceeded as error:
-        return Proof("open", (), (), error.reason, time.perf_counter() - start)
-    verdict, proved, trusted, reason = json.loads(answer)
-    return Proof(verdict, tuple(proved), tuple(trusted), reason, time.perf_counter() - start)
+        return Proof("open", (), reason=error.reason, seconds=time.perf_counter() - start)
+    verdict, proved, notes, trusted, reason = json.loads(answer)
+    return Proof(verdict, tuple(proved), tuple(notes), tuple(trusted), reason, time.perf_counter() - start)
 
 
 def _answer(scop: Scop, rewritten: Scop | None, named: str, reassociate: bool, seconds: int, cc: str) -> str:
     with quota("the proof", DEFAULT_QUOTA * seconds):
         kept = without_dead(scop)
         dead = [s.name for s in scop.statements if s not in kept.statements]
-        verdict, proved, trusted, reason = _against(kept, named, reassociate, cc)
+        verdict, proved, notes, trusted, reason = _against(kept, named, reassociate, cc)
         if verdict == "proved" or rewritten is None or _shape(rewritten) == _shape(kept):
             trusted += [f"nothing reads what {name} computes: it is left out" for name in dead]
-            return json.dumps((verdict, proved, trusted, reason))
-        verdict, proved, trusted, reason = _against(rewritten, named, reassociate, cc)
+            return json.dumps((verdict, proved, notes, trusted, reason))
+        verdict, proved, notes, trusted, reason = _against(rewritten, named, reassociate, cc)
         changed = "its statements as polydl rewrites them before it looks for variants are those of the file"
-        return json.dumps((verdict, proved, [changed, *trusted], reason))
+        return json.dumps((verdict, proved, notes, [changed, *trusted], reason))
 
 
-def _against(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[str, list[str], list[str], str]:
+def _against(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[str, list[str], list[str], list[str], str]:
     try:
-        proved, trusted = shown(scop, named, reassociate, cc)
+        proved, notes, trusted = shown(scop, named, reassociate, cc)
     except Wrong as error:
-        return "wrong", [], [], str(error)
+        return "wrong", [], [], [], str(error)
     except Unreadable as error:
-        return "open", [], [], str(error)
-    return "proved", proved, trusted, ""
+        return "open", [], [], [], str(error)
+    return "proved", proved, notes, trusted, ""
 
 
 def _shape(scop: Scop) -> list[object]:
@@ -95,8 +95,8 @@ def _shape(scop: Scop) -> list[object]:
     ]
 
 
-def shown(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[list[str], list[str]]:
-    """What holds and what that takes for granted. Raises Wrong, Unreadable, QuotaExceeded."""
+def shown(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[list[str], list[str], list[str]]:
+    """What holds, what differs without being wrong, and what that takes for granted. Raises Wrong, Unreadable, QuotaExceeded."""
     if scop.parameters:
         raise Unreadable(f"sizes that are not known: {', '.join(scop.parameters)}")
     program = Reader(scop, read(named, scop, cc)).read()
@@ -122,9 +122,9 @@ def shown(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[list[str]
     proved = [
         f"{f'for {sizes}: ' if sizes else ''}each instance of {names} runs exactly once, on the same elements",
         f"no RAW, WAR or WAW pair is in the wrong order ({order.pairs} pairs of accesses depend on one another)",
-        f"{loops} parallel or vector loop{'s carry' if loops != 1 else ' carries'} none",
+        f"no parallel or vector loop carries one ({loops} loops)",
     ]
-    return [*proved, *order.notes], list(program.trusted)
+    return proved, list(order.notes), list(program.trusted)
 
 
 def _partial_sums(order: Order) -> None:

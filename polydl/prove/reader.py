@@ -320,7 +320,9 @@ class Reader:
         arguments = item.args.exprs if item.args is not None else []
         if name in self.parsed.kernels:
             contract = kernel_contract(self.parsed, name)
-            self.program.trusted[f"{name} computes {contract.text} (its body is checked by execution)"] = None
+            self.program.trusted[
+                f"{name} computes {contract.text}: its body is trusted here, and checked when the variant runs"
+            ] = None
             self._kernel(item, contract, arguments, at)
         elif name in self.parsed.packs:
             self._pack(item, pack_contract(self.parsed, name), arguments, at)

@@ -14,6 +14,8 @@ class Proof:
     """`proved`; `wrong`: it is shown not to be the original; `open`: neither could be shown."""
     proved: tuple[str, ...]
     """What was shown, for people."""
+    notes: tuple[str, ...] = ()
+    """What differs without being wrong: sums in another order, scalars used again."""
     trusted: tuple[str, ...] = ()
     """What that takes for granted."""
     reason: str = ""
@@ -30,6 +32,7 @@ class Proof:
         return {
             "verdict": self.verdict,
             "proved": list(self.proved),
+            "notes": list(self.notes),
             "trusted": list(self.trusted),
             "reason": self.reason,
             "seconds": round(self.seconds, 3),
@@ -41,4 +44,6 @@ class Proof:
             return [f"not proved: {self.reason}"]
         if self.verdict == "wrong":
             return [f"wrong: {self.reason}"]
-        return [f"proved: {line}" for line in self.proved] + [f"taken for granted: {line}" for line in self.trusted]
+        shown = [f"proved: {line}" for line in self.proved]
+        shown += [f"proved but for this: {line}" for line in self.notes]
+        return shown + [f"taken for granted: {line}" for line in self.trusted]
