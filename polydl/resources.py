@@ -1,4 +1,5 @@
-"""The only finder of `templates/`, `trained_models/` and the kernels to collect with, in wheel and checkout alike."""
+"""The only finder of what is not Python: `templates/`, `trained_models/`, a page of `docs/`, the kernels to collect
+with; in wheel and checkout alike."""
 
 from __future__ import annotations
 
@@ -23,6 +24,13 @@ def templates() -> Path:
 def trained_models() -> Path:
     """Folder of the shipped ranker weights and their data."""
     return _folder("trained_models")
+
+
+def refused() -> dict[str, str]:
+    """The paragraphs of docs/refused.md by their headings, in Markdown."""
+    text = (_folder("docs") / "refused.md").read_text(encoding="utf-8")
+    sections = (section.partition("\n") for section in text.split("\n## ")[1:])
+    return {name: body.strip() for name, _, body in sections}
 
 
 def kernels() -> Path:

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn, TextIO
 import typer
 
 from polydl._version import __version__
-from polydl.cli import doctor, export, init, learn, look, report, tune
+from polydl.cli import doctor, export, init, learn, look, report, tune, why
 from polydl.errors import PolyDLError
 
 _INTERRUPTED = 130
@@ -38,6 +38,7 @@ app.command()(export.export)
 app.command(name="machine")(look.show_machine)
 app.command()(doctor.doctor)
 app.command()(init.init)
+app.command()(why.why)
 app.command()(report.report)
 
 

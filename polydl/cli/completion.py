@@ -45,6 +45,13 @@ def schedules(incomplete: str) -> list[str]:
     return list(_files(incomplete, ".yaml"))
 
 
+def topics(incomplete: str) -> list[str]:
+    """Paragraphs about what is refused."""
+    from polydl.resources import refused
+
+    return _matching(refused(), incomplete)
+
+
 def spaces(incomplete: str) -> list[str]:
     """Names of spaces of variants."""
     from polydl.variants.space import SPACES

@@ -28,13 +28,16 @@ _RELATIONS = {"<": "lt_set", "<=": "le_set", ">": "gt_set", ">=": "ge_set", "=="
 class NotAffine(Exception):
     """An expression is no affine function of iterators and parameters."""
 
-    def __init__(self, why: str, node: Any, data: bool = False, hint: str | None = None) -> None:
+    def __init__(
+        self, why: str, node: Any, data: bool = False, hint: str | None = None, topic: str | None = None
+    ) -> None:
         super().__init__(why)
         self.why = why
         self.node = node
         self.data = data
         """It reads memory that the program writes or that is not an integer."""
         self.hint = hint
+        self.topic = topic or ("depends-on-data" if data else "not-affine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,10 +254,11 @@ class Evaluator:
                 f"the value may be negative where '{ctype.text}' is expected and would wrap around",
                 node,
                 hint="use int, or state what is known with '#pragma polydl assume(...)'",
+                topic="integers",
             )
         if ctype.bits < value.ctype.bits and not where.intersect(pw.gt_set(constant_aff(ctype.maximum))).is_empty():
             if ctype.bits < INT.bits or constant is not None:
-                raise NotAffine(f"the value may not fit '{ctype.text}'", node)
+                raise NotAffine(f"the value may not fit '{ctype.text}'", node, topic="integers")
         return Value(value.pw, value.poly, ctype)
 
     def _truth(self, holds: isl.Set) -> Value:
@@ -302,6 +306,7 @@ class Evaluator:
                     f"this '{ctype.text}' may go below zero and would wrap around",
                     node,
                     hint="use int, or state what is known with '#pragma polydl assume(...)'",
+                    topic="integers",
                 )
         return value
 

@@ -202,9 +202,7 @@ def _not_affine(places: Places, what: str, error: NotAffine, node: Any) -> Input
     kind = "depends on data" if error.data else "is not affine"
     place = error.node if getattr(error.node, "coord", None) is not None else node
     hint = error.hint or f"a {what} may use outer loop variables, parameters and constants, min and max"
-    return places.error(
-        f"the {what} {kind}: {error.why}", place, hint, topic="depends-on-data" if error.data else "not-affine"
-    )
+    return places.error(f"the {what} {kind}: {error.why}", place, hint, topic=error.topic)
 
 
 def _is_bound(condition: Any, variable: str, step: int) -> bool:

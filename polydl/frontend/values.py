@@ -368,7 +368,7 @@ class Values:
             f"the {what} {kind}: {error.why}",
             error.node if getattr(error.node, "coord", None) is not None else node,
             error.hint or f"a {what} may use loop variables, parameters, constants, + - and * / % by constants",
-            topic="depends-on-data" if error.data else "not-affine",
+            topic=error.topic,
         )
 
     def _supported(self, symbol: Symbol, node: Any) -> None:
