@@ -23,8 +23,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source.mkdir()
     for name in ("polydl", "templates", "trained_models", "experiments/kernels"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
+    for name in ("pyproject.toml", "README.md", "LICENSE", "docs/refused.md"):
+        (source / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, source / name)
     out = tmp_path_factory.mktemp("dist")
     subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(source)],
@@ -71,6 +72,7 @@ def test_wheel_holds_every_file(wheel: Path) -> None:
         assert wanted, f"{folder} is empty"
         assert wanted <= names
     assert {f"polydl/trained_models/{name}" for name in files_under(ROOT / "trained_models")} <= names
+    assert "polydl/docs/refused.md" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not any(name.startswith(("tests/", "experiments/", "examples/")) for name in names)
 
@@ -107,3 +109,18 @@ def test_command_runs_from_another_folder(fresh: Path, tmp_path: Path) -> None:
     done = run([*optimize, *sizes], tmp_path)
     assert done.returncode == 0, done.stderr
     assert "matmul" in (tmp_path / "out.c").read_text(encoding="utf-8")
+
+
+def test_what_people_try_first_works(fresh: Path, tmp_path: Path) -> None:
+    """An example, what the learned rankers know, why something is refused, a completion script."""
+    command = str(fresh / "polydl")
+    started = run([command, "init"], tmp_path)
+    assert started.returncode == 0, started.stderr
+    ranked = run(
+        [command, "rank", "example.c", "--ranker", "dnn", "--machine", "epyc-zen5", "--threads", "2"], tmp_path
+    )
+    assert (ranked.returncode, ranked.stderr) == (0, "")
+    explained = run([command, "why", "depends-on-data"], tmp_path)
+    assert "which elements they touch" in explained.stdout
+    checked = run([command, "doctor", "--json"], tmp_path)
+    assert {c["name"]: c["status"] for c in json.loads(checked.stdout)["checks"]}["ranker dnn"] == "ok"
