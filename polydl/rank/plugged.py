@@ -68,14 +68,14 @@ class PluggedRanker:
         self.made = made
 
     def rank(self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int) -> Scored:
-        """The scores of the package's ranker. Raises PolyDLError unless there is a number from 0 for each structure."""
+        """The scores of the package's ranker. Raises PolyDLError unless there is a finite number for each structure."""
         scored = self.made.rank(scop, nest, structures, machine, threads)
         shape = np.shape(scored.scores)
         if shape != (len(structures),):
             raise PolyDLError(f"the ranker '{self.name}' ({self.origin}) scored {shape}, not ({len(structures)},)")
-        if not (np.isfinite(scored.scores) & (np.asarray(scored.scores) >= 0)).all():
+        if not np.isfinite(scored.scores).all():
             raise PolyDLError(
-                f"the ranker '{self.name}' ({self.origin}) gave a score that is negative or not finite",
-                hint="scores of several nests are added up: 0 is best, and there is no worst",
+                f"the ranker '{self.name}' ({self.origin}) gave a score that is not finite",
+                hint="scores of several nests are added up: give what is out of the question a large number",
             )
         return scored

@@ -22,7 +22,7 @@ class Scored:
     """Scores of V structures of one nest, and what they were made of."""
 
     scores: FloatArray
-    """(V,) from 0, lower is better: predicted seconds, or a cost without unit. Those of several nests are added up."""
+    """(V,) finite, lower is better: predicted seconds, or a cost without unit. Those of several nests are added up."""
     columns: Mapping[str, FloatArray]
     """(V,) each: the features by name; the unit is the name's last word."""
 

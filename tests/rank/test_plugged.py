@@ -104,7 +104,7 @@ def test_what_is_no_ranker(install: Callable[..., Path], code: str, entry: str, 
     [
         ("np.zeros(len(structures) - 1)", r"scored \(\d+,\), not \(\d+,\)"),
         ("np.full(len(structures), np.nan)", "not finite"),
-        ("np.full(len(structures), -1.0)", "negative"),
+        ("np.full(len(structures), np.inf)", "not finite"),
     ],
 )
 def test_what_it_answers_is_checked(install: Callable[..., Path], source: Path, answer: str, reason: str) -> None:
