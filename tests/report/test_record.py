@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from polydl.cli.report import As, report
 from polydl.errors import InputError
 from polydl.report import record
 from polydl.report.record import VERSION, dumps, load, loads
-from tests.cli.running import polydl, refused
+from tests.cli.running import refused
 from tests.report.runs import RECORD, golden_run, hostile_run
 
 Document = dict[str, Any]
@@ -118,30 +119,60 @@ def test_a_file_beyond_all_sizes_is_not_read(tmp_path: Path, monkeypatch: pytest
         load(RECORD)
 
 
-def test_the_command_line_refuses_with_the_way_out(tmp_path: Path) -> None:
-    (tmp_path / "kernel.c").write_text("int x;\n")
-    (tmp_path / "old.json").write_bytes(_changed(_set("version", to=0)))
-    (tmp_path / "run.json").write_bytes(RECORD.read_bytes())
-    (tmp_path / "folder").mkdir()
-    assert "optimize FILE.c --save RUN.json" in refused(tmp_path, "report", "kernel.c")
-    assert "run `polydl optimize … --save` again" in refused(tmp_path, "report", "old.json")
-    assert "No such file" in refused(tmp_path, "report", "missing.json")
-    assert "Is a directory" in refused(tmp_path, "report", "folder")
-    assert "did you mean 'roofline'" in refused(tmp_path, "report", "run.json", "-o", "x.svg", "--chart", "rofline")
-    assert "choose one of mlp_layer" in refused(tmp_path, "report", "run.json", "-o", "x.svg", "--function", "f")
-    assert "choose one of html, svg, png, md, csv" in refused(tmp_path, "report", "run.json", "-o", "report.pdf")
-    assert "--chart and --function are for svg" in refused(tmp_path, "report", "run.json", "--chart", "roofline")
-    assert "would replace the input" in refused(tmp_path, "report", "run.json", "-o", "run.json", "--format", "md")
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of its own with run.json, to work in."""
+    monkeypatch.chdir(tmp_path)
+    Path("run.json").write_bytes(RECORD.read_bytes())
+    return tmp_path
 
 
-def test_formats_come_from_names(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_bytes(RECORD.read_bytes())
-    for name, beginning in (("a.html", "<!DOCTYPE html>"), ("a.svg", "<?xml"), ("a.md", "# "), ("a.csv", "function,")):
-        done = polydl(tmp_path, "report", "run.json", "-o", name)
-        assert (done.code, done.stdout) == (0, f"wrote {name}\n"), done
-        assert (tmp_path / name).read_text(encoding="utf-8").startswith(beginning)
-    assert polydl(tmp_path, "report", "run.json").stdout == "wrote run.html\n"
-    whole = (tmp_path / "a.svg").read_text(encoding="utf-8")
-    assert polydl(tmp_path, "report", "run.json", "-o", "one.svg", "--chart", "roofline").code == 0
-    one = (tmp_path / "one.svg").read_text(encoding="utf-8")
-    assert whole.count('class="chart"') > one.count('class="chart"') == 1
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"run": "kernel.c"}, "optimize FILE.c --save RUN.json"),
+        ({"run": "old.json"}, "run `polydl optimize … --save` again"),
+        ({"run": "missing.json"}, "No such file"),
+        ({"run": "folder"}, "Is a directory"),
+        ({"output": "x.svg", "chart": "rofline"}, "did you mean 'roofline'"),
+        ({"output": "x.svg", "function": "f"}, "choose one of mlp_layer"),
+        ({"output": "x.png", "chart": "nothing"}, "choose one of distribution, samples"),
+        ({"output": "report.pdf"}, "choose one of html, svg, png, md, csv"),
+        ({"output": "report"}, "choose one of html, svg, png, md, csv"),
+        ({"chart": "roofline"}, "--chart and --function are for svg"),
+        ({"output": "run.json", "format_": As.MD}, "would replace the input"),
+        ({"output": "nowhere/x.html"}, "there is no folder"),
+    ],
+)
+def test_a_wrong_request_is_refused_with_the_way_out(folder: Path, changes: dict[str, Any], said: str) -> None:
+    Path("kernel.c").write_text("int x;\n")
+    Path("old.json").write_bytes(_changed(_set("version", to=0)))
+    Path("folder").mkdir()
+    before = sorted(p.name for p in folder.iterdir())
+    with pytest.raises(InputError) as caught:
+        report(Path(changes.pop("run", "run.json")), **changes)
+    assert said in caught.value.render()
+    assert caught.value.hint
+    assert sorted(p.name for p in folder.iterdir()) == before
+
+
+def test_the_command_line_refuses(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_bytes(RECORD.read_bytes()[:-9])
+    assert "error: run.json is damaged" in refused(tmp_path, "report", "run.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "beginning"),
+    [("a.html", "<!DOCTYPE"), ("a.HTM", "<!DOCTYPE"), ("a.svg", "<?xml"), ("a.md", "# "), ("a.csv", "function,")],
+)
+def test_formats_come_from_names(folder: Path, name: str, beginning: str) -> None:
+    report(Path("run.json"), name)
+    assert Path(name).read_text(encoding="utf-8").startswith(beginning)
+
+
+def test_one_chart_of_one_function(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report(Path("run.json"), "one.svg", chart="roofline", function="mlp_layer")
+    report(Path("run.json"), format_=As.SVG)
+    assert capsys.readouterr().out == "wrote one.svg\nwrote run.svg\n"
+    one, every = (Path(name).read_text(encoding="utf-8").count('class="chart"') for name in ("one.svg", "run.svg"))
+    assert every > one == 1
