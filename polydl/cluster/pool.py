@@ -6,10 +6,10 @@ those that join later included", nor "one job a machine" where several workers a
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import queue
-import threading
 import time
 import warnings
 from collections import deque
@@ -29,6 +29,8 @@ RESOURCE = "timing"
 ask for it too are kept apart."""
 _CONNECT = 5.0
 """Seconds that the scheduler has for answering."""
+_FIRST = 5.0
+"""Seconds to wait for a first worker."""
 _LOOK = 0.5
 """Seconds between two looks at which workers there are."""
 _FETCH = 60.0
@@ -115,7 +117,7 @@ class Pool:
         self, address: str, only: str = "", tell: Callable[[str], None] = lambda line: None, patience: float = 60.0
     ) -> None:
         """`only`: use machines whose fingerprint starts like this; `tell`: called with a line for people; `patience`:
-        seconds to wait for a worker, at the beginning (at most ten) and when none of those needed is left."""
+        seconds to wait for a worker when there are jobs and none for them."""
         self._only = only
         self._tell = tell
         self._patience = patience
@@ -131,7 +133,7 @@ class Pool:
         self._address = address
         self._client = _connected(address)
         try:
-            self._first_machines(min(patience, 10.0))
+            self._first_machines(min(patience, _FIRST))
         except BaseException:
             self.close()
             raise
@@ -323,24 +325,31 @@ def _connected(address: str) -> Client:
             f"--cluster needs Dask, which is not installed here ({error})", hint="pip install 'polydl[cluster]'"
         ) from error
     # What these say is said here, in words.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    outcome: queue.SimpleQueue[Client | Exception] = queue.SimpleQueue()
-
-    def connect() -> None:
-        try:
-            outcome.put(Client(address, timeout=_CONNECT, set_as_default=False))
-        except Exception as error:  # noqa: BLE001 - another program at that address can make it any error
-            outcome.put(error)
-
-    # In a thread, because Dask waits for ever for a server that is none of its own.
-    threading.Thread(target=connect, daemon=True).start()
+    for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        found = outcome.get(timeout=3 * _CONNECT)
-    except queue.Empty:
-        found = TimeoutError("what is there does not answer as Dask does")
-    if isinstance(found, Exception):
+        asyncio.run(asyncio.wait_for(_greet(address), 2 * _CONNECT))
+        return Client(address, timeout=_CONNECT, set_as_default=False)
+    except Exception as error:
+        # Another program at that address can make it any error: what it says is read as lengths of messages.
+        reason = "what answers there is none" if isinstance(error, MemoryError) else str(error) or "it does not answer"
         raise PolyDLError(
-            f"cannot reach a Dask scheduler at {address}: {str(found) or type(found).__name__}",
+            f"cannot reach a Dask scheduler at {address}: {reason}",
             hint="start one with `dask scheduler` and give the address that it prints, as in --cluster tcp://head:8786",
-        ) from found
-    return found
+        ) from error
+
+
+async def _greet(address: str) -> None:
+    """Ask the scheduler who it is. Raises all kinds of errors where none answers: a `Client` of Dask would wait without
+    end for some servers that are no schedulers, and not go away after an error."""
+    from distributed.comm import connect
+    from distributed.security import Security
+
+    peer = await connect(address, timeout=_CONNECT, **Security().get_connection_args("client"))
+    try:
+        await peer.write({"op": "identity", "n_workers": 0})
+        answer = await peer.read()
+    finally:
+        peer.abort()
+    if not isinstance(answer, dict) or answer.get("type") != "Scheduler":
+        raise ValueError("what answers there is no scheduler")
