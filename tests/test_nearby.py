@@ -1,0 +1,81 @@
+"""The output is right at sizes beside the tuned ones, and where it is not, that is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from polydl import pipeline
+from polydl.codegen.emit import Generated
+from polydl.codegen.splice import guarded
+from polydl.errors import PolyDLError
+from polydl.measure import MeasureOptions, Toolchain
+from polydl.model.scop import Scop
+from polydl.nearby import check_nearby, nearby
+
+TEXT = """\
+void add(int n, int lda, const float *restrict a, float y[restrict 40])
+{
+#pragma scop
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+            y[i] += a[i * lda + j];
+#pragma endscop
+}
+"""
+VARIANT = """{
+    for (int j = 0; j < 32; j++)
+        for (int i = 0; i < 32; i++)
+            y[i] += a[i * 36 + j];
+}"""
+OPTIONS = MeasureOptions(threads=2, timeout=5.0)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "add.c").write_text(TEXT)
+    return tmp_path / "add.c"
+
+
+def at(path: Path, n: int, lda: int) -> Scop:
+    return pipeline.only_scop(pipeline.load(path, sizes={"n": n, "lda": lda}))
+
+
+def test_each_parameter_one_more_and_one_less(path: Path) -> None:
+    assert list(nearby(at(path, 32, 36))) == [
+        {"n": 32, "lda": 37},
+        {"n": 32, "lda": 35},
+        {"n": 33, "lda": 36},
+        {"n": 31, "lda": 36},
+    ]
+
+
+def test_conditions_lead_to_the_original_loops(path: Path) -> None:
+    tried = check_nearby(
+        at(path, 32, 36), Generated((), VARIANT), lambda sizes: at(path, sizes["n"], sizes["lda"]), Toolchain(), OPTIONS
+    )
+    assert len(tried) == 4
+
+
+def test_a_condition_that_is_missing_is_found(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(scop: Scop, replacement: str, newline: str) -> str:
+        text = guarded(scop, replacement, newline)
+        assert "lda == 36 && " in text
+        return text.replace("lda == 36 && ", "")
+
+    monkeypatch.setattr("polydl.nearby.guarded", forgetful)
+    with pytest.raises(PolyDLError, match=r"computes something else .* with lda = 37, n = 32"):
+        check_nearby(
+            at(path, 32, 36), Generated((), VARIANT), lambda sizes: at(path, sizes["n"], sizes["lda"]), Toolchain(),
+            OPTIONS,
+        )  # fmt: skip
+
+
+def test_sizes_that_the_program_does_not_bear_are_left_out(path: Path) -> None:
+    tried = check_nearby(
+        at(path, 40, 40), Generated((), VARIANT.replace("32", "40").replace("36", "40")),
+        lambda sizes: at(path, sizes["n"], sizes["lda"]), Toolchain(), OPTIONS,
+    )  # fmt: skip
+    assert {"n": 41, "lda": 40} not in tried
+    assert {"n": 39, "lda": 40} in tried
