@@ -120,6 +120,7 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
         given = "".join(parts)
         try:
             ast = _Parser(lexer=budget.lexer).parse(given, source.path)
+            _check_functions(ast)
             break
         except ParseError as error:
             culprit = _culprit(str(error), pieces, text, source.path, dropped, prototypes)
@@ -147,6 +148,13 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
         {chunk.name: chunk for chunk in pieces if chunk.body is not None and chunk.name},
         frozenset(chunk.name for chunk in pieces if chunk.const and chunk.name),
     )
+
+
+def _check_functions(ast: Any) -> None:
+    """Raise ParseError for a body behind what is no function (`struct s f { … }`), which pycparser lets pass."""
+    for external in ast.ext:
+        if isinstance(external, c_ast.FuncDef) and not isinstance(external.decl.type, c_ast.FuncDecl):
+            raise ParseError(f"{external.coord}: before: {{")
 
 
 def _bodies_needed(text: str, pieces: Sequence[Chunk], path: str, all_bodies: bool) -> frozenset[int]:
