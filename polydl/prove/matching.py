@@ -171,7 +171,7 @@ def by_address(
     pairs: Sequence[Pair],
     sources: Mapping[Pointer, tuple[str, isl.Map]],
 ) -> isl.Map | None:
-    """{ T[i…] -> S[…] } the instances that touch the same elements; None when these do not say which they are."""
+    """{ T[i…] -> S[…] } the instances that touch the same elements; None when it touches other arrays."""
     assert isinstance(statement.body, Assignment) and printed.target is not None
     target = statement.body.target
     if statement.accesses[target].array != printed.target.base:
@@ -183,9 +183,7 @@ def by_address(
             if statement.accesses[access].array != array:
                 return None
             found.append(where.apply_range(linear(scop, statement, access).reverse()))
-    made = reduce(isl.Map.intersect, found).coalesce()
-    whole = printed.domain.is_subset(made.domain())
-    return made if whole and made.is_single_valued() else None
+    return reduce(isl.Map.intersect, found).coalesce()
 
 
 def factors(value: e.Expr) -> list[e.Expr]:

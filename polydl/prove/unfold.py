@@ -9,7 +9,7 @@ from dataclasses import replace
 import islpy as isl
 
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.prove.integers import Unreadable, number
+from polydl.prove.integers import Unreadable, Wrong, number
 from polydl.prove.matching import Match, Pair, assignment_pairs, by_address, product_pairs, symbol_factors
 from polydl.prove.program import Pointer, Printed
 from polydl.prove.symbols import Literal, Load, Operation, Sum, Symbol, contains
@@ -22,11 +22,13 @@ Phase = tuple[Symbol | None, Statement | None]
 def unfolded(scop: Scop, kernel: Printed, product: Printed, sources: Sources, first: int) -> list[Match]:
     """The statements that one printed call runs, `first` the next free number. Raises Unreadable."""
     assert kernel.target is not None
+    elsewhere: list[str] = []
     for phases in _decomposed(scop, kernel.value, kernel.target):
-        matches = _matched(scop, kernel, product, phases, sources, first)
+        matches = _matched(scop, kernel, product, phases, sources, first, elsewhere)
         if matches is not None:
             return matches
-    raise Unreadable(f"line {kernel.line}: which statements the microkernel stands for")
+    error = Wrong if elsewhere else Unreadable
+    raise error(f"line {kernel.line}: no statements of the original are what this microkernel computes")
 
 
 def _decomposed(scop: Scop, value: Symbol, target: Pointer) -> Iterator[list[tuple[str, Symbol]]]:
@@ -91,6 +93,7 @@ def _matched(
     phases: list[tuple[str, Symbol]],
     sources: Sources,
     first: int,
+    elsewhere: list[str],
 ) -> list[Match] | None:
     place = len(kernel.time) - 3
     matches: list[Match] = []
@@ -109,21 +112,27 @@ def _matched(
         moved = {
             at: (array, where.set_tuple_name(isl.dim_type.in_, made.name)) for at, (array, where) in sources.items()
         }
-        found = _named(scop, made, moved, phase == 0)
+        found = _named(scop, made, moved, elsewhere)
         if found is None:
             return None
         matches.append(found)
     return matches
 
 
-def _named(scop: Scop, printed: Printed, sources: Sources, starts: bool) -> Match | None:
+def _named(scop: Scop, printed: Printed, sources: Sources, elsewhere: list[str]) -> Match | None:
+    """The statement and instances that a phase runs. To `elsewhere` go statements that compute the same on other
+    elements."""
     for statement in scop.statements:
         body = statement.body
         if not isinstance(body, Assignment) or statement.accesses[body.target].array != printed.target.base:  # type: ignore[union-attr]
             continue
         for pairs in _ways(printed, statement):
             instances = by_address(scop, printed, statement, pairs, sources)
-            if instances is not None:
+            if instances is None:
+                continue
+            if not printed.domain.is_subset(instances.domain()):
+                elsewhere.append(statement.name)
+            elif instances.is_single_valued():
                 return Match(printed, statement, instances, pairs)
     return None
 

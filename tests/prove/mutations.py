@@ -1,0 +1,224 @@
+"""Generated code with one mistake in it: bounds, loops, statements, subscripts, copies, pragmas; places by a seed.
+
+A mutation works on the lines of a region as `generate(…, instances=True)` prints it, so that the proof and the compiler
+get the same mistake.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from polydl.codegen.emit import Generated, generate
+from polydl.codegen.instance_marks import is_mark, without_marks
+from polydl.codegen.splice import splice
+from polydl.measure import Candidate, Measurement, MeasureOptions, Toolchain, measure, original_candidate
+from polydl.model.scop import Scop
+from polydl.offer import candidate, terms
+from polydl.options import Options
+from polydl.pipeline import load, rank
+from polydl.prove import Proof, prove
+from polydl.results import RankedVariant, why_illegal
+from tests.programs.corpus import catalogue
+
+OPTIONS = Options(machine="epyc-zen5", threads=2)
+QUICK = MeasureOptions(threads=2, timeout=5.0, min_sample=1e-6, budget=1e-4, min_rounds=1, max_rounds=1)
+TOOLCHAIN = Toolchain(cflags=("-O1", "-march=native", "-fopenmp", "-w"))
+
+Lines = list[str]
+Places = Callable[[Lines], Iterator[tuple[str, Lines]]]
+"""Every way to make one kind of mistake: (what was changed, the lines with it)."""
+
+_FOR = re.compile(r"( *)for \(int (\w+) = (.+?); (\w+ <=?) (.+?); (.+)\) \{")
+_CALL = re.compile(r"polydl_(?:mk|row|pack)_\w+\(.*\);")
+
+
+def _changed(lines: Lines, at: int, new: str) -> tuple[str, Lines]:
+    return f"{lines[at].strip()} -> {new.strip()}", [*lines[:at], new, *lines[at + 1 :]]
+
+
+def _is_statement(line: str) -> bool:
+    plain = line.strip()
+    if not plain.endswith(";") or is_mark(line) or plain.startswith(("const ", "(void)", "#", "int ", "for", "char")):
+        return False
+    return bool(_CALL.match(plain)) or re.match(r"\w+(\[.*?\])* [-+*/]?= ", plain) is not None
+
+
+def lower_bound(lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """Off by one where a loop begins."""
+    for at, line in enumerate(lines):
+        found = _FOR.fullmatch(line)
+        for change in ("+ 1", "- 1") if found else ():
+            pad, name, low, compared, high, step = found.groups()  # type: ignore[union-attr]
+            yield _changed(lines, at, f"{pad}for (int {name} = ({low}) {change}; {compared} {high}; {step}) {{")
+
+
+def upper_bound(lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """Off by one where a loop ends."""
+    for at, line in enumerate(lines):
+        found = _FOR.fullmatch(line)
+        for change in ("+ 1", "- 1") if found else ():
+            pad, name, low, compared, high, step = found.groups()  # type: ignore[union-attr]
+            yield _changed(lines, at, f"{pad}for (int {name} = {low}; {compared} ({high}) {change}; {step}) {{")
+
+
+def swapped_loops(lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """Two loops in the other order."""
+    for at in range(len(lines) - 1):
+        first, second = _FOR.fullmatch(lines[at]), _FOR.fullmatch(lines[at + 1])
+        if first and second and first.group(2) not in re.findall(r"\w+", second.group(3) + " " + second.group(5)):
+            new = [first.group(1) + lines[at + 1].strip(), second.group(1) + lines[at].strip()]
+            yield f"{lines[at].strip()} inside of {lines[at + 1].strip()}", [*lines[:at], *new, *lines[at + 2 :]]
+
+
+def subscript(lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """A neighbouring element."""
+    for at, line in enumerate(lines):
+        if _is_statement(line):
+            for found in re.finditer(r"\[([^\[\]]+)\]", line):
+                yield _changed(lines, at, f"{line[: found.start(1)]}{found.group(1)} + 1{line[found.end(1) :]}")
+
+
+def tile_size(lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """Another tile size in one place."""
+    for at, line in enumerate(lines):
+        if _is_statement(line) or _FOR.fullmatch(line):
+            for found in re.finditer(r"\b(\d+) \* c\d+", line):
+                number = int(found.group(1)) + 1
+                yield _changed(lines, at, f"{line[: found.start(1)]}{number}{line[found.end(1) :]}")
+
+
+def dropped(lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """A statement, an initialisation, a copy or a block less."""
+    for at, line in enumerate(lines):
+        if _is_statement(line):
+            yield f"without {line.strip()}", [*lines[:at], *lines[at + 1 :]]
+
+
+def reordered(lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """Two statements in the other order, each with its mark."""
+    for at in range(len(lines)):
+        first = _with_mark(lines, at)
+        second = _with_mark(lines, first) if first is not None else None
+        if first is not None and second is not None:
+            new = [*lines[:at], *lines[first:second], *lines[at:first], *lines[second:]]
+            yield f"{lines[first - 1].strip()} behind {lines[second - 1].strip()}", new
+
+
+def _with_mark(lines: Lines, at: int) -> int | None:
+    """One past the statement that begins at a line, its mark included; None where none does."""
+    end = at
+    while end < len(lines) and is_mark(lines[end]):
+        end += 1
+    return end + 1 if end < len(lines) and _is_statement(lines[end]) else None
+
+
+def condition(lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """A remainder that is always, or never, taken."""
+    for at, line in enumerate(lines):
+        found = re.fullmatch(r"( *)if \(((?!polydl_memory).+)\) \{", line)
+        for new in ("1", "0") if found else ():
+            yield _changed(lines, at, f"{found.group(1)}if ({new}) {{")  # type: ignore[union-attr]
+
+
+def racy(lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """A loop made parallel."""
+    for at, line in enumerate(lines):
+        if _FOR.fullmatch(line) and (at == 0 or lines[at - 1] != "#endif"):
+            pragma = ["#ifdef _OPENMP", "#pragma omp parallel for", "#endif"]
+            yield f"parallel: {line.strip()}", [*lines[:at], *pragma, *lines[at:]]
+
+
+def clause(lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """A reduction or private clause less."""
+    for at, line in enumerate(lines):
+        found = re.search(r" (reduction|private)\([^)]*\)", line)
+        if found and "#pragma" in line:
+            yield _changed(lines, at, line[: found.start()] + line[found.end() :])
+
+
+def argument(lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """Another extent or place in a call."""
+    for at, line in enumerate(lines):
+        found = re.match(r" *polydl_(?:mk|row|pack)_\w+\((\d+|\d+ - \d+ \+ 1), ", line)
+        if found:
+            yield _changed(lines, at, f"{line[: found.start(1)]}{found.group(1)} - 1{line[found.end(1) :]}")
+        for pack in re.finditer(r"polydl_\w+_pack_\w(?=[,)]| \+)", line):
+            if _is_statement(line):
+                yield _changed(lines, at, f"{line[: pack.end()]} + 1{line[pack.end() :]}")
+
+
+def operation(lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """Another operator."""
+    for at, line in enumerate(lines):
+        if _is_statement(line) and not _CALL.match(line.strip()):
+            for found in re.finditer(r"(?<=\]) ([-+*]) (?=\w)|([-+])=", line):
+                new = found.group().translate(str.maketrans("+-*", "-++"))
+                yield _changed(lines, at, line[: found.start()] + new + line[found.end() :])
+
+
+KINDS: Sequence[Places] = (
+    lower_bound, upper_bound, swapped_loops, subscript, tile_size, dropped, reordered, condition, racy, clause,
+    argument, operation,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A variant of a program, printed with and without marks."""
+
+    program: str
+    scop: Scop
+    """As it was read."""
+    own: Scop
+    """That the variant is of."""
+    variant: RankedVariant
+    named: Generated
+
+    def mutant(self, named: Generated) -> tuple[Proof, Candidate]:
+        """The proof of another text in place of the variant's, and the candidate to verify."""
+        plain = replace(named, region=without_marks(named.region))
+        texts = [splice(self.scop.source, [(self.scop, piece)], "") for piece in (plain, named)]
+        return prove(self.scop, *texts, rewritten=self.own), candidate("mutant", self.own, plain)
+
+
+def subjects(program: str, wanted: Sequence[str], size: int = 0) -> Iterator[Subject]:
+    """The first offered variants of a program whose text has each of some words."""
+    entry = catalogue()[program]
+    values = entry.sizes[size]
+    loaded = load(entry.path, options=OPTIONS, defines=entry.defines(values), sizes=entry.parameters(values))
+    (scop,) = loaded.scops
+    ranking = rank(scop, options=OPTIONS)
+    texts: list[tuple[RankedVariant, Scop, str]] = []
+    variants = iter(ranking.variants)
+    for word in wanted:
+        while not any(word in text for _, _, text in texts):
+            variant = next(variants, None)
+            assert variant is not None, f"{program} has no variant with '{word}'"
+            if why_illegal(variant, ranking.scop, ranking.dependences, reassociate=True) is None:
+                own = variant.scop or ranking.scop
+                texts.append((variant, own, generate(own, variant.parts).region))
+        variant, own = next((v, s) for v, s, text in texts if word in text)
+        yield Subject(program, scop, own, variant, generate(own, variant.parts, instances=True))
+
+
+def mutants(
+    subject: Subject, kinds: Sequence[Places], seed: int, most: int = 1
+) -> Iterator[tuple[str, str, Generated]]:
+    """(kind, what was changed, text): of each kind at most so many mistakes, at places that the seed chooses."""
+    lines = subject.named.region.split("\n")
+    for kind in kinds:
+        every = list(kind(lines))
+        for what, new in random.Random(f"{seed} {subject.program} {kind.__name__}").sample(
+            every, min(most, len(every))
+        ):
+            yield kind.__name__, what, replace(subject.named, region="\n".join(new))
+
+
+def verified(subject: Subject, candidates: Sequence[Candidate]) -> list[Measurement]:
+    """What the verification runs say of candidates."""
+    named = [replace(c, id=f"mutant{n}") for n, c in enumerate(candidates)]
+    original = original_candidate(subject.own, terms(subject.own))
+    return list(measure(subject.own, named, original, TOOLCHAIN, QUICK).measurements)
