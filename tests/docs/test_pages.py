@@ -31,6 +31,16 @@ def test_blocks_are_what_they_say(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", NAMED)
+def test_commands_stand_in_fences(page: Path) -> None:
+    """An indented command is one that nobody runs."""
+    text = page.read_text(encoding="utf-8")
+    fenced = {n for block in blocks(text) for n in range(block.line, block.end + 1)}
+    for number, line in enumerate(text.splitlines(), 1):
+        if number not in fenced:
+            assert not re.match(r" {4,}(polydl|make|pip|python3?|cc|gcc|cmake|dask|\$) ", line), f"{page.name}:{number}"
+
+
+@pytest.mark.parametrize("page", NAMED)
 def test_links_lead_somewhere(page: Path) -> None:
     """Links between files of the repository. (`mkdocs build --strict` checks those of the site.)"""
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
