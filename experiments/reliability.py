@@ -1,9 +1,10 @@
 """What reliability.md shows: killed processes, misbehaving candidates, timing of the same code, kept results.
 
-python experiments/reliability.py kills [--writer 150] [--collect 50] [--seed 0]
+python experiments/reliability.py kills [--writer 150] [--collect 50] [--seconds 12] [--seed 0]
 python experiments/reliability.py candidates
 python experiments/reliability.py same [--runs 40] [--load 0]
 python experiments/reliability.py twice
+python experiments/reliability.py files [--count 2000] [--seed 0]
 
 Each ends with exit code 1 when what it shows did not hold. Hostile input: python -m tests.fuzz.hostile.
 """
@@ -20,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -102,7 +105,7 @@ def kills(given: argparse.Namespace) -> int:
         sizes.write_text(SIZES)
         words = [sys.executable, "-m", "polydl", "collect", "--layers", sizes, "--store", folder / "collect.sqlite",
                  "--samples", "4", "--threads", "1", "--space", "small", "--scratch", folder / "scratch"]  # fmt: skip
-        other = series("collect", given.collect, words, folder / "collect.sqlite", 12.0,
+        other = series("collect", given.collect, words, folder / "collect.sqlite", given.seconds,
                        lambda text: set(re.findall(r"  (\d+x16x16): \d+ variants", text)),
                        lambda row: row.split()[0], rng)  # fmt: skip
     lost, resumed = one[0] + other[0], one[1] + other[1]
@@ -196,14 +199,42 @@ def twice(_: argparse.Namespace) -> int:
     return 1
 
 
+def files(given: argparse.Namespace) -> int:
+    """Spoilt rankers, stores, machine files and lists: taken, or refused with one of polydl's errors."""
+    sys.path.insert(0, str(ROOT))
+    from tests.fuzz.hostile_files import KINDS, try_file
+
+    warnings.simplefilter("ignore")  # a damaged result of an earlier run is told by a warning
+    wrong = 0
+    with tempfile.TemporaryDirectory(prefix="polydl-files-") as name:
+        folder = Path(name)
+        os.environ["POLYDL_CACHE"] = name
+        for kind, files_of in KINDS.items():
+            good = folder / f"good-{kind}"
+            files_of.make(good)
+            data, taken, refused = good.read_bytes(), 0, 0
+            for number in range(given.count):
+                try:
+                    more = try_file(kind, folder, data, given.seed, number)
+                    taken, refused = taken + more[0], refused + more[1]
+                except Exception:  # noqa: BLE001  (finding these is the purpose; each is reported)
+                    wrong += 1
+                    print(f"{kind} {number}:")
+                    traceback.print_exc()
+            print(f"{kind}: {given.count} spoilt files, {taken} times read, {refused} times refused", flush=True)
+    print(f"{wrong} tracebacks")
+    return int(wrong != 0)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     for run, options in (
-        (kills, {"--writer": 150, "--collect": 50, "--seed": 0}),
+        (kills, {"--writer": 150, "--collect": 50, "--seconds": 12, "--seed": 0}),
         (candidates, {}),
         (same, {"--runs": 40, "--load": 0}),
         (twice, {}),
+        (files, {"--count": 2000, "--seed": 0}),
     ):
         command = commands.add_parser(run.__name__)
         for name, default in options.items():
