@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from polydl.codegen.emit import Generated, generate
 from polydl.codegen.instance_marks import is_mark, without_marks
 from polydl.codegen.splice import splice
+from polydl.dependences.analysis import dependences
 from polydl.measure import Candidate, Measurement, MeasureOptions, Toolchain, measure, original_candidate
 from polydl.model.scop import Scop
 from polydl.offer import candidate, terms
@@ -21,6 +22,7 @@ from polydl.options import Options
 from polydl.pipeline import load, rank
 from polydl.prove import Proof, prove
 from polydl.results import RankedVariant, why_illegal
+from polydl.scheduling.tree import Band, Blocks, Leaf, Node, Order, Run
 from tests.programs.corpus import catalogue
 
 OPTIONS = Options(machine="epyc-zen5", threads=2)
@@ -222,3 +224,48 @@ def verified(subject: Subject, candidates: Sequence[Candidate]) -> list[Measurem
     named = [replace(c, id=f"mutant{n}") for n, c in enumerate(candidates)]
     original = original_candidate(subject.own, terms(subject.own))
     return list(measure(subject.own, named, original, TOOLCHAIN, QUICK).measurements)
+
+
+# Mistakes in the schedule, before anything is printed
+
+
+def _trees(node: Node) -> Iterator[tuple[str, Node]]:
+    """Every tree with one mistake: a loop made parallel, two loops or two parts in the other order."""
+    match node:
+        case Leaf():
+            return
+        case Band(members, child):
+            for k, member in enumerate(members):
+                if member.run is not Run.PARALLEL:
+                    changed = (*members[:k], replace(member, run=Run.PARALLEL), *members[k + 1 :])
+                    yield f"loop {k} of a band parallel", Band(changed, child)
+                if k + 1 < len(members):
+                    changed = (*members[:k], members[k + 1], member, *members[k + 2 :])
+                    yield f"loops {k} and {k + 1} of a band swapped", Band(changed, child)
+            for what, new in _trees(child):
+                yield what, Band(members, new)
+        case Order(children):
+            for k, one in enumerate(children):
+                if k + 1 < len(children):
+                    yield (
+                        f"parts {k} and {k + 1} swapped",
+                        Order((*children[:k], children[k + 1], one, *children[k + 2 :])),
+                    )
+                for what, new in _trees(one):
+                    yield what, Order((*children[:k], new, *children[k + 1 :]))
+        case Blocks(child, kernels):
+            for what, new in _trees(child):
+                yield what, Blocks(new, kernels)
+
+
+def schedules(subject: Subject) -> Iterator[tuple[str, str | None, Generated | None]]:
+    """(what was changed, what the legality check says, text where it says nothing) of every mistake in the trees of a
+    variant."""
+    found = dependences(subject.own, reads=False)
+    for at, part in enumerate(subject.variant.scheduled):
+        for what, tree in _trees(part.tree):
+            parts = (*subject.variant.scheduled[:at], replace(part, tree=tree), *subject.variant.scheduled[at + 1 :])
+            variant = replace(subject.variant, scheduled=parts, scop=None)
+            illegal = why_illegal(variant, subject.own, tuple(found), reassociate=True)
+            text = generate(subject.own, variant.parts, instances=True) if illegal is None else None
+            yield what, illegal, text

@@ -1,0 +1,68 @@
+"""Wrong variants are caught before they are timed: by the legality check, by the proof, or by the verification runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from polydl.measure import Candidate, Status
+from tests.prove import mutations
+
+TEXTS = {"gemm_nt": ["_pack_"], "lu": ["parallel for"], "dot": ["polydl_sum"], "trisolv": ["polydl_sum"]}
+SCHEDULES = {"lu": ["parallel for"], "seidel_1d": ["for"]}
+SEED = 3
+
+
+def texts(program: str) -> Counter[str]:
+    """Which net caught the mutants of a program; an assertion fails for one that none catches."""
+    caught: Counter[str] = Counter()
+    for subject in mutations.subjects(program, TEXTS[program]):
+        assert subject.mutant(subject.named)[0].holds, program
+        left: list[tuple[str, str, Candidate]] = []
+        for kind, what, text in mutations.mutants(subject, mutations.KINDS, SEED):
+            proof, candidate = subject.mutant(text)
+            if proof.verdict == "wrong":
+                caught["proof"] += 1
+            else:
+                left.append((f"{kind}: {what}", proof.verdict, candidate))
+        measured = mutations.verified(subject, [c for _, _, c in left]) if left else []
+        for (what, verdict, _), measurement in zip(left, measured, strict=True):
+            verified = measurement.status is Status.VERIFIED
+            # A change that changes nothing (a loop made parallel that may be) is proved, and found right.
+            assert verified == (verdict == "proved"), f"{program}: {what}: {verdict}, {measurement.status}"
+            caught["nothing changed" if verified else "verification"] += 1
+    return caught
+
+
+@pytest.fixture(scope="module")
+def nets() -> dict[str, Counter[str]]:
+    return {program: texts(program) for program in TEXTS}
+
+
+def test_at_least_thirty_wrong_texts_are_caught(nets: dict[str, Counter[str]]) -> None:
+    together = sum(nets.values(), Counter[str]())
+    assert together["proof"] + together["verification"] >= 30, nets
+    assert together["proof"] >= 25, nets
+
+
+@pytest.mark.parametrize("program", TEXTS)
+def test_the_proof_catches_most_of_each_program(nets: dict[str, Counter[str]], program: str) -> None:
+    found = nets[program]
+    assert found["proof"] > found["verification"] + found["nothing changed"], found
+
+
+@pytest.mark.parametrize("program", SCHEDULES)
+def test_the_legality_check_and_the_proof_agree_on_wrong_schedules(program: str) -> None:
+    illegal, legal = 0, []
+    for subject in mutations.subjects(program, SCHEDULES[program]):
+        for what, reason, text in mutations.schedules(subject):
+            if text is None:
+                illegal += 1
+                assert reason
+                continue
+            proof, candidate = subject.mutant(text)
+            assert proof.holds, f"{what}: {proof.verdict} {proof.reason}"
+            legal.append(candidate)
+        assert all(m.verified for m in mutations.verified(subject, legal)), program
+    assert illegal >= 2
