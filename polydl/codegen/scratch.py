@@ -16,6 +16,7 @@ _PROLOGUE = """\
 #include <stdlib.h>
 #ifdef _OPENMP
 #include <omp.h>
+#include <pthread.h>
 #endif
 static inline int polydl_thread(void)
 {
@@ -33,7 +34,16 @@ static inline int polydl_threads(void)
     return 1;
 #endif
 }
-/* At least `bytes` bytes, aligned to a page, kept for the next call by this thread; NULL when there is no memory. */
+#ifdef _OPENMP
+static pthread_key_t polydl_held;
+static int polydl_held_fails;
+static void polydl_make_held(void)
+{
+    polydl_held_fails = pthread_key_create(&polydl_held, free);
+}
+#endif
+/* At least `bytes` bytes, aligned to a page, kept for the next call by this thread, and freed when it ends; NULL when
+   there is no memory. */
 static inline char *polydl_scratch(size_t bytes)
 {
     static _Thread_local char *held;
@@ -42,6 +52,11 @@ static inline char *polydl_scratch(size_t bytes)
         free(held);
         held = malloc(bytes + 4095);
         size = held ? bytes : 0;
+#ifdef _OPENMP
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
+        pthread_once(&once, polydl_make_held);
+        if (!polydl_held_fails) pthread_setspecific(polydl_held, held);
+#endif
     }
     return held ? held + (4096 - (uintptr_t)held % 4096) % 4096 : NULL;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import inspect
+import os
 import pickle
 import subprocess
 import threading
@@ -424,3 +425,24 @@ void f(double y[4])
 }
 """
     np.testing.assert_array_equal(polydl.compile(text, optimize=False)(), [1, 2, 3, 4])
+
+
+def test_memory_of_a_thread_goes_with_it() -> None:
+    """What a call keeps for the next one of its thread (packed operands, 2 MiB here) is freed when the thread ends."""
+    how: dict[str, Any] = {"loops": "abc", "blocks": "c=512;mk=4x16:c;pack=B"}
+    kernel = polydl.compile(EXAMPLES / "matmul.c", {"M": 4, "N": 1024, "K": 512}, tune=False, threads=1, **how)
+    assert "polydl_scratch(2097152)" in kernel.source
+    a, b, c = np.ones((4, 512), np.float32), np.ones((512, 1024), np.float32), np.zeros((4, 1024), np.float32)
+    kernel(a, b, c)
+    before = resident()
+    for _ in range(64):
+        thread = threading.Thread(target=kernel, args=(a, b, c))
+        thread.start()
+        thread.join()
+    assert c[0, 0] == 65 * 512
+    assert resident() - before < 64 << 20, "of 128 MiB that the threads have used"
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
