@@ -123,7 +123,7 @@ def axis(label: str, values: Iterable[float], *, unit: str = "", log: bool | Non
     an SI prefix (`1.5 m` + `s`).
     """
     found = [min(max(v, -_EXTREME), _EXTREME) for v in values if math.isfinite(v)] or [1.0]
-    low, high = min(found), max(found)
+    low, high = (0.0 if abs(v) * _EXTREME < 1 else v for v in (min(found), max(found)))
     if log is None:
         log = low > 0 and high / low > 4
     if log:

@@ -88,6 +88,7 @@ def _scop(number: int, scop: ScopRun, run: Run) -> dict[str, Any]:
         "heading": displayed(f"{scop.function} (line {scop.line})"),
         "verdict": tables.verdict(scop),
         "facts": [{"name": name, "text": text} for name, text in tables.summary(scop)],
+        "sizes": tables.sizes(scop),
         "cautions": [displayed(text) for text in (*scop.warnings, *scop.notes)],
         "code": [
             {"title": "Before", "html": coloured(scop.before)},

@@ -11,6 +11,9 @@ from polydl.report.charts import bytes_text, quantity
 from polydl.report.figures import agreement, picks, rankers
 from polydl.report.record import ORIGINAL, Measured, Run, ScopRun
 
+_DISAGREE = math.log(1.2)
+"""Two ways to compute a speed-up that differ by more than this factor are worth a word."""
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -40,10 +43,13 @@ def verdict(scop: ScopRun) -> str:
         return "Nothing beat the original by more than the noise: it stays as it is."
     if winner.speedup is None or winner.median is None:
         return f"Variant {displayed(scop.chosen)} was chosen; it has no time."
-    return (
-        f"{winner.speedup:.3g} times as fast as the original: {quantity(winner.median, 's')} instead of "
-        f"{quantity(scop.original.median or math.nan, 's')}."
-    )
+    first = scop.original.median or math.nan
+    times = f"{quantity(winner.median, 's')} instead of {quantity(first, 's')}"
+    said = f"{winner.speedup:.3g} times as fast as the original: {times}."
+    if abs(math.log(first) - math.log(winner.median) - math.log(winner.speedup)) > _DISAGREE:
+        said += " The first figure is the median of the ratios within rounds; that the medians say something else shows"
+        said += " that the timing was disturbed."
+    return said
 
 
 def summary(scop: ScopRun) -> Iterator[tuple[str, str]]:
@@ -59,8 +65,11 @@ def summary(scop: ScopRun) -> Iterator[tuple[str, str]]:
         yield "reached", f"{'' if exact else 'about '}{quantity(work / winner.median, 'FLOP/s')}"
     yield "data touched", bytes_text(scop.compulsory_bytes.at_most)
     yield "noise of the timing", f"{scop.noise * 100:.2g} %"
-    if scop.sizes:
-        yield "sizes", ", ".join(f"{name} = {value}" for name, value in scop.sizes.items())
+
+
+def sizes(scop: ScopRun) -> str:
+    """What the parameters and macros were; empty without any."""
+    return displayed(", ".join(f"{name} = {value}" for name, value in scop.sizes.items()))
 
 
 def missing(scop: ScopRun) -> list[str]:
@@ -68,6 +77,10 @@ def missing(scop: ScopRun) -> list[str]:
     found = []
     if not rankers(scop):
         found.append("No chart of predictions: the rankers' models do not know the variants that were measured.")
+    elif alike := sorted({name for m in scop.measured for name in m.scores} - set(rankers(scop))):
+        found.append(
+            f"No chart of what these rankers predict, which tell no measured variants apart: {', '.join(alike)}."
+        )
     if scop.operations is None or not scop.operations.at_most:
         found.append("No roofline: the code does not say how many floating-point operations it does, or does none.")
     notes = [f"{m.id}: {m.working_sets_note}" for m in (scop.winner(), scop.original) if m.working_sets_note]

@@ -24,6 +24,7 @@ def markdown(run: Run) -> str:
     for scop in run.scops:
         parts += [f"## {_inline(scop.function)} (line {scop.line})", _inline(tables.verdict(scop))]
         parts.append("\n".join(f"- {name}: {_inline(text)}" for name, text in tables.summary(scop)))
+        parts.append(f"Sizes: {_inline(tables.sizes(scop))}" if scop.sizes else "")
         parts += [f"**Note:** {_inline(text)}" for text in (*scop.warnings, *scop.notes)]
         parts += ["### Before", _code(scop.before)]
         parts += ["### After", _code(scop.after) if scop.after else "The original stays."]

@@ -153,6 +153,18 @@ def test_the_verdict(chosen: bool) -> None:
     assert ("the original loops stay" in html(run, "run.json")) is not chosen
 
 
+def test_a_disturbed_timing_is_said() -> None:
+    winner = golden_scop().winner()
+    original = golden_scop().original
+    assert winner.median is not None
+    for factor, disturbed in ((1.0, False), (1.15, False), (1.3, True), (0.5, True)):
+        scop = with_scop(
+            original=replace(original, median=winner.median * 4),
+            measured=(replace(winner, speedup=4 * factor),),
+        ).scops[0]
+        assert ("was disturbed" in tables.verdict(scop)) is disturbed
+
+
 def test_what_is_missing_is_said() -> None:
     scop = with_scop(operations=None, measured=(), chosen=ORIGINAL, fusion=None, dependences=()).scops[0]
     text = html(replace(golden_run(), scops=(scop,)), "run.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ import pytest
 
 from polydl.cli.report import As, report
 from polydl.errors import InputError
-from polydl.report import record
+from polydl.report import record, svg
+from polydl.report.figures import charts
+from polydl.report.page import html
 from polydl.report.record import VERSION, dumps, load, loads
+from polydl.report.text import markdown, variants_csv
 from tests.cli.running import refused
 from tests.report.runs import RECORD, golden_run, hostile_run
 
@@ -176,3 +180,36 @@ def test_one_chart_of_one_function(folder: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "wrote one.svg\nwrote run.svg\n"
     one, every = (Path(name).read_text(encoding="utf-8").count('class="chart"') for name in ("one.svg", "run.svg"))
     assert every > one == 1
+
+
+def _everywhere(value: Any, numbers: dict[type, Any]) -> Any:
+    """A document with all its numbers replaced."""
+    if isinstance(value, dict):
+        return {key: _everywhere(v, numbers) for key, v in value.items()}
+    if isinstance(value, list):
+        return [_everywhere(v, numbers) for v in value]
+    return numbers.get(type(value), value)
+
+
+@pytest.mark.parametrize("small", [5e-324, 1e-30, 1.0, 1e30, 1.7e308])
+@pytest.mark.parametrize("whole", [1, (1 << 63) - 1])
+def test_absurd_figures_are_shown_all_the_same(small: float, whole: int) -> None:
+    """A record may hold any positive numbers; what is computed from them may overflow, and be cut off, but not fail."""
+    document = json.loads(RECORD.read_bytes())
+    kept = {name: document["scops"][0]["original"][name] for name in ("samples", "median")}
+    scop = _everywhere(document["scops"][0], {float: small, int: whole}) | {"threads": 2}
+    for original in (scop["original"], scop["original"] | kept):
+        run = loads(json.dumps(document | {"scops": [scop | {"original": original}]}).encode(), "run.json")
+        ET.fromstring(svg.document(charts(run.scops[0], run.machine)).encode())
+        assert "</html>" in html(run, "run.json")
+        assert "## Machine" in markdown(run)
+        assert variants_csv(run).count("\n") == len(run.scops[0].ranked) + 2
+
+
+@pytest.mark.parametrize("figure", [1e-300, 1e300])
+def test_absurd_machines_are_shown_all_the_same(figure: float) -> None:
+    document = json.loads(RECORD.read_bytes())
+    document["machine"] = _everywhere(document["machine"], {float: figure})
+    run = loads(json.dumps(document).encode(), "run.json")
+    ET.fromstring(svg.document(charts(run.scops[0], run.machine)).encode())
+    assert "</html>" in html(run, "run.json")
