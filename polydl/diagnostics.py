@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from polydl._version import __version__
 from polydl.errors import InputErrors, PolyDLError, Span
+from polydl.resources import refused
 
 
 class Level(Enum):
@@ -112,14 +113,14 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 def sarif(diagnostics: Sequence[Diagnostic], exit_code: int, command: Sequence[str]) -> dict[str, Any]:
     """A SARIF log of one run: the value to be written as JSON."""
     rules = list(dict.fromkeys(d.rule for d in diagnostics))
+    paragraphs = refused()
+    described = [{"id": r} | ({"help": _help(paragraphs[r])} if r in paragraphs else {}) for r in rules]
     return {
         "$schema": SCHEMA,
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {
-                    "driver": {"name": "polydl", "version": __version__, "rules": [{"id": rule} for rule in rules]}
-                },
+                "tool": {"driver": {"name": "polydl", "version": __version__, "rules": described}},
                 "invocations": [
                     {"executionSuccessful": exit_code == 0, "exitCode": exit_code, "arguments": list(command)}
                 ],
@@ -128,6 +129,10 @@ def sarif(diagnostics: Sequence[Diagnostic], exit_code: int, command: Sequence[s
             }
         ],
     }
+
+
+def _help(paragraph: str) -> dict[str, str]:
+    return {"text": paragraph, "markdown": paragraph}
 
 
 def _result(d: Diagnostic, rule: int) -> dict[str, Any]:

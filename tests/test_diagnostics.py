@@ -92,6 +92,9 @@ def test_every_error_is_a_result_of_the_sarif_log(folder: Path) -> None:
     assert [(p["startLine"], p["startColumn"], p["endColumn"]) for p in places] == [(5, 14, 18), (6, 9, 20)]
     assert all(r["level"] == "error" for r in run["results"])
     assert "depends on data" in run["results"][0]["message"]["text"]
+    rules = {rule["id"]: rule["help"]["markdown"] for rule in run["tool"]["driver"]["rules"]}
+    assert list(rules) == ["depends-on-data", "not-affine"]
+    assert all("```c" in text for text in rules.values())
 
 
 def test_what_was_decided_is_a_note(folder: Path) -> None:

@@ -24,6 +24,7 @@ from polydl.cli.arguments import (
     options as read_options,
 )
 from polydl.cli.reporting import Format, Style, reported
+from polydl.errors import InputError
 
 
 def export(
@@ -39,6 +40,9 @@ def export(
     no_reassociate: NoReassociate = False,
     cc: Cc = "cc",
     tree: Annotated[bool, typer.Option("--tree", help="Only the schedule tree, as isl and ppcg read it.")] = False,
+    openscop: Annotated[
+        bool, typer.Option("--openscop", help="OpenScop instead, as Clan, Pluto, CLooG have it.")
+    ] = False,
     format_: Format = Style.TEXT,
     json_: Json = False,
 ) -> None:
@@ -47,6 +51,7 @@ def export(
 
     from polydl import pipeline
     from polydl.exchange.export import documents
+    from polydl.exchange.openscop import openscop as as_openscop
     from polydl.exchange.yaml import dumps
     from polydl.output import output_path, write
 
@@ -55,12 +60,19 @@ def export(
             file, compile_commands, define=define, undefines=undefine, include_dirs=include, size=size,
             function=function, strict_alias=strict_alias, reassociate=not no_reassociate, cc=cc,
         )  # fmt: skip
+        if openscop and (tree or json_):
+            raise InputError("--openscop is a format of its own", hint="leave out --tree and --json")
         target = output_path(file, output) if output is not None else None
-        made = documents(pipeline.load(file, options, require_sizes=False).scops, reassociate=options.reassociate)
-        made = [document["schedule"] for document in made] if tree else made
+        scops = pipeline.load(file, options, require_sizes=False).scops
+        if openscop:
+            made, text = [], as_openscop(scops, reassociate=options.reassociate)
+        else:
+            made = documents(scops, reassociate=options.reassociate)
+            made = [document["schedule"] for document in made] if tree else made
+            text = dumps(made)
         if target is not None:
-            write(target, dumps(made))
+            write(target, text)
         if json_:
             print_json({"output": output, "scops": made})
         elif target is None:
-            sys.stdout.write(dumps(made))
+            sys.stdout.write(text)

@@ -1,0 +1,86 @@
+"""Scops in the OpenScop format, which Clan, Candl, Pluto, CLooG and other tools around it read.
+
+Format: C. Bastoul, "OpenScop: A Specification and a Library for Data Exchange in Polyhedral Compilation Tools", 2011.
+Rows of a relation: 0 for an equality and 1 for an inequality >= 0; coefficients of output, input and local dimensions,
+then of parameters; a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import islpy as isl
+
+from polydl.exchange.export import exported
+from polydl.model.schedule import map_from_affs, original_affs
+from polydl.model.scop import BlackBox, Scop, Statement
+
+
+def openscop(scops: Sequence[Scop], *, reassociate: bool = True) -> str:
+    """The text of scops, one after the other."""
+    return "\n".join("\n".join(_lines(exported(scop, reassociate=reassociate))) + "\n" for scop in scops)
+
+
+def _lines(scop: Scop) -> Iterator[str]:
+    arrays = {name: number for number, name in enumerate(scop.arrays, 1)}
+    yield "<OpenScop>"
+    yield from ("", "# Language", "C", "", "# Context")
+    yield from _relation("CONTEXT", isl.Map.from_range(scop.context), scop)
+    yield from _strings("parameters", scop.parameters)
+    yield from ("", "# Number of statements", str(len(scop.statements)))
+    for statement in scop.statements:
+        yield from _statement(scop, statement, arrays)
+    yield from ("", "<arrays>", "# Number of arrays", str(len(arrays)), "# Identifiers and names")
+    yield from (f"{number} {name}" for name, number in arrays.items())
+    yield from ("</arrays>", "", "</OpenScop>")
+
+
+def _statement(scop: Scop, statement: Statement, arrays: dict[str, int]) -> Iterator[str]:
+    yield from ("", f"# ---- {statement.name} ----")
+    yield from ("# Number of relations", str(2 + len(statement.accesses)), "", "# Domain")
+    yield from _relation("DOMAIN", isl.Map.from_range(statement.domain), scop)
+    universe = isl.Set.universe(statement.domain.get_space())
+    depth = max(s.depth for s in scop.statements)
+    scattering = map_from_affs(universe, original_affs(statement, depth))
+    yield from ("", "# Order as written")
+    yield from _relation("SCATTERING", scattering, scop)
+    write = "MAY_WRITE" if isinstance(statement.body, BlackBox) else "WRITE"
+    for access in statement.accesses:
+        yield from ("", f"# {access.array}")
+        elements = access.relation.insert_dims(isl.dim_type.out, 0, 1)
+        elements = elements.fix_val(isl.dim_type.out, 0, isl.Val.int_from_si(elements.get_ctx(), arrays[access.array]))
+        # What the domain says need not be said again.
+        yield from _relation(write if access.write else "READ", elements.gist_domain(statement.domain), scop)
+    yield from ("", "# Statement body is provided", "1", "<body>", "# Number of original iterators")
+    yield from (str(statement.depth), "# List of original iterators", " ".join(statement.iterators))
+    text = statement.span.text.strip() if statement.span.text else f"{statement.name};"
+    yield from ("# Statement body expression", text, "</body>")
+
+
+def _strings(what: str, names: Sequence[str]) -> Iterator[str]:
+    if not names:
+        yield from ("", f"# The {what} have no names", "0")
+        return
+    yield from ("", f"# Names of {what}", "1", "<strings>", " ".join(names), "</strings>")
+
+
+def _relation(kind: str, relation: isl.Map, scop: Scop) -> Iterator[str]:
+    """A union of relations; of none, one that nothing is in. Sets are relations without an input."""
+    relation = relation.align_params(scop.context.get_space())
+    parts = list(relation.get_basic_maps()) or [isl.BasicMap.empty(relation.get_space())]
+    yield kind
+    if len(parts) > 1:
+        yield str(len(parts))
+    for part in parts:
+        yield from _part(part, len(scop.parameters))
+
+
+def _part(part: isl.BasicMap, parameters: int) -> Iterator[str]:
+    kinds = (isl.dim_type.out, isl.dim_type.in_, isl.dim_type.div, isl.dim_type.param, isl.dim_type.cst)
+    equal, at_least = part.equalities_matrix(*kinds), part.inequalities_matrix(*kinds)
+    rows = [(sign, matrix, r) for sign, matrix in ((0, equal), (1, at_least)) for r in range(matrix.rows())]
+    outputs, inputs, local = (part.dim(kind) for kind in kinds[:3])
+    yield f"{len(rows)} {equal.cols() + 1} {outputs} {inputs} {local} {parameters}"
+    for sign, matrix, r in rows:
+        values = (str(matrix.get_element_val(r, c)) for c in range(matrix.cols()))
+        yield " ".join((str(sign), *values))
