@@ -61,27 +61,49 @@ def _variants(
     groups = plan(ranking.nests).groups
     seen: set[str] = set()
     for variant in _bases(ranking):
-        parts = _into_kernels(ranking.scop, variant.structures, groups, refused)
+        runs = _runs(variant)
+        near = [g for g in groups if any(_names(g) <= run for run in runs)]
+        parts = _into_kernels(ranking.scop, variant.structures, near, refused)
+        apart = {s.name for part in variant.scheduled for s in part.statements}
+        inside = [d for d in ranking.dependences if d.source not in apart and d.target not in apart]
         absorbed = absorbed_zeroing(ranking.scop, parts)
         vectors = False
         for structures in _in_rows(ranking.scop, parts, absorbed, ranking.machine, reassociate):
             in_rows = any(s.rows for s in structures)
             if (structures == list(variant.structures) and not made.changed) or (vectors and not in_rows):
                 continue
-            if check(ranking.scop, structures, ranking.dependences, reassociate=reassociate) is not None:
+            if check(ranking.scop, structures, inside, reassociate=reassociate) is not None:
                 continue
-            region = generate(ranking.scop, structures).region
+            made_of = replace(variant, structures=tuple(structures))
+            region = generate(ranking.scop, made_of.parts).region
             if region in seen or (in_rows and "polydl_row_" not in region):
                 continue
             seen.add(region)
             vectors = vectors or in_rows
             recipe = Recipe((*_recipes(variant, structures), *_merge_recipes(made)))
-            yield replace(variant, recipe=recipe, structures=tuple(structures), scop=ranking.scop)
+            yield replace(made_of, recipe=recipe, scop=ranking.scop)
+
+
+def _names(group: Group) -> set[str]:
+    return {group.heavy.name, *(f.nest.name for f in (*group.before, *group.after))}
+
+
+def _runs(variant: RankedVariant) -> list[set[str]]:
+    """Names of the nests that no region with a schedule of its own stands between."""
+    runs: list[set[str]] = [set()]
+    for part in variant.parts:
+        if isinstance(part, Structure):
+            runs[-1].add(part.nest.name)
+        else:
+            runs.append(set())
+    return runs
 
 
 def _bases(ranking: Ranking) -> Iterator[RankedVariant]:
-    """Variants to start from: the best; where no nest has a microkernel, the best in the written order before it."""
-    plain = [v for v in islice(ranking.variants, 20 * LOOKED_AT) if not v.scheduled]
+    """Variants to start from: the best; where no nest has a microkernel, the best in the written order before it. Of
+    those with regions that have schedules of their own, the ones with a microkernel, whose neighbours may be fused."""
+    first = islice(ranking.variants, 20 * LOOKED_AT)
+    plain = [v for v in first if not v.scheduled or any(s.kernel for s in v.structures)]
     written = [v for v in plain if not any(isinstance(t, Permute | Tile) for n in v.recipe.nests for t in n.transforms)]
     if not any(s.kernel for v in plain[:1] for s in v.structures):
         yield from (_cut_for_rows(v, ranking.threads) for v in written[:1])
@@ -91,7 +113,9 @@ def _bases(ranking: Ranking) -> Iterator[RankedVariant]:
 def _cut_for_rows(variant: RankedVariant, threads: int) -> RankedVariant:
     """The variant with a loop that is parallel and innermost cut into one tile a thread, which leaves it a row."""
     recipes, structures = list(variant.recipe.nests), list(variant.structures)
-    for place, s in enumerate(structures):
+    places = {recipe.nest: place for place, recipe in enumerate(recipes)}
+    for number, s in enumerate(structures):
+        place = places[s.nest.name]
         last, extent = s.loops[-1:], s.nest.counts[s.loops[-1].iterator].extent if s.loops else None
         if s.kernel is not None or s.grid or not last or last[0].name not in s.parallel or s.rows is not None:
             continue
@@ -104,7 +128,7 @@ def _cut_for_rows(variant: RankedVariant, threads: int) -> RankedVariant:
         cut = (Tile(name, (size,)), Permute(order), Parallelize(parallel))
         transforms = (*(t for t in recipes[place].transforms if not isinstance(t, Permute | Parallelize)), *cut)
         recipes[place] = NestRecipe(recipes[place].nest, transforms)
-        structures[place] = apply(s.nest, transforms)
+        structures[number] = apply(s.nest, transforms)
     return replace(variant, recipe=Recipe(tuple(recipes)), structures=tuple(structures))
 
 
@@ -185,8 +209,10 @@ def _recipes(variant: RankedVariant, structures: Sequence[Structure]) -> list[Ne
     of = {s.nest.name: s for s in structures}
     recipes = []
     for nest in variant.recipe.nests:
-        structure = of[nest.nest]
-        if structure.fused:
+        structure = of.get(nest.nest)
+        if structure is None:
+            recipes.append(nest)
+        elif structure.fused:
             recipes.append(NestRecipe(nest.nest, (Fuse(structure.fused),)))
         else:
             more = (structure.rows,) if structure.rows is not None else ()

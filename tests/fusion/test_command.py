@@ -80,3 +80,38 @@ def test_explain_shows_the_decisions(tmp_path: Path) -> None:
     found = explain(scop, ["best"], Options(threads=2, space="small", machine="xeon-8480plus"))
     assert sum(line.startswith("fused: ") for line in found.fusion) == CHAIN.into
     assert found.to_data()["fusion"] == list(found.fusion)
+
+
+POOLED = """#include <math.h>
+#define K 16
+void block(const float in[restrict 8][18][18], const float w[restrict 8][3][3][K], const float bias[restrict K],
+           float conv[restrict 16][16][K], float out[restrict 8][8][K])
+{
+#pragma scop
+  for (int y = 0; y < 16; y++) for (int x = 0; x < 16; x++) for (int k = 0; k < K; k++) conv[y][x][k] = 0;
+  for (int y = 0; y < 16; y++) for (int x = 0; x < 16; x++) for (int k = 0; k < K; k++)
+    for (int c = 0; c < 8; c++) for (int p = 0; p < 3; p++) for (int q = 0; q < 3; q++)
+      conv[y][x][k] += in[c][y + p][x + q] * w[c][p][q][k];
+  for (int y = 0; y < 16; y++) for (int x = 0; x < 16; x++) for (int k = 0; k < K; k++)
+    conv[y][x][k] = fmaxf(conv[y][x][k] + bias[k], 0.0f);
+  for (int y = 0; y < 8; y++) for (int x = 0; x < 8; x++) for (int k = 0; k < K; k++) {
+    out[y][x][k] = conv[2 * y][2 * x][k];
+    for (int p = 0; p < 2; p++) for (int q = 0; q < 2; q++)
+      out[y][x][k] = fmaxf(out[y][x][k], conv[2 * y + p][2 * x + q][k]);
+  }
+#pragma endscop
+}
+"""
+
+
+def test_fused_beside_a_region_with_a_schedule_of_its_own(tmp_path: Path) -> None:
+    """Convolution, bias and ReLU in one microkernel, and after them the pooling with its windows written out."""
+    path = tmp_path / "block.c"
+    path.write_text(POOLED)
+    options = Options(threads=2, machine="xeon-8480plus", top_k=5)
+    ranking = pipeline.with_fused(pipeline.rank(path, options=options), options)
+    both = [v for v in ranking.variants if v.scop is not None and v.scheduled and any(s.fused for s in v.structures)]
+    assert both
+    done = polydl(tmp_path, "optimize", path, "-o", tmp_path / "out.c", "--json")
+    found = json.loads(done.stdout)
+    assert all(v["verified"] for v in found["variants"])
