@@ -7,7 +7,9 @@ There they lie in a folder that stands for `/`, at the same paths, so that relat
 from __future__ import annotations
 
 import base64
+import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,18 +22,22 @@ from polydl.errors import InputError
 from polydl.model.scop import Source
 from polydl.options import Options
 
+_PATH = re.compile(r"(-I|-iquote|-isystem|-include|)(/.*)", re.DOTALL)
+"""An absolute path, alone or after the option that it belongs to."""
+
 
 def packed(source: Source, options: Options) -> dict[str, str]:
     """Absolute path -> contents (base64) of all the files that the source and the options name, headers of the system
     left out. Raises OSError, SubprocessError."""
-    named = [*options.link, options.ranker]
-    paths = [source.path, *kept.included(source, options, system=False), *(Path(n) for n in named if Path(n).is_file())]
+    named = [Path(name) for name in (*options.link, options.ranker, options.schedule or "") if Path(name).is_file()]
+    paths = [source.path, *kept.included(source, options, system=False), *named]
     return {os.path.normpath(path.absolute()): base64.b64encode(path.read_bytes()).decode() for path in paths}
 
 
 def plain(options: Options) -> dict[str, Any]:
     """Options as JSON has them."""
-    return {k: [str(v) for v in value] if isinstance(value, tuple) else value for k, value in asdict(options).items()}
+    found: dict[str, Any] = json.loads(json.dumps(asdict(options), default=str))
+    return found
 
 
 @contextmanager
@@ -68,6 +74,12 @@ def moved(values: Mapping[str, Any], root: Path) -> Options:
     def here(name: str) -> str:
         return str(inside(root, name)) if Path(name).is_absolute() and inside(root, name).exists() else name
 
-    for field in ("include_dirs", "link"):
-        ready[field] = tuple(here(name) for name in ready[field])
-    return Options(**{**ready, "ranker": here(ready["ranker"])})
+    def flag(word: str) -> str:
+        found = _PATH.fullmatch(word)
+        return found[1] + here(found[2]) if found else word
+
+    for field in ("include_dirs", "link", "preprocessor_flags", "cflags"):
+        ready[field] = tuple(flag(word) for word in ready[field])
+    for field in ("ranker", "schedule"):
+        ready[field] = here(ready[field]) if ready[field] else ready[field]
+    return Options(**ready)

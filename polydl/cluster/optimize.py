@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import warnings
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from polydl import pipeline
 from polydl.cluster.files import packed, plain
-from polydl.cluster.pool import Done, Job, Machine, Pool
-from polydl.errors import InputError, ToolchainError
+from polydl.cluster.pool import Done, Job, Kind, Machine, Pool
+from polydl.errors import InputError, Interrupted, ToolchainError
 from polydl.options import Options
 from polydl.output import output_path, write
 
@@ -63,21 +64,21 @@ def optimize_on_cluster(
     """
     if options.machine is not None:
         raise InputError("--machine and --cluster together", hint="leave --machine out: each worker says what it is")
-    target = output_path(path, output)
+    output_path(path, output)
     source = pipeline.load(path, options).source
     options.toolchain()
     try:
         files = packed(source, options)
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip()
+        raise ToolchainError(f"'{options.cc} -MM' cannot list the files that {path} includes:\n{said}") from error
     except (OSError, subprocess.SubprocessError) as error:
-        raise ToolchainError(f"cannot find the files that {path} includes: {error}") from error
+        raise ToolchainError(f"cannot list the files that {path} includes: {error}") from error
     found: list[ForMachine] = []
     failed: list[str] = []
     codes = [0]
     with Pool(address, only, tell) as pool:
-        kinds = {machine.kind for machine in pool.machines}
-        targets = {
-            kind: target if len(kinds) == 1 else output_path(path, with_fingerprint(target, kind[0])) for kind in kinds
-        }
+        targets = targets_of(path, output, {machine.kind for machine in pool.machines})
 
         def jobs_for(machine: Machine) -> Sequence[Job]:
             if machine.kind not in targets:
@@ -102,13 +103,28 @@ def optimize_on_cluster(
                 failed.append(f"{end.machine}: error: no variant computed what the original computes")
                 codes.append(1)
 
-        pool.run(jobs_for, done)
+        try:
+            pool.run(jobs_for, done)
+        except KeyboardInterrupt:
+            written = ", ".join(str(one.output) for one in found if one.output is not None)
+            if written:
+                raise Interrupted(f"interrupted: {written} had been written") from None
+            raise
     return OnCluster(tuple(sorted(found, key=lambda one: one.machine.kind)), tuple(failed), max(codes))
 
 
-def with_fingerprint(target: Path, fingerprint: str) -> Path:
-    """`out.polydl.c` as `out.polydl.FINGERPRINT.c`."""
-    return target.with_name(f"{target.stem}.{fingerprint}{target.suffix}")
+def targets_of(path: Path, output: str | Path | None, kinds: Collection[Kind]) -> dict[Kind, Path]:
+    """Where the output for each kind of machine goes: of several, `out.c` becomes `out.FINGERPRINT.c`, with the number
+    of processors behind it where they differ in that alone. Raises InputError."""
+    target = output_path(path, output)
+    if len(kinds) == 1:
+        return dict.fromkeys(kinds, target)
+    often = Counter(fingerprint for fingerprint, _ in kinds)
+    names = {kind: kind[0] if often[kind[0]] == 1 else f"{kind[0]}-{kind[1]}" for kind in kinds}
+    return {
+        kind: output_path(path, target.with_name(f"{target.stem}.{name}{target.suffix}"))
+        for kind, name in names.items()
+    }
 
 
 def _written(end: Done, target: Path) -> ForMachine:
