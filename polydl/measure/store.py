@@ -116,6 +116,15 @@ class Measured:
 _COLUMNS = tuple(f.name for f in fields(Measured))
 _JSON = {"sizes", "flags", "samples", "outliers", "marks", "features", "scores"}
 _TUPLES = {"flags", "samples", "outliers", "marks"}
+_COLUMN_TYPES: Mapping[str, Any] = {
+    **dict.fromkeys(_JSON - _TUPLES, dict),
+    **dict.fromkeys(_TUPLES, list),
+    "threads": int,
+    "seed": int,
+    "median": (float, type(None)),
+    "interval": (float, type(None)),
+}
+"""What each column holds, JSON read; the others are text."""
 
 
 def _to_row(measured: Measured) -> list[Any]:
@@ -133,9 +142,10 @@ def _plain(value: Any) -> Any:
 def _from_row(row: sqlite3.Row) -> Measured:
     values: dict[str, Any] = {}
     for name in _COLUMNS:
-        value = row[name]
-        if name in _JSON:
-            value = json.loads(value)
+        value = json.loads(row[name]) if name in _JSON else row[name]
+        # SQLite keeps whatever it was given, in a column of any type.
+        if not isinstance(value, _COLUMN_TYPES.get(name, str)):
+            raise TypeError(f"{name} is {value!r}")
         values[name] = tuple(value) if name in _TUPLES else value
     return Measured(**values)
 
@@ -171,6 +181,8 @@ class Store:
         version, tables = _version(connection), _tables(connection)
         if tables and connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             raise StoreError(f"{self.path} is another program's database", hint="name another file")
+        if version < 0:
+            raise _damaged(self.path, f"schema {version}")
         if version > SCHEMA:
             raise StoreError(
                 f"{self.path} was written by a newer polydl (schema {version}, this one knows {SCHEMA})",
@@ -200,6 +212,8 @@ class Store:
             yield
         except sqlite3.Error as error:
             raise _explain(error, self.path) from error
+        except UnicodeDecodeError as error:  # text that is none, in the tables or in SQLite's own messages
+            raise _damaged(self.path, str(error)) from error
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -322,16 +336,19 @@ def _tables(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0])
 
 
+def _damaged(path: Path, why: str) -> StoreError:
+    return StoreError(
+        f"{path} is damaged or is no SQLite file: {why}",
+        hint="it was left as it is: name another file, or save what can be read with sqlite3 FILE .recover",
+    )
+
+
 def _explain(error: sqlite3.Error, path: Path) -> StoreError:
     """The error for people. SQLite's result codes: https://www.sqlite.org/rescode.html."""
     code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
     text = str(error)
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        reason = f"{path} is damaged or is no SQLite file: {text}"
-        return StoreError(
-            reason,
-            hint="it was left as it is: name another file, or save what can be read with sqlite3 FILE .recover",
-        )
+        return _damaged(path, text)
     if code == sqlite3.SQLITE_FULL:
         return StoreError(
             f"no room is left for {path}: {text}",

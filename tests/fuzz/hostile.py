@@ -102,6 +102,9 @@ def consume(one: Hostile, folder: Path, started: Callable[[], None] = lambda: No
 
 def work(seed: int, first: int, count: int) -> None:
     """The worker: a line of JSON before and after each input on standard output."""
+    # Imports are nobody's time.
+    from polydl import analysis, pipeline  # noqa: F401
+
     with tempfile.TemporaryDirectory(prefix="polydl-hostile-") as folder:
         for number in range(first, first + count):
             _say({"number": number})

@@ -295,3 +295,30 @@ def test_a_full_file_system_loses_nothing(tmp_path: Path) -> None:
     assert count > 10
     with Store(target) as store:
         assert {r.variant for r in store.rows()} == {str(n) for n in range(count)}
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("UPDATE measurements SET variant = CAST(x'c328' AS TEXT)", "decode"),
+        ("UPDATE measurements SET median = 'quick'", "median is 'quick'"),
+        ("UPDATE measurements SET samples = '{}'", "samples is {}"),
+        ("UPDATE measurements SET sizes = '[1]'", r"sizes is \[1\]"),
+        ("UPDATE measurements SET threads = 'two'", "threads is 'two'"),
+    ],
+)
+def test_values_that_do_not_belong_are_refused(store: Store, path: Path, statement: str, reason: str) -> None:
+    store.add([row("a")])
+    with sqlite3.connect(path) as connection:
+        connection.execute(statement)
+    connection.close()
+    with pytest.raises(StoreError, match=reason):
+        list(store.rows())
+
+
+def test_a_schema_that_never_was(store: Store, path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = -7")
+    connection.close()
+    with pytest.raises(StoreError, match="schema -7"):
+        Store(path)
