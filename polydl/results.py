@@ -246,8 +246,8 @@ class Ranking:
                 return np.array([str(v.recipe) for v in self.variants], dtype=object)
             case "score":
                 return np.array([v.score for v in self.variants], dtype=np.float64)
-        if name not in (columns := self.columns):
-            raise InputError(f"no column called '{name}'", hint=one_of(name, columns))
+        if not any(name in v.features for v in self.variants):
+            raise InputError(f"no column called '{name}'", hint=one_of(name, self.columns))
         return np.array([v.features.get(name, math.nan) for v in self.variants], dtype=np.float64)
 
     def to_dict(self) -> dict[str, npt.NDArray[Any]]:

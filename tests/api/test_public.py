@@ -68,8 +68,9 @@ def test_types(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     pytest.importorskip("mypy", reason="mypy is not installed")
     (tmp_path / "right.py").write_text(PROGRAM)
     (tmp_path / "wrong.py").write_text(WRONG)
-    assert request.config.cache is not None
-    cache = request.config.cache.mkdir("mypy")  # from one run of the tests to the next: the libraries take their time
+    # From one run of the tests to the next, where pytest keeps things: the libraries take their time.
+    kept = getattr(request.config, "cache", None)
+    cache = kept.mkdir("mypy") if kept is not None else tmp_path / "cache"
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "", "--cache-dir", str(cache)]
     done = subprocess.run([*command, "right.py", "wrong.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     found = [line for line in done.stdout.splitlines() if ": error:" in line]
