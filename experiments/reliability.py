@@ -16,6 +16,7 @@ import multiprocessing
 import os
 import random
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -46,7 +47,8 @@ for number in range(first, first + 1000000, 3):
     print(f"v{number} v{number + 1} v{number + 2}", flush=True)
 """
 """Adds rows three at a time; a line is printed when they are committed."""
-SIZES = "workload,M,N,K\n" + "".join(f"mine,{8 * n},16,16\n" for n in range(1, 400))
+PROBLEMS = 16
+SIZES = "workload,M,N,K\n" + "".join(f"mine,{8 * n},16,16\n" for n in range(1, PROBLEMS + 1))
 
 
 def rows_of(path: Path) -> dict[str, str]:
@@ -66,31 +68,41 @@ def kill_once(words: list[str | Path], delay: float, env: dict[str, str]) -> str
     said = process.stdout.read()
     process.wait()
     process.stdout.close()
-    if process.returncode != -9:
+    if process.returncode not in (0, -9):
         raise RuntimeError(f"it ended before it was killed: {said[-2000:]}")
     return said
 
 
-def series(name: str, count: int, words: list[str | Path], store: Path, longest: float, told: Callable[[str], set[str]],
-           key: Callable[[str], str], rng: random.Random) -> tuple[int, int, int]:  # fmt: skip
+def series(
+    name: str,
+    count: int,
+    words: list[str | Path],
+    store: Path,
+    longest: float,
+    told: Callable[[str], set[str]],
+    key: Callable[[str], str],
+    rng: random.Random,
+    fresh: Callable[[], None] = lambda: None,
+) -> tuple[int, int, int]:
     """Kill a process `count` times at random instants, each time on the store that the last one left.
 
-    (committed rows or problems lost, clean resumes, rows at the end). `told` reads what was said to be committed,
+    (committed rows or problems lost, clean resumes, rows added). `told` reads what was said to be committed,
     `key` names the same in a row's problem and variant.
     """
-    lost = resumed = 0
-    before: dict[str, str] = {}
+    lost = resumed = added = 0
     for number in range(count):
+        fresh()
+        before = rows_of(store)
         said = told(kill_once(words, rng.uniform(0, longest), dict(os.environ)))
         after = rows_of(store)
         lost += sum(after.get(row) != value for row, value in before.items())
         lost += len(said - {key(row) for row in after})
         whole = sqlite3.connect(store).execute("PRAGMA integrity_check").fetchone() if store.exists() else ("ok",)
         resumed += whole == ("ok",)
-        before = after
+        added += len(after.keys() - before.keys())
         if (number + 1) % 5 == 0:
-            print(f"{name}: {number + 1} kills, {lost} lost, {resumed} resumed, {len(after)} rows", flush=True)
-    return lost, resumed, len(before)
+            print(f"{name}: {number + 1} kills, {lost} lost, {resumed} resumed, {added} rows added", flush=True)
+    return lost, resumed, added
 
 
 def kills(given: argparse.Namespace) -> int:
@@ -101,16 +113,29 @@ def kills(given: argparse.Namespace) -> int:
         one = series("writer", given.writer, writer, folder / "writer.sqlite", 1.5,
                      lambda text: {f"v{n}" for n in re.findall(r"\bv(\d+)(?=[ \n])", text.rpartition("\n")[0] + "\n")},
                      lambda row: row.split()[1], rng)  # fmt: skip
-        sizes = folder / "sizes.csv"
+        sizes, store = folder / "sizes.csv", folder / "collect.sqlite"
         sizes.write_text(SIZES)
-        words = [sys.executable, "-m", "polydl", "collect", "--layers", sizes, "--store", folder / "collect.sqlite",
-                 "--samples", "4", "--threads", "1", "--space", "small", "--scratch", folder / "scratch"]  # fmt: skip
-        other = series("collect", given.collect, words, folder / "collect.sqlite", given.seconds,
+        # Built beforehand, so that the instants fall into measuring and storing, not all into compiling.
+        words = [sys.executable, "-m", "polydl", "collect", "--layers", sizes, "--store", store, "--samples", "4",
+                 "--threads", "1", "--space", "small", "--scratch", folder / "scratch"]  # fmt: skip
+        if given.collect:
+            subprocess.run([*words, "--prepare-only"], check=True, capture_output=True)
+            (folder / "scratch").rename(folder / "built")
+
+        def fresh() -> None:
+            """Something to measure: what is built, and when everything is measured, a new store."""
+            if len({row.split()[0] for row in rows_of(store)}) == PROBLEMS:
+                for path in folder.glob("collect.sqlite*"):
+                    path.unlink()
+            shutil.rmtree(folder / "scratch", ignore_errors=True)
+            shutil.copytree(folder / "built", folder / "scratch")
+
+        other = series("collect", given.collect, words, store, given.seconds,
                        lambda text: set(re.findall(r"  (\d+x16x16): \d+ variants", text)),
-                       lambda row: row.split()[0], rng)  # fmt: skip
+                       lambda row: row.split()[0], rng, fresh)  # fmt: skip
     lost, resumed = one[0] + other[0], one[1] + other[1]
     print(f"{given.writer} kills of a writer, {given.collect} of polydl collect: {lost} committed rows lost, "
-          f"{resumed} clean resumes; {one[2]} and {other[2]} rows at the end")  # fmt: skip
+          f"{resumed} clean resumes; {one[2]} and {other[2]} rows added")  # fmt: skip
     return int(lost != 0 or resumed != given.writer + given.collect)
 
 

@@ -67,6 +67,17 @@ def test_the_second_run_searches_nothing(run: Callable[..., int], capsys: pytest
     assert run(fresh=True) == 2
 
 
+def test_the_second_run_starts_no_compiler(run: Callable[..., int], tmp_path: Path) -> None:
+    calls, wrapper = tmp_path / "calls", tmp_path / "logged-cc"
+    wrapper.write_text(f'#!/bin/sh\necho "$@" >> "{calls}"\nexec cc "$@"\n')
+    wrapper.chmod(0o755)
+    assert run(cc=str(wrapper)) == 1
+    before = calls.read_text()
+    assert before.count("\n") > 3
+    assert run(cc=str(wrapper)) == 1
+    assert calls.read_text() == before
+
+
 def test_as_json(run: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     run(as_json=True)
     first = json.loads(capsys.readouterr().out)
