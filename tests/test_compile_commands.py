@@ -98,7 +98,14 @@ def test_of_several_commands_the_first_counts_with_a_warning(tmp_path: Path) -> 
 def test_a_database_that_does_not_help_is_refused(tmp_path: Path, text: str, reason: str) -> None:
     (tmp_path / "in.c").write_text(SOURCE)
     (tmp_path / "compile_commands.json").write_text(text)
-    assert reason in refused(tmp_path, "rank", "in.c", "--compile-commands", ".")
+    with pytest.raises(InputError, match=reason):
+        flags_for(tmp_path / "in.c", tmp_path)
+
+
+def test_the_command_refuses_it_too(tmp_path: Path) -> None:
+    (tmp_path / "in.c").write_text(SOURCE)
+    write(tmp_path, entry(".", "other.c", "cc"))
+    assert "does not say how in.c is compiled" in refused(tmp_path, "rank", "in.c", "--compile-commands", ".")
 
 
 def test_the_nearest_file_is_named(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def checked(text: str) -> dict[str, Any]:
 
 
 def test_every_error_is_a_line_as_gcc_writes_it(folder: Path) -> None:
-    for command in ("analyze", "rank", "optimize", "fuse"):
+    for command in ("analyze", "optimize"):
         outcome = polydl(folder, command, "two.c", "--format", "gcc")
         assert outcome.code == 2
         assert outcome.stdout == ""
