@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 
 import islpy as isl
@@ -116,8 +116,8 @@ def _scop(done: Optimized) -> ScopRun:
         ),
         noise=report.noise,
         dtype=_dtype(scop),
-        operations=_operations(scop),
-        compulsory_bytes=_touched(scop),
+        operations=_known(_operations, scop),
+        compulsory_bytes=_known(_touched, scop),
         dependences=tuple(
             dict.fromkeys(
                 DependenceSummary(d.kind.value, d.array, d.source, d.target, d.carried_by or "", d.reduction)
@@ -265,8 +265,16 @@ def _dtype(scop: Scop) -> str:
     return max(_FLOATING, key=types.count) if set(types) & set(_FLOATING) else ""
 
 
+def _known(counted: Callable[[Scop], Bounds | None], scop: Scop) -> Bounds | None:
+    """What is counted of a scop; None where that takes too long."""
+    try:
+        return counted(scop)
+    except QuotaExceeded:
+        return None
+
+
 def _operations(scop: Scop) -> Bounds | None:
-    """Floating-point operations of the statements, each as often as it runs."""
+    """Floating-point operations of the statements, each as often as it runs; None where the code does not say it."""
     found = []
     for statement in scop.statements:
         parts = statement.body.inner if isinstance(statement.body, MicrokernelCall) else (statement,)

@@ -48,32 +48,32 @@ def optimize_command(
             found = None  # what cannot be read is told further down, or does not matter to the search
         else:
             found = None if fresh else kept.load(name)
-        if found is not None and not (record is not None and found.record is None):
+        if found is not None and (record is None or found.record is not None):
             write(target, found.text)
-            if record is not None and found.record is not None:
-                write(record, found.record)
             if depfile is not None:
                 depfile.write(target, file, options)
             notes += of_document(found.document, file)
             _show_kept(found, as_json)
+            if record is not None and found.record is not None:
+                _write_record(record, found.record, as_json)
             return
     with present.progress(quiet=as_json) as progress:
         result = pipeline.optimize(file, output, options, run=run, progress=progress)
     if depfile is not None and result.output is not None:
         depfile.write(result.output, file, options)
-    recorded_run = None
-    if record is not None:
-        from polydl.recording import recorded
-        from polydl.report.record import dumps
-
-        recorded_run = dumps(recorded(result, options))
-        write(record, recorded_run)
     document = present.optimize_json(result)
     notes += of_document(document, file)
     if as_json:
         print_json(document)
     else:
         present.show_optimized(result, ran=run)
+    recorded_run = None
+    if record is not None:
+        from polydl.recording import recorded
+        from polydl.report.record import dumps
+
+        recorded_run = dumps(recorded(result, options))
+        _write_record(record, recorded_run, as_json)
     if not any(scop.usable for scop in result.scops):
         raise PolyDLError(
             "no variant computed what the original computes; nothing was written",
@@ -94,6 +94,12 @@ def optimize_command(
 def depfile_of(file: Path, path: str, compile_commands: Path | None) -> Depfile:
     """What `--depfile` asks for, its place checked. Raises InputError."""
     return Depfile(output_path(file, path), () if compile_commands is None else (database(compile_commands),))
+
+
+def _write_record(path: Path, text: str, as_json: bool) -> None:
+    write(path, text)
+    if not as_json:
+        present.say(present.output_console(), f"recorded the run in {path}: polydl report shows it")
 
 
 def _show_kept(found: kept.Kept, as_json: bool) -> None:

@@ -107,6 +107,7 @@ def samples(scop: ScopRun) -> Chart:
     if scop.original not in shown:
         shown.append(scop.original)
     shown = [m for m in shown if m.samples]
+    which = f"The {MOST_BOXES} fastest and the original" if len(timed) > len(shown) else "All that were timed"
     scale = axis("time of one run", [t for m in shown for t in m.samples], unit="s")
     marks: list[Point | Line] = []
     rows, table = [], []
@@ -129,7 +130,7 @@ def samples(scop: ScopRun) -> Chart:
     return Chart(
         "samples",
         "Samples of each variant",
-        f"The {len(shown)} fastest: each stroke is a sample, the bar their middle half, the mark the median. Two "
+        f"{which}: each stroke is a sample, the bar their middle half, the mark the median. Two "
         f"timings of the same code differed by {scop.noise * 100:.2g} % in this run: less than that is no difference.",
         scale,
         tuple(rows),

@@ -23,13 +23,13 @@ def roofline(scop: ScopRun, machine: Machine) -> Chart | None:
     if scop.operations is None or not scop.operations.at_most or not timed or not min(peak, *(r for _, _, r in roofs)):
         return None
     work = (scop.operations.at_least + scop.operations.at_most) / 2
-    cold = work / max(1, scop.compulsory_bytes.at_most)
+    once = scop.compulsory_bytes.at_most if scop.compulsory_bytes is not None else 0
     levels = {name: n + 3 for n, (name, _, _) in enumerate(roofs)}
     speeds = {name: rate for name, _, rate in roofs}
     intensities = [work / size for m in timed for size in m.moved.values() if size > 0]
     scale = axis(
         "operations per byte moved",
-        [cold, *intensities, *(peak / rate for _, _, rate in roofs)],
+        [*([work / once] if once else []), *intensities, *(peak / rate for _, _, rate in roofs)],
         log=True,
     )
     rates = [work / median(m) for m in timed]
@@ -60,12 +60,11 @@ def roofline(scop: ScopRun, machine: Machine) -> Chart | None:
             )
             table.append((variant.id, level, bytes_text(size), f"{work / size:.3g}", quantity(rate, "FLOP/s"),
                           quantity(bound, "FLOP/s"), f"{rate / bound * 100:.1f} %"))  # fmt: skip
-        if variant.id in (ORIGINAL, scop.chosen):
+        if once and variant.id in (ORIGINAL, scop.chosen):
             said = f"{said_of(scop, variant)}, {quantity(rate, 'FLOP/s')}, each byte moved once"
-            marks.append(Point(cold, rate, 0, said, shape, variant=variant.id))
-            size = scop.compulsory_bytes.at_most
-            table.append((variant.id, "each byte once", bytes_text(size), f"{cold:.3g}", quantity(rate, "FLOP/s"),
-                          quantity(peak, "FLOP/s"), f"{rate / peak * 100:.1f} %"))  # fmt: skip
+            marks.append(Point(work / once, rate, 0, said, shape, variant=variant.id))
+            table.append((variant.id, "each byte once", bytes_text(once), f"{work / once:.3g}",
+                          quantity(rate, "FLOP/s"), quantity(peak, "FLOP/s"), f"{rate / peak * 100:.1f} %"))  # fmt: skip
     legend += [
         Entry("chosen", 0, "diamond"),
         Entry("original", 0, "square"),

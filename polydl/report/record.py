@@ -180,9 +180,10 @@ class ScopRun:
     """`float` or `double`; empty for a scop without floating-point results."""
     operations: Bounds | None
     """Floating-point additions, multiplications, divisions and calls of one run as written; None where the code does
-    not say it (the user's own microkernel)."""
-    compulsory_bytes: Bounds
-    """Distinct bytes that a run touches: what must move at least, when the caches are cold."""
+    not say it (statements kept as text), or counting takes too long."""
+    compulsory_bytes: Bounds | None
+    """Distinct bytes that a run touches: what must move at least, when the caches are cold. None where counting takes
+    too long."""
     dependences: tuple[DependenceSummary, ...]
     fusion: Fusion | None
     """None: not looked at."""
@@ -304,4 +305,4 @@ def _consistent(run: Run, name: str) -> Run:
 
 def _bounds(scop: ScopRun) -> list[Bounds]:
     found = [b for m in scop.variants() for w in m.working_sets for b in (w.min, w.max)]
-    return [*found, scop.compulsory_bytes, *([scop.operations] if scop.operations else [])]
+    return [*found, *(b for b in (scop.compulsory_bytes, scop.operations) if b is not None)]

@@ -63,7 +63,9 @@ def summary(scop: ScopRun) -> Iterator[tuple[str, str]]:
         exact = scop.operations.at_least == scop.operations.at_most
         work = (scop.operations.at_least + scop.operations.at_most) / 2
         yield "reached", f"{'' if exact else 'about '}{quantity(work / winner.median, 'FLOP/s')}"
-    yield "data touched", bytes_text(scop.compulsory_bytes.at_most)
+    if scop.compulsory_bytes is not None:
+        exact = scop.compulsory_bytes.at_least == scop.compulsory_bytes.at_most
+        yield "data touched", f"{'' if exact else 'at most '}{bytes_text(scop.compulsory_bytes.at_most)}"
     yield "noise of the timing", f"{scop.noise * 100:.2g} %"
 
 

@@ -87,7 +87,7 @@ def test_the_roofline_is_operations_over_time_and_bytes() -> None:
     scop, chart, machine = golden_scop(), _charts()["roofline"], golden_run().machine
     # Bias: copies. Product: two a step. Residual: an addition each. ReLU: none, it compares.
     work = 512 * 1024 * (2 * 768 + 1)
-    assert scop.operations is not None
+    assert scop.operations is not None and scop.compulsory_bytes is not None
     assert scop.operations.at_least == scop.operations.at_most == work
     assert scop.compulsory_bytes.at_most == 4 * (2 * 512 * 1024 + 512 * 768 + 768 * 1024 + 1024)
     for variant in (scop.winner(), scop.original):
@@ -102,6 +102,13 @@ def test_the_roofline_is_operations_over_time_and_bytes() -> None:
     memory = next(m for m in roofs if "memory" in m.text)
     assert memory.y0 / memory.x0 == pytest.approx(machine.memory_bandwidth(2) * 2)
     assert memory.x1 == pytest.approx(peak / (machine.memory_bandwidth(2) * 2))
+
+
+def test_without_counts_the_charts_do_with_less() -> None:
+    uncounted = with_scop(compulsory_bytes=None)
+    roofline = next(c for c in charts(uncounted.scops[0], uncounted.machine) if c.name == "roofline")
+    assert not any("each byte" in p.text for p in _points(roofline))
+    assert any("traffic model" in p.text for p in _points(roofline))
 
 
 def test_working_sets_stand_at_their_sizes_beside_the_caches() -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from polydl import kept, pipeline
+from polydl import kept, pipeline, recording
 from polydl.cli.optimize_command import optimize_command
 from polydl.cli.tune import optimize
-from polydl.errors import InputError
+from polydl.errors import InputError, QuotaExceeded
 from polydl.options import Options
 from polydl.rank import rankers
 from polydl.recording import recorded
@@ -80,7 +80,7 @@ def test_the_record_agrees_with_the_run(saved: tuple[Path, dict[str, Any]]) -> N
 def test_the_record_has_what_the_report_needs(saved: tuple[Path, dict[str, Any]]) -> None:
     run = load(saved[0] / "run.json")
     (scop,) = run.scops
-    assert scop.operations is not None
+    assert scop.operations is not None and scop.compulsory_bytes is not None
     assert scop.operations.at_least == scop.operations.at_most == 2 * 24 * 32 * 16
     assert scop.compulsory_bytes.at_most == 4 * (24 * 16 + 16 * 32 + 24 * 32)
     assert scop.dtype == "float"
@@ -191,10 +191,23 @@ def test_a_stencil_in_time(tmp_path: Path) -> None:
     source.write_text(_STENCIL)
     (scop,) = (run := _run(source, fuse=False)).scops
     assert scop.operations is not None and scop.operations.at_most == 3 * 2 * 14 * 3
-    assert scop.compulsory_bytes.at_most == 8 * (16 + 16)
+    assert scop.compulsory_bytes is not None and scop.compulsory_bytes.at_most == 8 * (16 + 16)
     assert all(not m.scores and not m.moved for m in scop.variants())
     assert scop.original.working_sets and scop.fusion is None
     assert "roofline" in {c.name for c in charts(scop, run.machine)}
+
+
+def test_what_takes_too_long_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exceeded(*_: object) -> None:
+        raise QuotaExceeded("too much")
+
+    monkeypatch.setattr(recording, "count", exceeded)
+    monkeypatch.setattr(recording, "working_sets", exceeded)
+    source = tmp_path / "stencil.c"
+    source.write_text(_STENCIL)
+    (scop,) = _run(source, fuse=False).scops
+    assert scop.operations is None and scop.compulsory_bytes is None
+    assert scop.original.working_sets == () and scop.original.working_sets_note == "too much"
 
 
 def test_nothing_measured_is_no_run(tmp_path: Path) -> None:
