@@ -63,8 +63,11 @@ def roofline(scop: ScopRun, machine: Machine) -> Chart | None:
         if once and variant.id in (ORIGINAL, scop.chosen):
             said = f"{said_of(scop, variant)}, {quantity(rate, 'FLOP/s')}, each byte moved once"
             marks.append(Point(work / once, rate, 0, said, shape, variant=variant.id))
-            table.append((variant.id, "each byte once", bytes_text(once), f"{work / once:.3g}",
-                          quantity(rate, "FLOP/s"), quantity(peak, "FLOP/s"), f"{rate / peak * 100:.1f} %"))  # fmt: skip
+            reached, share = quantity(rate, "FLOP/s"), f"{rate / peak * 100:.1f} %"
+            table.append(
+                (variant.id, "each byte once", bytes_text(once), f"{work / once:.3g}", reached,
+                 quantity(peak, "FLOP/s"), share)
+            )  # fmt: skip
     legend += [
         Entry("chosen", 0, "diamond"),
         Entry("original", 0, "square"),
