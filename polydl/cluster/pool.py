@@ -14,6 +14,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -173,27 +174,45 @@ class Pool:
 
     def _look(self) -> None:
         """Find out which workers have come and gone. Raises PolyDLError when the scheduler is gone."""
-        found = self._client.scheduler_info(n_workers=-1).get("workers") if self._client.status == "running" else None
+        try:
+            # `workers` is missing where the scheduler did not answer.
+            found = (
+                self._client.scheduler_info(n_workers=-1).get("workers") if self._client.status == "running" else None
+            )
+            answers = self._answers(found or {})
+        except OSError as error:
+            raise self._gone() from error
         if found is None:
-            raise PolyDLError(f"the scheduler at {self._address} went away", hint="what was done before is kept")
+            raise self._gone()
         for address in self._machines.keys() - found.keys():
             self._tell(f"{address} left: {self._machines.pop(address)}")
         self._refused = {address: reason for address, reason in self._refused.items() if address in found}
-        new = [address for address in found if address not in self._machines and address not in self._refused]
-        able = [address for address in new if found[address]["resources"].get(RESOURCE, 0) >= 1]
-        for address in new:
-            if address not in able:
-                self._refuse(address, f'it offers no resource "{RESOURCE}"')
-        # Not as a task: one that a worker cannot load ends the worker.
-        answers = self._client.run(describe, workers=able, on_error="return") if able else {}
         for address, answer in answers.items():
             self._welcome(address, answer)
 
+    def _gone(self) -> PolyDLError:
+        return PolyDLError(f"the scheduler at {self._address} went away", hint="what was done before is kept")
+
+    def _answers(self, found: Mapping[str, Mapping[str, Any]]) -> dict[str, object]:
+        """What new workers say about themselves, by address: a description, an error, or why they cannot be asked."""
+        new = [address for address in found if address not in self._machines and address not in self._refused]
+        able = [address for address in new if found[address]["resources"].get(RESOURCE, 0) >= 1]
+        answers: dict[str, object] = {
+            address: f'it offers no resource "{RESOURCE}"' for address in new if address not in able
+        }
+        if able:
+            # Not as a task: one that a worker cannot load ends the worker.
+            answers |= self._client.run(describe, workers=able, on_error="return")
+        return answers
+
     def _welcome(self, address: str, answer: object) -> None:
         """Take a worker that has said who it is, or refuse it."""
-        if not isinstance(answer, dict):
-            if not isinstance(answer, OSError):  # it has just gone
-                self._refuse(address, f"it cannot run polydl[cluster]: {answer}")
+        if isinstance(answer, OSError):
+            return  # it has just gone
+        if isinstance(answer, str):
+            self._refuse(address, answer)
+        elif not isinstance(answer, dict):
+            self._refuse(address, f"it cannot run polydl[cluster]: {answer}")
         elif answer.get("version") != self._version:
             self._refuse(address, f"it has polydl {answer.get('version')}, here is {self._version}: install the same")
         elif not answer["fingerprint"].startswith(self._only):
@@ -238,7 +257,8 @@ class Pool:
         finally:
             futures = [one.future for one in state.running.values()]
             if futures and self._client.status == "running":
-                self._client.cancel(futures, force=True)
+                with contextlib.suppress(OSError):  # the scheduler has just gone
+                    self._client.cancel(futures, force=True)
 
     def _hand_out(self, state: _State) -> None:
         """Give a job to every machine that has none; workers that share a machine take turns."""
@@ -267,7 +287,7 @@ class Pool:
         one.waiting.deaths += 1
         if one.waiting.deaths < _ATTEMPTS:
             state.queues[one.machine.kind].appendleft(one.waiting)
-            self._tell(f"{one.waiting.job.name}: its worker {one.machine.address} is gone, another one does it again")
+            self._tell(f"{one.waiting.job.name}: lost with its worker {one.machine.address}, to be done again")
             return
         said = {"error": f"error: {_ATTEMPTS} workers died while they measured it", "exit_code": 1}
         done(Done(one.waiting.job, one.machine, said, time.monotonic() - one.started))
@@ -328,7 +348,8 @@ def _connected(address: str) -> Client:
     for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        asyncio.run(asyncio.wait_for(_greet(address), 2 * _CONNECT))
+        with ThreadPoolExecutor(1) as thread:  # this one may run an event loop of its own, as notebooks do
+            thread.submit(asyncio.run, asyncio.wait_for(_greet(address), 2 * _CONNECT)).result()
         return Client(address, timeout=_CONNECT, set_as_default=False)
     except Exception as error:
         # Another program at that address can make it any error: what it says is read as lengths of messages.

@@ -41,7 +41,7 @@ def main(problems: int, kills: int, apart: float, seed: int) -> int:
             rows = list(store.rows())
     originals = Counter(r.problem for r in rows if r.variant == "original")
     twice = sum(n - 1 for n in Counter((r.problem, r.variant) for r in rows).values())
-    again = done.stderr.count("another one does it again")
+    again = done.stderr.count("to be done again")
     right = done.code == 0 and twice == 0 and set(originals) == {size.replace(",", "x") for size in sizes}
     sys.stdout.write(
         f"{problems} problems, {killed} workers killed, {again} problems given back and measured again: exit code "

@@ -51,6 +51,7 @@ class Cluster:
         file = folder / "scheduler.json"
         self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", file)
         wait(lambda: file.exists() and "tcp://" in file.read_text())
+        self.scheduler = self._started[0]
         self.address = next(word for word in file.read_text().split('"') if word.startswith("tcp://"))
 
     def __enter__(self) -> Cluster:

@@ -69,7 +69,7 @@ def test_a_worker_is_killed(tmp_path: Path, cluster: Cluster) -> None:
             time.sleep(0.02)
         done = outcome(run)
     assert done.code == 0, done
-    assert "another one does it again" in done.stderr
+    assert "to be done again" in done.stderr
     assert len(left) <= 1, "at most that of the worker that goes on"
     found = complete(tmp_path)
     assert set(found) == set(SIZES)
@@ -103,3 +103,16 @@ def test_interrupted_and_crashing(tmp_path: Path, cluster: Cluster) -> None:
     after = complete(tmp_path)
     assert len(after) == len(SIZES) - 1
     assert {name: after[name] for name in before} == before
+
+
+def test_the_scheduler_is_killed(tmp_path: Path, cluster: Cluster) -> None:
+    """The run ends soon, and so does what the worker was doing."""
+    worker = cluster.worker()
+    with started(tmp_path, *command(tmp_path, cluster)) as run:
+        _, job = job_of([worker])
+        kill(cluster.scheduler.pid)
+        done = outcome(run)
+    assert done.code == 1, done
+    assert "went away" in done.stderr, done
+    assert complete(tmp_path) == {}
+    wait(lambda: not alive(job))
