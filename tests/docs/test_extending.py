@@ -24,11 +24,11 @@ from polydl.codegen.microkernel import MicrokernelSpec, Reduction
 from tests.codegen import contraction_program
 from tests.codegen.contraction_program import Call
 specs = [
-    MicrokernelSpec("float", 7, 24, None, 24, (Reduction(5, 1, 24),)),
-    MicrokernelSpec("double", 3, 9, 6, 16, (Reduction(6, 1, 16),), beta=0),
+    MicrokernelSpec("float", 3, 16, None, 16, (Reduction(5, 1, 16),)),
+    MicrokernelSpec("double", 2, 5, 6, 16, (Reduction(6, 1, 16),), beta=0),
 ]
-calls = [Call(0, m, n, {"a_m": 5}) for m in (0, 1, 6, 7) for n in range(25)]
-calls += [Call(1, m, n, {}) for m in (2, 3) for n in range(10)]
+calls = [Call(0, m, n, {"a_m": 5}) for m in range(4) for n in range(17)]
+calls += [Call(1, m, n, {}) for m in range(3) for n in range(6)]
 print(contraction_program.program(specs, calls))
 """
 
@@ -53,7 +53,7 @@ def test_under_fifty_lines(page: str, names: tuple[str, ...]) -> None:
 
 @pytest.mark.skipif(bool(MISSING), reason=f"no {' and no '.join(MISSING)}")
 def test_the_new_instruction_set_computes_what_the_twin_computes(tmp_path: Path) -> None:
-    """The microkernels for SVE of the example, run in an emulator: every remainder of the columns."""
+    """The microkernels for SVE of the example, run in an emulator: every remainder."""
     copy = checkout(tmp_path)
     for block in files("extending.md"):
         perform(block, copy)
