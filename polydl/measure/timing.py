@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,10 @@ from polydl.measure.verify import Built, Setting
 
 _NOISY = 0.03
 """Noise above which the contenders are timed once more."""
+_DOUBT = 0.05
+"""Probability, over all candidates together, that code as fast as the original wins the rounds by chance alone."""
+_PLAIN = 1.25
+"""Ratio from which a candidate that is faster in every round needs no more of them."""
 _FAR = 2.0
 """Ratio to the fastest from which the original is not timed again."""
 _EXTENSION = 2
@@ -99,6 +104,12 @@ class Record:
         """Median seconds of an entry."""
         return float(np.median([sample.seconds for sample in self.samples[entry]]))
 
+    def ratios(self, entry: int) -> list[float]:
+        """The original's sample over the entry's, for each round that has both."""
+        by_round = {sample.round: sample.seconds for sample in self.samples[0]}
+        shared = (s for s in self.samples[entry] if s.round >= 0 and s.round in by_round)
+        return [by_round[s.round] / s.seconds for s in shared]
+
     def drift(self) -> float:
         """How far apart the clock reference's 10th and 90th percentiles are, relatively; 0 of less than three."""
         if len(self.spins) < 3:
@@ -146,7 +157,7 @@ def _time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Sequ
     )
     others = Others()
     joint_pass(setting, entries, joint, base, record, failed)
-    uncertain = record.noise() > _NOISY or record.drift() > _DRIFT or bool(others.warnings())
+    uncertain = record.noise() > _NOISY or record.drift() > _DRIFT or bool(others.warnings()) or _undecided(record)
     if uncertain and len(joint) - len(failed) > 1:
         fastest = min(record.median(i) for i in record.samples)
         close = [i for i in joint if i in record.samples and record.median(i) <= fastest * (1 + 2 * record.noise())]
@@ -175,10 +186,32 @@ def _time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Sequ
             "runs only"
         )
     measurements = tuple(
-        failed[i] if i in failed else _with_samples(entry.measurement, record.samples[i], record.samples[0])
-        for i, entry in enumerate(entries)
+        failed[i] if i in failed else _with_samples(entry.measurement, record, i) for i, entry in enumerate(entries)
     )
     return Timed(measurements, record.noise(), (*disturbances, *warnings), bool(disturbances))
+
+
+def _undecided(record: Record) -> bool:
+    """Whether the fastest entry leads the original without having shown it."""
+    if 0 not in record.samples:
+        return False
+    fastest = min(record.samples, key=record.median)
+    return fastest != 0 and not convincing(record.ratios(fastest), len(record.samples) - 1)
+
+
+def convincing(ratios: Sequence[float], candidates: int) -> bool:
+    """Whether one of several candidates is faster than the original, by its ratios to it in the rounds.
+
+    A sign test: code that is as fast wins a round with probability 1/2, whatever disturbs the machine, so that a
+    number of won rounds is convincing when chance alone reaches it less often than `_DOUBT` over the number of
+    candidates (Bonferroni). Where there are too few rounds for any result to be convincing, all of them must be won
+    by far.
+    """
+    rounds, won = len(ratios), sum(ratio > 1 for ratio in ratios)
+    chance = sum(math.comb(rounds, k) for k in range(won, rounds + 1)) / 2**rounds
+    if chance <= _DOUBT / max(candidates, 1):
+        return True
+    return rounds >= 2 and won == rounds and float(np.median(ratios)) >= _PLAIN
 
 
 def joint_pass(
@@ -239,17 +272,17 @@ def buffer_sets(setting: Setting) -> int:
     return int(max(1, min(setting.options.buffer_sets, affordable)))
 
 
-def _with_samples(measurement: Measurement, samples: Sequence[_Sample], original: Sequence[_Sample]) -> Measurement:
+def _with_samples(measurement: Measurement, record: Record, entry: int) -> Measurement:
     """Add samples and what follows from them. The speedup is the median of the ratios within rounds, which a drifting
     clock leaves alone; with less than three rounds in common, the ratio of the medians."""
-    seconds = tuple(sample.seconds for sample in samples)
+    seconds = tuple(sample.seconds for sample in record.samples[entry])
     lower, middle, upper = (float(x) for x in np.percentile(seconds, [25, 50, 75]))
-    by_round = {sample.round: sample.seconds for sample in original}
-    ratios = [by_round[s.round] / s.seconds for s in samples if s.round >= 0 and s.round in by_round]
+    ratios = record.ratios(entry)
+    faster = convincing(ratios, len(record.samples) - 1) if ratios and entry else None
     if len(ratios) < 3:
-        ratios = [float(np.median(list(by_round.values()))) / middle]
+        ratios = [record.median(0) / middle]
     spread, speedup = (upper - lower) / middle, float(np.median(ratios))
-    return replace(measurement, samples=seconds, median=middle, spread=spread, speedup=speedup)
+    return replace(measurement, samples=seconds, median=middle, spread=spread, speedup=speedup, faster=faster)
 
 
 def _timing_warnings(record: Record, entries: Sequence[Entry]) -> list[str]:

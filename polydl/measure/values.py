@@ -124,6 +124,8 @@ class Measurement:
     speedup: float = float("nan")
     """Median over rounds of (original's sample / this sample): > 1 is faster. From the medians when the two share
     no rounds."""
+    faster: bool | None = None
+    """Whether it won more rounds against the original than chance would have it; None: they share no rounds."""
     worst: WorstError | None = None
     """The worst element of a wrong result."""
     max_error: Mapping[str, float] = field(default_factory=dict)
@@ -162,9 +164,9 @@ class Report:
 
     def best(self) -> Measurement:
         """The winner: the simplest candidate within the noise of the fastest one (of those as simple, the one that was
-        ranked first), provided it beats the original by more than the noise and by more than the clock's resolution;
-        else the original."""
-        timed = [m for m in self.measurements if m.verified and m.samples]
+        ranked first), provided it beats the original in the rounds, by more than the noise and by more than the
+        clock's resolution; else the original."""
+        timed = [m for m in self.measurements if m.verified and m.samples and m.faster is not False]
         if not timed:
             return self.original
         fastest = min(m.median for m in timed)
