@@ -347,11 +347,16 @@ def with_fused(ranking: Ranking, o: Options) -> Ranking:
     for unfused ones among the `top_k` that are measured. Raises QuotaExceeded."""
     if not o.fuse or o.loops or o.schedule is not None:
         return ranking
-    # Schedules know loops that are no rows, as fused nests are: there is more to choose from among them.
-    most = max(o.top_k // 3, 1) if any(v.scheduled for v in ranking.variants[:1]) else o.top_k - o.top_k // 3
+    best = ranking.variants[0]
+    # Without a microkernel, what is fused runs in rows; schedules know other loops as well.
+    rows = bool(best.scheduled) and not any(s.kernel for s in best.structures)
+    most = max(o.top_k // 3, 1) if rows else o.top_k - o.top_k // 3
     found = fused_variants(ranking, lambda scop: rank(scop, options=o), most=most, reassociate=o.reassociate)
     notes = (*ranking.given_up, *(f"not fused: {reason}" for reason in found.refused))
-    return replace(ranking, variants=(*found.variants, *ranking.variants), given_up=notes, fused=found.fused)
+    # Rows along a short loop are hardly any vectors, which is why it was written out.
+    first = 1 if rows and any(region.how.unroll for region in best.scheduled) else 0
+    variants = (*ranking.variants[:first], *found.variants, *ranking.variants[first:])
+    return replace(ranking, variants=variants, given_up=notes, fused=found.fused)
 
 
 def fuse(

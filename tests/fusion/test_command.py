@@ -114,4 +114,4 @@ def test_fused_beside_a_region_with_a_schedule_of_its_own(tmp_path: Path) -> Non
     assert both
     done = polydl(tmp_path, "optimize", path, "-o", tmp_path / "out.c", "--json")
     found = json.loads(done.stdout)
-    assert all(v["verified"] for v in found["variants"])
+    assert all(v["verified"] for v in found["variants"]), found["variants"]
