@@ -34,7 +34,7 @@ def drawn(chart: Chart, width: int, prefix: str = "") -> str:
     identifier = f"{prefix}{chart.name}"
     return (
         f'<svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" role="group" aria-labelledby="{identifier}-title {identifier}-desc">'
+        f'height="{height}" role="group" aria-labelledby="{identifier}-title" aria-describedby="{identifier}-desc">'
         f'<title id="{identifier}-title">{escaped(chart.title)}</title>'
         f'<desc id="{identifier}-desc">{escaped(chart.description)}</desc>{"".join(parts)}</svg>'
     )

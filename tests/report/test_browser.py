@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from polydl.report.figures import charts as figures
 from polydl.report.page import html
 from tests.report.browser import Browser, chromium
 from tests.report.runs import golden_run, golden_scop, hostile_run
@@ -190,6 +191,24 @@ def test_columns_sort(browser: Browser, page: Path) -> None:
     assert [float(t) for t in after if t] == sorted(times, reverse=True)
     assert after[: len(times)] == [t for t in after if t], "variants without a time come last"
     assert browser.errors() == []
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_screen_reader_finds_names_for_everything(browser: Browser, page: Path, width: int) -> None:
+    """What the browser hands to assistive technology: nothing that can be reached or looked for is without a name."""
+    browser.open(page, width=width)
+    browser.run("for (const part of document.querySelectorAll('details')) part.open = true;")
+    nodes = browser.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    named: dict[str, list[str]] = {}
+    for node in nodes:
+        if not node["ignored"]:
+            named.setdefault(node["role"]["value"], []).append(node.get("name", {}).get("value", "").strip())
+    kinds = ("button", "link", "region", "heading", "table", "columnheader", "rowheader", "navigation")
+    assert {kind for kind in kinds if not all(named.get(kind, [""]))} == set()
+    assert {"main", "banner", "contentinfo", "status"} <= set(named)
+    charts = {c.title for c in figures(golden_scop(), golden_run().machine)}
+    assert charts <= set(named["group"])
+    assert {m.id for m in golden_scop().measured} <= {text.split(" ")[0].rstrip(":") for text in named["button"]}
 
 
 def test_without_script_everything_is_there(browser: Browser, page: Path) -> None:

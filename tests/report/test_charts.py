@@ -199,7 +199,7 @@ def test_svg_is_named_and_described() -> None:
         root = ET.fromstring(drawn(chart, 640, "p-"))
         title, description = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
         assert title is not None and description is not None
-        assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
+        assert (root.get("aria-labelledby"), root.get("aria-describedby")) == (title.get("id"), description.get("id"))
         assert title.text == chart.title
         assert len(root.findall(f".//{SVG}g[@class]/{SVG}title")) >= len(_points(chart))
 

@@ -81,8 +81,8 @@ def test_identifiers_are_unique_and_references_resolve() -> None:
     ids = [a["id"] for _, a in page.elements if "id" in a]
     assert len(ids) == len(set(ids))
     for _, attributes in page.elements:
-        for reference in (attributes.get("aria-labelledby") or "").split():
-            assert reference in ids
+        for kind in ("aria-labelledby", "aria-describedby"):
+            assert attributes.get(kind) in (None, *ids)
         if (link := attributes.get("href") or "").startswith("#"):
             assert link[1:] in ids
 
