@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import traceback
 import warnings
 from collections.abc import Callable
 from typing import NoReturn
@@ -34,11 +35,13 @@ def in_seconds(make: Callable[[], str], seconds: int, what: str) -> str:
         return text
     if kind == _FAILED:
         raise isl.Error(text)
+    if kind == _BROKEN:
+        raise RuntimeError(f"{what} broke down in its own process:\n{text}")
     reason = text if kind == _QUOTA else f"{what} needs more than {seconds} s"
     raise QuotaExceeded(reason, hint="simplify the bounds and subscripts of the nest")
 
 
-_DONE, _QUOTA, _FAILED = "done", "quota", "failed"
+_DONE, _QUOTA, _FAILED, _BROKEN = "done", "quota", "failed", "broken"
 
 
 def _child(make: Callable[[], str], seconds: int, writer: int) -> NoReturn:
@@ -52,6 +55,8 @@ def _child(make: Callable[[], str], seconds: int, writer: int) -> NoReturn:
             answer = f"{_QUOTA}\n{error.reason}"
         except isl.Error as error:
             answer = f"{_FAILED}\n{error}"
+        except Exception:  # noqa: BLE001 - raised again by the parent
+            answer = f"{_BROKEN}\n{traceback.format_exc()}"
         with os.fdopen(writer, "wb") as pipe:
             pipe.write(answer.encode())
     finally:

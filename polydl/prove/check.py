@@ -96,7 +96,10 @@ def _shape(scop: Scop) -> list[object]:
 
 
 def shown(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[list[str], list[str], list[str]]:
-    """What holds, what differs without being wrong, and what that takes for granted. Raises Wrong, Unreadable, QuotaExceeded."""
+    """What holds, what differs without being wrong, and what that takes for granted.
+
+    Raises Wrong, Unreadable, QuotaExceeded.
+    """
     if scop.parameters:
         raise Unreadable(f"sizes that are not known: {', '.join(scop.parameters)}")
     program = Reader(scop, read(named, scop, cc)).read()

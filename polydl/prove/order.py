@@ -61,6 +61,8 @@ class Order:
         found: list[Event] = []
         for statement in self.scop.statements:
             mine = [m for m in self.matches if m.statement is statement]
+            if statement.domain.is_empty():
+                continue
             for number, access in enumerate(statement.accesses):
                 time = None
                 for match in mine:

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from polydl.codegen.emit import Generated, generate
 from polydl.codegen.instance_marks import is_mark, without_marks
 from polydl.codegen.splice import splice
 from polydl.dependences.analysis import dependences
-from polydl.measure import Candidate, Measurement, MeasureOptions, Toolchain, measure, original_candidate
+from polydl.measure import Candidate, Measurement, MeasureOptions, Toolchain, original_candidate
+from polydl.measure.session import Builder, setting_for
+from polydl.measure.verify import verify
 from polydl.model.scop import Scop
 from polydl.offer import candidate, terms
 from polydl.options import Options
@@ -223,7 +228,17 @@ def verified(subject: Subject, candidates: Sequence[Candidate]) -> list[Measurem
     """What the verification runs say of candidates."""
     named = [replace(c, id=f"mutant{n}") for n, c in enumerate(candidates)]
     original = original_candidate(subject.own, terms(subject.own))
-    return list(measure(subject.own, named, original, TOOLCHAIN, QUICK).measurements)
+    compiler = shutil.which(TOOLCHAIN.cc)
+    assert compiler is not None
+    with tempfile.TemporaryDirectory(prefix="polydl-mutants-") as name:
+        folder = Path(name)
+        builder = Builder(subject.own, TOOLCHAIN, QUICK, compiler, folder)
+        built, failed = builder.build(original, named, lambda stage, done, total: None)
+        checked = verify(
+            setting_for(subject.own, folder, built[0], QUICK), built[0], built[1:], lambda done, total: None
+        )
+    found = {m.id: m for m in (*failed, *checked.measurements)}
+    return [found[c.id] for c in named]
 
 
 # Mistakes in the schedule, before anything is printed
