@@ -132,6 +132,25 @@ def test_a_legal_schedule_is_verified_and_timed(tmp_path: Path) -> None:
     assert region.how.base.startswith("file-")
 
 
+def test_another_scheduler_works_from_what_is_exported(tmp_path: Path) -> None:
+    """isl's own scheduler and printer, given nothing but the exported text."""
+    scop = scop_of(tmp_path, STENCIL)
+    (document,) = documents([scop])
+    domain = isl.UnionSet.read_from_str(context(), document["domain"])
+    order = isl.UnionMap.read_from_str(context(), "{ }")
+    for text in (*document["dependences"].values(), *document["sums"].values()):
+        order = order.union(isl.UnionMap.read_from_str(context(), text))
+    constraints = isl.ScheduleConstraints.on_domain(domain).set_validity(order).set_proximity(order)
+    computed = constraints.set_coincidence(order).compute_schedule()
+    band = computed.get_root().child(0)
+    tiled = band.band_tile(isl.MultiVal.read_from_str(context(), "{ [8, 16] }")).get_schedule()
+    for schedule in (computed, tiled):
+        printer = isl.Printer.to_str(context()).set_yaml_style(isl.yaml_style.BLOCK)
+        made = read(scop, tmp_path, printer.print_schedule(schedule).get_str())
+        assert sum(len(b.members) for b in bands(made.tree)) >= 2
+    assert len(list(bands(made.tree))) >= 2
+
+
 def test_the_output_has_the_order_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "in.c").write_text(STENCIL)
     (tmp_path / "tree.yaml").write_text(SKEWED)
