@@ -161,6 +161,10 @@ def _rejected(source: SourceText, messages: str, cc: str) -> PolyDLError:
                     topic="reading-c",
                 )
             )
+    unplaced = re.search(rf"^{re.escape(source.path)}: (?:fatal )?error: (.*)$", messages, re.MULTILINE)
+    if not errors and unplaced:  # what `#line 0` does to the compiler's messages
+        reason = f"the preprocessor says: {unplaced.group(1)}"
+        errors.append(InputError(reason, source.line_span(1), "check that the file compiles"))
     if errors:
         return InputErrors(errors)
     if _GIVEN_UP.search(messages):

@@ -8,7 +8,7 @@ from typing import Any
 
 from pycparser import c_ast
 
-from polydl.errors import InputError, Span
+from polydl.errors import InputError, InputErrors, Span
 from polydl.frontend.liveness import Effect, effect, jumps
 from polydl.frontend.parse import Unit
 from polydl.frontend.pragmas import Pragma
@@ -159,8 +159,13 @@ class Finder:
         words = str(item.string).split()
         if words[:1] != ["polydl"]:
             return None
-        self.placed.add(int(words[1]))
-        return self.pragmas[int(words[1])]
+        index = int(words[1]) if words[1:] and words[1].isdecimal() else -1
+        if index not in self.pragmas:
+            # Behind other code on its line it is no directive: the preprocessor has left it as it is.
+            reason = "a pragma must stand on a line of its own"
+            raise InputErrors([self.unit.places.error(reason, item, "put it on its own line")])
+        self.placed.add(index)
+        return self.pragmas[index]
 
     def _closing(self, items: list[Any], at: int) -> int | None:
         for position in range(at + 1, len(items)):
