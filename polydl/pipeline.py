@@ -51,6 +51,7 @@ from polydl.rank import rankers
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.ranker import Ranker
 from polydl.results import FuseResult, Optimized, OptimizeResult, Origin, RankedVariant, Ranking
+from polydl.scheduling.bases import TIME, Patience
 from polydl.scheduling.candidates import candidates
 from polydl.scheduling.plan import Scheduled
 from polydl.scheduling.regions import segments
@@ -171,11 +172,13 @@ def rank(
             order = sorted(range(len(choices)), key=lambda i: (scores[i], i))
             alone.append([Choice.of(nest, choices[i], scores[i], scored.features(i)) for i in order])
         if wants_schedule:
-            trees, reasons = _schedules(scop, together, found, machine, threads, o)
+            patience = Patience(seconds=TIME if len(together) == 1 else TIME * 2 / 3)
+            trees, reasons = _schedules(scop, together, found, machine, threads, o, patience)
             if reasons and len(together) > 1:
                 # What is too much for the schedulers at once may not be, a nest at a time.
                 for place, nest in enumerate(together):
-                    own, more = _schedules(scop, [nest], found, machine, threads, o)
+                    patience.seconds = TIME / 3 / len(together)
+                    own, more = _schedules(scop, [nest], found, machine, threads, o, patience)
                     alone[place] = with_schedules(own, [alone[place]], ranker.name)
                     size, reasons = size + len(own), [*reasons, *more]
             given_up += reasons
@@ -216,10 +219,16 @@ def _given(
 
 
 def _schedules(
-    scop: Scop, together: Sequence[Nest], found: Sequence[Dependence], machine: Machine, threads: int, o: Options
+    scop: Scop,
+    together: Sequence[Nest],
+    found: Sequence[Dependence],
+    machine: Machine,
+    threads: int,
+    o: Options,
+    patience: Patience,
 ) -> tuple[list[Scheduled], list[str]]:
     statements = [s for n in together for s in n.statements]
-    return candidates(scop, statements, found, machine, threads, reassociate=o.reassociate)
+    return candidates(scop, statements, found, machine, threads, reassociate=o.reassociate, patience=patience)
 
 
 def _apart(scop: Scop, found: Sequence[Dependence], o: Options) -> Scop:

@@ -53,8 +53,11 @@ SECONDS = 1
 operations."""
 
 
-FAILURES = 5
+FAILURES = 3
 """Attempts for one region that may take too long before no other is made."""
+
+TIME = 6.0
+"""Seconds of processor time for one region, after which no further schedule is looked for."""
 
 _SIMPLIFY = "simplify the bounds and subscripts of the nest"
 
@@ -65,6 +68,8 @@ class Patience:
 
     left: int = FAILURES
     """Attempts that may take too long."""
+    seconds: float = TIME
+    """Of processor time, beside isl's schedulers."""
 
 
 @contextmanager

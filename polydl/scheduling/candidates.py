@@ -31,7 +31,12 @@ slow with the number of coefficients."""
 
 
 def bases(
-    scop: Scop, statements: Sequence[Statement], links: Links, strict: Links, given_up: list[str]
+    scop: Scop,
+    statements: Sequence[Statement],
+    links: Links,
+    strict: Links,
+    given_up: list[str],
+    patience: Patience | None = None,
 ) -> Iterator[tuple[str, Node]]:
     """Named trees to start from; what could not be made in the quota is noted in `given_up`.
 
@@ -44,7 +49,7 @@ def bases(
         if max(s.depth for s in statements) >= _DEEP:
             return
     outer_is_too_much = False
-    patience = Patience()
+    patience = patience or Patience()
     for setting in SETTINGS:
         if setting.outer_coincidence and outer_is_too_much:
             continue  # the search for parallel outer loops that takes so long is the same in both settings
@@ -101,9 +106,6 @@ UNROLLED: tuple[tuple[int, ...], ...] = ((), (64, 2048), (32, 32, 256), (16, 64,
 JAMMED: tuple[tuple[tuple[int, ...], int], ...] = (((4, 4, 128), 16), ((4, 4, 1024), 1), ((4, 4, 512), 4))
 """Tile sizes so small that the loops inside are written out, and how many tiles a large one holds each way."""
 
-TIME = 8.0
-"""Seconds of processor time after which no further schedule is looked for."""
-
 LEGAL = 12
 """Legal schedules of a region that are kept."""
 
@@ -120,12 +122,34 @@ def candidates(
     *,
     reassociate: bool,
     tilings: Sequence[tuple[int, ...]] = TILINGS,
+    patience: Patience | None = None,
 ) -> tuple[list[Scheduled], list[str]]:
     """Legal schedules of consecutive statements, most promising first; and what was given up, for people.
 
     `found`: all dependences of the scop. Every tree has passed the exact check. Deterministic but for the bound on
-    the time, which is reported when it is met.
+    the time, which is reported when it is met. `patience`: what may be spent; it is less afterwards.
     """
+    patience = patience or Patience()
+    begin = time.process_time()
+    try:
+        return _candidates(
+            scop, statements, found, machine, threads, reassociate=reassociate, tilings=tilings, patience=patience
+        )
+    finally:
+        patience.seconds -= time.process_time() - begin
+
+
+def _candidates(
+    scop: Scop,
+    statements: Sequence[Statement],
+    found: Sequence[Dependence],
+    machine: Machine,
+    threads: int,
+    *,
+    reassociate: bool,
+    tilings: Sequence[tuple[int, ...]],
+    patience: Patience,
+) -> tuple[list[Scheduled], list[str]]:
     begin = time.process_time()
     given_up: list[str] = []
     try:
@@ -151,11 +175,13 @@ def candidates(
         ways = [*(Schedule("", sizes, outer=outer, unroll=True) for sizes, outer in JAMMED), *ways]
     if reassociate:
         ways = [*kernel_ways(scop, statements, machine, KERNEL_TILES), *ways]
-    for name, base in bases(scop, statements, links, strict, given_up):
+    for name, base in bases(scop, statements, links, strict, given_up, patience):
         for way in ways:
             how = replace(way, base=name)
-            if time.process_time() - begin > TIME / 2:
-                given_up.append(f"schedules from {name} with tiles {how.sizes}: half of {TIME} s was over")
+            if time.process_time() - begin > patience.seconds / 2:
+                given_up.append(
+                    f"schedules from {name} with tiles {how.sizes}: half of {patience.seconds:.1f} s was over"
+                )
                 break
             try:
                 with quota(f"a schedule from {name}"):
@@ -169,8 +195,8 @@ def candidates(
     for one in _varied(sorted(trees.values(), key=lambda s: s.seconds)):
         if len(legal) == LEGAL:
             break
-        if time.process_time() - begin > TIME:
-            given_up.append(f"schedules after the first {len(legal)}: {TIME} s were over")
+        if time.process_time() - begin > patience.seconds:
+            given_up.append(f"schedules after the first {len(legal)}: {patience.seconds:.1f} s were over")
             break
         try:
             wrong = broken(scop, statements, one.tree, found, reassociate=reassociate)
