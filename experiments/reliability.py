@@ -3,7 +3,7 @@
 python experiments/reliability.py kills [--writer 150] [--collect 50] [--seconds 12] [--seed 0]
 python experiments/reliability.py candidates
 python experiments/reliability.py same [--runs 40] [--load 0]
-python experiments/reliability.py twice
+python experiments/reliability.py twice [--blind 1]
 python experiments/reliability.py files [--count 2000] [--seed 0]
 
 Each ends with exit code 1 when what it shows did not hold. Hostile input: python -m tests.fuzz.hostile.
@@ -197,8 +197,21 @@ exec cc "$@"
 """
 
 
-def twice(_: argparse.Namespace) -> int:
-    """The same command twice, with a compiler that keeps a list of its calls."""
+UNDISTURBED = """
+import math, sys
+from polydl.measure import busy, timing
+timing.machine_warnings = lambda: []
+timing._DRIFT = math.inf
+busy.Others.warnings = lambda self: []
+from polydl.cli import main
+main()
+"""
+"""The command line, blind to other load."""
+
+
+def twice(given: argparse.Namespace) -> int:
+    """The same command twice, with a compiler that keeps a list of its calls. On a busy machine nothing is kept;
+    --blind 1 makes the first run blind to that, so that the second one can be looked at."""
     with tempfile.TemporaryDirectory(prefix="polydl-twice-") as name:
         folder = Path(name)
         log, wrapper = folder / "calls", folder / "logged-cc"
@@ -211,7 +224,8 @@ def twice(_: argparse.Namespace) -> int:
         texts: list[str] = []
         for run in range(6):
             start = time.perf_counter()
-            done = subprocess.run(words, env=env, check=True, capture_output=True, text=True)
+            blind = [sys.executable, "-c", UNDISTURBED] if given.blind and run == 0 else words[:3]
+            done = subprocess.run([*blind, *words[3:]], env=env, check=True, capture_output=True, text=True)
             calls.append(len(log.read_text().splitlines()))
             texts.append((folder / "out.c").read_text())
             print(f"run {run + 1}: {time.perf_counter() - start:.2f} s, {calls[-1] - calls[-2]} runs of the compiler")
@@ -258,7 +272,7 @@ def main() -> int:
         (kills, {"--writer": 150, "--collect": 50, "--seconds": 12, "--seed": 0}),
         (candidates, {}),
         (same, {"--runs": 40, "--load": 0}),
-        (twice, {}),
+        (twice, {"--blind": 0}),
         (files, {"--count": 2000, "--seed": 0}),
     ):
         command = commands.add_parser(run.__name__)
