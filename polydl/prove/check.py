@@ -16,7 +16,7 @@ from polydl.errors import QuotaExceeded
 from polydl.model.in_time import in_seconds
 from polydl.model.isl import DEFAULT_QUOTA, lex_extreme, quota
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.prove.integers import Unreadable, Wrong, integer, number
+from polydl.prove.integers import Unreadable, Wrong
 from polydl.prove.matching import Match, address, assignment_pairs, hinted, linear
 from polydl.prove.order import Order, check_concurrent, check_private, check_steps
 from polydl.prove.program import Pointer, Printed, Program, value_map
@@ -278,14 +278,13 @@ def _same_accesses(scop: Scop, matches: Sequence[Match], match: Match, sources: 
                     _last_made(scop, matches, made, printed, statement.accesses[access].array)
                 case _:
                     raise Wrong(f"line {printed.line}: a number in place of an element in {statement.name}")
-        elif isinstance(symbol, Integer | Literal):
+        elif isinstance(symbol, Integer):
             _same_integer(match, access, symbol)
 
 
-def _same_integer(match: Match, wanted: isl.PwAff, symbol: Integer | Literal) -> None:
+def _same_integer(match: Match, wanted: isl.PwAff, symbol: Integer) -> None:
     printed = match.printed
-    value = symbol.value if isinstance(symbol, Integer) else number(integer(symbol.text))
-    found = value_map(printed, (value,))
+    found = value_map(printed, (symbol.value,))
     other = match.instances.apply_range(isl.Map.from_pw_aff(wanted).intersect_domain(match.statement.domain))
     if not found.is_equal(other):
         raise Wrong(f"line {printed.line}: another integer value in {match.statement.name}")

@@ -14,7 +14,7 @@ import numpy as np
 from polydl.model import expr as e
 from polydl.model.contraction import array_strides
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.prove.integers import Affine, Unreadable, Wrong, with_choices
+from polydl.prove.integers import Affine, Unreadable, Wrong, integer, number, with_choices
 from polydl.prove.program import Hint, Pointer, Printed, dims, value_map
 from polydl.prove.symbols import Accumulator, Integer, Literal, Load, Made, Operation, Symbol
 
@@ -64,7 +64,8 @@ def value_pairs(found: Symbol, wanted: e.Expr) -> list[Pair] | None:
         case e.Load(access):
             return [(access, found)]
         case e.AffineValue(value):
-            return [(value, found)] if isinstance(found, Integer | Literal) else None
+            made = whole(found)
+            return [(value, Integer(made))] if made is not None else None
         case e.Const(text):
             return [] if isinstance(found, Literal) and _same_literal(found, text) else None
         case e.Unary("+", operand) if not (isinstance(found, Operation) and found.name == "+"):
@@ -90,6 +91,22 @@ def value_pairs(found: Symbol, wanted: e.Expr) -> list[Pair] | None:
             return _operands(found, function, arguments, call=True)
         case _:
             assert_never(wanted)
+
+
+def whole(found: Symbol) -> Affine | None:
+    """The integer that a printed value is, made of loop variables and literals; None for another."""
+    match found:
+        case Integer(value):
+            return value
+        case Literal(text, False) if text.rstrip("uUlL").isdigit():
+            return number(integer(text))
+        case Operation("-" | "+" as op, (operand,)):
+            inner = whole(operand)
+            return inner.times(-1 if op == "-" else 1) if inner is not None else None
+        case Operation("-" | "+" as op, (left, right)):
+            a, b = whole(left), whole(right)
+            return a.plus(b, -1 if op == "-" else 1) if a is not None and b is not None else None
+    return None
 
 
 def _whole_number(value: e.Expr) -> bool:
