@@ -18,7 +18,7 @@ from polydl.errors import IllegalVariant
 from polydl.exchange.names import public_names
 from polydl.exchange.yaml import Document, Place, read
 from polydl.machine import Machine
-from polydl.model.isl import context, pieces, quota
+from polydl.model.isl import context, dim_index, dim_names, pieces, quota
 from polydl.model.schedule import time_affs
 from polydl.model.scop import Scop, Statement
 from polydl.scheduling.candidates import fingerprint
@@ -203,10 +203,13 @@ class _Reader:
                 continue
             if one.dim(isl.dim_type.in_) != statement.depth:
                 raise place.error(f"{statement.name} has {statement.depth} iterators")
+            model = self.scop.context.get_space()
             for p in range(one.dim(isl.dim_type.param)):
                 name = self._parameter(one.get_dim_name(isl.dim_type.param, p), place)
-                one = one.set_dim_id(isl.dim_type.param, p, isl.Id(name, context=context()))
-            one = one.align_params(self.scop.context.get_space())
+                # An id of the same name that is made anew is another parameter to isl.
+                own = model.get_dim_id(isl.dim_type.param, dim_index(model, name, isl.dim_type.param))
+                one = one.set_dim_id(isl.dim_type.param, p, own)
+            one = one.align_params(model)
             domain = statement.domain.intersect_params(self.scop.context)
             one = one.intersect_domain(domain).gist(domain).coalesce()
             affine = pieces(one)
@@ -219,8 +222,21 @@ class _Reader:
                 raise place.error(f"the schedule of {statement.name} is not an integer everywhere", "use floor(…)")
             for d, name in enumerate(statement.iterators):
                 aff = aff.set_dim_name(isl.dim_type.in_, d, name)
-            return aff
+            return self._in_domain(aff, statement, place)
         raise place.error(f"this band leaves out {statement.name}")
+
+    @staticmethod
+    def _in_domain(aff: isl.Aff, statement: Statement, place: Place) -> isl.Aff:
+        """With no other parameters than the statement's domain has: isl's bands take no more."""
+        own = dim_names(statement.domain.get_space(), isl.dim_type.param)
+        for p in reversed(range(aff.dim(isl.dim_type.param))):
+            name = aff.get_dim_name(isl.dim_type.param, p)
+            if name in own:
+                continue
+            if aff.involves_dims(isl.dim_type.param, p, 1):
+                raise place.error(f"the schedule of {statement.name} has the parameter {name}, its domain has not")
+            aff = aff.drop_dims(isl.dim_type.param, p, 1)
+        return aff
 
 
 def _not(what: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from polydl import pipeline
+from polydl.codegen.emit import generate
 from polydl.dependences.analysis import dependences
 from polydl.errors import IllegalVariant, InputError
 from polydl.exchange.export import documents, exported
@@ -115,6 +116,7 @@ def test_what_is_exported_comes_back(tmp_path: Path, text: str) -> None:
     again = read(scop, tmp_path, yaml.safe_dump(yaml.safe_load(whole)["schedule"]))
     as_text = read(scop, tmp_path, yaml.safe_dump({"schedule": json.dumps(yaml.safe_load(whole)["schedule"])}))
     assert made.how == again.how == as_text.how
+    assert "for (" in generate(scop, [made]).region
     runs = [m.run for b in bands(made.tree) for m in b.members]
     assert runs == ([Run.SERIAL, Run.PARALLEL, Run.PARALLEL] if text == STENCIL else [Run.PARALLEL, Run.SERIAL])
 
