@@ -223,12 +223,16 @@ def twice(given: argparse.Namespace) -> int:
         calls = [0]
         texts: list[str] = []
         for run in range(6):
-            start = time.perf_counter()
+            start, cpu = time.perf_counter(), os.times()
             blind = [sys.executable, "-c", UNDISTURBED] if given.blind and run == 0 else words[:3]
             done = subprocess.run([*blind, *words[3:]], env=env, check=True, capture_output=True, text=True)
             calls.append(len(log.read_text().splitlines()))
             texts.append((folder / "out.c").read_text())
-            print(f"run {run + 1}: {time.perf_counter() - start:.2f} s, {calls[-1] - calls[-2]} runs of the compiler")
+            used = os.times().children_user + os.times().children_system - cpu.children_user - cpu.children_system
+            print(
+                f"run {run + 1}: {time.perf_counter() - start:.2f} s ({used:.2f} s of processor time), "
+                f"{calls[-1] - calls[-2]} runs of the compiler"
+            )
             if "as measured on" in done.stdout:
                 return int(calls[-1] != calls[-2] or texts[-1] != texts[-2])
             print(
