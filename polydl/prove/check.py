@@ -17,7 +17,7 @@ from polydl.model.in_time import in_seconds
 from polydl.model.isl import DEFAULT_QUOTA, lex_extreme, quota
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.prove.integers import Unreadable, Wrong
-from polydl.prove.matching import Match, address, assignment_pairs, hinted, linear
+from polydl.prove.matching import Match, address, assignment_pairs, differs, hinted, linear
 from polydl.prove.order import Order, check_concurrent, check_private, check_steps
 from polydl.prove.program import Pointer, Printed, Program, value_map
 from polydl.prove.reader import Reader
@@ -182,8 +182,10 @@ def _matches(scop: Scop, program: Program, sources: Copied) -> list[Match]:
                 raise Unreadable(f"line {printed.line}: {printed.hint.statement} is not a statement of the original")
             pairs = assignment_pairs(printed, statement)
             if pairs is None:
+                body = statement.body
+                other = isinstance(body, Assignment) and (printed.op != body.op or differs(printed.value, body.value))
                 # Vector code may say the same in another way.
-                error = Unreadable if printed.lanes else Wrong
+                error = Wrong if other and not printed.lanes else Unreadable
                 raise error(f"line {printed.line}: not the operations of {statement.name}")
             instances = hinted(printed, statement, printed.hint)
             outside = instances.range().subtract(statement.domain)

@@ -139,6 +139,18 @@ def _same_literal(found: Literal, text: str) -> bool:
     return a == b and (not found.text.endswith("f") or text.endswith(("f", "F")) or float(np.float32(b)) == b)
 
 
+def differs(found: Symbol, wanted: e.Expr) -> bool:
+    """Whether two expressions of one shape have different arithmetic operators or literals somewhere. Others than
+    these may be two ways to write the same."""
+    if isinstance(wanted, e.Const):
+        return isinstance(found, Literal) and not _same_literal(found, wanted.text)
+    if not isinstance(wanted, e.Binary) or not isinstance(found, Operation) or len(found.operands) != 2:
+        return False
+    if found.name != wanted.op:
+        return {found.name, wanted.op} <= set("+-*/")
+    return any(differs(f, w) for f, w in zip(found.operands, (wanted.left, wanted.right), strict=True))
+
+
 def assignment_pairs(printed: Printed, statement: Statement) -> list[Pair] | None:
     """What the reads of an assignment correspond to in the printed one, when both have the same shape."""
     body = statement.body

@@ -140,10 +140,25 @@ def _of_loops(node: Any, env: Mapping[str, Any]) -> bool:
         case c_ast.FuncCall(name=c_ast.ID()):
             return re.fullmatch(r"polydl\d*_(min|max|floord)", node.name.name) is not None
         case c_ast.TernaryOp():
-            return all(_of_loops(s, env) or isinstance(s, c_ast.Constant) for s in (node.iftrue, node.iffalse)) and any(
-                _of_loops(s, env) for s in (node.iftrue, node.iffalse)
-            )
+            return all(_whole(s, env) for s in (node.iftrue, node.iffalse)) and _tests_loops(node.cond, env)
     return False
+
+
+def _whole(node: Any, env: Mapping[str, Any]) -> bool:
+    """Whether an expression is an integer literal, with a sign or none, or made of loop variables."""
+    inner = node.expr if isinstance(node, c_ast.UnaryOp) and node.op in ("-", "+") else node
+    return (isinstance(inner, c_ast.Constant) and "int" in inner.type) or _of_loops(node, env)
+
+
+def _tests_loops(node: Any, env: Mapping[str, Any]) -> bool:
+    """Whether a condition is about loop variables alone."""
+    if isinstance(node, c_ast.UnaryOp) and node.op == "!":
+        return _tests_loops(node.expr, env)
+    if not isinstance(node, c_ast.BinaryOp):
+        return False
+    if node.op in ("&&", "||"):
+        return _tests_loops(node.left, env) and _tests_loops(node.right, env)
+    return node.op in ("<", "<=", ">", ">=", "==", "!=") and _whole(node.left, env) and _whole(node.right, env)
 
 
 def symbol(node: Any, env: Mapping[str, Any], layout: Layout) -> Symbol:
