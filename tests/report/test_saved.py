@@ -53,7 +53,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
     """A folder with run.json, and what the run printed with --json."""
     folder = tmp_path_factory.mktemp("saved")
     (folder / "matmul.c").write_bytes((EXAMPLES / "matmul.c").read_bytes())
-    options = (*SIZES, "-k", "3", "--threads", "1", "--save", "run.json", "--json")
+    options = (*SIZES, "-k", "3", "--threads", "2", "--save", "run.json", "--json")
     done = polydl(folder, "optimize", "matmul.c", *options, timeout=120)
     assert done.code == 0, done.stderr
     return folder, json.loads(done.stdout)
@@ -66,7 +66,7 @@ def test_the_record_agrees_with_the_run(saved: tuple[Path, dict[str, Any]]) -> N
     assert (run.source, run.output) == ("matmul.c", "matmul.polydl.c")
     assert run.source_text == (folder / "matmul.c").read_text()
     assert run.output_text == (folder / "matmul.polydl.c").read_text()
-    assert run.options["threads"] == "1" and run.options["top_k"] == "3"
+    assert run.options["threads"] == "2" and run.options["top_k"] == "3"
     assert "C[i][j] += A[i][k] * B[k][j];" in scop.before and "#pragma" not in scop.before
     assert scop.chosen == document["chosen"]
     assert (scop.after in run.output_text) and bool(scop.after) is (scop.chosen != ORIGINAL)
@@ -100,6 +100,10 @@ def test_scores_are_those_of_the_ranking(saved: tuple[Path, dict[str, Any]]) -> 
     ranked = {v.id: v.score for v in scop.ranked}
     for m in scop.measured:
         assert m.scores["traffic"].score == pytest.approx(ranked[m.id], rel=1e-9)
+        features = next(v.features for v in scop.ranked if v.id == m.id)
+        assert set(m.moved) == {name[5:7] for name in features if name.startswith("into_L")}
+        # The features are those of one thread.
+        assert all(size == 2 * (features[f"into_{level}_bytes"] or 0) for level, size in m.moved.items())
 
 
 def test_a_real_run_is_shown(saved: tuple[Path, dict[str, Any]]) -> None:
