@@ -161,8 +161,8 @@ def _split(poly: Poly, chain: Sequence[tuple[tuple[str, ...], int]], where: isl.
 
 def _floor_of_minimum(function: isl.PwAff, where: isl.Set, number: int) -> int:
     """floor(min over where / number); 0 when there is no constant minimum."""
-    restricted = function.intersect_domain(where)
-    if restricted.domain().is_empty():
+    values = isl.Map.from_pw_aff(function.intersect_domain(where)).range()
+    if values.is_empty():
         return 0
-    least = restricted.min_val()
+    least = values.dim_min_val(0)  # isl's minimum of a function fails on some with integer divisions in their domain
     return int(least.to_python()) // number if least.is_int() else 0

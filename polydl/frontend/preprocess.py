@@ -161,9 +161,10 @@ def _rejected(source: SourceText, messages: str, cc: str) -> PolyDLError:
                     topic="reading-c",
                 )
             )
-    unplaced = re.search(rf"^{re.escape(source.path)}: (?:fatal )?error: (.*)$", messages, re.MULTILINE)
-    if not errors and unplaced:  # what `#line 0` does to the compiler's messages
-        reason = f"the preprocessor says: {unplaced.group(1)}"
+    # What `#line 0` does to the compiler's messages, with a name of its own or without.
+    unplaced = re.search(r"^(.*?): (?:fatal )?error: (.*)$", messages, re.MULTILINE)
+    if not errors and unplaced and (unplaced.group(1) == source.path or f'"{unplaced.group(1)}"' in source.text):
+        reason = f"the preprocessor says: {unplaced.group(2)}"
         errors.append(InputError(reason, source.line_span(1), "check that the file compiles"))
     if errors:
         return InputErrors(errors)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import islpy as isl
 import pytest
 
 from polydl.errors import InputErrors
+from polydl.frontend.delinearize import _floor_of_minimum
 from polydl.model.scop import MicrokernelCall
 from tests.frontend.reading import region, same_map, same_set, scop, write
 
@@ -74,3 +76,11 @@ def test_constants_depend_on_macros(tmp_path: Path) -> None:
     )
     assert same_set(found.statements[0].domain, "{ S0[i] : 0 <= i < 4 }")
     assert {guard.name: guard.value for guard in found.guards} == {"SIZE": 7}
+
+
+def test_the_minimum_of_a_function_with_halves() -> None:
+    """Half of an even number: isl's own minimum of such a function fails."""
+    halves = isl.PwAff("{ S[l] -> [l/2] : 5 <= l < 9 and l mod 2 = 0 }")
+    assert _floor_of_minimum(halves, halves.domain(), 2) == 1
+    assert _floor_of_minimum(halves, isl.Set("{ S[l] : l > 100 }"), 2) == 0
+    assert _floor_of_minimum(isl.PwAff("{ S[l] -> [l] : l < 9 }"), isl.Set("{ S[l] }"), 2) == 0
