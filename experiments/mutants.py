@@ -18,15 +18,15 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.prove import mutations
 
 PROGRAMS = {
-    "gemm_nt": ["_pack_"], "mlp": ["polydl_mk"], "lu": ["parallel for"], "jacobi_2d": ["parallel for"],
-    "dot": ["polydl_sum"], "trisolv": ["polydl_sum"], "atax": ["parallel for"], "floyd_warshall": ["parallel for"],
+    "gemm_nt": ["_pack_"], "dot": ["polydl_sum"], "trisolv": ["polydl_sum"], "lu": ["parallel for"],
+    "mlp": ["polydl_mk"], "atax": ["parallel for"],
 }  # fmt: skip
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0, help="of the places of the mistakes")
-    parser.add_argument("--most", type=int, default=2, help="mistakes of each kind for a program")
+    parser.add_argument("--most", type=int, default=1, help="mistakes of each kind for a program")
     chosen = parser.parse_args()
     rows: list[tuple[str, str, str, str, str]] = []
     for program, words in PROGRAMS.items():
