@@ -27,6 +27,7 @@ def test_blocks_run(page: Path, tmp_path: Path) -> None:
 def test_blocks_are_what_they_say(page: Path) -> None:
     for block in blocks(page.read_text(encoding="utf-8")):
         assert block.language, f"{page.name}:{block.line}: a block without a language"
+        assert block.text.strip(), f"{page.name}:{block.line}: an empty block (python -m tests.docs pastes outputs)"
         assert block.language not in MISSPELT, f"{page.name}:{block.line}: call it sh or python"
 
 
