@@ -320,7 +320,7 @@ class Writer:
             marks = [row_mark(counted), *(self._marks[key] for key in keys)]
         for v, first in zip(variables, firsts, strict=True):
             if first.isdigit():
-                call = re.sub(rf"\b{v}\b", first, call)
+                call = _plain(re.sub(rf"\b{v}\b", first, call))
         declared = [f"{v} = {first}" for v, first in zip(variables, firsts, strict=True) if _mentions(call, v)]
         if not declared:
             return [*marks, pad + call]
@@ -379,6 +379,11 @@ def _range(node: isl.AstNode) -> tuple[int, int] | None:
     low, high, by = (to_int(n.get_val()) for n in numbers)
     last = high if operation(condition) == "le" else high - 1
     return (low, last - low + 1) if by == 1 else None
+
+
+def _plain(text: str) -> str:
+    """Subscripts without `4 * 0` and `+ 0`."""
+    return re.sub(r" \+ 0(?![\w.]| \*)", "", re.sub(r"\b\d+ \* 0(?![\w.])", "0", text))
 
 
 def _mentions(text: str, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import select
@@ -38,7 +39,8 @@ class Done:
 def run(command: Sequence[str], given: bytes, most: int) -> Done:
     """Run a command on `given` as its standard input; it may write `most` bytes.
 
-    Raises OSError when it cannot be started, subprocess.TimeoutExpired when it does not end. Its children end with it.
+    Raises OSError when it cannot be started or the user's own limit on files stops it, subprocess.TimeoutExpired when
+    it does not end. Its children end with it.
     """
     limits = {
         resource.RLIMIT_CPU: CPU_SECONDS,
@@ -69,6 +71,9 @@ def run(command: Sequence[str], given: bytes, most: int) -> Done:
         output.seek(0)
         messages.seek(0)
         written = output.read()
+        own, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+        if own != resource.RLIM_INFINITY and own <= len(written) < most:
+            raise OSError(errno.EFBIG, f"{os.strerror(errno.EFBIG)}: files may have {own} bytes here (ulimit -f)")
         return Done(code, written, messages.read(1 << 20), len(written) >= most)
 
 

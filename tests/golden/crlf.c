@@ -26,10 +26,7 @@ static void scale(float x[restrict ROWS][ROWS])
       #pragma omp parallel for
 #endif
       for (int c0 = 0; c0 <= 23; c0++) {
-        {
-          const int c1 = 0;
-          polydl_row_f32_1ed5c07f6f(23 + 1, &x[c0][c1], &x[c0][c1]);
-        }
+        polydl_row_f32_1ed5c07f6f(23 + 1, &x[c0][0], &x[c0][0]);
       }
     } else {
     for (int r = 0; r < ROWS; r++)

@@ -12,10 +12,7 @@ void smooth(int n, const real *restrict in, real *restrict out)
       #pragma omp parallel for
 #endif
       for (long c0 = 0; c0 <= 1; c0++) {
-        {
-          const long c1 = 0;
-          polydl_row_f64_7c38d2f19b(498 + 1, &in[499 * c0 + c1], &in[499 * c0 + c1 + 1], &in[499 * c0 + c1 + 2], &out[499 * c0 + c1 + 1]);
-        }
+        polydl_row_f64_7c38d2f19b(498 + 1, &in[499 * c0], &in[499 * c0 + 1], &in[499 * c0 + 2], &out[499 * c0 + 1]);
       }
     } else {
     for (int i = 1; i < n - 1; i++)
