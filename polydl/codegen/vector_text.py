@@ -76,6 +76,8 @@ class Vectors:
                 return self.text(operand)
             case Unary("-", operand):
                 return f"{self.prefix}_negative({self.text(operand)})"
+            case Binary("/", left, right) if _is_integer(left) and _is_integer(right):
+                raise NotVectorised("a division of integers")
             case Binary("+" | "-" | "*" | "/" as op, left, right):
                 return f"({self.text(left)} {op} {self.text(right)})"
             case Call(function, arguments):
@@ -152,6 +154,19 @@ class Vectors:
                 return f"{self.prefix}_not({self._test(operand)})"
             case _:
                 raise NotVectorised("a condition that is no comparison")
+
+
+def _is_integer(value: Expr) -> bool:
+    """Whether C computes an expression without arrays and loop variables in integers."""
+    match value:
+        case Const(text):
+            return text.rstrip("uUlL").isdigit()
+        case Unary(_, operand):
+            return _is_integer(operand)
+        case Binary(_, left, right):
+            return _is_integer(left) and _is_integer(right)
+        case _:
+            return False
 
 
 def uses_functions(text: str, dtype: Dtype) -> bool:

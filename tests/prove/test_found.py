@@ -1,0 +1,55 @@
+"""Mistakes of the code generator that the proof has found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from polydl.codegen.emit import generate
+from polydl.codegen.splice import splice
+from polydl.dependences.analysis import dependences
+from polydl.pipeline import load, rank
+from polydl.proofs import proof_of
+from polydl.prove import prove
+from polydl.results import why_illegal
+from polydl.variants.nests import nests
+from polydl.variants.structure import apply
+from polydl.variants.transforms import Vectorize
+from tests.programs.corpus import catalogue
+from tests.prove.mutations import OPTIONS
+
+HALF = """\
+void half(float A[restrict 64][64], float B[restrict 64][64])
+{
+#pragma scop
+    for (int i = 0; i < 64; i++)
+        for (int j = 0; j < 64; j++)
+            B[i][j] = A[i][j] + 1 / 2;
+#pragma endscop
+}
+"""
+
+
+def test_a_row_whose_first_iteration_is_a_sum() -> None:
+    """Its length was the last iteration minus the first without parentheses."""
+    entry = catalogue()["lu_right"]
+    (scop,) = load(entry.path, options=OPTIONS, defines=entry.defines(entry.sizes[0])).scops
+    parts = [apply(nest, (Vectorize(),)) for nest in nests(scop, dependences(scop, reads=False))]
+    texts = [splice(scop.source, [(scop, generate(scop, parts, instances=marks))], "") for marks in (False, True)]
+    assert "polydl_row_" in texts[0]
+    assert prove(scop, *texts).holds
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_division_of_integers_stays_one(tmp_path: Path, place: int) -> None:
+    """In vectors it was one of floating-point numbers."""
+    path = tmp_path / "half.c"
+    path.write_text(HALF)
+    (scop,) = load(path, options=OPTIONS).scops
+    ranking = rank(scop, options=OPTIONS)
+    variant = ranking.variants[place]
+    assert why_illegal(variant, ranking.scop, ranking.dependences, reassociate=True) is None
+    code = generate(variant.scop or ranking.scop, variant.parts)
+    assert "_all(1)" not in "".join(code.prologue)
+    assert proof_of(scop, ranking, variant, code, OPTIONS).holds
