@@ -169,10 +169,10 @@ def _candidates(
         if sizes in tilings
         for diagonal in (False, True)
     ]
-    if any(shortest(s) <= WRITTEN_OUT for s in statements):
-        ways = [*(Schedule("", sizes, unroll=True) for sizes in UNROLLED), *ways]
     if any(s.depth > 2 for s in statements):
         ways = [*(Schedule("", sizes, outer=outer, unroll=True) for sizes, outer in JAMMED), *ways]
+    if any(shortest(s) <= WRITTEN_OUT for s in statements):
+        ways = [*(Schedule("", sizes, unroll=True) for sizes in UNROLLED), *ways]
     if reassociate:
         ways = [*kernel_ways(scop, statements, machine, KERNEL_TILES), *ways]
     for name, base in bases(scop, statements, links, strict, given_up, patience):

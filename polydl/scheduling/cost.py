@@ -19,7 +19,7 @@ from polydl.model.counting import count
 from polydl.model.expr import Binary, Call, Cast, Conditional, Expr, Unary
 from polydl.model.isl import to_int
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.scheduling.direction import coefficients, direction, unit_score
+from polydl.scheduling.direction import coefficients, direction, moves, unit_score
 from polydl.scheduling.relations import Links, after, span
 from polydl.scheduling.tree import Band, Blocks, Leaf, Member, Node, Order, Run, Step, kernels, paths
 
@@ -28,6 +28,8 @@ _UNKNOWN = 64
 
 _SCALAR_RATE = 2.0
 """Simple arithmetic instructions, or loads, a core completes a cycle."""
+_LOADS = 1.5
+"""Of these a core completes for one arithmetic instruction."""
 _LATENCY = 4.0
 """Cycles from an operand to the sum, where each iteration waits for the one before."""
 _SLOW = {"/": 13.0, "%": 25.0}
@@ -60,7 +62,7 @@ class Work:
             return 10.0, 0.0
         simple, slow = _operations(body.value)
         own = (0.0, _SLOW["/"]) if body.op == "/=" else (0.0 if body.op == "=" else 1.0, 0.0)
-        return simple + own[0] + len(self.statement.accesses) / 1.5, slow + own[1]
+        return simple + own[0] + len(self.statement.accesses) / _LOADS, slow + own[1]
 
     @cached_property
     def ranges(self) -> tuple[float, ...]:
@@ -215,6 +217,7 @@ def _levels(machine: Machine, threads: int) -> list[tuple[CacheLevel, float]]:
 def _core_cycles(scop: Scop, one: _Placed, links: Links, machine: Machine) -> float:
     """Cycles of one instance with all data in the first cache."""
     simple, slow = one.work.operations
+    simple -= _kept(scop, one) / _LOADS
     own = 1.0
     loops = [m for m in one.loops if not m.unroll]
     inner = loops[-1] if loops else None
@@ -236,6 +239,24 @@ def _core_cycles(scop: Scop, one: _Placed, links: Links, machine: Machine) -> fl
     if not waits:
         return simple / _SCALAR_RATE + slow / 2
     return max(simple / _SCALAR_RATE + slow, _LATENCY + slow) + 3.0 * (1 - score)
+
+
+def _kept(scop: Scop, one: _Placed) -> float:
+    """Loads and stores of one instance that loops written out save: what does not move along one stays in registers."""
+    unrolled = [m for m in one.loops if m.unroll]
+    if not unrolled:
+        return 0.0
+    name, statement = one.work.statement.name, one.work.statement
+    extents = one.inside(len(one.loops) - len(unrolled))
+    rows = [m.affs[name] for m in one.points]
+    saved = 0.0
+    for access in statement.accesses:
+        share = 1.0
+        for m in unrolled:
+            if m in one.points and moves(scop, statement, access, rows, one.points.index(m)) == 0:
+                share /= max(extents[id(m.key)], 1.0)
+        saved += 1.0 - share
+    return saved
 
 
 def _traffic(name: str, placed: Mapping[str, _Placed], capacity: float) -> float:

@@ -282,19 +282,22 @@ def _unrolled(node: Band, links: Links, goal: Goal, tiles: Mapping[int, int] = _
     members = node.members
     if len(members) > 1 and not all(forward(links, m) for m in members):
         return None
+    names = statements(node)
     room = WRITTEN_OUT // max(_instances(node.child, goal), 1)
     extents = {id(m): min(_extent(m, goal), tiles.get(id(m.key), _MANY)) for m in members}
     best: tuple[float, Node] | None = None
     for v, vector in enumerate(members):
         left_over, short = room, []
         for m in sorted(members, key=lambda m: extents[id(m)]):
-            if m is not vector and extents[id(m)] <= left_over:
+            # What is short only in a tile is worth it where its iterations share something.
+            worth = _extent(m, goal) <= left_over or _shared(goal, names, members, m)
+            if m is not vector and extents[id(m)] <= left_over and worth:
                 left_over //= max(extents[id(m)], 1)
                 short.append(m)
         outer = tuple(m for m in members if m is not vector and not any(m is s for s in short))
         if room == 0 or (not short and not _deep(node.child)) or not coincident(after(links, outer), vector):
             continue
-        score = sum(unit_score(goal.scop, goal.of[n], [m.affs[n] for m in members], v) for n in statements(node))
+        score = sum(unit_score(goal.scop, goal.of[n], [m.affs[n] for m in members], v) for n in names)
         inside = _all_unrolled(node.child)
         if short:
             # In the order of the text, for the order of sums.
@@ -303,6 +306,17 @@ def _unrolled(node: Band, links: Links, goal: Goal, tiles: Mapping[int, int] = _
         if best is None or score > best[0]:
             best = score, result
     return best[1] if best is not None else None
+
+
+def _shared(goal: Goal, names: Sequence[str], members: Sequence[Member], member: Member) -> bool:
+    """Whether the iterations of a loop access the same element."""
+    place = members.index(member)
+    return any(
+        moves(goal.scop, goal.of[n], access, [m.affs[n] for m in members], place) == 0
+        for n in names
+        for access in goal.of[n].accesses
+        if not goal.scop.arrays[access.array].is_scalar
+    )
 
 
 def _vector_last(node: Band, goal: Goal) -> Band:
