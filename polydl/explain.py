@@ -22,6 +22,7 @@ from polydl.offer import candidate, terms
 from polydl.options import Options
 from polydl.rank import rankers
 from polydl.results import RankedVariant, Ranking
+from polydl.scoring import score
 from polydl.variants.loopstring import text
 from polydl.variants.notation import Written, split_line
 from polydl.variants.recipe import Recipe
@@ -278,7 +279,7 @@ def _find(
         return matches[wanted]
     try:
         # Before prefixes: letters a to f may well begin an id, while a loop string must name every loop.
-        return pipeline.score(source, [split_line(Written(wanted, "ID"))], options).variants[0]
+        return score(source, [split_line(Written(wanted, "ID"))], options).variants[0]
     except IllegalVariant:
         raise
     except InputError as error:

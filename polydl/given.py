@@ -17,8 +17,8 @@ from typing import Any
 from polydl.errors import InputError
 from polydl.model.scop import Scop
 from polydl.options import Options
-from polydl.pipeline import score
 from polydl.results import RankedVariant, Ranking
+from polydl.scoring import score
 from polydl.variants.notation import Written, split_line
 
 

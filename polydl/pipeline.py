@@ -23,7 +23,7 @@ from polydl.codegen.splice import splice
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.dead import without_dead
 from polydl.dependences.scalars import in_place
-from polydl.errors import IllegalVariant, InputError, InputErrors, ToolchainError, one_of
+from polydl.errors import InputError, ToolchainError, one_of
 from polydl.exchange.given import given
 from polydl.frontend import Program
 from polydl.frontend import load as load_program
@@ -56,15 +56,13 @@ from polydl.scheduling.candidates import candidates
 from polydl.scheduling.plan import Scheduled
 from polydl.scheduling.regions import segments
 from polydl.scheduling.split import split
+from polydl.scoring import score
 from polydl.variants.ahead import checked, packed_ahead
-from polydl.variants.check import check
 from polydl.variants.legality import nest_legality
-from polydl.variants.loopstring import forced
 from polydl.variants.nests import Nest, nests
 from polydl.variants.notation import Written
 from polydl.variants.recipe import NestRecipe, Recipe
 from polydl.variants.space import SPACES, Variant, variants
-from polydl.variants.structure import Structure, apply
 from polydl.variants.structure import start as as_written
 
 
@@ -235,60 +233,6 @@ def _apart(scop: Scop, found: Sequence[Dependence], o: Options) -> Scop:
     """The scop with sums of products, then index sets, taken apart."""
     terms = terms_apart(scop) if o.reassociate else scop
     return split(terms, found if terms is scop else dependences(terms, reads=False))
-
-
-def score(
-    source: Scop,
-    given: Sequence[tuple[Written, Written]],
-    options: Options | None = None,
-    *,
-    machine: Machine | None = None,
-    ranker: Ranker | None = None,
-    **changes: Unpack[RankChanges],
-) -> Ranking:
-    """Score the variants that loop strings with their blocks name; nothing is compiled or run.
-
-    The result's variants are in the order given, not in that of their scores. Raises InputError with the place in the
-    text, IllegalVariant (naming the dependence), several of them as InputErrors; QuotaExceeded.
-    """
-    o = (options or Options()).changed(**changes)
-    scop = in_place(without_dead(source), reassociate=o.reassociate)
-    start = time.perf_counter()
-    machine = machine or o.target()
-    threads = o.thread_count(machine)
-    found = dependences(scop, reads=False)
-    parts = nests(scop, found)
-    blocks = register_blocks_for(machine)
-    recipes: list[Recipe] = []
-    structures: list[list[Structure]] = []
-    wrong: list[InputError] = []
-    for loops, sizes in given:
-        try:
-            recipe = forced(parts, loops, sizes, blocks)
-            made = [apply(part, one.transforms) for part, one in zip(parts, recipe.nests, strict=True)]
-        except InputError as error:
-            wrong.append(error)
-            continue
-        broken = check(scop, made, found, reassociate=o.reassociate)
-        if broken is not None:
-            wrong.append(IllegalVariant(broken, loops.error("").span))
-        recipes.append(recipe)
-        structures.append(made)
-    if wrong:
-        raise wrong[0] if len(wrong) == 1 else InputErrors(wrong)
-    ranker = ranker or rankers.usable(o.ranker)
-    scored = [ranker.rank(scop, part, [s[n] for s in structures], machine, threads) for n, part in enumerate(parts)]
-    origin = Origin(scop, found, o.reassociate)
-    variants = []
-    for i, (recipe, made) in enumerate(zip(recipes, structures, strict=True)):
-        features: dict[str, float] = {}
-        for one in scored:
-            for name, value in one.features(i).items():
-                features[name] = features.get(name, 0.0) + value
-        total = sum(float(one.scores[i]) for one in scored)
-        variants.append(RankedVariant(recipe, tuple(made), total, features, origin=origin))
-    seconds = time.perf_counter() - start
-    return Ranking(scop, found, parts, tuple(variants), len(variants), {}, machine, ranker.name, threads, seconds)
 
 
 def settled(scores: Iterable[float]) -> list[float]:

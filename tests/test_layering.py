@@ -26,7 +26,7 @@ FLOORS = (
     {"measure"},
     {"report"},
     {"options", "output", "results"},
-    {"fused", "choices", "kept", "offer", "header", "proofs", "depfile", "exchange"},
+    {"fused", "choices", "kept", "offer", "scoring", "header", "proofs", "depfile", "exchange"},
     {"nearby"},
     {"inline"},
     {"pipeline", "analysis"},

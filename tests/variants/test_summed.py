@@ -14,6 +14,7 @@ from polydl import pipeline
 from polydl.dependences.analysis import dependences
 from polydl.errors import IllegalVariant, InputError
 from polydl.model.scop import Scop
+from polydl.scoring import score
 from polydl.variants.check import check, from_recipe
 from polydl.variants.legality import is_legal, nest_legality
 from polydl.variants.loopstring import text
@@ -179,7 +180,7 @@ def test_exact_and_always_the_same(
 
 def test_text_json_and_loop_string(tmp_path: Path) -> None:
     scop = _scop(GEMM, tmp_path)
-    ranking = pipeline.score(scop, [(Written("S1: C{R:4+}ab", "x"), Written("c=60;mk=6x32:c", "x"))])
+    ranking = score(scop, [(Written("S1: C{R:4+}ab", "x"), Written("c=60;mk=6x32:c", "x"))])
     recipe = ranking.variants[0].recipe
     assert "Parallelize(loops=(k.0,), axes=R, ways=(4,), summed=k.0)" in str(recipe)
     assert Recipe.from_json(recipe.to_json()) == recipe
@@ -192,15 +193,15 @@ def test_text_json_and_loop_string(tmp_path: Path) -> None:
 def test_forbidden_with_no_reassociate(tmp_path: Path) -> None:
     scop = _scop(GEMM, tmp_path)
     given = [(Written("S1: C{R:4+}ab", "x"), Written("mk=none", "x"))]
-    pipeline.score(scop, given)
+    score(scop, given)
     with pytest.raises(IllegalVariant, match="on C"):
-        pipeline.score(scop, given, reassociate=False)
+        score(scop, given, reassociate=False)
     assert not any(s.summed for v in pipeline.rank(scop, threads=4, reassociate=False) for s in v.structures)
 
 
 def test_without_the_plus_it_is_a_race(tmp_path: Path) -> None:
     with pytest.raises(IllegalVariant, match="at the same time"):
-        pipeline.score(_scop(DOT, tmp_path), [(Written("A{R:4}", "x"), Written("", "x"))])
+        score(_scop(DOT, tmp_path), [(Written("A{R:4}", "x"), Written("", "x"))])
 
 
 @pytest.mark.parametrize(
@@ -213,7 +214,7 @@ def test_without_the_plus_it_is_a_race(tmp_path: Path) -> None:
 )
 def test_refused(loops: str, blocks: str, reason: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=reason):
-        pipeline.score(_scop(GEMM, tmp_path), [(Written(loops, "x"), Written(blocks, "x"))])
+        score(_scop(GEMM, tmp_path), [(Written(loops, "x"), Written(blocks, "x"))])
 
 
 def test_other_dependences_stay_in_order(tmp_path: Path) -> None:
@@ -222,7 +223,7 @@ def test_other_dependences_stay_in_order(tmp_path: Path) -> None:
     source = f"void product(double s[60])\n{{\n#pragma scop\n{loop}\n#pragma endscop\n}}\n"
     scop = _scop(source, tmp_path)
     with pytest.raises((InputError, IllegalVariant)):
-        pipeline.score(scop, [(Written("A{R:4+}", "x"), Written("", "x"))])
+        score(scop, [(Written("A{R:4+}", "x"), Written("", "x"))])
 
 
 def test_quick_legality_agrees_with_the_exact_one(tmp_path: Path) -> None:
