@@ -30,19 +30,22 @@ def score(
     given: Sequence[tuple[Written, Written]],
     options: Options | None = None,
     *,
-    machine: Machine | None = None,
+    machine: Machine | str | None = None,
     ranker: Ranker | None = None,
     **changes: Unpack[RankChanges],
 ) -> Ranking:
     """Score the variants that loop strings with their blocks name; nothing is compiled or run.
 
-    The result's variants are in the order given, not in that of their scores. Raises InputError with the place in the
-    text, IllegalVariant (naming the dependence), several of them as InputErrors; QuotaExceeded.
+    `machine`: a preset, a TOML file or a `Machine`. The result's variants are in the order given, not in that of their
+    scores. Raises InputError with the place in the text, IllegalVariant (naming the dependence), several of them as
+    InputErrors; QuotaExceeded.
     """
     o = (options or Options()).changed(**changes)
     scop = in_place(without_dead(source), reassociate=o.reassociate)
     start = time.perf_counter()
-    machine = machine or o.target()
+    if isinstance(machine, str):
+        o = o.changed(machine=machine)
+    machine = machine if isinstance(machine, Machine) else o.target()
     threads = o.thread_count(machine)
     found = dependences(scop, reads=False)
     parts = nests(scop, found)
