@@ -82,12 +82,13 @@ def lives_apart(scop: Scop) -> Scop:
 
     before:    for i: { w = …; … w …; }   for i: { w = …; … w …; }
     after:     for i: { w = …; … w …; }   for i: { v = …; … v …; }
-    requires:  each of the scalars is private by itself
+    requires:  each of the scalars is private by itself, and no value of one is read as another: within an iteration
+               of the loops that one is private to, none of the others runs in between
     """
     for name in list(scop.arrays):
         if not scop.arrays[name].is_scalar or private_depth(scop, name) is not None:
             continue
-        lives = _lives(scop, name)
+        lives = _joined(scop, name, _lives(scop, name))
         if len(lives) < 2:
             continue
         parts = [replace(scop, statements=tuple(life)) for life in lives]
@@ -123,6 +124,29 @@ def _lives(scop: Scop, name: str) -> list[list[Statement]]:
             return []
         lives[-1].append(statement)
     return lives
+
+
+def _joined(scop: Scop, name: str, lives: list[list[Statement]]) -> list[list[Statement]]:
+    """The groups, neighbours joined where they share more loops than one of them is private to: there the value of a
+    later group comes round to an earlier one.
+
+    for j: { use(w); w = …; }   after w = 0, say: the second write is of the same scalar as the first
+    """
+    joined: list[list[Statement]] = []
+    for life in lives:
+        joined.append(life)
+        while len(joined) > 1 and any(_comes_round(scop, name, earlier, joined[-1]) for earlier in joined[:-1]):
+            last = joined.pop()
+            joined[-1] = [*joined[-1], *last]
+    return joined
+
+
+def _comes_round(scop: Scop, name: str, first: Sequence[Statement], second: Sequence[Statement]) -> bool:
+    depths = [private_depth(replace(scop, statements=tuple(life)), name) for life in (first, second)]
+    if None in depths:
+        return True
+    shared = max(common_depth(a, b) for a in first for b in second)
+    return any(depth is not None and shared > depth for depth in depths)
 
 
 def _renamed(access: Access, name: str, own: str) -> Access:
