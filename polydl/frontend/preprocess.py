@@ -165,7 +165,7 @@ def _rejected(source: SourceText, messages: str, cc: str) -> PolyDLError:
     unplaced = re.search(r"^(.*?): (?:fatal )?error: (.*)$", messages, re.MULTILINE)
     if not errors and unplaced and (unplaced.group(1) == source.path or f'"{unplaced.group(1)}"' in source.text):
         reason = f"the preprocessor says: {unplaced.group(2)}"
-        errors.append(InputError(reason, source.line_span(1), "check that the file compiles"))
+        errors.append(InputError(reason, source.line_span(1), "check that the file compiles", topic="reading-c"))
     if errors:
         return InputErrors(errors)
     if _GIVEN_UP.search(messages):

@@ -163,7 +163,7 @@ class Finder:
         if index not in self.pragmas:
             # Behind other code on its line it is no directive: the preprocessor has left it as it is.
             reason = "a pragma must stand on a line of its own"
-            raise InputErrors([self.unit.places.error(reason, item, "put it on its own line")])
+            raise InputErrors([self.unit.places.error(reason, item, "put it on its own line", topic="pragmas")])
         self.placed.add(index)
         return self.pragmas[index]
 
