@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from difflib import SequenceMatcher
+from itertools import islice
 from typing import Any
 
 from polydl.errors import InputError, Span
 from polydl.frontend.chunks import unescape
 from polydl.frontend.preprocess import LINE_MARKER
 from polydl.frontend.scan import TOKEN, SourceText, Token, matching
+
+_MOST_ALIGNED = 100_000
+"""Tokens of a preprocessed line that are told apart: macros can make millions of one line, which then all stand where
+the last of these stands."""
 
 
 class Places:
@@ -46,11 +51,12 @@ class Places:
         original = self.source.logical_tokens(line)
         given: list[tuple[int, str]] = []
         for segment in self._segments_of(line):
-            given += [
+            found = (
                 (match.start() + 1, match.group())
                 for match in TOKEN.finditer(segment)
                 if match.lastgroup not in ("space", "newline", "splice", "comment")
-            ]
+            )
+            given += islice(found, _MOST_ALIGNED - len(given))
         texts = [text for _, text in given]
         names = [token.text for token in original]
         aligned: list[tuple[int, Token]] = []

@@ -163,7 +163,13 @@ def _rejected(source: SourceText, messages: str, cc: str) -> PolyDLError:
             )
     # What `#line 0` does to the compiler's messages, with a name of its own or without.
     unplaced = re.search(r"^(.*?): (?:fatal )?error: (.*)$", messages, re.MULTILINE)
-    if not errors and unplaced and (unplaced.group(1) == source.path or f'"{unplaced.group(1)}"' in source.text):
+    # Or a macro's arguments that go on to the end of the file, which gcc finds nowhere: `cc1: error: …`.
+    endless = unplaced is not None and "unterminated argument list" in unplaced.group(2)
+    if (
+        not errors
+        and unplaced
+        and (endless or unplaced.group(1) == source.path or f'"{unplaced.group(1)}"' in source.text)
+    ):
         reason = f"the preprocessor says: {unplaced.group(2)}"
         errors.append(InputError(reason, source.line_span(1), "check that the file compiles", topic="reading-c"))
     if errors:
