@@ -153,10 +153,13 @@ def _rejected(source: SourceText, messages: str, cc: str) -> PolyDLError:
             file, number, column, reason = match.groups()
             at = int(number)
             text = source.line_text(at) if file == source.path else None
+            start = int(column or 1)
+            if text is not None:
+                start = min(start, max(len(text), 1))  # what never ends, ends behind the last character
             errors.append(
                 InputError(
                     f"the preprocessor says: {reason}",
-                    Span(file, at, int(column or 1), 1, text),
+                    Span(file, at, start, 1, text),
                     "folders of headers are given with -I, macros with -D",
                     topic="reading-c",
                 )

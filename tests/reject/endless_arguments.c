@@ -1,4 +1,4 @@
-// expect: 8:2: the preprocessor says: unterminated argument list invoking macro "MAX"
+// expect: 8:1: the preprocessor says: unterminated argument list invoking macro "MAX"
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 void f(float A[9]) {
 #pragma scop
