@@ -56,7 +56,7 @@ operations."""
 FAILURES = 3
 """Attempts for one region that may take too long before no other is made."""
 
-TIME = 6.0
+TIME = 5.0
 """Seconds of processor time for one region, after which no further schedule is looked for."""
 
 _SIMPLIFY = "simplify the bounds and subscripts of the nest"
