@@ -175,22 +175,22 @@ def _candidates(
         ways = [*(Schedule("", sizes, unroll=True) for sizes in UNROLLED), *ways]
     if reassociate:
         ways = [*kernel_ways(scop, statements, machine, KERNEL_TILES), *ways]
-    for name, base in bases(scop, statements, links, strict, given_up, patience):
-        for way in ways:
-            how = replace(way, base=name)
-            if time.process_time() - begin > patience.seconds / 2:
-                given_up.append(
-                    f"schedules from {name} with tiles {how.sizes}: half of {patience.seconds:.1f} s was over"
-                )
-                break
-            try:
-                with quota(f"a schedule from {name}"):
-                    tree = made(scop, statements, links, base, how, reassociate=reassociate)
-                    estimate = seconds(scop, works, tree, links, machine, threads)
-            except QuotaExceeded as error:
-                given_up.append(error.reason)
-                continue
-            trees.setdefault(fingerprint(tree), Scheduled(tuple(statements), how, tree, estimate))
+    found_bases = bases(scop, statements, links, strict, given_up, patience)
+    for (name, base), way in ((base, way) for base in found_bases for way in ways):
+        how = replace(way, base=name)
+        if time.process_time() - begin > patience.seconds / 2:
+            given_up.append(
+                f"schedules from {name} with tiles {how.sizes} on: half of {patience.seconds:.1f} s was over"
+            )
+            break
+        try:
+            with quota(f"a schedule from {name}"):
+                tree = made(scop, statements, links, base, how, reassociate=reassociate)
+                estimate = seconds(scop, works, tree, links, machine, threads)
+        except QuotaExceeded as error:
+            given_up.append(error.reason)
+            continue
+        trees.setdefault(fingerprint(tree), Scheduled(tuple(statements), how, tree, estimate))
     legal: list[Scheduled] = []
     for one in _varied(sorted(trees.values(), key=lambda s: s.seconds)):
         if len(legal) == LEGAL:
