@@ -12,8 +12,8 @@ import os
 import sys
 from pathlib import Path
 
-from polydl.collect.command import collect_command
-from polydl.errors import PolyDLError
+from polydl.base.errors import PolyDLError
+from polydl.learn.collect.command import collect_command
 
 DATA = Path(__file__).parent / "data"
 LISTS = ("conv_layers.csv", "gemm_random.csv", "gemm_sizes.csv")

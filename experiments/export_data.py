@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from polydl import resources
-from polydl.errors import PolyDLError
+from polydl.base import resources
+from polydl.base.errors import PolyDLError
+from polydl.learn.train import parquet
+from polydl.learn.train.data import digest
 from polydl.measure.store import Measured, Store
-from polydl.train import parquet
-from polydl.train.data import digest
 
 FOLDER = resources.trained_models() / "data"
 

@@ -32,11 +32,11 @@ from native import KERNELS, Floats, bound_call, last_level_bytes, library, place
 from sizes import DATA, ConvLayer, conv_layers
 
 import polydl
-from polydl.codegen.emit import generate
-from polydl.codegen.splice import splice
+from polydl.lower.emit import generate
+from polydl.lower.splice import splice
 from polydl.results import OptimizeResult, RankedVariant
-from polydl.variants.structure import Structure, start
-from polydl.variants.transforms import Parallelize, Vectorize
+from polydl.schedule.structure import Structure, start
+from polydl.schedule.transforms import Parallelize, Vectorize
 
 UNFUSED, ALONE, COPY = "polydl unfused", "convolution alone", "copy"
 OWN = (UNFUSED, ALONE, COPY)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from polydl.learn.train.command import judged_by
+from polydl.learn.train.data import DataSet, Group
+from polydl.learn.train.metrics import Judged, advantage, bootstrap, summary
 from polydl.rank.weights import Weights
-from polydl.train.command import judged_by
-from polydl.train.data import DataSet, Group
-from polydl.train.metrics import Judged, advantage, bootstrap, summary
 
 ANALYTIC = ("traffic", "trace", "cost")
 NAMES = ("dnn", *ANALYTIC, "dnn-paper", "random", "default")

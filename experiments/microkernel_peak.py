@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from polydl.codegen import microkernel
-from polydl.codegen.microkernel import Microkernel, MicrokernelSpec, Reduction
-from polydl.machine.isa import ELEMENT_TYPES, Dtype
+from polydl.kernels import microkernel
+from polydl.kernels.microkernel import Microkernel, MicrokernelSpec, Reduction
+from polydl.target.isa import ELEMENT_TYPES, Dtype
 
 BLOCKS = {"float": "6x64,8x48,12x32,14x32,7x64,28x16", "double": "6x32,8x24,12x16,14x16,7x32,28x8"}
 REDUCTION = 256

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from polydl.codegen import microkernel, packing
-from polydl.codegen.packing import PackLoop, PackSpec
-from polydl.machine.isa import ELEMENT_TYPES
+from polydl.kernels import microkernel, packing
+from polydl.kernels.packing import PackLoop, PackSpec
+from polydl.target.isa import ELEMENT_TYPES
 
 
 def specifications(size: int) -> list[tuple[str, PackSpec]]:

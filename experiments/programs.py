@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 import polydl  # noqa: E402
-from polydl.errors import PolyDLError  # noqa: E402
+from polydl.base.errors import PolyDLError  # noqa: E402
 from tests.programs.corpus import Entry, argument_texts, catalogue, records  # noqa: E402
 
 GCC = ("gcc", "-std=gnu11", "-O3", "-march=native", "-w")

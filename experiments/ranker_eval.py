@@ -28,14 +28,14 @@ import numpy as np
 from judging import ANALYTIC, draw, figures_of, judged, key_of, merged, show, tell
 from output import commit, machine
 
-from polydl import resources
-from polydl.collect import CollectOptions, collect, read_problems
-from polydl.errors import PolyDLError
+from polydl.base import resources
+from polydl.base.errors import PolyDLError
+from polydl.learn.collect import CollectOptions, collect, read_problems
+from polydl.learn.train.command import judged_by, load_either
+from polydl.learn.train.data import DataSet, Group, load_data
+from polydl.learn.train.metrics import summary
 from polydl.measure.store import Store
 from polydl.rank.weights import Weights
-from polydl.train.command import judged_by, load_either
-from polydl.train.data import DataSet, Group, load_data
-from polydl.train.metrics import summary
 
 DATA = resources.trained_models() / "data" / "measurements.parquet"
 MATRIX_FOLDS = 5
@@ -77,7 +77,7 @@ def trained(
     data: DataSet, given: argparse.Namespace, kinds: Sequence[str] = ("dnn", "dnn-paper")
 ) -> dict[str, Weights]:
     """The learned rankers, trained on some data."""
-    from polydl.train import fit
+    from polydl.learn.train import fit
 
     options = fit.FitOptions(seed=given.seed, **({"members": given.members} if given.members else {}))
     found = {}
@@ -115,7 +115,7 @@ def learning_curve(data: DataSet, given: argparse.Namespace) -> list[dict[str, f
 def finetuning(data: DataSet, given: argparse.Namespace, rng_seed: int = 0) -> dict[str, Any]:
     """What a few hundred measurements of the user's own add: `dnn` without a network, then finetuned on six of its
     layers, judged on the network's other layers."""
-    from polydl.train import fit
+    from polydl.learn.train import fit
 
     rows = {}
     for network in sorted({g.workload for g in data.groups if g.kernel != "matmul"}):

@@ -22,11 +22,11 @@ from pathlib import Path
 from judging import ANALYTIC, draw, figures_of, judged, show, tell
 from output import commit, machine
 
-from polydl import resources
-from polydl.collect import CollectOptions, collect, read_problems
-from polydl.errors import PolyDLError
+from polydl.base import resources
+from polydl.base.errors import PolyDLError
+from polydl.learn.collect import CollectOptions, collect, read_problems
+from polydl.learn.train.data import DataSet, load_data
 from polydl.measure.store import Store
-from polydl.train.data import DataSet, load_data
 
 DATA = resources.trained_models() / "data" / "measurements.parquet"
 

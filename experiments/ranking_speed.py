@@ -19,12 +19,12 @@ from native import KERNELS
 
 from polydl.dependences.analysis import dependences
 from polydl.frontend import load
-from polydl.machine import detect
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.rankers import named
-from polydl.variants.legality import nest_legality
-from polydl.variants.nests import nests
-from polydl.variants.space import SPACES, variants
+from polydl.schedule.legality import nest_legality
+from polydl.schedule.nests import nests
+from polydl.search.space import SPACES, variants
+from polydl.target import detect
 
 PROBLEMS = {
     "gemm 4096^3": (KERNELS / "gemm.c", {"M": 4096, "N": 4096, "K": 4096}),

@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any
 from polydl._version import __version__
 
 if TYPE_CHECKING:
+    from polydl.base.errors import InputError, PolyDLError
     from polydl.dependences.analysis import Dependence, dependences
-    from polydl.errors import InputError, PolyDLError
-    from polydl.explain import Explained, explain
     from polydl.frontend import Program
-    from polydl.machine import Machine
+    from polydl.inspect.explain import Explained, explain
     from polydl.model.scop import Scop
     from polydl.native import Kernel
     from polydl.native import compile_kernel as compile  # noqa: A004
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from polydl.pipeline import fuse, load, optimize, rank
     from polydl.rank.ranker import Ranker
     from polydl.results import FuseResult, OptimizeResult, RankedVariant, Ranking
+    from polydl.target import Machine
 
 __all__ = [
     "Dependence",
@@ -60,10 +60,10 @@ __all__ = [
 
 _HOMES = {
     "polydl.dependences.analysis": ("Dependence",),
-    "polydl.explain": ("Explained",),
-    "polydl.errors": ("InputError", "PolyDLError"),
+    "polydl.inspect.explain": ("Explained", "explain"),
+    "polydl.base.errors": ("InputError", "PolyDLError"),
     "polydl.frontend": ("Program",),
-    "polydl.machine": ("Machine",),
+    "polydl.target": ("Machine",),
     "polydl.model.scop": ("Scop",),
     "polydl.native": ("Kernel",),
     "polydl.options": ("Options",),
@@ -79,7 +79,6 @@ _PLACES = {name: (module, name) for module, names in _HOMES.items() for name in 
 _FUNCTIONS = {
     "rank": ("polydl.pipeline", "rank"),
     "dependences": ("polydl.dependences.analysis", "dependences"),
-    "explain": ("polydl.explain", "explain"),
 }
 """Functions of the Python API that are called as a subpackage or a module is."""
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from polydl.errors import InputError, one_of
-from polydl.machine import Machine, detect, preset, preset_names
-from polydl.machine import load as load_machine
+from polydl.base.errors import InputError, one_of
 from polydl.measure import Toolchain
+from polydl.target import Machine, detect, preset, preset_names
+from polydl.target import load as load_machine
 
 
 class CommonChanges(TypedDict, total=False):
@@ -99,7 +99,7 @@ class Options:
     fuse: bool = True
     """Variants with element-wise nests fused into others, and neighbouring nests into one, are candidates too."""
     fast_math: bool = False
-    """Vectors may take quicker approximations of mathematical functions (polydl.codegen.vector_text.FAST)."""
+    """Vectors may take quicker approximations of mathematical functions (polydl.kernels.vector_text.FAST)."""
     seed: int = 0
     """Of the input data, >= 0."""
     cc: str = "cc"
@@ -115,7 +115,7 @@ class Options:
     cold: bool = False
     """Time with flushed caches."""
     loops: str = ""
-    """A loop string (polydl.variants.loopstring): this variant instead of a search; empty: a search."""
+    """A loop string (polydl.schedule.loopstring): this variant instead of a search; empty: a search."""
     blocks: str = ""
     """Tile sizes and microkernel of `loops`, as in `b=12,4;c=8;mk=14x32:k`."""
     schedule: str | Path | None = None

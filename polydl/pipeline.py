@@ -16,22 +16,18 @@ from pathlib import Path
 from typing import Unpack
 
 from polydl._version import __version__
-from polydl.choices import Choice, combined, with_schedules
-from polydl.codegen.emit import generate
-from polydl.codegen.slices import original_slices
-from polydl.codegen.splice import splice
+from polydl.base.errors import InputError, ToolchainError, one_of
+from polydl.base.files import output_path, write
 from polydl.dependences.analysis import Dependence, dependences
-from polydl.dependences.dead import without_dead
-from polydl.dependences.scalars import in_place
-from polydl.errors import InputError, ToolchainError, one_of
 from polydl.exchange.given import given
 from polydl.frontend import Program
 from polydl.frontend import load as load_program
-from polydl.fused import fused_variants
-from polydl.fusion.fuse import fuse as fuse_scop
-from polydl.header import commented, header
-from polydl.inline import is_c, located
-from polydl.machine import Machine
+from polydl.frontend.inline import is_c, located
+from polydl.kernels.pack_ahead import checked, packed_ahead
+from polydl.kernels.slices import original_slices
+from polydl.lower.emit import generate
+from polydl.lower.header import commented, header
+from polydl.lower.splice import splice
 from polydl.measure import (
     MeasureOptions,
     Progress,
@@ -39,31 +35,35 @@ from polydl.measure import (
     measure,
     original_candidate,
 )
-from polydl.model.parts import terms_apart
 from polydl.model.scop import Scop
-from polydl.nearby import check_nearby
-from polydl.offer import candidate, how_many, offer, terms
 from polydl.options import OptionChanges, Options, RankChanges
-from polydl.output import output_path, write
-from polydl.proofs import proved
 from polydl.prove import Proof
 from polydl.rank import rankers
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.ranker import Ranker
 from polydl.results import FuseResult, Optimized, OptimizeResult, Origin, RankedVariant, Ranking
-from polydl.scheduling.bases import TIME, Patience
-from polydl.scheduling.candidates import candidates
-from polydl.scheduling.plan import Scheduled
-from polydl.scheduling.regions import segments
-from polydl.scheduling.split import split
-from polydl.scoring import score
-from polydl.variants.ahead import checked, packed_ahead
-from polydl.variants.legality import nest_legality
-from polydl.variants.nests import Nest, nests
-from polydl.variants.notation import Written
-from polydl.variants.recipe import NestRecipe, Recipe
-from polydl.variants.space import SPACES, Variant, variants
-from polydl.variants.structure import start as as_written
+from polydl.rewrite.dead import without_dead
+from polydl.rewrite.fuse import fuse as fuse_scop
+from polydl.rewrite.scalars import in_place
+from polydl.rewrite.split import split
+from polydl.rewrite.terms import terms_apart
+from polydl.schedule.legality import nest_legality
+from polydl.schedule.nests import Nest, nests
+from polydl.schedule.notation import Written
+from polydl.schedule.plan import Scheduled
+from polydl.schedule.recipe import NestRecipe, Recipe
+from polydl.schedule.structure import start as as_written
+from polydl.search.bases import TIME, Patience
+from polydl.search.candidates import candidates
+from polydl.search.fused import fused_variants
+from polydl.search.offer import candidate, how_many, offer, terms
+from polydl.search.order import Choice, combined, with_schedules
+from polydl.search.other_sizes import check_nearby
+from polydl.search.proofs import proved
+from polydl.search.regions import segments
+from polydl.search.scoring import score
+from polydl.search.space import SPACES, Variant, variants
+from polydl.target import Machine
 
 
 def load(
@@ -296,8 +296,8 @@ def optimize(
 
 
 def with_fused(ranking: Ranking, o: Options) -> Ranking:
-    """The ranking with variants that have nests fused (polydl.fused) before the others: at most as many as leave room
-    for unfused ones among the `top_k` that are measured. Raises QuotaExceeded."""
+    """The ranking with variants that have nests fused (polydl.search.fused) before the others: at most as many as leave
+    room for unfused ones among the `top_k` that are measured. Raises QuotaExceeded."""
     if not o.fuse or o.loops or o.schedule is not None:
         return ranking
     best = ranking.variants[0]

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from polydl import html
-from polydl.codegen.emit import Generated, generate
-from polydl.codegen.splice import splice
+from polydl.base import html
+from polydl.base.errors import IllegalVariant, InputError, PolyDLError, one_of
 from polydl.dependences.analysis import Dependence
-from polydl.errors import IllegalVariant, InputError, PolyDLError, one_of
-from polydl.fusion.fuse import FusedScop
-from polydl.machine import Machine
+from polydl.lower.emit import Generated, generate
+from polydl.lower.splice import splice
 from polydl.measure import Measurement, Report
 from polydl.model.scop import Scop
 from polydl.prove import Proof
-from polydl.scheduling.check import broken as broken_schedule
-from polydl.scheduling.plan import Scheduled
-from polydl.variants.check import check
-from polydl.variants.nests import Nest
-from polydl.variants.recipe import Recipe
-from polydl.variants.structure import Structure
+from polydl.rewrite.fuse import FusedScop
+from polydl.schedule.check import check
+from polydl.schedule.nests import Nest
+from polydl.schedule.plan import Scheduled
+from polydl.schedule.recipe import Recipe
+from polydl.schedule.structure import Structure
+from polydl.schedule.tree_check import broken as broken_schedule
+from polydl.target import Machine
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,7 +195,7 @@ class Ranking:
     space_size: int
     """Variants scored, over all nests."""
     pruned: Mapping[str, int]
-    """Choices left out, by reason (polydl.variants.space)."""
+    """Choices left out, by reason (polydl.search.space)."""
     machine: Machine
     ranker: str
     threads: int

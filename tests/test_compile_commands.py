@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from polydl.compile_commands import flags_for, preprocessor_flags
-from polydl.errors import InputError
+from polydl.base.errors import InputError
+from polydl.cli.compile_commands import flags_for, preprocessor_flags
 from tests.cli.running import PRESET, compile_c, polydl, refused
 
 SOURCE = """#include <sizes.h>

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from polydl.depfile import escaped, included, names, prerequisites, rule
-from polydl.errors import InputError, ToolchainError
+from polydl.base.errors import InputError, ToolchainError
+from polydl.cli.depfile import escaped, included, names, prerequisites, rule
 from polydl.options import Options
 from tests.cli.running import polydl, refused
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from polydl.diagnostics import Diagnostic, Level, gcc, of_document, sarif
-from polydl.errors import Span
+from polydl.base.errors import Span
+from polydl.cli.diagnostics import Diagnostic, Level, gcc, of_document, sarif
 from tests.cli.running import PRESET, polydl
 
 TWO_ERRORS = """void f(int n, const int *restrict p, double A[restrict 10][10])

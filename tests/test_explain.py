@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from polydl import pipeline
-from polydl.analysis import analyze
-from polydl.codegen.emit import generate
-from polydl.errors import IllegalVariant, InputError
-from polydl.explain import Explanation, explain
+from polydl.base.errors import IllegalVariant, InputError
+from polydl.inspect.analysis import analyze
+from polydl.inspect.explain import Explanation, explain
+from polydl.lower.emit import generate
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.results import Ranking

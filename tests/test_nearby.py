@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from polydl import pipeline
-from polydl.codegen.emit import Generated
-from polydl.codegen.splice import guarded
-from polydl.errors import PolyDLError
+from polydl.base.errors import PolyDLError
+from polydl.lower.emit import Generated
+from polydl.lower.splice import guarded
 from polydl.measure import MeasureOptions, Toolchain
 from polydl.model.scop import Scop
-from polydl.nearby import check_nearby, nearby
+from polydl.search.other_sizes import check_nearby, nearby
 
 TEXT = """\
 void add(int n, int lda, const float *restrict a, float y[restrict 40])
@@ -64,7 +64,7 @@ def test_a_condition_that_is_missing_is_found(path: Path, monkeypatch: pytest.Mo
         assert "lda == 36 && " in text
         return text.replace("lda == 36 && ", "")
 
-    monkeypatch.setattr("polydl.nearby.guarded", forgetful)
+    monkeypatch.setattr("polydl.search.other_sizes.guarded", forgetful)
     with pytest.raises(PolyDLError, match=r"computes something else .* with lda = 37, n = 32"):
         check_nearby(
             at(path, 32, 36), Generated((), VARIANT), lambda sizes: at(path, sizes["n"], sizes["lda"]), Toolchain(),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from polydl.errors import InputErrors
+from polydl.base.errors import InputErrors
+from polydl.base.resources import refused
 from polydl.frontend import load
-from polydl.resources import refused
 from tests.cli.running import REJECT, polydl
 from tests.cli.running import refused as fails
 
@@ -22,7 +22,7 @@ def test_every_paragraph_is_led_to_and_every_lead_is_a_paragraph() -> None:
         text = path.read_text(encoding="utf-8")
         for value in re.findall(r"topic=([^,)]+)", text):
             named |= set(re.findall(r'"([\w-]+)"', value))
-    named |= {"depends-on-data", "not-affine"}  # of polydl.frontend.affine.NotAffine
+    named |= {"depends-on-data", "not-affine"}  # of polydl.frontend.meaning.affine.NotAffine
     named |= {"schedule-files"} if '"schedule-files"' in (PACKAGE / "exchange" / "given.py").read_text() else set()
     assert named == set(refused())
 

@@ -11,8 +11,8 @@ from typing import Annotated, NoReturn, TextIO
 import typer
 
 from polydl._version import __version__
+from polydl.base.errors import PolyDLError
 from polydl.cli import doctor, export, init, learn, look, report, tune, why
-from polydl.errors import PolyDLError
 
 _INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""

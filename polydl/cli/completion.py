@@ -47,21 +47,21 @@ def schedules(incomplete: str) -> list[str]:
 
 def topics(incomplete: str) -> list[str]:
     """Paragraphs about what is refused."""
-    from polydl.resources import refused
+    from polydl.base.resources import refused
 
     return _matching(refused(), incomplete)
 
 
 def spaces(incomplete: str) -> list[str]:
     """Names of spaces of variants."""
-    from polydl.variants.space import SPACES
+    from polydl.search.space import SPACES
 
     return _matching(SPACES, incomplete)
 
 
 def machines(incomplete: str) -> list[str]:
     """Names of presets, and machine files."""
-    from polydl.machine import preset_names
+    from polydl.target import preset_names
 
     return [*_matching(preset_names(), incomplete), *_files(incomplete, ".toml")]
 
@@ -69,8 +69,8 @@ def machines(incomplete: str) -> list[str]:
 def variants(ctx: typer.Context, incomplete: str) -> list[str]:
     """`best`, `original`, and the ids of the best variants of the file that stands before."""
     from polydl import pipeline
-    from polydl.cli.arguments import options
-    from polydl.errors import PolyDLError
+    from polydl.base.errors import PolyDLError
+    from polydl.cli.reading import options
 
     given = {name: value for name, value in ctx.params.items() if value is not None}
     words = ["best", "original"]

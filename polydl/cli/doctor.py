@@ -11,8 +11,8 @@ def doctor(cc: Cc = "cc", json_: Json = False) -> None:
     """Check compiler, OpenMP, vectors, permissions, limits and optional parts; say how to mend each."""
     from rich.text import Text
 
-    from polydl.doctor import Status, examine, to_data, usable
-    from polydl.present import output_console
+    from polydl.cli.doctor_checks import Status, examine, to_data, usable
+    from polydl.cli.present import output_console
 
     checks = examine(cc)
     if json_:

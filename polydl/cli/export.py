@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from polydl.base.errors import InputError
 from polydl.cli.arguments import (
     Cc,
     CompileCommands,
@@ -18,13 +19,10 @@ from polydl.cli.arguments import (
     Size,
     StrictAlias,
     Undefine,
-    print_json,
 )
-from polydl.cli.arguments import (
-    options as read_options,
-)
+from polydl.cli.reading import options as read_options
+from polydl.cli.reading import print_json
 from polydl.cli.reporting import Format, Style, reported
-from polydl.errors import InputError
 
 
 def export(
@@ -50,10 +48,10 @@ def export(
     import sys
 
     from polydl import pipeline
+    from polydl.base.files import output_path, write
     from polydl.exchange.export import documents
     from polydl.exchange.openscop import openscop as as_openscop
     from polydl.exchange.yaml import dumps
-    from polydl.output import output_path, write
 
     with reported(format_, as_json=json_):
         options = read_options(

@@ -19,8 +19,8 @@ def init(
     ] = Path(),
 ) -> None:
     """Write a commented example to start from, and say what to do with it; nothing is overwritten."""
-    from polydl.errors import InputError
-    from polydl.resources import templates
+    from polydl.base.errors import InputError
+    from polydl.base.resources import templates
 
     target = folder / NAME
     text = (templates() / NAME).read_bytes()

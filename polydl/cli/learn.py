@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from polydl.base.errors import InputError
 from polydl.cli.arguments import (
     Cluster,
     For,
@@ -14,9 +15,8 @@ from polydl.cli.arguments import (
     Seed,
     SpaceName,
     Threads,
-    print_json,
 )
-from polydl.errors import InputError
+from polydl.cli.reading import print_json
 
 
 def collect(
@@ -51,7 +51,7 @@ def collect(
             workloads=workload, threads=threads, space=space, seed=seed,
         )  # fmt: skip
         return
-    from polydl.collect.command import collect_command
+    from polydl.learn.collect.command import collect_command
 
     collect_command(
         layers, store, samples=samples, images=images, most_operations=most * 1e9, workloads=workload, threads=threads,
@@ -72,7 +72,7 @@ def train(
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
 ) -> None:
     """Train a ranker on measurements that `polydl collect` made."""
-    from polydl.train.command import train_command
+    from polydl.learn.train.command import train_command
 
     train_command(data, out, kind=kind, finetune=finetune, seed=seed, epochs=epochs, members=members, exclude=exclude)
 
@@ -86,7 +86,7 @@ def evaluate(
     json_: Json = False,
 ) -> None:
     """Judge rankers on measurements: how fast is what each of them would choose?"""
-    from polydl.train.command import evaluate_command, show_evaluation
+    from polydl.learn.train.command import evaluate_command, show_evaluation
 
     found = evaluate_command(data, model, workload)
     if json_:

@@ -18,11 +18,9 @@ from polydl.cli.arguments import (
     Size,
     StrictAlias,
     Undefine,
-    print_json,
 )
-from polydl.cli.arguments import (
-    options as read_options,
-)
+from polydl.cli.reading import options as read_options
+from polydl.cli.reading import print_json
 from polydl.cli.reporting import Format, Style, reported
 
 
@@ -41,9 +39,10 @@ def analyze(
     json_: Json = False,
 ) -> None:
     """Show what was extracted: domains, accesses, dependences, parallel loops, working sets."""
-    from polydl import pipeline, present
-    from polydl.analysis import analyze as run
-    from polydl.diagnostics import of_document
+    from polydl import pipeline
+    from polydl.cli import present
+    from polydl.cli.diagnostics import of_document
+    from polydl.inspect.analysis import analyze as run
 
     with reported(format_, as_json=json_) as notes:
         options = read_options(
@@ -77,8 +76,8 @@ def fuse(
 ) -> None:
     """Fuse element-wise nests into heavy ones and neighbouring nests into one, and say why not where not."""
     from polydl import pipeline
-    from polydl.diagnostics import of_document
-    from polydl.show_fused import fuse_json, show_fused
+    from polydl.cli.diagnostics import of_document
+    from polydl.cli.show_fused import fuse_json, show_fused
 
     with reported(format_, as_json=json_) as notes:
         options = read_options(
@@ -101,9 +100,9 @@ def show_machine(
     json_: Json = False,
 ) -> None:
     """Show what the machine is taken to be."""
-    from polydl import present
-    from polydl.machine import calibrate as measure_machine
+    from polydl.cli import present
     from polydl.options import Options
+    from polydl.target import calibrate as measure_machine
 
     found = measure_machine() if calibrate else Options(machine=name).target()
     if json_:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from polydl.cli.arguments import print_json
+from polydl.base.errors import PolyDLError
+from polydl.cli.diagnostics import Diagnostic, of_document
+from polydl.cli.reading import print_json
 from polydl.cluster.collect import collect_on_cluster
 from polydl.cluster.optimize import OnCluster, optimize_on_cluster
-from polydl.collect.command import chosen_problems, collected
-from polydl.collect.problems import Problem
-from polydl.collect.run import CollectOptions, Tally
-from polydl.diagnostics import Diagnostic, of_document
-from polydl.errors import PolyDLError
+from polydl.learn.collect.command import chosen_problems, collected
+from polydl.learn.collect.problems import Problem
+from polydl.learn.collect.run import CollectOptions, Tally
 from polydl.options import Options
 
 

@@ -9,14 +9,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from polydl import kept, pipeline, present
-from polydl.cli.arguments import print_json
-from polydl.compile_commands import database
-from polydl.depfile import Depfile
-from polydl.diagnostics import Diagnostic, of_document
-from polydl.errors import InputError, PolyDLError
+from polydl import pipeline
+from polydl.base import cache as kept
+from polydl.base.errors import InputError, PolyDLError
+from polydl.base.files import output_path, write
+from polydl.cli import present
+from polydl.cli.compile_commands import database
+from polydl.cli.depfile import Depfile
+from polydl.cli.diagnostics import Diagnostic, of_document
+from polydl.cli.reading import print_json
 from polydl.options import Options
-from polydl.output import output_path, write
 
 
 def optimize_command(
@@ -69,8 +71,8 @@ def optimize_command(
         present.show_optimized(result, ran=run)
     recorded_run = None
     if record is not None:
-        from polydl.recording import recorded
-        from polydl.report.record import dumps
+        from polydl.inspect.recording import recorded
+        from polydl.inspect.report.record import dumps
 
         recorded_run = dumps(recorded(result, options))
         _write_record(record, recorded_run, as_json)

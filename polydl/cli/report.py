@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from polydl.errors import InputError, one_of
+from polydl.base.errors import InputError, one_of
 
 
 class As(StrEnum):
@@ -40,11 +40,11 @@ def report(
     ] = None,
 ) -> None:
     """Show a run of optimize: one HTML page that works offline, its charts, tables or variants."""
-    from polydl.output import output_path, write, write_bytes
-    from polydl.present import output_console, say
-    from polydl.report import figure, page, svg, text
-    from polydl.report.figures import charts
-    from polydl.report.record import load
+    from polydl.base.files import output_path, write, write_bytes
+    from polydl.cli.present import output_console, say
+    from polydl.inspect.report import figure, page, svg, text
+    from polydl.inspect.report.figures import charts
+    from polydl.inspect.report.record import load
 
     chosen = _format(output, format_)
     if chosen not in (As.SVG, As.PNG) and (chart or function):

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from polydl.cli.arguments import print_json
-from polydl.errors import InputError, PolyDLError
+from polydl.base.errors import InputError, PolyDLError
+from polydl.cli.reading import print_json
 
 if TYPE_CHECKING:
-    from polydl.diagnostics import Diagnostic
+    from polydl.cli.diagnostics import Diagnostic
 
 
 class Style(StrEnum):
@@ -44,7 +44,7 @@ def reported(style: Style, *, as_json: bool) -> Iterator[list[Diagnostic]]:
         return
     if style is Style.SARIF and as_json:
         raise InputError("--format sarif and --json both want standard output", hint="give one of them")
-    from polydl.diagnostics import Diagnostic, Level, gcc, of_error, sarif
+    from polydl.cli.diagnostics import Diagnostic, Level, gcc, of_error, sarif
 
     def keep(
         message: Warning | str,

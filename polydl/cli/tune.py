@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from polydl.base.errors import InputError
 from polydl.cli import completion
 from polydl.cli.arguments import (
     Cc,
@@ -35,13 +36,10 @@ from polydl.cli.arguments import (
     Timeout,
     TopK,
     Undefine,
-    print_json,
 )
-from polydl.cli.arguments import (
-    options as read_options,
-)
+from polydl.cli.reading import options as read_options
+from polydl.cli.reading import print_json
 from polydl.cli.reporting import Format, Style, reported
-from polydl.errors import InputError
 
 
 def optimize(
@@ -145,8 +143,9 @@ def rank(
     json_: Json = False,
 ) -> None:
     """Rank the legal variants; nothing is compiled or run."""
-    from polydl import pipeline, present
-    from polydl.diagnostics import of_document
+    from polydl import pipeline
+    from polydl.cli import present
+    from polydl.cli.diagnostics import of_document
 
     with reported(format_, as_json=json_) as notes:
         options = read_options(
@@ -157,7 +156,7 @@ def rank(
         )  # fmt: skip
         program = pipeline.load(file, options)
         if loops_file is not None:
-            from polydl.given import score_file
+            from polydl.search.loop_string_file import score_file
 
             scored = [score_file(scop, loops_file, options) for scop in program.scops]
             if json_:
@@ -209,9 +208,10 @@ def explain(
     json_: Json = False,
 ) -> None:
     """Show why a variant ranks where it does: its loops, working sets and predictions; two side by side."""
-    from polydl import pipeline, present
-    from polydl.explain import explain as run
-    from polydl.side_by_side import show_explained
+    from polydl import pipeline
+    from polydl.cli import present
+    from polydl.cli.side_by_side import show_explained
+    from polydl.inspect.explain import explain as run
 
     options = read_options(
         file, compile_commands, define=define, undefines=undefine,

@@ -22,8 +22,8 @@ def why(
     ] = None,
 ) -> None:
     """Explain why something is refused, and what to write instead."""
-    from polydl.errors import InputError, one_of
-    from polydl.resources import refused
+    from polydl.base.errors import InputError, one_of
+    from polydl.base.resources import refused
 
     paragraphs = refused()
     if topic is None:

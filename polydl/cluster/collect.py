@@ -10,8 +10,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from polydl.cluster.pool import Done, Job, Machine, Pool
-from polydl.collect.problems import Problem
-from polydl.collect.run import Collected, CollectOptions, Tally, Tell, kernel_hash, record
+from polydl.learn.collect.problems import Problem
+from polydl.learn.collect.run import Collected, CollectOptions, Tally, Tell, kernel_hash, record
 from polydl.measure.store import Measured, Store
 
 ProblemsFor = Callable[[int], Sequence[Problem]]

@@ -17,8 +17,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from polydl import kept
-from polydl.errors import InputError
+from polydl.base import cache as kept
+from polydl.base.errors import InputError
 from polydl.model.scop import Source
 from polydl.options import Options
 

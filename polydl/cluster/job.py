@@ -22,14 +22,15 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
-from polydl import pipeline, present
+from polydl import pipeline
+from polydl.base.errors import PolyDLError
+from polydl.cli import present
 from polydl.cluster.files import moved, unpacked
-from polydl.collect.prepare import prepare
-from polydl.collect.problems import Problem
-from polydl.collect.run import CollectOptions, compiler_version, measured, preparing, timing_options
-from polydl.errors import PolyDLError
-from polydl.machine import detect, dumps
+from polydl.learn.collect.prepare import prepare
+from polydl.learn.collect.problems import Problem
+from polydl.learn.collect.run import CollectOptions, compiler_version, measured, preparing, timing_options
 from polydl.measure import Toolchain
+from polydl.target import detect, dumps
 
 _PR_SET_PDEATHSIG = 1
 _LOCKED = Path("/sys/devices/system")
@@ -42,7 +43,7 @@ def optimize(job: Mapping[str, Any]) -> dict[str, Any]:
         options = moved(job["options"], root)
         file = Path(job["file"])
         source = root / file.relative_to("/") if file.is_absolute() else file
-        result = pipeline.optimize(source, root / "polydl.output.c", options)
+        result = pipeline.optimize(source, root / "polydl.base.files.c", options)
         if result.output is not None:
             result = replace(result, output=Path(job["output"]))
         shown = io.StringIO()

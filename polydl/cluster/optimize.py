@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from polydl import pipeline
+from polydl.base.errors import InputError, Interrupted, ToolchainError
+from polydl.base.files import output_path, write
 from polydl.cluster.files import packed, plain
 from polydl.cluster.pool import Done, Job, Kind, Machine, Pool
-from polydl.errors import InputError, Interrupted, ToolchainError
 from polydl.options import Options
-from polydl.output import output_path, write
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from polydl.base.errors import PolyDLError
 from polydl.cluster.remote import describe, run_job, version
-from polydl.errors import PolyDLError
 
 if TYPE_CHECKING:
     from distributed import Client, Future

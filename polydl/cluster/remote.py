@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from polydl import resources
 from polydl._version import __version__
-from polydl.collect.run import compiler_version
-from polydl.errors import ToolchainError
-from polydl.machine import detect, dumps
+from polydl.base import resources
+from polydl.base.errors import ToolchainError
+from polydl.learn.collect.run import compiler_version
 from polydl.measure import Toolchain
+from polydl.target import detect, dumps
 
 _LOOK = 1.0
 """Seconds between two looks at whether the job is still wanted."""

@@ -10,14 +10,14 @@ import islpy as isl
 
 from polydl._version import __version__
 from polydl.dependences.analysis import Dependence, Kind, dependences
-from polydl.dependences.dead import without_dead
-from polydl.dependences.scalars import in_place
 from polydl.exchange.names import aff_in_public, map_in_public, public_names, set_in_public
 from polydl.model.isl import context
 from polydl.model.scop import Scop
-from polydl.scheduling.bases import written
-from polydl.scheduling.relations import by_name
-from polydl.scheduling.tree import Band, Blocks, Leaf, Member, Node, statements
+from polydl.rewrite.dead import without_dead
+from polydl.rewrite.scalars import in_place
+from polydl.schedule.relations import by_name
+from polydl.schedule.tree import Band, Blocks, Leaf, Member, Node, statements
+from polydl.search.bases import written
 
 
 def exported(scop: Scop, *, reassociate: bool = True) -> Scop:

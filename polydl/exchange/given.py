@@ -13,21 +13,21 @@ from pathlib import Path
 
 import islpy as isl
 
+from polydl.base.errors import IllegalVariant
 from polydl.dependences.analysis import Dependence, Kind
-from polydl.errors import IllegalVariant
 from polydl.exchange.names import public_names
 from polydl.exchange.yaml import Document, Place, read
-from polydl.machine import Machine
 from polydl.model.isl import context, dim_index, dim_names, pieces, quota
 from polydl.model.schedule import time_affs
 from polydl.model.scop import Scop, Statement
-from polydl.scheduling.candidates import fingerprint
-from polydl.scheduling.check import broken
-from polydl.scheduling.cost import Work, seconds
-from polydl.scheduling.plan import Scheduled
-from polydl.scheduling.relations import Link, Links, among, by_name, coincident, left
-from polydl.scheduling.tree import Band, Blocks, Leaf, Member, Node, Order, Run, statements, times
-from polydl.variants.transforms import Schedule
+from polydl.rank.tree_cost import Work, seconds
+from polydl.schedule.plan import Scheduled
+from polydl.schedule.relations import Link, Links, among, by_name, coincident, left
+from polydl.schedule.transforms import Schedule
+from polydl.schedule.tree import Band, Blocks, Leaf, Member, Node, Order, Run, statements, times
+from polydl.schedule.tree_check import broken
+from polydl.search.candidates import fingerprint
+from polydl.target import Machine
 
 _ANNOTATIONS = ("permutable", "coincident", "options", "anchored")
 """Keys of a band that say nothing about the order."""

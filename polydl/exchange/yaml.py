@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from polydl.errors import InputError, Span
+from polydl.base.errors import InputError, Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,16 @@ from pathlib import Path
 
 from pycparser import c_ast
 
-from polydl import html
-from polydl.errors import InputError, InputErrors, Span
-from polydl.frontend.constants import constant
-from polydl.frontend.extract import Options, extract, in_order
-from polydl.frontend.parse import Unit, parse
-from polydl.frontend.pragmas import Pragma, find_pragmas
-from polydl.frontend.preprocess import preprocess
-from polydl.frontend.regions import Finder, Found, pairing_errors
-from polydl.frontend.scan import SourceText
-from polydl.frontend.symbols import Scope
+from polydl.base import html
+from polydl.base.errors import InputError, InputErrors, Span
+from polydl.frontend.lower.extract import Options, extract, in_order
+from polydl.frontend.lower.regions import Finder, Found, pairing_errors
+from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.symbols import Scope
+from polydl.frontend.text.parse import Unit, parse
+from polydl.frontend.text.pragmas import Pragma, find_pragmas
+from polydl.frontend.text.preprocess import preprocess
+from polydl.frontend.text.scan import SourceText
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Source, Storage
 

@@ -10,8 +10,8 @@ import numpy as np
 from polydl.locality.batch import BatchWorkingSets
 from polydl.locality.boxes import BoxNest, IntArray
 from polydl.locality.exact import WorkingSet
-from polydl.machine.model import Machine
 from polydl.model.counting import ZERO, Count
+from polydl.target.model import Machine
 
 
 @dataclass(frozen=True, slots=True)

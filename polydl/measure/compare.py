@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from polydl.codegen.vector_text import FAST_ULPS
+from polydl.kernels.vector_text import FAST_ULPS
 from polydl.measure.data import AnyArray
 from polydl.measure.values import WorstError
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary

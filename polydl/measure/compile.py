@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from polydl.errors import ToolchainError
+from polydl.base.errors import ToolchainError
 from polydl.measure.values import Toolchain
 from polydl.model.scop import Source
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from polydl.errors import InputError
+from polydl.base.errors import InputError
 from polydl.measure.driver import Block, Place
 from polydl.measure.unit import passed_arrays, written_arrays
 from polydl.model.isl import to_int

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from polydl.errors import ToolchainError
+from polydl.base.errors import ToolchainError
 from polydl.measure.unit import environment
 from polydl.measure.values import Status
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polydl.codegen.slices import Slice
+from polydl.kernels.slices import Slice
 from polydl.measure.compare import arithmetic, difference
 from polydl.measure.data import AnyArray, blocks_for, integer_inputs, integer_range, read_array, write_inputs
 from polydl.measure.values import Measurement, Status

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import islpy as isl
 import numpy as np
 
-from polydl.errors import QuotaExceeded
+from polydl.base.errors import QuotaExceeded
 from polydl.model.isl import quota
 from polydl.model.schedule import original_schedule
 from polydl.model.scop import BlackBox, Scop

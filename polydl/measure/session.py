@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from polydl.codegen.emit import protected
-from polydl.codegen.slices import Slice
-from polydl.errors import InputError, ToolchainError
+from polydl.base.errors import InputError, ToolchainError
+from polydl.kernels.slices import Slice
+from polydl.lower.emit import protected
 from polydl.measure.compile import Compilation, compile_all, find_compiler, link_flags, run_compiler, unit_flags
 from polydl.measure.data import Buffer, describe_buffers, memory_budget
 from polydl.measure.driver import Block, Limits, Place, driver_text, run_job, shared_memory

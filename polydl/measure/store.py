@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from polydl.errors import StoreError
+from polydl.base.errors import StoreError
 
 SCHEMA = 1
 """Version of the tables, kept in SQLite's user_version."""

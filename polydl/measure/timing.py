@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from polydl.errors import ToolchainError
+from polydl.base.errors import ToolchainError
 from polydl.measure.busy import Others, machine_warnings, timing_turn
 from polydl.measure.compare import arithmetic
 from polydl.measure.data import blocks_for, memory_budget, real_inputs, write_inputs

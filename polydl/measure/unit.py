@@ -16,8 +16,8 @@ from collections.abc import Iterator
 
 import jinja2
 
-from polydl import resources
-from polydl.errors import InputError
+from polydl.base import resources
+from polydl.base.errors import InputError
 from polydl.measure.values import Candidate
 from polydl.model.scop import Array, Guard, Scop, Statement, Storage
 from polydl.model.scop import MicrokernelCall as _MicrokernelCall

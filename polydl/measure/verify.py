@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from polydl.errors import Span, ToolchainError
+from polydl.base.errors import Span, ToolchainError
 from polydl.measure.compare import arithmetic, difference, gamma
 from polydl.measure.data import (
     AnyArray,

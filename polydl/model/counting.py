@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from polydl.errors import QuotaExceeded
+from polydl.base.errors import QuotaExceeded
 from polydl.model import lattice
 from polydl.model.isl import DEFAULT_QUOTA, quota, to_int
 

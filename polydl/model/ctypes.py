@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from polydl.errors import InputError
+from polydl.base.errors import InputError
 
 _BYTES: Mapping[str, int] = {
     "_Bool": 1,

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import islpy as isl
 
-from polydl.errors import QuotaExceeded
+from polydl.base.errors import QuotaExceeded
 
 
 def in_seconds(make: Callable[[], str], seconds: int, what: str) -> str:

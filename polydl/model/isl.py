@@ -8,7 +8,7 @@ from typing import Any
 
 import islpy as isl
 
-from polydl.errors import QuotaExceeded
+from polydl.base.errors import QuotaExceeded
 
 DEFAULT_QUOTA = 20_000_000
 """Elementary isl operations one step may take (isl_ctx_set_max_operations): of the order of some seconds."""

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import islpy as isl
 
-from polydl import html
-from polydl.errors import Span
+from polydl.base import html
+from polydl.base.errors import Span
 from polydl.model.expr import Expr
 
 

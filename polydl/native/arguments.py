@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polydl.errors import ArgumentTypeError, ArgumentValueError
+from polydl.base.errors import ArgumentTypeError, ArgumentValueError
 from polydl.native.signature import Parameter
 
 

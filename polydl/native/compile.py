@@ -10,10 +10,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Unpack
 
-from polydl import kept
-from polydl.errors import InputError, PolyDLError
+from polydl.base import cache as kept
+from polydl.base.errors import InputError, PolyDLError
 from polydl.frontend import Program
-from polydl.inline import located
+from polydl.frontend.inline import located
 from polydl.measure import Progress
 from polydl.measure.compile import unit_flags
 from polydl.native.kernel import Kernel, Made

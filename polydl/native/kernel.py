@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from polydl import html
-from polydl.errors import ArgumentTypeError, ArgumentValueError
+from polydl.base import html
+from polydl.base.errors import ArgumentTypeError, ArgumentValueError
 from polydl.measure.unit import environment
 from polydl.native import shared
 from polydl.native.arguments import Memory, check, check_apart, memory, scalar, torch_tensor

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from polydl import kept
-from polydl.errors import ToolchainError
+from polydl.base import cache as kept
+from polydl.base.errors import ToolchainError
 from polydl.measure import Toolchain
 from polydl.measure.compile import find_compiler, link_flags, run_compiler
 

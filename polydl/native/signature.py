@@ -10,13 +10,13 @@ from typing import Any
 import islpy as isl
 from pycparser import c_ast, c_generator
 
-from polydl.errors import InputError
-from polydl.frontend.constants import constant
-from polydl.frontend.parse import Unit, parse
-from polydl.frontend.pragmas import find_pragmas
-from polydl.frontend.preprocess import preprocess
-from polydl.frontend.scan import SourceText
-from polydl.frontend.symbols import Scope, mentions
+from polydl.base.errors import InputError
+from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.symbols import Scope, mentions
+from polydl.frontend.text.parse import Unit, parse
+from polydl.frontend.text.pragmas import find_pragmas
+from polydl.frontend.text.preprocess import preprocess
+from polydl.frontend.text.scan import SourceText
 from polydl.model.ctypes import canonical
 from polydl.model.isl import quota, to_int
 from polydl.model.scop import Array, Scop, Source, Storage

@@ -8,7 +8,7 @@ from dataclasses import replace
 from operator import index
 from pathlib import Path
 
-from polydl.errors import InputError, one_of
+from polydl.base.errors import InputError, one_of
 from polydl.model.scop import Source
 from polydl.native.signature import read, variables
 from polydl.options import Options

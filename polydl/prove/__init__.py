@@ -2,7 +2,7 @@
 
 Necula, "Translation validation for an optimizing compiler", PLDI 2000; the pairs as in Feautrier, "Dataflow analysis of
 array and scalar references", 1991. Nothing of how the variant was made is used but a guess for each printed statement
-(polydl.codegen.instance_marks), which is checked.
+(polydl.lower.instance_marks), which is checked.
 """
 
 from polydl.prove.check import prove

@@ -9,10 +9,9 @@ from functools import reduce
 
 import islpy as isl
 
-from polydl.codegen.instance_marks import without_marks
-from polydl.codegen.region import original_text
-from polydl.dependences.dead import without_dead
-from polydl.errors import QuotaExceeded
+from polydl.base.errors import QuotaExceeded
+from polydl.lower.instance_marks import without_marks
+from polydl.lower.region import original_text
 from polydl.model.in_time import in_seconds
 from polydl.model.isl import DEFAULT_QUOTA, lex_extreme, quota
 from polydl.model.scop import Assignment, Scop, Statement
@@ -25,6 +24,7 @@ from polydl.prove.result import Proof
 from polydl.prove.symbols import Integer, Literal, Load, Made, loads
 from polydl.prove.text import read
 from polydl.prove.unfold import unfolded
+from polydl.rewrite.dead import without_dead
 
 Copied = dict[tuple[str, Pointer], tuple[str, isl.Map]]
 """Per printed statement and address in a buffer: which array's elements { T[i…] -> [element] } are there."""

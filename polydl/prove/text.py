@@ -9,11 +9,11 @@ from typing import Any
 
 from pycparser import c_ast
 
-from polydl.errors import PolyDLError
-from polydl.frontend.parse import parse
-from polydl.frontend.pragmas import find_pragmas
-from polydl.frontend.preprocess import preprocess
-from polydl.frontend.scan import SourceText
+from polydl.base.errors import PolyDLError
+from polydl.frontend.text.parse import parse
+from polydl.frontend.text.pragmas import find_pragmas
+from polydl.frontend.text.preprocess import preprocess
+from polydl.frontend.text.scan import SourceText
 from polydl.model.scop import Scop
 from polydl.prove.integers import Unreadable
 

@@ -11,8 +11,8 @@ from polydl.model.contraction import affine_rows
 from polydl.model.ctypes import element_bytes
 from polydl.model.isl import to_int
 from polydl.model.scop import Scop
-from polydl.variants.nests import Nest
-from polydl.variants.structure import Structure
+from polydl.schedule.nests import Nest
+from polydl.schedule.structure import Structure
 
 
 def box_nest(scop: Scop, nest: Nest, *, hull: bool = False) -> BoxNest | None:

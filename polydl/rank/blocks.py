@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from polydl.machine import Machine
-from polydl.machine.isa import Dtype, Isa, register_blocks
 from polydl.rank.compute import block_cycles, target_isa
-from polydl.variants.nests import Nest
+from polydl.schedule.nests import Nest
+from polydl.target import Machine
+from polydl.target.isa import Dtype, Isa, register_blocks
 
 
 @cache

@@ -8,14 +8,14 @@ from functools import cache
 
 import numpy as np
 
-from polydl.machine import Machine
-from polydl.machine.isa import Dtype, Isa, cycles, held_vectors, isa, split_block
 from polydl.model.contraction import linear_strides
 from polydl.model.ctypes import element_bytes
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.rank.ranker import FloatArray
-from polydl.variants.nests import Nest
-from polydl.variants.structure import Structure
+from polydl.schedule.nests import Nest
+from polydl.schedule.structure import Structure
+from polydl.target import Machine
+from polydl.target.isa import Dtype, Isa, cycles, held_vectors, isa, split_block
 
 LOOP_CYCLES = 12.0
 """Cycles to enter and leave an innermost loop that runs a few times: a mispredicted branch (Agner Fog,

@@ -17,14 +17,14 @@ from polydl.locality.batch import BoxAnalysis
 from polydl.locality.boxes import LoopBatch
 from polydl.locality.exact import working_sets
 from polydl.locality.progressions import NotClosedForm
-from polydl.machine import Machine
 from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.summing import copies_bytes
-from polydl.variants.nests import Nest
-from polydl.variants.structure import Structure
-from polydl.variants.timed import timed
+from polydl.schedule.nests import Nest
+from polydl.schedule.structure import Structure
+from polydl.schedule.timed import timed
+from polydl.target import Machine
 
 
 def weights(machine: Machine) -> FloatArray:

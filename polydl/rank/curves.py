@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from polydl.locality.boxes import LoopBatch
-from polydl.machine import CacheLevel
 from polydl.rank.ranker import FloatArray
-from polydl.variants.structure import HILBERT, Structure
+from polydl.schedule.structure import HILBERT, Structure
+from polydl.target import CacheLevel
 
 
 def curve_positions(structures: Sequence[Structure]) -> dict[int, int]:

@@ -2,7 +2,7 @@
 
     ln seconds(v) = ln(seconds that `traffic` predicts) + mean over members of net(features(v))
 
-The networks are trained on pairs (polydl.train.fit): p(a beats b) = sigmoid((ln seconds(b) - ln seconds(a)) /
+The networks are trained on pairs (polydl.learn.train.fit): p(a beats b) = sigmoid((ln seconds(b) - ln seconds(a)) /
 temperature), so p(a beats b) = 1 - p(b beats a) by construction, and one number a variant ranks any number of them.
 
 The order is that of the sum of a variant's places by these seconds and by the traffic model's (Borda's count): where
@@ -20,16 +20,16 @@ from pathlib import Path
 
 import numpy as np
 
-from polydl import resources
-from polydl.machine import Machine
+from polydl.base import resources
 from polydl.model.scop import Scop
 from polydl.rank.features import FEATURES_VERSION, features, names
 from polydl.rank.forward import forward, normalised
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.traffic import TrafficRanker
 from polydl.rank.weights import Weights, load_weights
-from polydl.variants.nests import Nest
-from polydl.variants.structure import Structure
+from polydl.schedule.nests import Nest
+from polydl.schedule.structure import Structure
+from polydl.target import Machine
 
 SHIPPED = "dnn.safetensors"
 _CONFIDENCE = 1.64

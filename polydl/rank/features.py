@@ -16,8 +16,6 @@ import numpy as np
 
 from polydl.locality.batch import BoxAnalysis
 from polydl.locality.boxes import BoolArray, BoxNest, IntArray, LoopBatch
-from polydl.machine import Machine
-from polydl.machine.isa import Dtype, Isa
 from polydl.model.contraction import Contraction
 from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
@@ -25,9 +23,11 @@ from polydl.rank.compute import block_cycles, target_isa
 from polydl.rank.ranker import FloatArray
 from polydl.rank.trace import TraceRanker
 from polydl.rank.traffic import TrafficRanker
-from polydl.variants.nests import Nest
-from polydl.variants.structure import Structure
-from polydl.variants.transforms import Pack
+from polydl.schedule.nests import Nest
+from polydl.schedule.structure import Structure
+from polydl.schedule.transforms import Pack
+from polydl.target import Machine
+from polydl.target.isa import Dtype, Isa
 
 FEATURES_VERSION = 1
 """Counts up when a feature changes its meaning: weights made for another version are refused."""

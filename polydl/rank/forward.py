@@ -1,4 +1,4 @@
-"""The forward pass of a small network in NumPy: ranking needs no torch. The training side is polydl.train.nets."""
+"""The forward pass of a small network in NumPy: ranking needs no torch. Training: polydl.learn.train.nets."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from polydl.locality.boxes import BoxNest, LoopBatch
 from polydl.locality.contiguity import unit_footprints
-from polydl.machine import Machine
 from polydl.rank.ranker import FloatArray
-from polydl.variants.structure import Structure
+from polydl.schedule.structure import Structure
+from polydl.target import Machine
 
 
 def page_footprints(nest: BoxNest, batch: LoopBatch, structures: Sequence[Structure], page_bytes: int) -> FloatArray:

@@ -18,16 +18,16 @@ from pathlib import Path
 
 import numpy as np
 
-from polydl import resources
-from polydl.machine import Machine
+from polydl.base import resources
 from polydl.model.scop import Scop
 from polydl.rank.cost import CostRanker
 from polydl.rank.forward import Layer, forward, softmax
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.traffic import TrafficRanker
 from polydl.rank.weights import Weights, load_weights
-from polydl.variants.nests import Nest
-from polydl.variants.structure import Structure
+from polydl.schedule.nests import Nest
+from polydl.schedule.structure import Structure
+from polydl.target import Machine
 
 SHIPPED = "dnn-paper.safetensors"
 INPUTS = ("served_by_L1_bytes", "served_by_L2_bytes", "served_by_L3_bytes", "served_by_memory_bytes")

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from polydl.errors import PolyDLError
-from polydl.machine import Machine
+from polydl.base.errors import PolyDLError
 from polydl.model.scop import Scop
 from polydl.rank.ranker import Ranker, Scored
-from polydl.variants.nests import Nest
-from polydl.variants.structure import Structure
+from polydl.schedule.nests import Nest
+from polydl.schedule.structure import Structure
+from polydl.target import Machine
 
 GROUP = "polydl.rankers"
 

@@ -9,10 +9,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from polydl.machine import Machine
 from polydl.model.scop import Scop
-from polydl.variants.nests import Nest
-from polydl.variants.structure import Structure
+from polydl.schedule.nests import Nest
+from polydl.schedule.structure import Structure
+from polydl.target import Machine
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-from polydl.errors import InputError, ModelError, one_of
+from polydl.base.errors import InputError, ModelError, one_of
 from polydl.rank.cost import CostRanker
 from polydl.rank.dnn import DnnRanker
 from polydl.rank.paper_model import PaperRanker

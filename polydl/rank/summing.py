@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from polydl.locality.boxes import BoxNest, IntArray
-from polydl.machine import Machine
 from polydl.rank.ranker import FloatArray
-from polydl.variants.structure import Structure
+from polydl.schedule.structure import Structure
+from polydl.target import Machine
 
 
 def copies_bytes(nest: BoxNest, structures: Sequence[Structure], footprint: FloatArray | IntArray) -> FloatArray:

@@ -29,14 +29,14 @@ import numpy.typing as npt
 
 from polydl.locality.batch import BoxAnalysis
 from polydl.locality.boxes import BoolArray, BoxNest, IntArray, LoopBatch
-from polydl.machine import Machine
 from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.compute import compute_seconds
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.summing import copies_bytes, summing_seconds
-from polydl.variants.nests import Nest
-from polydl.variants.structure import Structure
+from polydl.schedule.nests import Nest
+from polydl.schedule.structure import Structure
+from polydl.target import Machine
 
 SAMPLES = 256
 """Calls of a thread that are evaluated, at most."""

@@ -15,7 +15,6 @@ import numpy as np
 
 from polydl.locality.batch import BoxAnalysis
 from polydl.locality.boxes import BoxNest, LoopBatch
-from polydl.machine import CacheLevel, Machine
 from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.compute import compute_seconds
@@ -23,9 +22,10 @@ from polydl.rank.curves import along_curves, curve_positions
 from polydl.rank.pages import translation_seconds
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.summing import copies_bytes, summing_seconds
-from polydl.variants.nests import Nest
-from polydl.variants.structure import Structure
-from polydl.variants.transforms import Pack
+from polydl.schedule.nests import Nest
+from polydl.schedule.structure import Structure
+from polydl.schedule.transforms import Pack
+from polydl.target import CacheLevel, Machine
 
 OVERLAP = 2.5
 """Exponent of the norm that joins the times of core and levels: 1 adds them up (no overlap), infinity takes the

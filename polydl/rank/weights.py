@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from polydl.errors import ModelError
+from polydl.base.errors import ModelError
 from polydl.rank.forward import ACTIVATIONS, Layer
 from polydl.rank.ranker import FloatArray
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import polydl
-from polydl.errors import ArgumentTypeError, ArgumentValueError, InputError, PolyDLError, ToolchainError
+from polydl.base.errors import ArgumentTypeError, ArgumentValueError, InputError, PolyDLError, ToolchainError
 from polydl.native.signature import DTYPES
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import polydl
-from polydl import html
+from polydl.base import html
 
 MATMUL = Path(__file__).parent.parent.parent / "examples" / "matmul.c"
 ALLOWED = {"div", "strong", "table", "thead", "tbody", "tr", "th", "td", "pre", "details", "summary"}

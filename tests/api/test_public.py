@@ -54,7 +54,7 @@ def test_star_import() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-@pytest.mark.parametrize("module", ["dependences", "explain", "rank"])
+@pytest.mark.parametrize("module", ["dependences", "rank"])
 def test_a_package_that_is_a_function_too(module: str) -> None:
     program = (
         f"import polydl\nassert callable(polydl.{module})\nimport polydl.pipeline\nassert callable(polydl.{module})\n"

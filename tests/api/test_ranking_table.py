@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import polydl
-from polydl.errors import IllegalVariant, InputError, PolyDLError
-from polydl.machine import preset
+from polydl.base.errors import IllegalVariant, InputError, PolyDLError
 from polydl.measure import Toolchain, check_compiles
 from polydl.rank.ranker import Scored
 from polydl.results import RankedVariant
-from polydl.variants.space import SPACES
+from polydl.search.space import SPACES
+from polydl.target import preset
 
 MATMUL = Path(__file__).parent.parent.parent / "examples" / "matmul.c"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from polydl.machine import preset_names
 from polydl.rank.rankers import NAMES
+from polydl.target import preset_names
 from tests.cli.running import EXAMPLES, environment, polydl
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from polydl import doctor, resources
-from polydl.doctor import Check, Status, examine, usable
+from polydl.base import resources
+from polydl.cli import doctor_checks as doctor
+from polydl.cli.doctor_checks import Check, Status, examine, usable
 from tests.cli.running import polydl
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 import polydl as package
-from polydl.errors import InputError, InputErrors
+from polydl.base.errors import InputError, InputErrors
 from polydl.options import OptionChanges, Options
 from tests.cli.running import EXAMPLES, PRESET, REJECT, environment, polydl
 

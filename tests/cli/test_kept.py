@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from polydl import kept, pipeline
+from polydl import pipeline
+from polydl.base import cache as kept
+from polydl.base.errors import InputError
 from polydl.cli.optimize_command import optimize_command
-from polydl.errors import InputError
 from polydl.options import Options
 from polydl.results import OptimizeResult
 

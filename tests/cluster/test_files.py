@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from polydl import pipeline
+from polydl.base.errors import InputError
 from polydl.cluster.files import moved, packed, plain, unpacked
 from polydl.cluster.job import machine_to_itself
 from polydl.cluster.optimize import targets_of
 from polydl.cluster.remote import run_process, version
-from polydl.errors import InputError
 from polydl.options import Options
 
 SOURCE = """

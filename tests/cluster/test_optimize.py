@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from polydl.machine import calibration_path, detect, save
+from polydl.target import calibration_path, detect, save
 from tests.cli.running import polydl
 from tests.cli.test_running import LOOPS, MICROKERNELS, SMALL, microkernel
 from tests.cluster.running import Cluster

@@ -6,9 +6,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from polydl.codegen import microkernel, reference
-from polydl.codegen.microkernel import MicrokernelSpec, Reduction
-from polydl.machine.isa import ELEMENT_TYPES, Dtype
+from polydl.kernels import microkernel
+from polydl.kernels.microkernel import MicrokernelSpec, Reduction
+from polydl.lower import reference
+from polydl.target.isa import ELEMENT_TYPES, Dtype
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from polydl import pipeline
-from polydl.errors import InputError
+from polydl.base.errors import InputError
 from polydl.measure import Candidate, Status, Toolchain, measure, original_candidate
-from polydl.variants.loopstring import text
-from polydl.variants.notation import Written
-from polydl.variants.recipe import Recipe
+from polydl.schedule.loopstring import text
+from polydl.schedule.notation import Written
+from polydl.schedule.recipe import Recipe
 from tests.measure.builders import IKJ, QUICK, matmul
 
 GEMM = """\

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from polydl import pipeline
-from polydl.codegen.microkernel import MicrokernelSpec, Reduction
+from polydl.kernels.microkernel import MicrokernelSpec, Reduction
 from tests.codegen import contraction_program
 from tests.codegen.contraction_program import Call
 

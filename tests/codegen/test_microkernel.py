@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from polydl.codegen import microkernel, reference
-from polydl.codegen.microkernel import MicrokernelSpec, Reduction, generate, isa_prologue
-from polydl.machine import isa
-from polydl.machine.isa import ELEMENT_TYPES, ISAS, Dtype
+from polydl.kernels import microkernel
+from polydl.kernels.microkernel import MicrokernelSpec, Reduction, generate, isa_prologue
+from polydl.lower import reference
+from polydl.target import isa
+from polydl.target.isa import ELEMENT_TYPES, ISAS, Dtype
 from tests.codegen import contraction_program
 from tests.codegen.contraction_program import Call
 

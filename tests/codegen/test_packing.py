@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from polydl.codegen.microkernel import MicrokernelSpec, Reduction, generate, isa_prologue
-from polydl.codegen.packing import PackLoop, PackSpec, pack_prologue, pack_routine, packed_elements, packed_strides
-from polydl.codegen.scratch import Scratch
-from polydl.machine.isa import ELEMENT_TYPES, Dtype
+from polydl.kernels.microkernel import MicrokernelSpec, Reduction, generate, isa_prologue
+from polydl.kernels.packing import PackLoop, PackSpec, pack_prologue, pack_routine, packed_elements, packed_strides
+from polydl.lower.scratch import Scratch
+from polydl.target.isa import ELEMENT_TYPES, Dtype
 from tests.codegen.contraction_program import HARNESS, spread
 
 TARGETS = {

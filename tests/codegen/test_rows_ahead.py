@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from polydl import pipeline
-from polydl.codegen.emit import generate
-from polydl.codegen.nest_plan import ROWS_AHEAD
+from polydl.lower.emit import generate
+from polydl.lower.nest_plan import ROWS_AHEAD
 from polydl.options import Options
 
 SOURCE = Path(__file__).parents[2] / "examples" / "conv2d.c"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from polydl.analysis import parallel_loops
 from polydl.dependences.analysis import Kind, dependences
 from polydl.frontend import load
+from polydl.inspect.analysis import parallel_loops
 
 SHIFT = """
 void shift(int n, int t, float x[restrict 2 * n])

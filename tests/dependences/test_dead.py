@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from polydl.dependences.dead import without_dead
+from polydl.rewrite.dead import without_dead
 from tests.frontend.reading import region
 
 HEAD = "void f(double A[20], double B[20], double C[20])"

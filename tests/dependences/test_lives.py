@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from polydl import load
-from polydl.dependences.scalars import RENAMED, lives_apart
 from polydl.model.scop import Scop
+from polydl.rewrite.scalars import RENAMED, lives_apart
 
 HEAD = "void f(const float in[restrict 20][30], float out[restrict 20][30])\n{\n  float w, v;\n#pragma scop\n"
 

@@ -17,10 +17,10 @@ MISSING = [tool for tool in (COMPILER, EMULATOR) if shutil.which(tool) is None]
 PRODUCT = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from polydl.machine.isa import isa
+from polydl.target.isa import isa
 assert isa("sve256").vector_bytes == 32
 sys.path.append(sys.argv[2])
-from polydl.codegen.microkernel import MicrokernelSpec, Reduction
+from polydl.kernels.microkernel import MicrokernelSpec, Reduction
 from tests.codegen import contraction_program
 from tests.codegen.contraction_program import Call
 specs = [

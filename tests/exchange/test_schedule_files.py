@@ -13,18 +13,18 @@ import pytest
 import yaml
 
 from polydl import pipeline
-from polydl.codegen.emit import generate
+from polydl.base.errors import IllegalVariant, InputError
 from polydl.dependences.analysis import dependences
-from polydl.errors import IllegalVariant, InputError
 from polydl.exchange.export import documents, exported
 from polydl.exchange.given import given
 from polydl.exchange.yaml import dumps
-from polydl.machine import preset
+from polydl.lower.emit import generate
 from polydl.model.isl import context
 from polydl.model.scop import Scop
 from polydl.options import Options
-from polydl.scheduling.plan import Scheduled
-from polydl.scheduling.tree import Run, bands
+from polydl.schedule.plan import Scheduled
+from polydl.schedule.tree import Run, bands
+from polydl.target import preset
 from tests.cli.running import PRESET, polydl, refused
 
 STENCIL = """void jacobi(double A[restrict 66], double B[restrict 66])

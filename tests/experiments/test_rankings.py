@@ -10,8 +10,8 @@ import pytest
 import ranking
 import tables
 
-from polydl.train.data import DataSet
-from tests.train.groups import made_up
+from polydl.learn.train.data import DataSet
+from tests.learn.train.groups import made_up
 
 
 def test_ranking_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

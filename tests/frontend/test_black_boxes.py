@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from polydl.base.errors import InputErrors
 from polydl.dependences.analysis import dependences
-from polydl.errors import InputErrors
 from polydl.model.scop import Assignment, BlackBox, Statement
 from tests.frontend.reading import region, same_set
 

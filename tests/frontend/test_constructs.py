@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from polydl.codegen.splice import splice
-from polydl.errors import InputErrors
+from polydl.base.errors import InputErrors
 from polydl.frontend import load
-from polydl.offer import offer
+from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import rank
+from polydl.search.offer import offer
 from tests.frontend.reading import region, same_set, scop
 
 VECTOR = "void f(int n, unsigned u, double A[100], double B[100])"

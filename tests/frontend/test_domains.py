@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from polydl.errors import InputErrors
+from polydl.base.errors import InputErrors
 from tests.frontend.reading import region, same_map, same_set, scop, write
 
 HEAD = "void f(int N, int M, double A[1000], double B[1000])"

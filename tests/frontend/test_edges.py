@@ -7,8 +7,8 @@ from pathlib import Path
 import islpy as isl
 import pytest
 
-from polydl.errors import InputErrors
-from polydl.frontend.delinearize import _floor_of_minimum
+from polydl.base.errors import InputErrors
+from polydl.frontend.meaning.delinearize import _floor_of_minimum
 from polydl.model.scop import MicrokernelCall
 from tests.frontend.reading import region, same_map, same_set, scop, write
 

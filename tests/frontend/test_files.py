@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from polydl.errors import InputError, InputErrors, ToolchainError
+from polydl.base.errors import InputError, InputErrors, ToolchainError
 from polydl.frontend import load
 from tests.frontend.reading import same_map, same_set, scop, write
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from polydl.errors import InputErrors
-from polydl.frontend import limited, load, parse
+from polydl.base.errors import InputErrors
+from polydl.frontend import load
+from polydl.frontend.text import limited, parse
 
 SPIN = "while True: pass"
 GREEDY = "x = bytearray(1 << 28)"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from polydl.errors import InputErrors
+from polydl.base.errors import InputErrors
 from polydl.model.scop import MicrokernelCall
 from tests.frontend.reading import same_map, same_set, scop
 

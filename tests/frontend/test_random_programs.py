@@ -9,7 +9,7 @@ import islpy as isl
 import pytest
 from hypothesis import given, reject, settings
 
-from polydl.errors import InputErrors
+from polydl.base.errors import InputErrors
 from polydl.frontend import load
 from polydl.model.scop import Access, Array, Scop
 from tests.oracle import Limits, Program, interpret, programs, render

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from polydl.errors import InputErrors
+from polydl.base.errors import InputErrors
 from polydl.frontend import load
 
 FOLDER = Path(__file__).parent.parent / "reject"

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from polydl import pipeline
-from polydl.explain import explain
-from polydl.offer import offer
+from polydl.inspect.explain import explain
 from polydl.options import Options
+from polydl.search.offer import offer
 from tests.cli.running import polydl, refused
 from tests.fusion.programs import KERNELS, NESTS
 

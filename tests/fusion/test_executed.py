@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from polydl import pipeline
-from polydl.codegen.emit import generate, protected
-from polydl.codegen.splice import splice
-from polydl.codegen.vector_text import FAST_ULPS
+from polydl.kernels.vector_text import FAST_ULPS
+from polydl.lower.emit import generate, protected
+from polydl.lower.splice import splice
 from polydl.options import Options
-from polydl.variants.transforms import Vectorize
+from polydl.schedule.transforms import Vectorize
 from tests.fusion.executing import Floats, called, compiled
 from tests.fusion.programs import KERNELS, NESTS, Fusable, gemm
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from polydl.codegen.microkernel import isa_prologue
-from polydl.codegen.vector_text import FAST, FAST_ULPS, ULPS, math_prologue
+from polydl.kernels.microkernel import isa_prologue
+from polydl.kernels.vector_text import FAST, FAST_ULPS, ULPS, math_prologue
 
 DRIVER = Path(__file__).with_name("math_driver.c")
 TARGETS = {"avx512": ["-mavx512f", "-mavx512dq", "-mfma"], "avx2": ["-mavx2", "-mfma"], "generic": []}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from polydl.codegen.microkernel import isa_prologue
-from polydl.codegen.vector_text import ULPS_DOUBLE, math_prologue
+from polydl.kernels.microkernel import isa_prologue
+from polydl.kernels.vector_text import ULPS_DOUBLE, math_prologue
 from tests.fusion.test_math import TARGETS, supported
 
 DRIVER = Path(__file__).with_name("math_driver_double.c")

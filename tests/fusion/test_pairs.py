@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydl import pipeline
-from polydl.codegen.emit import generate
-from polydl.codegen.splice import splice
 from polydl.dependences.analysis import dependences
-from polydl.fusion.chains import Plan, plan
-from polydl.fusion.fuse import fuse
-from polydl.variants.nests import nests
-from polydl.variants.structure import start
+from polydl.lower.emit import generate
+from polydl.lower.splice import splice
+from polydl.rewrite.chains import Plan, plan
+from polydl.rewrite.fuse import fuse
+from polydl.schedule.nests import nests
+from polydl.schedule.structure import start
 from tests.fusion.executing import called, compiled
 from tests.fusion.pairs import Pair, data, pair
 

@@ -74,8 +74,8 @@ def consume(one: Hostile, folder: Path, started: Callable[[], None] = lambda: No
     Raises whatever is not polydl's own error.
     """
     from polydl import pipeline
-    from polydl.analysis import analyze
-    from polydl.errors import PolyDLError
+    from polydl.base.errors import PolyDLError
+    from polydl.inspect.analysis import analyze
 
     path = folder / "input.c"
     path.write_bytes(one.data)
@@ -103,7 +103,7 @@ def consume(one: Hostile, folder: Path, started: Callable[[], None] = lambda: No
 def work(seed: int, first: int, count: int) -> None:
     """The worker: a line of JSON before and after each input on standard output."""
     # Imports are nobody's time.
-    from polydl import analysis, pipeline  # noqa: F401
+    from polydl import pipeline  # noqa: F401
 
     with tempfile.TemporaryDirectory(prefix="polydl-hostile-") as folder:
         for number in range(first, first + count):

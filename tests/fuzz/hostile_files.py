@@ -12,12 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from polydl import given, kept, machine, resources
-from polydl.collect import read_problems
-from polydl.errors import PolyDLError
+from polydl import target as machine
+from polydl.base import cache as kept
+from polydl.base import resources
+from polydl.base.errors import PolyDLError
+from polydl.learn.collect import read_problems
 from polydl.measure.store import Measured, Store
 from polydl.rank.features import FEATURES_VERSION, names
 from polydl.rank.weights import load_weights
+from polydl.search import loop_string_file as given
 
 _SIZES = "workload,M,N,K\nmine,64,96,48\nmine,100,70,33\n"
 _LOOPS = "aBc@schedule(dynamic,1) c=50;mk=14x32:k\nA{R:2}cB{C:2} c=50\nAB@hilbert\n"

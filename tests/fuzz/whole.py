@@ -17,14 +17,14 @@ from pathlib import Path
 
 from hypothesis import given, seed, settings
 
-from polydl.codegen.emit import generate
-from polydl.codegen.splice import splice
-from polydl.errors import InputError
+from polydl.base.errors import InputError
 from polydl.frontend import load
-from polydl.offer import offer
+from polydl.lower.emit import generate
+from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import rank
-from polydl.variants.structure import apply
+from polydl.schedule.structure import apply
+from polydl.search.offer import offer
 from tests.oracle import Limits, Program, initial_data, interpret, programs, render
 from tests.oracle.interpret import Element
 from tests.oracle.render import argument_kind

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from polydl.locality import exact
 from polydl.locality.assign import assign, level_of
-from polydl.machine import preset
 from polydl.model.counting import Count
+from polydl.target import preset
 from tests.locality.test_exact import matmul
 
 ZEN4 = preset("epyc-zen4")

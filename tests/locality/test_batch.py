@@ -13,7 +13,7 @@ from polydl.locality import exact
 from polydl.locality.assign import assign, assign_batch
 from polydl.locality.batch import BoxAnalysis
 from polydl.locality.boxes import BoxAccess, BoxNest, LoopBatch, timed_nest
-from polydl.machine import preset
+from polydl.target import preset
 from tests.locality.box_cases import differences, random_batch, random_nest
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import islpy as isl
 
-from polydl.errors import Span
+from polydl.base.errors import Span
 from polydl.measure import Candidate, MeasureOptions
 from polydl.model.expr import Binary, Expr, Load
 from polydl.model.scop import Access, Array, Assignment, Guard, Region, Scop, Source, Statement, Storage

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polydl.errors import ToolchainError
+from polydl.base.errors import ToolchainError
 from polydl.measure import Candidate, Measurement, Status, Toolchain, data, measure, original_candidate
 from polydl.measure.data import Buffer
 from polydl.measure.driver import Place

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from polydl import pipeline
-from polydl.codegen.emit import protected
-from polydl.codegen.slices import Slice, original_slices
+from polydl.kernels.slices import Slice, original_slices
+from polydl.lower.emit import protected
 from polydl.measure import Candidate, Report, Status, Toolchain, measure, original_candidate, parts
 from polydl.measure.unit import passed_arrays, unit_text
 from polydl.model.scop import Scop

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from polydl.errors import ToolchainError
+from polydl.base.errors import ToolchainError
 from polydl.measure import (
     Candidate,
     Measurement,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from polydl.errors import StoreError
+from polydl.base.errors import StoreError
 from polydl.measure import store as module
 from polydl.measure.store import SCHEMA, Measured, Store
 
@@ -268,7 +268,7 @@ def test_a_full_file_system_loses_nothing(tmp_path: Path) -> None:
     """A file of limited size stands for the disk: writing more fails with the system's error."""
     script = textwrap.dedent("""
         import resource, signal, sys
-        from polydl.errors import StoreError
+        from polydl.base.errors import StoreError
         from polydl.measure.store import Store
         sys.path.insert(0, sys.argv[2])
         from test_store import KERNEL, MACHINE, row

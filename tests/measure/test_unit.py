@@ -9,7 +9,7 @@ from pathlib import Path
 import islpy as isl
 import pytest
 
-from polydl.errors import InputError, ToolchainError
+from polydl.base.errors import InputError, ToolchainError
 from polydl.measure import Candidate, Measurement, Status, Toolchain, measure, original_candidate
 from polydl.measure.unit import unit_text
 from polydl.model.expr import Binary, Const, Load

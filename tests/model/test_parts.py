@@ -9,9 +9,9 @@ import pytest
 from polydl import load
 from polydl.model.contraction import contraction
 from polydl.model.expr import loads
-from polydl.model.parts import terms_apart
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Assignment, Scop
+from polydl.rewrite.terms import terms_apart
 
 
 def scop_of(tmp_path: Path, body: str) -> Scop:

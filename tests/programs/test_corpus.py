@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from polydl.codegen.emit import generate
-from polydl.codegen.splice import splice
-from polydl.offer import offer
+from polydl.lower.emit import generate
+from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import load, rank
-from polydl.variants.structure import apply
+from polydl.schedule.structure import apply
+from polydl.search.offer import offer
 from tests.programs.corpus import Comparison, Entry, catalogue, comparison_program
 
 FLAGS = ("-std=gnu11", "-O1", "-march=native", "-ffp-contract=off", "-fopenmp", "-w")

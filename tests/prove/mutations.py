@@ -14,20 +14,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from polydl.codegen.emit import Generated, generate
-from polydl.codegen.instance_marks import is_mark, without_marks
-from polydl.codegen.splice import splice
 from polydl.dependences.analysis import dependences
+from polydl.lower.emit import Generated, generate
+from polydl.lower.instance_marks import is_mark, without_marks
+from polydl.lower.splice import splice
 from polydl.measure import Candidate, Measurement, MeasureOptions, Toolchain, original_candidate
 from polydl.measure.session import Builder, setting_for
 from polydl.measure.verify import verify
 from polydl.model.scop import Scop
-from polydl.offer import candidate, terms
 from polydl.options import Options
 from polydl.pipeline import load, rank
 from polydl.prove import Proof, prove
 from polydl.results import RankedVariant, why_illegal
-from polydl.scheduling.tree import Band, Blocks, Leaf, Node, Order, Run
+from polydl.schedule.tree import Band, Blocks, Leaf, Node, Order, Run
+from polydl.search.offer import candidate, terms
 from tests.programs.corpus import catalogue
 
 OPTIONS = Options(machine="epyc-zen5", threads=2)

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from polydl.codegen.emit import generate
-from polydl.codegen.splice import splice
 from polydl.dependences.analysis import dependences
+from polydl.lower.emit import generate
+from polydl.lower.splice import splice
 from polydl.pipeline import load, rank
-from polydl.proofs import proof_of
 from polydl.prove import prove
 from polydl.results import why_illegal
-from polydl.variants.nests import nests
-from polydl.variants.structure import apply
-from polydl.variants.transforms import Vectorize
+from polydl.schedule.nests import nests
+from polydl.schedule.structure import apply
+from polydl.schedule.transforms import Vectorize
+from polydl.search.proofs import proof_of
 from tests.programs.corpus import catalogue
 from tests.prove.mutations import OPTIONS
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from hypothesis import Phase, given, seed, settings
 
-from polydl.codegen.emit import generate
-from polydl.codegen.instance_marks import without_marks
-from polydl.codegen.splice import splice
-from polydl.errors import InputError
+from polydl.base.errors import InputError
 from polydl.frontend import load
-from polydl.offer import offer
+from polydl.lower.emit import generate
+from polydl.lower.instance_marks import without_marks
+from polydl.lower.splice import splice
 from polydl.pipeline import rank
-from polydl.proofs import proof_of
+from polydl.search.offer import offer
+from polydl.search.proofs import proof_of
 from tests.fuzz.whole import OPTIONS, PLAIN, main_text
 from tests.oracle import Limits, Program, initial_data, interpret, programs, render
 from tests.prove import mutations

@@ -12,15 +12,15 @@ import pytest
 
 from polydl.dependences.analysis import dependences
 from polydl.frontend import load
-from polydl.machine import Machine, preset
 from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.cost import CostRanker, weights
-from polydl.variants.legality import nest_legality
-from polydl.variants.nests import Nest, nests
-from polydl.variants.space import SPACES, variants
-from polydl.variants.structure import Structure
+from polydl.schedule.legality import nest_legality
+from polydl.schedule.nests import Nest, nests
+from polydl.schedule.structure import Structure
+from polydl.search.space import SPACES, variants
+from polydl.target import Machine, preset
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SMALL = preset("epyc-zen4")

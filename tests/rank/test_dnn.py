@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from polydl import pipeline
-from polydl.errors import InputError, ModelError
+from polydl.base.errors import InputError, ModelError
 from polydl.rank import paper_model, rankers
 from polydl.rank.dnn import DnnRanker, agreed, load_dnn, log_scores, worth_timing
 from polydl.rank.features import FEATURES_VERSION, features, names
@@ -280,7 +280,7 @@ def test_only_so_many_play(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_dnn_paper_ranks(tmp_path: Path, gemm: pipeline.Ranking, monkeypatch: pytest.MonkeyPatch) -> None:
     save_weights(tmp_path / "dnn-paper.safetensors", paper_weights())
-    monkeypatch.setattr("polydl.resources.trained_models", lambda: tmp_path)
+    monkeypatch.setattr("polydl.base.resources.trained_models", lambda: tmp_path)
     load_paper.cache_clear()
     ranking = pipeline.rank(gemm.scop, threads=2, machine="epyc-zen5", space="small", ranker="dnn-paper")
     assert ranking.ranker == "dnn-paper"

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from polydl import kept, pipeline
-from polydl.errors import InputError, PolyDLError
-from polydl.explain import explain
+from polydl import pipeline
+from polydl.base import cache as kept
+from polydl.base.errors import InputError, PolyDLError
+from polydl.inspect.explain import explain
 from polydl.options import Options
 from polydl.rank import rankers
 

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from polydl import pipeline
 from polydl.dependences.analysis import dependences
 from polydl.locality.boxes import BoxAccess, BoxNest
-from polydl.machine import Machine, preset
 from polydl.model.scop import Scop
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.ranker import FloatArray
 from polydl.rank.trace import SAMPLES, TraceRanker, Traces, _moves, sampled_calls, served, stack_bytes
-from polydl.variants.legality import nest_legality
-from polydl.variants.loopstring import parse
-from polydl.variants.nests import Nest, nests
-from polydl.variants.notation import Written
-from polydl.variants.space import SPACES, variants
-from polydl.variants.structure import Structure, apply
+from polydl.schedule.legality import nest_legality
+from polydl.schedule.loopstring import parse
+from polydl.schedule.nests import Nest, nests
+from polydl.schedule.notation import Written
+from polydl.schedule.structure import Structure, apply
+from polydl.search.space import SPACES, variants
+from polydl.target import Machine, preset
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -13,23 +13,23 @@ import islpy as isl
 import pytest
 
 from polydl import load
-from polydl.codegen.emit import generate
-from polydl.codegen.splice import splice
+from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import dependences
-from polydl.errors import QuotaExceeded
-from polydl.machine import detect
+from polydl.lower.emit import generate
+from polydl.lower.splice import splice
 from polydl.model.in_time import in_seconds
 from polydl.model.scop import Scop
-from polydl.scheduling import bases as bases_module
-from polydl.scheduling.bases import SETTINGS, Patience, computed, skewed, written
-from polydl.scheduling.candidates import bases, candidates, fingerprint, made
-from polydl.scheduling.check import broken
-from polydl.scheduling.passes import clusters, components, merged
-from polydl.scheduling.plan import Scheduled
-from polydl.scheduling.relations import direct
-from polydl.scheduling.split import split
-from polydl.scheduling.tree import Band, Leaf, Member, Node, Order, Run, bands, kernels, statements
-from polydl.variants.transforms import Schedule
+from polydl.rewrite.split import split
+from polydl.schedule.passes import clusters, components, merged
+from polydl.schedule.plan import Scheduled
+from polydl.schedule.relations import direct
+from polydl.schedule.transforms import Schedule
+from polydl.schedule.tree import Band, Leaf, Member, Node, Order, Run, bands, kernels, statements
+from polydl.schedule.tree_check import broken
+from polydl.search import bases as bases_module
+from polydl.search.bases import SETTINGS, Patience, computed, skewed, written
+from polydl.search.candidates import bases, candidates, fingerprint, made
+from polydl.target import detect
 from tests.programs.corpus import Comparison, catalogue, comparison_program
 
 PROGRAMS = ("lu", "jacobi_1d", "seidel_2d", "floyd_warshall", "nussinov", "softmax", "gramschmidt", "trmm")
@@ -264,7 +264,7 @@ def test_wrong_orders_are_refused(tmp_path: Path) -> None:
 
 
 def _only(member: Member, node: Node) -> Member:
-    from polydl.scheduling.tree import statements
+    from polydl.schedule.tree import statements
 
     return replace(member, affs={s: member.affs[s] for s in statements(node)})
 

@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from polydl import load
-from polydl.codegen.cexpr import HELPER_TEXT
-from polydl.codegen.emit import generate
-from polydl.codegen.splice import splice
 from polydl.dependences.analysis import dependences
-from polydl.dependences.scalars import in_place
-from polydl.machine import detect
+from polydl.lower.cexpr import HELPER_TEXT
+from polydl.lower.emit import generate
+from polydl.lower.splice import splice
 from polydl.model.scop import Scop
-from polydl.scheduling.bases import SETTINGS, Patience, computed, written
-from polydl.scheduling.candidates import candidates, made
-from polydl.scheduling.check import broken
-from polydl.scheduling.passes import WRITTEN_OUT
-from polydl.scheduling.plan import Scheduled
-from polydl.scheduling.relations import direct
-from polydl.scheduling.tree import Run, bands
-from polydl.variants.transforms import Schedule
+from polydl.rewrite.scalars import in_place
+from polydl.schedule.passes import WRITTEN_OUT
+from polydl.schedule.plan import Scheduled
+from polydl.schedule.relations import direct
+from polydl.schedule.transforms import Schedule
+from polydl.schedule.tree import Run, bands
+from polydl.schedule.tree_check import broken
+from polydl.search.bases import SETTINGS, Patience, computed, written
+from polydl.search.candidates import candidates, made
+from polydl.target import detect
 from tests.scheduling.test_schedules import compares, scop_of
 
 

@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polydl.codegen.emit import generate
 from polydl.dependences.analysis import dependences
-from polydl.dependences.scalars import in_place
 from polydl.frontend import load
+from polydl.lower.emit import generate
 from polydl.model.scop import Scop
-from polydl.variants.check import check
-from polydl.variants.legality import nest_legality
-from polydl.variants.nests import Nest, nests
-from polydl.variants.space import SPACES, variants
-from polydl.variants.structure import Structure
+from polydl.rewrite.scalars import in_place
+from polydl.schedule.check import check
+from polydl.schedule.legality import nest_legality
+from polydl.schedule.nests import Nest, nests
+from polydl.schedule.structure import Structure
+from polydl.search.space import SPACES, variants
 from tests.oracle import compile_c
 
 FLAGS = ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from polydl import pipeline
-from polydl.codegen.curve import curve, curve_prologue
-from polydl.errors import IllegalVariant, InputError
-from polydl.variants.loopstring import text
-from polydl.variants.notation import Written
-from polydl.variants.recipe import Recipe
+from polydl.base.errors import IllegalVariant, InputError
+from polydl.lower.curve import curve, curve_prologue
+from polydl.schedule.loopstring import text
+from polydl.schedule.notation import Written
+from polydl.schedule.recipe import Recipe
 
 SOURCE = """\
 #ifndef M

@@ -10,16 +10,16 @@ from pathlib import Path
 
 from hypothesis import given, settings
 
-from polydl.codegen.emit import generate
-from polydl.codegen.splice import splice
+from polydl.base.errors import InputError
 from polydl.dependences.analysis import dependences
 from polydl.dependences.legality import violation
-from polydl.errors import InputError
 from polydl.frontend import load
-from polydl.variants.legality import nest_legality
-from polydl.variants.nests import Nest, nests
-from polydl.variants.space import SPACES, Blocks, variants
-from polydl.variants.structure import Structure, schedule
+from polydl.lower.emit import generate
+from polydl.lower.splice import splice
+from polydl.schedule.legality import nest_legality
+from polydl.schedule.nests import Nest, nests
+from polydl.schedule.structure import Structure, schedule
+from polydl.search.space import SPACES, Blocks, variants
 from tests.oracle import Limits, Program, call, compile_c, difference, initial_data, interpret, programs, render
 
 TINY = replace(SPACES["default"], tile_sizes=(2, 3), levels=2, tiled_at_once=2, orders=6, limit=60)

@@ -17,23 +17,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydl import pipeline
-from polydl.codegen.emit import generate
-from polydl.codegen.splice import splice
+from polydl.base.errors import IllegalVariant, InputError, InputErrors
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.legality import violation
-from polydl.errors import IllegalVariant, InputError, InputErrors
-from polydl.given import read, score_file
+from polydl.lower.emit import generate
+from polydl.lower.splice import splice
 from polydl.model.scop import Scop
 from polydl.options import Options
-from polydl.variants.check import check
-from polydl.variants.legality import is_legal, nest_legality
-from polydl.variants.loopstring import forced, parse, text
-from polydl.variants.nests import Nest, nests
-from polydl.variants.notation import Written, levels
-from polydl.variants.recipe import NestRecipe, Recipe
-from polydl.variants.space import SPACES, variants
-from polydl.variants.structure import Structure, apply, schedule
-from polydl.variants.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
+from polydl.schedule.check import check
+from polydl.schedule.legality import is_legal, nest_legality
+from polydl.schedule.loopstring import forced, parse, text
+from polydl.schedule.nests import Nest, nests
+from polydl.schedule.notation import Written, levels
+from polydl.schedule.recipe import NestRecipe, Recipe
+from polydl.schedule.structure import Structure, apply, schedule
+from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
+from polydl.search.loop_string_file import read, score_file
+from polydl.search.space import SPACES, variants
 from tests.oracle import compile_c
 
 MATMUL = """void matmul(float A[restrict 60][40], float B[restrict 40][48], float C[restrict 60][48])

@@ -8,18 +8,18 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from polydl.codegen.emit import generate
-from polydl.codegen.splice import splice
+from polydl.base.errors import InputError
 from polydl.dependences.analysis import dependences
-from polydl.dependences.scalars import in_place
-from polydl.errors import InputError
 from polydl.frontend import load
-from polydl.variants.check import check
-from polydl.variants.legality import is_legal, nest_legality
-from polydl.variants.loopstring import letters, parse
-from polydl.variants.nests import Nest, nests
-from polydl.variants.notation import Written
-from polydl.variants.structure import Structure, apply
+from polydl.lower.emit import generate
+from polydl.lower.splice import splice
+from polydl.rewrite.scalars import in_place
+from polydl.schedule.check import check
+from polydl.schedule.legality import is_legal, nest_legality
+from polydl.schedule.loopstring import letters, parse
+from polydl.schedule.nests import Nest, nests
+from polydl.schedule.notation import Written
+from polydl.schedule.structure import Structure, apply
 from tests.oracle import Limits, Program, call, compile_c, difference, initial_data, interpret, render
 from tests.variants.test_executed import FLAGS, sampled, tiny_blocks
 

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from polydl.base.errors import IllegalVariant, InputError
 from polydl.dependences.analysis import dependences
 from polydl.dependences.legality import violation
-from polydl.errors import IllegalVariant, InputError
 from polydl.frontend import load
 from polydl.model.scop import Scop
-from polydl.variants.check import check, from_recipe
-from polydl.variants.legality import is_legal, nest_legality
-from polydl.variants.nests import nests
-from polydl.variants.recipe import NestRecipe, Recipe
-from polydl.variants.structure import apply, schedule
-from polydl.variants.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
+from polydl.schedule.check import check, from_recipe
+from polydl.schedule.legality import is_legal, nest_legality
+from polydl.schedule.nests import nests
+from polydl.schedule.recipe import NestRecipe, Recipe
+from polydl.schedule.structure import apply, schedule
+from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
 
 MATMUL = """for (int i = 0; i < 40; i++) for (int j = 0; j < 48; j++) for (int k = 0; k < 50; k++)
     C[i][j] += A[i][k] * B[k][j];"""

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from polydl.dependences.analysis import dependences
 from polydl.frontend import load
-from polydl.variants.legality import nest_legality
-from polydl.variants.nests import Nest, nests
-from polydl.variants.space import BLOCKS, EQUAL, IDLE, ILLEGAL, ORDERS, SPACES, TILES, Space, Variant, variants
+from polydl.schedule.legality import nest_legality
+from polydl.schedule.nests import Nest, nests
+from polydl.search.space import BLOCKS, EQUAL, IDLE, ILLEGAL, ORDERS, SPACES, TILES, Space, Variant, variants
 
 MATMUL = """
 void f(float A[60][50], float B[50][40], float C[60][40])

@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 from polydl import pipeline
+from polydl.base.errors import IllegalVariant, InputError
 from polydl.dependences.analysis import dependences
-from polydl.errors import IllegalVariant, InputError
 from polydl.model.scop import Scop
-from polydl.scoring import score
-from polydl.variants.check import check, from_recipe
-from polydl.variants.legality import is_legal, nest_legality
-from polydl.variants.loopstring import text
-from polydl.variants.nests import Nest, nests
-from polydl.variants.notation import Written
-from polydl.variants.recipe import Recipe
-from polydl.variants.structure import apply
-from polydl.variants.transforms import Parallelize, Permute, Tile
+from polydl.schedule.check import check, from_recipe
+from polydl.schedule.legality import is_legal, nest_legality
+from polydl.schedule.loopstring import text
+from polydl.schedule.nests import Nest, nests
+from polydl.schedule.notation import Written
+from polydl.schedule.recipe import Recipe
+from polydl.schedule.structure import apply
+from polydl.schedule.transforms import Parallelize, Permute, Tile
+from polydl.search.scoring import score
 
 GEMM = """\
 void product(float A[restrict 13][611], float B[restrict 611][37], float C[restrict 13][37])

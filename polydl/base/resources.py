@@ -1,0 +1,41 @@
+"""The only finder of what is not Python: `templates/`, `trained_models/`, a page of `docs/`, the kernels to collect
+with; in wheel and checkout alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def _folder(name: str) -> Path:
+    """The folder `name`: inside the package in an installed wheel, beside it in a checkout."""
+    for candidate in (_PACKAGE / name, _PACKAGE.parent / name):
+        if candidate.is_dir():
+            return candidate
+    raise FileNotFoundError(f"polydl was installed without its folder '{name}'")
+
+
+def templates() -> Path:
+    """Folder of the jinja2 templates."""
+    return _folder("templates")
+
+
+def trained_models() -> Path:
+    """Folder of the shipped ranker weights and their data."""
+    return _folder("trained_models")
+
+
+def refused() -> dict[str, str]:
+    """The paragraphs of docs/refused.md by their headings, in Markdown."""
+    text = (_folder("docs") / "refused.md").read_text(encoding="utf-8")
+    sections = (section.partition("\n") for section in text.split("\n## ")[1:])
+    return {name: body.strip() for name, _, body in sections}
+
+
+def kernels() -> Path:
+    """Folder of the C files (`conv.c`, `gemm.c`) that training data are collected with."""
+    for candidate in (_PACKAGE / "collected", _PACKAGE.parent / "experiments" / "kernels"):
+        if candidate.is_dir():
+            return candidate
+    raise FileNotFoundError("polydl was installed without its folder 'kernels'")

@@ -1,0 +1,99 @@
+"""`polydl explain` as people read it: a column for each variant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from polydl.cli.present import output_console, say, seconds_text
+from polydl.inspect.explain import Explained, Explanation
+
+
+def show_explained(found: Explained) -> None:
+    """Variants taken apart, side by side."""
+    console = output_console()
+    title = f"{found.scop.function} on {found.machine.name}, {found.threads} threads"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_lines=True)
+    table.add_column("")
+    for variant in found.variants:
+        table.add_column(Text(variant.id), overflow="fold")
+    rows: dict[str, Sequence[RenderableType]] = {
+        "recipe": [Text(str(v.recipe)) for v in found.variants],
+        "loop string": [_loop_lines(v) for v in found.variants],
+        "rankers": [_places(v) for v in found.variants],
+        "measured": [_measured(v) for v in found.variants],
+        "bytes of the\nworking sets\nper level": [
+            _grid([(name, _bytes(size.upper)) for name, size in v.level_bytes.items()]) for v in found.variants
+        ],
+        "moved, as\ntraffic and\ntrace see it": [_moved(v) for v in found.variants],
+        "dependences": [_reuses(v) for v in found.variants],
+        "code": [Text(v.code) for v in found.variants],
+    }
+    for name, cells in rows.items():
+        table.add_row(name, *cells)
+    console.print(table)
+    for line in found.fusion:
+        say(console, line)
+
+
+def _grid(rows: Sequence[Sequence[str]], header: Sequence[str] = ()) -> Table:
+    table = Table(box=None, show_header=bool(header), padding=(0, 2, 0, 0))
+    for column in header if header else [""] * max((len(r) for r in rows), default=1):
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def _loop_lines(variant: Explanation) -> Text:
+    return Text("\n".join(f"{n}: {s['loops']} {s['blocks']}".rstrip() for n, s in variant.loop_strings().items()))
+
+
+def _places(variant: Explanation) -> Table:
+    rows = [
+        (name, f"{p.rank} of {p.of}", f"{p.score:.4g}", "" if p.seconds is None else seconds_text(p.seconds))
+        for name, p in variant.places.items()
+    ]
+    return _grid(rows, ("", "rank", "score", "predicted"))
+
+
+def _measured(variant: Explanation) -> Text:
+    found = variant.measured
+    if found is None:
+        return Text("not measured (--measure)")
+    spread = f", spread {found.spread * 100:.1f} %" if math.isfinite(found.spread) else ""
+    return Text(f"{seconds_text(found.seconds)}{spread}" if found.verified else f"not timed: {found.message}")
+
+
+def _moved(variant: Explanation) -> Table:
+    rows = [
+        (ranker, name.removesuffix("_bytes").replace("_", " "), _bytes(value))
+        for ranker, place in variant.places.items()
+        for name, value in place.features.items()
+        if name.endswith("_bytes") and name.startswith(("into_", "from_"))
+    ]
+    return _grid(rows)
+
+
+def _reuses(variant: Explanation) -> Table:
+    """The dependences, those with equal sizes and places in one row."""
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for reuse in variant.reuses:
+        found = reuse.working_set
+        low, high = found.min_footprint.bytes, found.max_footprint.bytes
+        row = (found.array, found.carried_by, _bytes(low.upper), reuse.level_min, _bytes(high.upper), reuse.level_max)
+        kinds.setdefault(row, []).append(found.kind.value)
+    rows = [(" ".join(dict.fromkeys(kind)), *row) for row, kind in kinds.items()]
+    return _grid(rows, ("kind", "array", "carried by", "min", "in", "max", "in"))
+
+
+def _bytes(value: float) -> str:
+    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value:.4g} B"

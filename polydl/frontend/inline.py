@@ -1,0 +1,41 @@
+"""C that is given as text instead of as a file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from polydl.base import cache as kept
+from polydl.base import files as output
+from polydl.base.errors import PolyDLError
+from polydl.options import Options
+
+
+def is_c(source: str | Path) -> bool:
+    """Whether it is C rather than the name of a file: no such file is there, and it has a brace or a line's end."""
+    return isinstance(source, str) and ("\n" in source or "{" in source) and not os.path.lexists(source.strip())
+
+
+def located(source: str | Path, options: Options) -> tuple[Path, Options]:
+    """A file with the C that is given; the same text gives the same file. It includes what lies in the working folder.
+
+    Raises InputError, PolyDLError where it cannot be written.
+    """
+    if not is_c(source):
+        return Path(source), options
+    text = str(source)
+    name = f"{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}.c"
+    folder = kept.folder() / "sources"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        output.write(folder / name, text)
+    except (OSError, PolyDLError):  # a cache that cannot be written to: a folder of this process
+        folder = Path(tempfile.mkdtemp(prefix="polydl-source-"))
+        output.write(folder / name, text)
+    if re.search(r"#\s*include\s*\"", text):
+        options = replace(options, include_dirs=(*options.include_dirs, Path.cwd()))
+    return folder / name, options

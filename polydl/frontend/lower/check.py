@@ -1,0 +1,240 @@
+"""Checks on what was read: bounds, aliasing, microkernel contracts, sizes that change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+
+import islpy as isl
+from pycparser import c_ast
+
+from polydl.base.errors import InputError
+from polydl.frontend.lower.finish import Settled
+from polydl.frontend.lower.raw import RawAccess, RawBlackBox, RawCall, RawStatement
+from polydl.frontend.lower.regions import Found
+from polydl.frontend.lower.spaces import StatementSpace, project_symbols
+from polydl.frontend.lower.walk import Walker
+from polydl.frontend.meaning.affine import constant_aff
+from polydl.frontend.meaning.liveness import changed_names
+from polydl.frontend.meaning.symbols import Symbol, mentions
+from polydl.frontend.text.places import Places
+from polydl.frontend.text.pragmas import Pragma
+from polydl.model.scop import Array, MicrokernelCall, Statement, Storage
+
+
+def _leaves(statements: Sequence[RawStatement]) -> Iterator[RawStatement]:
+    for statement in statements:
+        if isinstance(statement.body, (RawCall, RawBlackBox)) and statement.body.inner:
+            yield from statement.body.inner
+        else:
+            yield statement
+
+
+def check_bounds(
+    statements: Sequence[RawStatement], settled: Settled, context: isl.Set, places: Places
+) -> list[InputError]:
+    """Accesses that leave the declared extents for every parameter value for which they happen at all."""
+    errors: list[InputError] = []
+    reported: set[object] = set()
+    for statement in _leaves(statements):
+        for access in statement.accesses:
+            error = _out_of_bounds(statement, access, settled, context, places) if access.exact else None
+            if error is not None and error.span not in reported:
+                reported.add(error.span)
+                errors.append(error)
+    return errors
+
+
+def _out_of_bounds(
+    statement: RawStatement, access: RawAccess, settled: Settled, context: isl.Set, places: Places
+) -> InputError | None:
+    iterators = [loop.name for loop in statement.loops]
+    where = access.where.intersect(context)
+    name = access.symbol.name
+    dimensions = zip(settled.subscripts[id(access)], settled.extents[name], strict=True)
+    for at, (subscript, extent) in enumerate(dimensions):
+        if extent is None:
+            continue
+        below = subscript.lt_set(constant_aff(0))
+        outside = where.intersect(below.union(subscript.ge_set(extent)))
+        if outside.is_empty() or not project_symbols(where, iterators).is_subset(project_symbols(outside, iterators)):
+            continue
+        point, value = _example(outside, iterators, subscript)
+        return places.error(
+            f"subscript {at + 1} of '{name}' leaves its bounds"
+            + (f": it is {value} at {point}" if point else f": it is {value}" if value is not None else ""),
+            access.node,
+            f"'{name}' is declared as '{access.symbol.declaration}'",
+            topic="out-of-bounds",
+        )
+    return None
+
+
+def _example(outside: isl.Set, iterators: Sequence[str], subscript: isl.PwAff) -> tuple[str, int | None]:
+    """The first iteration of a set, as people read it, and a function's value there."""
+    space = StatementSpace("S", iterators, [])
+    names = [str(outside.get_dim_name(isl.dim_type.param, at)) for at in range(outside.dim(isl.dim_type.param))]
+    if any(name not in iterators for name in names):
+        return "", None
+    point = space.set(outside).lexmin().sample_point()
+    value = space.function(subscript).eval(point)
+    coordinates = [point.get_coordinate_val(isl.dim_type.set, at).to_python() for at in range(len(iterators))]
+    text = ", ".join(f"{name} = {number}" for name, number in zip(iterators, coordinates, strict=True))
+    return text, int(value.to_python())
+
+
+def check_stable(found: Found, walker: Walker, used: Mapping[str, Array]) -> list[InputError]:
+    """Array sizes that are variables must still have the value that they had where the array was declared."""
+    errors: list[InputError] = []
+    written = changed_names(found.function.body)
+    for name in used:
+        symbol = walker.walked.symbols[name]
+        for level in symbol.levels[1:] if symbol.decays else symbol.levels:
+            for mentioned in sorted(set(mentions(level.extent)) if level.extent is not None else set()):
+                known = found.scope.find(mentioned)
+                late = symbol.storage is Storage.PARAMETER or (
+                    known is not None and _assigned_late(found, mentioned, symbol)
+                )
+                if known is not None and known.value is None and mentioned in written and late:
+                    errors.append(
+                        walker.places.error(
+                            f"'{mentioned}' is a size of '{name}' and changes in the function",
+                            symbol.node,
+                            "use a variable that keeps its value",
+                            topic="array-shapes",
+                        )
+                    )
+    return errors
+
+
+def _assigned_late(found: Found, name: str, symbol: Symbol) -> bool:
+    """Whether a variable may be assigned after an array's declaration (textually; loops around count as after)."""
+    coord = symbol.node.coord
+
+    def visit(at: object) -> bool:
+        if isinstance(at, (c_ast.For, c_ast.While, c_ast.DoWhile)) and name in changed_names(at):
+            return True
+        if (
+            isinstance(at, (c_ast.Assignment, c_ast.UnaryOp))
+            and name in changed_names(at)
+            and at.coord is not None
+            and (at.coord.line, at.coord.column or 0) > (coord.line, coord.column or 0)
+        ):
+            return True
+        return any(visit(child) for _, child in at.children())  # type: ignore[attr-defined]
+
+    return visit(found.function.body)
+
+
+def alias_assumptions(
+    arrays: Mapping[str, Array],
+    symbols: Mapping[str, Symbol],
+    statements: Sequence[Statement],
+    strict: bool,
+    places: Places,
+) -> tuple[tuple[str, ...], list[InputError]]:
+    """Pairs of arrays that may be the same memory, one of them written.
+
+    One restrict pointer of a pair is enough: what is modified and reached through it is reached through nothing
+    else (C11 6.7.3.1). A parameter cannot point at a local array; types that differ do not alias (6.5p7).
+    """
+    written = {access.array for statement in statements for access in statement.accesses if access.write}
+    assumptions: list[str] = []
+    errors: list[InputError] = []
+    for one, other in combinations(arrays, 2):
+        if one not in written and other not in written:
+            continue
+        if not _may_alias(symbols[one], symbols[other]):
+            continue
+        text = f"'{one}' and '{other}' do not overlap (neither is restrict)"
+        assumptions.append(text)
+        if strict:
+            errors.append(
+                places.error(
+                    f"'{one}' and '{other}' may overlap",
+                    symbols[other].node,
+                    "declare them restrict, or allow the assumption by leaving out --strict-alias",
+                    topic="overlap",
+                )
+            )
+    return tuple(assumptions), errors
+
+
+def _may_alias(one: Symbol, other: Symbol) -> bool:
+    if not one.decays and not other.decays:
+        return False
+    if (one.decays and one.restrict) or (other.decays and other.restrict):
+        return False
+    for pointer, target in ((one, other), (other, one)):
+        # a scalar or array of this function, or a by-value parameter, is out of a parameter's reach
+        hidden = not target.decays and target.storage is not Storage.GLOBAL
+        if hidden and (pointer.storage is Storage.PARAMETER or target.is_scalar) and pointer.decays:
+            return False
+    characters = {8}
+    if one.ctype.bits in characters or other.ctype.bits in characters:
+        return True
+    same_sign = one.ctype.is_int and other.ctype.is_int and one.ctype.bits == other.ctype.bits
+    return same_sign or one.ctype.text == other.ctype.text
+
+
+def check_microkernels(
+    statements: Sequence[Statement], raw: Sequence[RawStatement], places: Places, pragmas: Mapping[int, Pragma]
+) -> list[InputError]:
+    """A microkernel's loops touch the arrays that its call is given, from the elements that it points at on."""
+    errors: list[InputError] = []
+    for statement, given in zip(statements, raw, strict=True):
+        if isinstance(statement.body, MicrokernelCall) and isinstance(given.body, RawCall):
+            errors += _contract(statement, statement.body, given.body, places, pragmas[given.body.pragma])
+    return errors
+
+
+def _contract(
+    statement: Statement, call: MicrokernelCall, raw: RawCall, places: Places, pragma: Pragma
+) -> list[InputError]:
+    reason = "microkernel pragma whose loops touch other data than the call's arguments name"
+    touched: dict[str, isl.Map] = {}
+    for access in statement.accesses:
+        if access.array in touched:
+            touched[access.array] = touched[access.array].union(access.relation)
+        else:
+            touched[access.array] = access.relation
+    named = {argument.array for argument in call.arguments if argument.array is not None}
+    passed = {name for argument in raw.arguments for name in mentions(argument.node)}
+    errors: list[InputError] = []
+    scalars = {a.symbol.name for s in raw.inner for a in s.accesses if a.symbol.is_scalar}
+    for array in touched:
+        if array not in named and not (array in scalars and array in passed):
+            errors.append(
+                InputError(
+                    f"{reason}: '{array}' is touched by the loops and is no argument",
+                    pragma.span,
+                    f"pass '{array}'",
+                    topic="microkernels",
+                )
+            )
+    for argument, given in zip(call.arguments, raw.arguments, strict=True):
+        if argument.array is None or argument.subscript is None:
+            continue
+        if argument.array not in touched:
+            errors.append(
+                InputError(
+                    f"{reason}: the call is given '{argument.array}', which the loops do not touch",
+                    places.span(given.node) or pragma.span,
+                    f"leave '{argument.array}' out of the call, or use it in the loops",
+                    topic="microkernels",
+                )
+            )
+            continue
+        relation = touched[argument.array]
+        pointed = isl.Map.from_multi_pw_aff(argument.subscript).intersect_domain(relation.domain())
+        first = relation.lexmin()
+        if not first.is_subset(pointed):
+            errors.append(
+                InputError(
+                    f"{reason}: the first element of '{argument.array}' that the loops touch is not '{argument.text}'",
+                    places.span(given.node) or pragma.span,
+                    "point at the element with the smallest subscripts that the loops touch",
+                    topic="microkernels",
+                )
+            )
+    return errors

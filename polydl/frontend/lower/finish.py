@@ -1,0 +1,269 @@
+"""Raw statements -> model.Scop: shapes settled, isl spaces named, parameters aligned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import islpy as isl
+
+from polydl.base.errors import InputError, Span
+from polydl.frontend.lower.raw import RawAccess, RawArgument, RawAssignment, RawBlackBox, RawCall, RawStatement, Walked
+from polydl.frontend.lower.spaces import StatementSpace, parametric
+from polydl.frontend.meaning.affine import Evaluator, NotAffine
+from polydl.frontend.meaning.delinearize import Shape, recover
+from polydl.frontend.meaning.symbols import Symbol
+from polydl.frontend.text.places import Places
+from polydl.model.scop import (
+    Access,
+    Array,
+    Assignment,
+    BlackBox,
+    Body,
+    CallArgument,
+    MicrokernelCall,
+    Statement,
+    Storage,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Array shapes, and the subscripts that go with them."""
+
+    extents: Mapping[str, tuple[isl.PwAff | None, ...]]
+    """Functions of symbols."""
+    linear: frozenset[str]
+    """Arrays whose dimensions were recovered."""
+    subscripts: Mapping[int, tuple[isl.PwAff, ...]]
+    """id of a raw access -> its subscripts."""
+
+
+def every_access(statements: Sequence[RawStatement]) -> list[RawAccess]:
+    """Accesses of statements, of the loops inside microkernel calls, and the addresses that calls are given."""
+    found: list[RawAccess] = []
+    for statement in statements:
+        if isinstance(statement.body, RawCall):
+            found += every_access(statement.body.inner)
+            found += [a.address for a in statement.body.arguments if a.address is not None]
+        elif isinstance(statement.body, RawBlackBox) and statement.body.inner:
+            found += every_access(statement.body.inner)
+        else:
+            found += statement.accesses
+    return found
+
+
+def declared_extents(
+    symbol: Symbol, evaluator: Evaluator, places: Places, context: isl.Set
+) -> tuple[isl.PwAff | None, ...]:
+    """Extents as declared, functions of symbols. Raises InputError when one is not affine."""
+    extents: list[isl.PwAff | None] = []
+    for at, level in enumerate(symbol.levels):
+        if level.pointer or level.extent is None:
+            if at:
+                raise places.error(
+                    f"a dimension of '{symbol.name}' has no size", symbol.node, "give it one", topic="array-shapes"
+                )
+            extents.append(None)
+            continue
+        try:
+            extents.append(_not_negative(evaluator.affine(level.extent, context), at, symbol, places))
+        except NotAffine as error:
+            if at == 0:
+                # the outermost extent of a parameter says nothing about the layout
+                extents.append(None)
+                continue
+            raise places.error(
+                f"the size of dimension {at + 1} of '{symbol.name}' is not affine: {error.why}",
+                error.node or symbol.node,
+                error.hint or "give sizes to parameters with -D or --size",
+                topic="array-shapes",
+            ) from None
+    return tuple(extents)
+
+
+def _not_negative(extent: isl.PwAff, at: int, symbol: Symbol, places: Places) -> isl.PwAff:
+    """An extent that may be 0 or more for some parameters. Raises InputError for a size below 0."""
+    if extent.dim(isl.dim_type.param) == 0 and not extent.nonneg_set().intersect(extent.domain()).is_equal(
+        extent.domain()
+    ):
+        raise places.error(
+            f"dimension {at + 1} of '{symbol.name}' has the size {extent.max_val().to_python()}",
+            symbol.node,
+            "sizes are 1 or more: check -D and --size",
+            topic="array-shapes",
+        )
+    return extent
+
+
+def settle(
+    walked: Walked,
+    declared: Mapping[str, tuple[isl.PwAff | None, ...]],
+    context: isl.Set,
+    evaluator: Evaluator,
+    places: Places,
+) -> tuple[Settled, list[InputError]]:
+    """Shapes for all arrays, recovering those that are subscripted linearly."""
+    errors: list[InputError] = []
+    extents = dict(declared)
+    linear: set[str] = set()
+    subscripts: dict[int, tuple[isl.PwAff, ...]] = {}
+    by_array: dict[str, list[RawAccess]] = {}
+    for access in every_access(walked.statements):
+        by_array.setdefault(access.symbol.name, []).append(access)
+    iterators = frozenset(walked.temporaries)
+    for name, accesses in by_array.items():
+        shape: Shape | None = None
+        if len(accesses[0].symbol.levels) == 1:
+            shape = recover([(access, access.where.intersect(context)) for access in accesses], iterators)
+        if shape is not None:
+            linear.add(name)
+            extents[name] = shape.extents
+            subscripts |= {id(access): given for access, given in zip(accesses, shape.subscripts, strict=True)}
+            continue
+        for access in accesses:
+            try:
+                subscripts[id(access)] = tuple(evaluator.require(value, access.node) for value in access.subscripts)
+            except NotAffine as error:
+                errors.append(_not_linear(error, access, iterators, places))
+    return Settled(extents, frozenset(linear), subscripts), errors
+
+
+def _not_linear(error: NotAffine, access: RawAccess, iterators: frozenset[str], places: Places) -> InputError:
+    """The message for a product of symbols in a subscript."""
+    monomials = [monomial for value in access.subscripts for monomial in value.poly or {}]
+    reason = f"the subscript is not affine: {error.why}"
+    if any(sum(name in iterators for name in monomial) > 1 for monomial in monomials):
+        hint = "a subscript may use loop variables, parameters, constants, + - and * / % by constants"
+        return places.error(reason, access.node, hint, topic="not-affine")
+    return places.error(
+        f"{reason}, and no 2-D shape of '{access.symbol.name}' is proven", access.node, error.hint, topic="not-affine"
+    )
+
+
+def _private(statements: Sequence[RawStatement]) -> frozenset[str]:
+    """Arrays declared in the region that one microkernel alone uses: they are inside of it."""
+    users: dict[str, set[int]] = {}
+    calls = {at for at, statement in enumerate(statements) if isinstance(statement.body, RawCall)}
+    for at, statement in enumerate(statements):
+        for access in every_access([statement]):
+            if access.symbol.storage is Storage.REGION:
+                users.setdefault(access.symbol.name, set()).add(at)
+    return frozenset(name for name, used in users.items() if len(used) == 1 and used <= calls)
+
+
+class Builder:
+    """Names statements and puts everything into its isl space."""
+
+    def __init__(self, settled: Settled, parameters: Sequence[str], places: Places, context: isl.Set) -> None:
+        self.settled = settled
+        self.context = context
+        """{ [] : what is known about the parameters }: left out of domains and relations, as Scop.context says it."""
+        self._private: frozenset[str] = frozenset()
+        self.parameters = tuple(parameters)
+        self.places = places
+
+    def statements(self, raw: Sequence[RawStatement]) -> tuple[Statement, ...]:
+        """S0, S1, … in textual order."""
+        self._private = _private(raw)
+        return tuple(self._statement(statement, f"S{at}") for at, statement in enumerate(raw))
+
+    def _statement(self, raw: RawStatement, name: str) -> Statement:
+        iterators = tuple(loop.name for loop in raw.loops)
+        space = StatementSpace(name, iterators, self.parameters)
+        domain = space.set(raw.domain.gist(self.context)).coalesce()
+        body: Body
+        if isinstance(raw.body, RawCall):
+            inner = tuple(self._statement(s, f"{name}_{at}") for at, s in enumerate(raw.body.inner))
+            body = self._call(raw.body, inner, space)
+            accesses = self._united(inner, space, domain, self._private)
+        elif isinstance(raw.body, RawBlackBox):
+            inner = tuple(self._statement(s, f"{name}_{at}") for at, s in enumerate(raw.body.inner))
+            values = [(text, None if value is None else space.function(value)) for text, value in raw.body.locals]
+            body = BlackBox(raw.body.text, tuple(values))
+            accesses = tuple(self._access(access, space) for access in raw.accesses) if not inner else ()
+            accesses = accesses or self._united(inner, space, domain, frozenset())
+        else:
+            accesses = tuple(self._access(access, space) for access in raw.accesses)
+            body = self._assignment(raw.body, space)
+        return Statement(
+            name,
+            iterators,
+            domain,
+            raw.position,
+            frozenset(loop.name for loop in raw.loops if loop.descending),
+            accesses,
+            body,
+            self._span(raw.node),
+        )
+
+    def _span(self, node: Any) -> Span:
+        span = self.places.span(node)
+        return span if span is not None else self.places.source.line_span(1)
+
+    def _access(self, raw: RawAccess, space: StatementSpace) -> Access:
+        relation = space.relation(raw.symbol.name, self.settled.subscripts[id(raw)], raw.where.gist(self.context))
+        return Access(raw.symbol.name, raw.write, relation, self.places.span(raw.node))
+
+    @staticmethod
+    def _assignment(raw: RawAssignment, space: StatementSpace) -> Assignment:
+        return Assignment(raw.target, raw.op, space.expression(raw.value), raw.target_read)
+
+    def _call(self, raw: RawCall, inner: tuple[Statement, ...], space: StatementSpace) -> MicrokernelCall:
+        return MicrokernelCall(
+            raw.function, tuple(self._argument(argument, space) for argument in raw.arguments), inner, raw.form
+        )
+
+    def _argument(self, raw: RawArgument, space: StatementSpace) -> CallArgument:
+        if raw.address is not None:
+            array = raw.address.symbol.name
+            return CallArgument(raw.text, array, space.multi(array, self.settled.subscripts[id(raw.address)]))
+        return CallArgument(raw.text, value=None if raw.value is None else space.function(raw.value))
+
+    @staticmethod
+    def _united(
+        inner: Sequence[Statement], space: StatementSpace, domain: isl.Set, private: frozenset[str]
+    ) -> tuple[Access, ...]:
+        """One access per array and direction over the outer iterations: the union over the loops inside."""
+        found: dict[tuple[bool, str], tuple[isl.Map, Span | None]] = {}
+        depth = len(space.iterators)
+        for write in (False, True):
+            for statement in inner:
+                for access in statement.accesses:
+                    if access.write is not write or access.array in private:
+                        continue
+                    relation = access.relation
+                    relation = relation.project_out(isl.dim_type.in_, depth, relation.dim(isl.dim_type.in_) - depth)
+                    relation = relation.set_tuple_name(isl.dim_type.in_, space.name)
+                    for at, name in enumerate(space.iterators):
+                        relation = relation.set_dim_name(isl.dim_type.in_, at, name)
+                    key = (write, access.array)
+                    before = found.get(key)
+                    found[key] = (relation if before is None else before[0].union(relation), access.span)
+        return tuple(
+            Access(array, write, relation.coalesce().intersect_domain(domain), span)
+            for (write, array), (relation, span) in found.items()
+        )
+
+
+def arrays(
+    walked: Walked, settled: Settled, parameters: Sequence[str], used: frozenset[str], places: Places
+) -> dict[str, Array]:
+    """The model's arrays, in order of first use."""
+    result: dict[str, Array] = {}
+    for name, symbol in walked.symbols.items():
+        if name not in used:
+            continue
+        result[name] = Array(
+            name,
+            symbol.ctype.text,
+            tuple(None if e is None else parametric(e, parameters) for e in settled.extents[name]),
+            symbol.storage,
+            symbol.declaration,
+            name in settled.linear,
+            symbol.restrict,
+            symbol.const,
+            places.span(symbol.node),
+        )
+    return result

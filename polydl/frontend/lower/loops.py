@@ -1,0 +1,253 @@
+"""The values that a C `for` loop's variable takes, exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import islpy as isl
+from pycparser import c_ast
+
+from polydl.base.errors import InputError
+from polydl.frontend.lower.spaces import project_symbols, rename_symbol
+from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, constant_aff, symbol_aff, tidy, universe, val
+from polydl.frontend.meaning.ctypes import INT, CType
+from polydl.frontend.meaning.symbols import mentions
+from polydl.frontend.text.places import Places
+
+_EARLIER = "__polydl_earlier"
+_MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!=", "==": "=="}
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The parts of `for (i = start; condition; i += step)`."""
+
+    variable: str
+    declared: Any
+    """The Decl when the loop declares its variable, else None."""
+    start: Any
+    condition: Any
+    step: int
+    node: Any
+    counted: bool = False
+    """The condition itself counts, as in `for (i = n; i-- > 0;)`: the body sees `start + step` first, and what the
+    variable becomes when the condition fails is nobody's concern. `condition` is in terms of what the body sees."""
+
+
+def header(node: Any, evaluator: Evaluator, places: Places) -> Header:
+    """Take a For node apart. Raises InputError when it is no counting loop."""
+    variable, declared, start = _start(node, places)
+    if node.cond is None:
+        raise places.error("the loop has no condition", node, "write for (i = a; i < b; i += c)", topic="loop-headers")
+    if node.next is None:
+        counting = _counting(node.cond, variable)
+        if counting is None:
+            raise places.error(
+                "the loop has no increment", node, "write for (i = a; i < b; i += c)", topic="loop-headers"
+            )
+        return Header(variable, declared, start, *counting, node, counted=True)
+    step = _step(node.next, variable, evaluator, places)
+    if step == 0:
+        raise places.error(
+            f"the step of '{variable}' is zero: the loop never ends",
+            node.next,
+            "use another step",
+            topic="loop-headers",
+        )
+    return Header(variable, declared, start, node.cond, step, node)
+
+
+def _counting(condition: Any, variable: str) -> tuple[Any, int] | None:
+    """The condition on what the body sees, and the step, of a condition such as `i-- > 0`; None for others.
+
+    With the value x in the body, `i--` has the value x + 1 and `--i` has the value x.
+    """
+    match condition:
+        case c_ast.UnaryOp(op="p--" | "--" | "p++" | "++"):
+            zero = c_ast.Constant("int", "0", condition.coord)
+            return _counting(c_ast.BinaryOp("!=", condition, zero, condition.coord), variable)
+        case c_ast.BinaryOp(op=op, left=left, right=right) if op in _MIRROR:
+            if not isinstance(left, c_ast.UnaryOp) or left.op not in ("p--", "--", "p++", "++"):
+                op, left, right = _MIRROR[op], right, left
+        case _:
+            return None
+    if not isinstance(left, c_ast.UnaryOp) or left.op not in ("p--", "--", "p++", "++"):
+        return None
+    if not isinstance(left.expr, c_ast.ID) or left.expr.name != variable or variable in mentions(right):
+        return None
+    step = -1 if "--" in left.op else 1
+    if left.op.startswith("p"):
+        # x - step op e; said without a number below zero where it can be, as unsigned ones have none
+        if (op, step) in ((">", -1), ("<", 1)):
+            op += "="
+        elif (op, step) == ("!=", -1) and isinstance(right, c_ast.Constant) and right.value == "0":
+            op = ">="
+        else:
+            right = c_ast.BinaryOp("-" if step < 0 else "+", right, c_ast.Constant("int", "1"), right.coord)
+    return c_ast.BinaryOp(op, left.expr, right, condition.coord), step
+
+
+def _start(node: Any, places: Places) -> tuple[str, Any, Any]:
+    hint = "write for (i = a; i < b; i += c)"
+    match node.init:
+        case c_ast.DeclList(decls=[c_ast.Decl() as decl]) if decl.init is not None:
+            return decl.name, decl, decl.init
+        case c_ast.Assignment(op="=", lvalue=c_ast.ID() as target):
+            return target.name, None, node.init.rvalue
+        case None:
+            raise places.error("the loop does not initialise its variable", node, hint, topic="loop-headers")
+    raise places.error("the loop initialises more than one variable, or none", node.init, hint, topic="loop-headers")
+
+
+def _step(node: Any, variable: str, evaluator: Evaluator, places: Places) -> int:
+    """The constant that the increment adds to the loop variable."""
+
+    def is_variable(expr: Any) -> bool:
+        return isinstance(expr, c_ast.ID) and expr.name == variable
+
+    def constant(expr: Any) -> int:
+        try:
+            value = evaluator.value(expr, universe()).constant
+        except NotAffine:
+            value = None
+        if value is None:
+            raise places.error(
+                f"the step of '{variable}' is not constant", expr, "use a step that is a constant", topic="loop-headers"
+            )
+        return value
+
+    match node:
+        case c_ast.UnaryOp(op="p++" | "++") if is_variable(node.expr):
+            return 1
+        case c_ast.UnaryOp(op="p--" | "--") if is_variable(node.expr):
+            return -1
+        case c_ast.Assignment(op="+=" | "-=") if is_variable(node.lvalue):
+            return constant(node.rvalue) * (1 if node.op == "+=" else -1)
+        case c_ast.Assignment(op="=", rvalue=c_ast.BinaryOp(op="+" | "-") as sum_) if is_variable(node.lvalue):
+            if is_variable(sum_.left):
+                return constant(sum_.right) * (1 if sum_.op == "+" else -1)
+            if sum_.op == "+" and is_variable(sum_.right):
+                return constant(sum_.left)
+    raise places.error(
+        f"the increment does not add a constant to '{variable}'",
+        node,
+        f"write {variable}++ or {variable} += c",
+        topic="loop-headers",
+    )
+
+
+def domain(
+    loop: Header,
+    ctype: CType,
+    start: Value,
+    where: isl.Set,
+    evaluator: Evaluator,
+    places: Places,
+    iterators: frozenset[str],
+) -> isl.Set:
+    """`where` with the values that the loop's variable takes in the body.
+
+    The variable runs through start, start + step, … and stops before the first value at which the condition fails.
+    A bound (`i < e`, e without i) fails for ever once it fails, so that the condition itself says which values are
+    taken; any other condition has its values removed that come after a failure. Raises InputError when the loop may
+    not end, or may leave the range of its type. `iterators` are this loop's and the outer ones' variables.
+    """
+    variable, step = loop.variable, loop.step
+    at = symbol_aff(variable)
+    try:
+        first = evaluator.require(evaluator.convert(start, ctype, loop.start, where), loop.start)
+        if loop.counted:
+            first = first.add(constant_aff(step))
+    except NotAffine as error:
+        raise _not_affine(places, "loop bound", error, loop.start) from None
+    reached = where.intersect(at.ge_set(first) if step > 0 else at.le_set(first))
+    if abs(step) != 1:
+        reached = reached.intersect(at.sub(first).mod_val(val(abs(step))).zero_set())
+    bound = _is_bound(loop.condition, variable, step)
+    if ctype.unsigned and step < 0:
+        # values below zero do not exist: the condition is judged on the values that do
+        seen = reached.intersect(at.ge_set(constant_aff(0)))
+    else:
+        seen = reached
+    if ctype.unsigned and step > 0:
+        reached = seen = reached.intersect(at.ge_set(constant_aff(0)))
+    try:
+        holds = evaluator.condition(loop.condition, seen)
+    except NotAffine as error:
+        raise _not_affine(places, "loop bound", error, loop.condition) from None
+    if bound:
+        result = seen.intersect(holds)
+    else:
+        stops = seen.subtract(holds)
+        endless = where.subtract(project_symbols(stops, [variable]))
+        endless = endless.intersect(project_symbols(seen.intersect(at.eq_set(first)), [variable]))
+        if not endless.is_empty():
+            raise places.error(
+                f"the loop over '{variable}' may never end",
+                loop.condition,
+                f"write {variable} {'<' if step > 0 else '>'} bound, or state what is known with "
+                "'#pragma polydl assume(...)'",
+                topic="loop-headers",
+            )
+        earlier = symbol_aff(_EARLIER)
+        failed = rename_symbol(stops, variable, _EARLIER)
+        failed = failed.intersect(earlier.le_set(at) if step > 0 else earlier.ge_set(at))
+        result = seen.intersect(holds).subtract(project_symbols(failed, [_EARLIER]))
+    _in_range(loop, ctype, result, iterators, places)
+    return tidy(result)
+
+
+def _not_affine(places: Places, what: str, error: NotAffine, node: Any) -> InputError:
+    kind = "depends on data" if error.data else "is not affine"
+    place = error.node if getattr(error.node, "coord", None) is not None else node
+    hint = error.hint or f"a {what} may use outer loop variables, parameters and constants, min and max"
+    return places.error(f"the {what} {kind}: {error.why}", place, hint, topic=error.topic)
+
+
+def _is_bound(condition: Any, variable: str, step: int) -> bool:
+    """Whether a condition is a conjunction of bounds on the variable in the direction in which it runs."""
+    if not isinstance(condition, c_ast.BinaryOp):
+        return False
+    if condition.op == "&&":
+        return _is_bound(condition.left, variable, step) and _is_bound(condition.right, variable, step)
+    op, left, right = condition.op, condition.left, condition.right
+    if not (isinstance(left, c_ast.ID) and left.name == variable):
+        if op not in _MIRROR:
+            return False
+        op, left, right = _MIRROR[op], right, left
+    if not (isinstance(left, c_ast.ID) and left.name == variable) or variable in mentions(right):
+        return False
+    return op in (("<", "<=") if step > 0 else (">", ">="))
+
+
+def _in_range(loop: Header, ctype: CType, taken: isl.Set, iterators: frozenset[str], places: Places) -> None:
+    """Refuse loops whose last increment leaves the range of the variable's type."""
+    following = symbol_aff(loop.variable).add(constant_aff(loop.step))
+    if (
+        loop.step < 0
+        and ctype.unsigned
+        and not loop.counted
+        and not taken.intersect(following.lt_set(constant_aff(0))).is_empty()
+    ):
+        raise places.error(
+            f"'{loop.variable}' is unsigned and wraps around below zero: the loop does not end there",
+            loop.condition,
+            f"declare '{loop.variable}' as int",
+            topic="integers",
+        )
+    if ctype.bits >= INT.bits and any(name not in iterators for name in _symbols(taken)):
+        # symbolic bounds of 32 and 64 bits are taken to stay in range (see affine.py); numeric ones are checked
+        return
+    beyond = taken.intersect(following.gt_set(constant_aff(ctype.maximum)))
+    if not beyond.is_empty():
+        raise places.error(
+            f"'{loop.variable}' leaves the range of '{ctype.text}'",
+            loop.condition,
+            "use a wider type for it",
+            topic="integers",
+        )
+
+
+def _symbols(of: isl.Set) -> list[str]:
+    return [str(of.get_dim_name(isl.dim_type.param, at)) for at in range(of.dim(isl.dim_type.param))]

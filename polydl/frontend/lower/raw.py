@@ -1,0 +1,111 @@
+"""What the walk over a region leaves behind, before array shapes are settled and isl spaces are named.
+
+Sets and functions here are zero-dimensional with iterators as isl parameters (see affine.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import islpy as isl
+
+from polydl.frontend.meaning.affine import Value
+from polydl.frontend.meaning.symbols import Symbol
+from polydl.model.expr import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop around a statement."""
+
+    name: str
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RawAccess:
+    """A read or write; `subscripts` as written: one for an array used linearly, one a dimension otherwise."""
+
+    symbol: Symbol
+    write: bool
+    subscripts: tuple[Value, ...]
+    where: isl.Set
+    """Where it happens: the statement's domain, or less inside a conditional expression."""
+    node: Any
+    exact: bool = True
+    """False inside a data-dependent conditional: it may happen everywhere in `where`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawAssignment:
+    """`target op value`; see model.scop.Assignment."""
+
+    target: int
+    op: str
+    value: Expr
+    target_read: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RawArgument:
+    """An argument of a microkernel call; `address` is the element pointed at, as an access."""
+
+    text: str
+    address: RawAccess | None = None
+    value: isl.PwAff | None = None
+    node: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class RawCall:
+    """A microkernel call and the statements that say what it computes."""
+
+    function: str
+    arguments: tuple[RawArgument, ...]
+    inner: tuple[RawStatement, ...]
+    form: str
+    pragma: int
+
+
+@dataclass(frozen=True, slots=True)
+class RawBlackBox:
+    """Code kept as written, and the statements that say what it may access; see model.scop.BlackBox."""
+
+    text: str
+    locals: tuple[tuple[str, isl.PwAff | None], ...]
+    """Declarations that the text needs around it -> their value."""
+    inner: tuple[RawStatement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RawStatement:
+    """A statement."""
+
+    loops: tuple[Loop, ...]
+    domain: isl.Set
+    position: tuple[int, ...]
+    accesses: tuple[RawAccess, ...]
+    body: RawAssignment | RawCall | RawBlackBox
+    node: Any
+
+
+@dataclass(slots=True)
+class Walked:
+    """Everything that a walk found."""
+
+    statements: list[RawStatement] = field(default_factory=list)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    """Integer symbols left symbolic -> the node of their first use."""
+    shaping: set[str] = field(default_factory=set)
+    """Those of them that bounds, conditions, subscripts or extents mention: the others are data."""
+    sized: dict[str, int] = field(default_factory=dict)
+    """Symbols that took their value from `sizes`."""
+    symbols: dict[str, Symbol] = field(default_factory=dict)
+    """Arrays and data scalars that statements access."""
+    constants: dict[str, Symbol] = field(default_factory=dict)
+    """Enumerators and constants whose value was used."""
+    hiding: dict[str, Any] = field(default_factory=dict)
+    """Loop variables declared in their loop that hide another object -> their Decl."""
+    temporaries: dict[str, Symbol] = field(default_factory=dict)
+    """Loop variables and affine temporaries."""

@@ -1,0 +1,293 @@
+"""Where the static control parts of a file stand: pragma regions, or whole nests of functions without pragmas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.base.errors import InputError, InputErrors, Span
+from polydl.frontend.meaning.liveness import Effect, effect, jumps
+from polydl.frontend.meaning.symbols import Scope, mentions
+from polydl.frontend.text.parse import Unit
+from polydl.frontend.text.pragmas import Pragma
+from polydl.frontend.text.scan import statement_end
+from polydl.model.scop import Region, Storage
+
+Evaluate = Callable[[Any, Scope], int | None]
+
+
+@dataclass(slots=True)
+class Found:
+    """A region of a function."""
+
+    function: Any
+    """pycparser FuncDef."""
+    items: list[Any]
+    """Statements of the region."""
+    scope: Scope
+    """Names visible at its start."""
+    span: Span
+    start: int
+    """Offset of the first character of the region."""
+    end: int
+    after: list[Any]
+    """Statements that may run after it, in order: of its block, of the blocks around, and of loops around again."""
+    facts: list[Pragma] = field(default_factory=list)
+    """assume, live_out and dead pragmas that hold for it."""
+
+    @property
+    def name(self) -> str:
+        return str(self.function.decl.name)
+
+    def escapes(self, name: str) -> bool:
+        """Whether the value that a scalar has after the region may be read."""
+        if jumps(self.function.body) and any(name in mentions(node) for node in self.after):
+            return True
+        return effect(self.after, name) is Effect.READS
+
+
+def pairing_errors(pragmas: Sequence[Pragma]) -> list[InputError]:
+    """scop and endscop pragmas that do not come in pairs."""
+    errors: list[InputError] = []
+    opened: Pragma | None = None
+    for pragma in pragmas:
+        if pragma.kind == "scop":
+            if opened is not None:
+                errors.append(
+                    InputError(
+                        "a scop starts inside a scop",
+                        pragma.span,
+                        f"line {opened.line} opened one: close it first",
+                        topic="regions",
+                    )
+                )
+            opened = pragma
+        elif pragma.kind == "endscop":
+            if opened is None:
+                errors.append(
+                    InputError(
+                        "'#pragma endscop' without '#pragma scop'", pragma.span, "open the region", topic="regions"
+                    )
+                )
+            opened = None
+    if opened is not None:
+        errors.append(
+            InputError(
+                "the scop is never closed",
+                opened.span,
+                "put '#pragma endscop' after its last statement",
+                topic="regions",
+            )
+        )
+    return errors
+
+
+class Finder:
+    """Walks a function's blocks, keeping the scope and what comes after."""
+
+    def __init__(self, unit: Unit, pragmas: Mapping[int, Pragma], file_scope: Scope, evaluate: Evaluate) -> None:
+        self.unit = unit
+        self.pragmas = pragmas
+        self.file_scope = file_scope
+        self.evaluate = evaluate
+        self.found: list[Found] = []
+        self.errors: list[InputError] = []
+        self.placed: set[int] = set()
+        """Pragmas seen inside a function."""
+        self._facts: list[Pragma] = []
+
+    def function_scope(self, function: Any) -> Scope:
+        """The scope of a function's parameters."""
+        scope = Scope(self.file_scope)
+        parameters = function.decl.type.args
+        for parameter in parameters.params if parameters is not None else ():
+            if isinstance(parameter, c_ast.Decl):
+                scope.declare(parameter, Storage.PARAMETER, self.evaluate)
+        return scope
+
+    def search(self, function: Any) -> None:
+        """Collect the pragma regions of a function."""
+        self._facts = []
+        before = len(self.found)
+        self._block(function, function.body, self.function_scope(function), [])
+        for found in self.found[before:]:
+            found.facts += self._facts
+
+    def _block(self, function: Any, block: Any, outer: Scope, after: list[Any]) -> None:
+        scope = Scope(outer)
+        items = list(block.block_items or [])
+        at = 0
+        while at < len(items):
+            item = items[at]
+            pragma = self._pragma(item)
+            if pragma is None:
+                scope.declare(item, Storage.LOCAL, self.evaluate)
+                self._inside(function, item, scope, [*items[at + 1 :], *after])
+            elif pragma.kind in ("assume", "live_out", "dead"):
+                self._facts.append(pragma)
+            elif pragma.kind == "scop":
+                end = self._closing(items, at)
+                if end is None:
+                    self.errors.append(
+                        InputError(
+                            "the scop is not closed in the block that opens it",
+                            pragma.span,
+                            "put '#pragma scop' and '#pragma endscop' between the same braces",
+                            topic="regions",
+                        )
+                    )
+                    return
+                self._region(function, items, (at, end), scope, after)
+                at = end
+            elif pragma.kind in ("call", "loops"):
+                self.errors.append(
+                    InputError(
+                        "a microkernel pragma stands outside any scop",
+                        pragma.span,
+                        "put it inside the region",
+                        topic="microkernels",
+                    )
+                )
+            at += 1
+
+    def _pragma(self, item: Any) -> Pragma | None:
+        if not isinstance(item, c_ast.Pragma):
+            return None
+        words = str(item.string).split()
+        if words[:1] != ["polydl"]:
+            return None
+        index = int(words[1]) if words[1:] and words[1].isdecimal() else -1
+        if index not in self.pragmas:
+            # Behind other code on its line it is no directive: the preprocessor has left it as it is.
+            reason = "a pragma must stand on a line of its own"
+            raise InputErrors([self.unit.places.error(reason, item, "put it on its own line", topic="pragmas")])
+        self.placed.add(index)
+        return self.pragmas[index]
+
+    def _closing(self, items: list[Any], at: int) -> int | None:
+        for position in range(at + 1, len(items)):
+            pragma = self._pragma(items[position])
+            if pragma is not None and pragma.kind == "endscop":
+                return position
+        return None
+
+    def _region(self, function: Any, items: list[Any], bounds: tuple[int, int], scope: Scope, after: list[Any]) -> None:
+        first, last = bounds
+        opening, closing = self._pragma(items[first]), self._pragma(items[last])
+        assert opening is not None and closing is not None
+        inside = items[first + 1 : last]
+        facts: list[Pragma] = []
+        for node in _all_pragmas(inside):
+            pragma = self._pragma(node)
+            if pragma is not None and pragma.kind in ("assume", "live_out", "dead"):
+                facts.append(pragma)
+            elif pragma is not None and pragma.kind == "scop":
+                self.errors.append(
+                    InputError(
+                        "a scop starts inside a scop", pragma.span, "close the first one before", topic="regions"
+                    )
+                )
+        # declarations of the region stay visible behind it: keep them out of the scope that the walk starts from
+        frozen = Scope(scope.outer)
+        frozen.symbols, frozen.typedefs = dict(scope.symbols), dict(scope.typedefs)
+        self.found.append(
+            Found(
+                function,
+                inside,
+                frozen,
+                opening.span,
+                opening.end,
+                closing.start,
+                [*items[last + 1 :], *after],
+                facts,
+            )
+        )
+        for node in inside:
+            scope.declare(node, Storage.LOCAL, self.evaluate)
+            declared = getattr(node, "name", None) if isinstance(node, c_ast.Decl) else None
+            if declared is not None and any(declared in mentions(later) for later in [*items[last + 1 :], *after]):
+                self.errors.append(
+                    self.unit.places.error(
+                        f"'{declared}' is declared in the scop and used after it",
+                        node,
+                        "declare it before the region",
+                        topic="declarations",
+                    )
+                )
+
+    def _inside(self, function: Any, node: Any, scope: Scope, after: list[Any]) -> None:
+        """Look for regions in the blocks of a statement."""
+        match node:
+            case c_ast.Compound():
+                self._block(function, node, scope, after)
+            case c_ast.For():
+                inner = Scope(scope)
+                if isinstance(node.init, c_ast.DeclList):
+                    for decl in node.init.decls:
+                        inner.declare(decl, Storage.LOCAL, self.evaluate)
+                again = [node.next, node.cond, node.stmt]
+                self._inside(function, node.stmt, inner, [*(n for n in again if n is not None), *after])
+            case c_ast.While() | c_ast.DoWhile():
+                self._inside(function, node.stmt, scope, [node.cond, node.stmt, *after])
+            case c_ast.If():
+                self._inside(function, node.iftrue, scope, after)
+                if node.iffalse is not None:
+                    self._inside(function, node.iffalse, scope, after)
+            case c_ast.Switch() | c_ast.Label():
+                self._inside(function, node.stmt, scope, [node.stmt, *after])
+            case c_ast.Case() | c_ast.Default():
+                for statement in node.stmts or ():
+                    self._inside(function, statement, scope, [*(node.stmts or ()), *after])
+
+    def nest(self, function: Any) -> Found | None:
+        """The loops of a function whose body is declarations and one run of for loops; None for other bodies."""
+        items = [i for i in function.body.block_items or [] if not isinstance(i, c_ast.EmptyStatement)]
+        scope = Scope(self.function_scope(function))
+        at = 0
+        while at < len(items) and isinstance(items[at], (c_ast.Decl, c_ast.Typedef, c_ast.Pragma)):
+            scope.declare(items[at], Storage.LOCAL, self.evaluate)
+            at += 1
+        loops = []
+        while at < len(items) and isinstance(items[at], (c_ast.For, c_ast.Pragma)):
+            loops.append(items[at])
+            at += 1
+        rest = items[at:]
+        bare_return = len(rest) == 1 and isinstance(rest[0], c_ast.Return) and rest[0].expr is None
+        first = next((i for i in loops if isinstance(i, c_ast.For)), None)
+        if first is None or (rest and not bare_return):
+            return None
+        source, places = self.unit.source, self.unit.places
+        start = places.token_of(first)
+        last = places.token_of([i for i in loops if isinstance(i, c_ast.For)][-1])
+        if start is None or last is None or start.text != "for" or last.text != "for":
+            return None
+        try:
+            end = source.tokens[statement_end(source.tokens, source.index_at(last.offset)) - 1]
+        except ValueError:
+            return None
+        return Found(function, loops, scope, source.span(start), start.offset, end.offset + len(end.text), rest)
+
+
+def _all_pragmas(nodes: Sequence[Any]) -> Iterator[Any]:
+    for node in nodes:
+        if isinstance(node, c_ast.Pragma):
+            yield node
+        else:
+            yield from _all_pragmas([child for _, child in node.children()])
+
+
+def model_region(found: Found, unit: Unit, declared_outside: tuple[str, ...]) -> Region:
+    """The model's region: offsets into the original text."""
+    chunk = unit.chunks[found.name]
+    source = unit.source
+    tokens = source.logical_tokens(chunk.line)
+    line = chunk.line
+    helpers = source.line_start(line)
+    if tokens and source.text[helpers : tokens[0].offset].strip() == "" and tokens[0].text in ("}", ";"):
+        # the definition starts behind the end of another one on the same line
+        token = unit.places.token_of(found.function.decl) or tokens[0]
+        helpers = token.offset
+    return Region(found.start, found.end, helpers, declared_outside)

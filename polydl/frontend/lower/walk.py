@@ -1,0 +1,426 @@
+"""The walk over a region: C statements -> raw statements with domains, positions and accesses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import islpy as isl
+from pycparser import c_ast
+
+from polydl.base.errors import InputError
+from polydl.frontend.lower import blackbox, microkernels
+from polydl.frontend.lower import loops as for_loops
+from polydl.frontend.lower.raw import Loop, RawAccess, RawAssignment, RawStatement
+from polydl.frontend.meaning.affine import NotAffine, Value, tidy
+from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.liveness import assigned_names, leaves
+from polydl.frontend.meaning.lookup import Lookup, NeedsData, Settings
+from polydl.frontend.meaning.symbols import Symbol
+from polydl.model.expr import Binary, Expr, Load
+from polydl.model.scop import Storage
+
+_REFUSED = {
+    c_ast.While: ("a 'while' loop has no bound known in advance", "write a for loop with affine bounds"),
+    c_ast.DoWhile: ("a 'do' loop has no bound known in advance", "write a for loop with affine bounds"),
+    c_ast.Goto: ("'goto' leaves the structured control flow of the scop", "use for, if and else"),
+    c_ast.Label: ("a label lets control enter the scop in the middle", "use for, if and else"),
+    c_ast.Break: ("'break' makes the number of iterations depend on data", "move the condition into the loop bound"),
+    c_ast.Continue: ("'continue' is not supported in a scop", "use if and else"),
+    c_ast.Return: ("'return' leaves the scop early", "move it behind the region"),
+}
+
+
+class Walker(Lookup):
+    """One walk over one region. Errors are collected: a bad statement does not hide the next one."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            c_ast.Compound: self._compound,
+            c_ast.For: self._for,
+            c_ast.If: self._if,
+            c_ast.Decl: self._declaration,
+            c_ast.FuncCall: self._call,
+        }
+        self.errors: list[InputError] = []
+        self.domain: isl.Set = settings.context
+        self._prefix: list[int] = []
+        self.counters: list[int] = [0]
+        self._pending: Any = None
+        self.in_fragment = False
+        self.in_black_box = False
+
+    def walk(self, node: Any) -> None:
+        """Walk one statement, collecting its errors."""
+        try:
+            self._statement(node)
+        except NotAffine as error:
+            self.errors.append(self.values().not_affine("expression", error, node))
+        except InputError as error:
+            self.errors.append(error)
+
+    def _statement(self, node: Any) -> None:
+        if isinstance(node, c_ast.Pragma):
+            self._pragma(node)
+            return
+        if self._pending is not None and not isinstance(node, c_ast.EmptyStatement):
+            pragma, self._pending = self._pending, None
+            microkernels.microkernel(self, pragma, node)
+            return
+        handler = self._handlers.get(type(node))
+        if handler is not None:
+            handler(node)
+            return
+        match node:
+            case c_ast.DeclList(decls=parts) | c_ast.ExprList(exprs=parts):
+                for part in parts:
+                    self.walk(part)
+            case c_ast.Assignment():
+                self._assignment(node, node.lvalue, node.op, node.rvalue)
+            case c_ast.UnaryOp(op="p++" | "++" | "p--" | "--"):
+                one = c_ast.Constant("int", "1", node.coord)
+                self._assignment(node, node.expr, "+=" if "+" in node.op else "-=", one)
+            case c_ast.EmptyStatement():
+                pass
+            case c_ast.Typedef():
+                self.scope.declare(node, Storage.REGION, constant)
+            case c_ast.DoWhile() if self._once(node):
+                self.walk(node.stmt)
+            case c_ast.Break() | c_ast.Continue() if self.in_black_box:
+                pass
+            case c_ast.Switch():
+                self._switch(node)
+            case c_ast.Cast() if self.type_of(node.to_type).kind == "void" and isinstance(node.expr, c_ast.ID):
+                pass
+            case _:
+                reason, hint = _REFUSED.get(
+                    type(node), ("this statement is not supported in a scop", "use for, if and assignments")
+                )
+                raise self.places.error(reason, node, hint, topic="control-flow")
+
+    def _compound(self, node: Any) -> None:
+        with self.scoped():
+            for item in node.block_items or ():
+                self.walk(item)
+            self.no_pending()
+
+    def _once(self, node: Any) -> bool:
+        """Whether a do loop is `do … while (0)`, as macros have it, without jumps."""
+        return constant(node.cond, self.scope) == 0 and not leaves(node.stmt)
+
+    def _pragma(self, node: Any) -> None:
+        words = str(node.string).split()
+        if words[:1] != ["polydl"]:
+            return
+        pragma = self.settings.pragmas[int(words[1])]
+        if pragma.kind in ("call", "loops"):
+            self.no_pending()
+            self._pending = pragma
+
+    def no_pending(self) -> None:
+        """Report a microkernel pragma that nothing follows."""
+        if self._pending is not None:
+            pragma, self._pending = self._pending, None
+            what = "a loop" if pragma.kind == "call" else "a call"
+            self.errors.append(
+                InputError(
+                    f"the microkernel pragma is not followed by {what}",
+                    pragma.span,
+                    f"put {what} behind it",
+                    topic="microkernels",
+                )
+            )
+
+    def _call(self, node: Any) -> None:
+        self.values().expression(node, self.domain)
+        raise self.places.error(
+            "the result of this call is not used: it does nothing, or has effects that are unknown",
+            node,
+            "say what it computes with '#pragma polydl microkernel loops(...)'",
+            topic="calls",
+        )
+
+    def _declaration(self, node: Any) -> None:
+        found = self.declare(node)
+        if found.levels:
+            if found.levels[0].pointer:
+                raise self.places.error(
+                    f"the pointer '{found.name}' is declared in the scop",
+                    node,
+                    "use the array it points into",
+                    topic="pointers",
+                )
+            if node.init is not None:
+                raise self.places.error(
+                    "an array is initialised in the scop", node.init, "initialise it with a loop", topic="declarations"
+                )
+            return
+        if found.is_integer and found.value is None:
+            self.environment.pop(found.name, None)
+            self.walked.temporaries.setdefault(found.name, found)
+            self.environment[found.name] = None
+        if node.init is not None and found.value is None:
+            target = c_ast.ID(found.name, node.coord)
+            self._assignment(node, target, "=", node.init)
+
+    def _if(self, node: Any) -> None:
+        try:
+            holds = self.evaluator.condition(node.cond, self.domain)
+        except NotAffine:
+            self._undecided(node, node.cond, [part for part in (node.iftrue, node.iffalse) if part is not None])
+            return
+        before, outer = dict(self.environment), self.domain
+        self.domain = tidy(outer.intersect(holds))
+        self._branch(node.iftrue)
+        after_then, self.environment = self.environment, dict(before)
+        self.domain = tidy(outer.subtract(holds))
+        if node.iffalse is not None:
+            self._branch(node.iffalse)
+        after_else, self.domain = self.environment, outer
+        self.environment = {
+            name: self._merge(after_then.get(name), after_else.get(name), holds) for name in {*after_then, *after_else}
+        }
+
+    def _undecided(self, node: Any, condition: Any, branches: list[Any]) -> None:
+        """A statement of which data decide what runs."""
+        if not self.in_black_box:
+            if any(leaves(branch) for branch in branches):
+                # the loop that the jump belongs to was not kept as a whole: the message is about the jump
+                for branch in branches:
+                    self._branch(branch)
+                return
+            blackbox.keep(self, node)
+            return
+        blackbox.condition(self, condition)
+        before = dict(self.environment)
+        after: list[dict[str, tuple[Value, Any] | None]] = []
+        for branch in branches:
+            self.environment = dict(before)
+            self._branch(branch)
+            after.append(self.environment)
+        self.environment = {
+            name: known if all(one.get(name) is known for one in after) else None for name, known in before.items()
+        }
+
+    def _switch(self, node: Any) -> None:
+        if not self.in_black_box:
+            blackbox.keep(self, node)
+            return
+        cases = node.stmt.block_items or [] if isinstance(node.stmt, c_ast.Compound) else []
+        if not all(isinstance(case, (c_ast.Case, c_ast.Default)) for case in cases) or not cases:
+            raise self.places.error(
+                "code of this 'switch' stands before its first case", node, "move it out", topic="control-flow"
+            )
+        parts = [c_ast.Compound(list(case.stmts or []), case.coord) for case in cases]
+        self._undecided(node, node.cond, parts)
+
+    def _branch(self, node: Any) -> None:
+        with self.scoped():
+            self.walk(node)
+            self.no_pending()
+
+    @staticmethod
+    def _merge(
+        then: tuple[Value, Any] | None, otherwise: tuple[Value, Any] | None, holds: isl.Set
+    ) -> tuple[Value, Any] | None:
+        if then is otherwise or then is None or otherwise is None:
+            return then if then is otherwise else None
+        if then[0].pw is None or otherwise[0].pw is None:
+            return None
+        one = then[0].pw.intersect_domain(holds)
+        return Value(one.union_add(otherwise[0].pw.subtract_domain(holds)).coalesce(), None, then[0].ctype), None
+
+    def _for(self, node: Any) -> None:
+        if leaves(node.stmt) and not self.in_black_box:
+            blackbox.keep(self, node)
+            return
+        loop = for_loops.header(node, self.evaluator, self.places)
+        name = loop.variable
+        if any(outer.name == name for outer, _ in self.loops):
+            raise self.places.error(
+                f"the loop variable '{name}' is already that of an outer loop",
+                loop.declared or node.init,
+                "give each loop its own",
+                topic="loop-variables",
+            )
+        with self.scoped():
+            found = self._loop_variable(loop)
+            try:
+                start = self.evaluator.value(loop.start, self.domain)
+            except NotAffine as error:
+                raise self.values().not_affine("loop bound", error, loop.start) from None
+            outer = self.domain
+            self.loops.append((Loop(name, loop.step < 0), found.ctype))
+            self._prefix.append(self.counters[-1])
+            self.counters[-1] += 1
+            self.counters.append(0)
+            changed = assigned_names(node.stmt)
+            try:
+                iterators = frozenset(outer_loop.name for outer_loop, _ in self.loops)
+                self.domain = for_loops.domain(loop, found.ctype, start, outer, self.evaluator, self.places, iterators)
+                self._forget(changed)
+                self.walk(node.stmt)
+                self.no_pending()
+            finally:
+                self._forget(changed)
+                self.counters.pop()
+                self._prefix.pop()
+                self.loops.pop()
+                self.domain = outer
+
+    def _forget(self, names: frozenset[str]) -> None:
+        for name in names:
+            if name in self.environment or ((found := self.scope.find(name)) is not None and found.is_integer):
+                self.environment[name] = None
+
+    def _loop_variable(self, loop: for_loops.Header) -> Symbol:
+        name = loop.variable
+        if loop.declared is not None:
+            found: Symbol | None = self.declare(loop.declared, loop_variable=True)
+        else:
+            found = self.scope.find(name)
+            if found is None and self.in_fragment:
+                decl = c_ast.Decl(
+                    name, [], [], [], [], c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(["int"])), None, None
+                )
+                found = self.scope.declare(decl, Storage.REGION, constant)
+        if found is None:
+            raise self.places.error(
+                f"'{name}' is not declared", loop.node.init, "declare it in the loop", topic="declarations"
+            )
+        if not found.is_integer:
+            raise self.places.error(
+                f"the loop variable '{name}' is not an integer",
+                loop.node.init,
+                "declare it as int",
+                topic="loop-variables",
+            )
+        if loop.declared is None and not self.in_fragment:
+            if found.storage is Storage.GLOBAL:
+                raise self.places.error(
+                    f"the loop variable '{name}' is global",
+                    loop.node.init,
+                    "declare it in the loop",
+                    topic="loop-variables",
+                )
+            if found.storage is Storage.PARAMETER:
+                raise self.places.error(
+                    f"the function parameter '{name}' is written in the scop",
+                    loop.node.init,
+                    "use a local loop variable",
+                    topic="loop-variables",
+                )
+            if name in self.settings.escaping:
+                raise self.places.error(
+                    f"the value of the loop variable '{name}' is used after the scop",
+                    loop.node.init,
+                    f"declare it in the loop: for (int {name} = ...)",
+                    topic="loop-variables",
+                )
+        if name in self.settings.data:
+            raise self.places.error(
+                f"'{name}' is a loop variable here and holds data elsewhere in the scop",
+                loop.node.init,
+                "use two names",
+                topic="loop-variables",
+            )
+        self.walked.temporaries.setdefault(name, found)
+        self.environment.pop(name, None)
+        return found
+
+    # assignments
+
+    def _assignment(self, node: Any, target: Any, op: str, value: Any) -> None:
+        if isinstance(target, c_ast.ID):
+            name = target.name
+            if any(loop.name == name for loop, _ in self.loops):
+                raise self.places.error(
+                    f"the loop variable '{name}' is written in its loop",
+                    node,
+                    "use another variable",
+                    topic="loop-variables",
+                )
+            found = self.scope.find(name)
+            if found is None:
+                raise self.places.error(
+                    f"'{name}' is not declared", target, "is a header or a -D missing?", topic="declarations"
+                )
+            if found.levels:
+                raise self.places.error(
+                    f"the pointer '{name}' is written in the scop", node, "subscript it instead", topic="pointers"
+                )
+            if found.is_integer and found.storage is Storage.PARAMETER:
+                raise self.places.error(
+                    f"the function parameter '{name}' is written in the scop",
+                    node,
+                    "copy it to a local variable before",
+                    topic="loop-variables",
+                )
+            if found.is_integer and name not in self.settings.data:
+                self._temporary(node, found, op, value)
+                return
+        self._store(node, target, op, value)
+
+    def _temporary(self, node: Any, found: Symbol, op: str, value: Any) -> None:
+        """An integer scalar: remember its value instead of making a statement."""
+        if found.storage is Storage.GLOBAL or found.name in self.settings.escaping:
+            raise NeedsData(found.name)
+        self.walked.temporaries.setdefault(found.name, found)
+        if op != "=":
+            value = c_ast.BinaryOp(op[:-1], c_ast.ID(found.name, node.coord), value, node.coord)
+        try:
+            given = self.evaluator.value(value, self.domain)
+            given = self.evaluator.convert(given, found.ctype, value, self.domain)
+        except NotAffine:
+            raise NeedsData(found.name) from None
+        self.environment[found.name] = (given, microkernels.substituted(self, value))
+
+    def _store(self, node: Any, target: Any, op: str, value: Any) -> None:
+        builder = self.values()
+        where = self.domain
+        write = builder.access(target, where, write=True)
+        if write.symbol.const:
+            raise self.places.error(
+                f"'{write.symbol.name}' is const and written", target, "remove const", topic="types"
+            )
+        expr, _ = builder.expression(value, where)
+        reads = builder.accesses
+        target_read: int | None = None
+        if op != "=":
+            reads.append(RawAccess(write.symbol, False, write.subscripts, where, target))
+            target_read = len(reads) - 1
+        else:
+            op, expr, target_read = self._reduction(write, expr, reads)
+        accesses = (*reads, write)
+        body = RawAssignment(len(reads), op, expr, target_read)
+        self.emit(accesses, body, node)
+
+    def emit(self, accesses: tuple[RawAccess, ...], body: Any, node: Any) -> None:
+        """Add a statement at the current place."""
+        position = (*self._prefix, self.counters[-1])
+        self.counters[-1] += 1
+        loops = tuple(loop for loop, _ in self.loops)
+        self.walked.statements.append(RawStatement(loops, self.domain, position, accesses, body, node))
+
+    def _reduction(self, write: RawAccess, expr: Expr, reads: list[RawAccess]) -> tuple[str, Expr, int | None]:
+        """`x = x + e`, `x = e + x`, `x = x * e`, `x = e * x`, `x = x - e` as compound assignments."""
+        if isinstance(expr, Binary) and expr.op in ("+", "*", "-"):
+            sides = [(expr.left, expr.right)]
+            if expr.op != "-":
+                sides.append((expr.right, expr.left))
+            for same, other in sides:
+                if isinstance(same, Load) and self._same(reads[same.access], write):
+                    return f"{expr.op}=", other, same.access
+        return "=", expr, None
+
+    @staticmethod
+    def _same(read: RawAccess, write: RawAccess) -> bool:
+        if read.symbol is not write.symbol or len(read.subscripts) != len(write.subscripts):
+            return False
+        for one, other in zip(read.subscripts, write.subscripts, strict=True):
+            if one.poly is not None and one.poly == other.poly:
+                continue
+            if one.pw is None or other.pw is None or not one.pw.is_equal(other.pw):
+                return False
+        return True

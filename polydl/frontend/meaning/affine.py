@@ -1,0 +1,397 @@
+"""C integer expressions -> piecewise affine functions, with C's rules for division, sign and conversion.
+
+Iterators and parameters alike are isl *parameters* of a zero-dimensional set space here, so that expressions of
+different depths combine by name; `spaces.py` turns iterators into set dimensions at the end.
+
+Overflow: signed overflow is undefined in C and taken not to happen. Unsigned values may not wrap below zero: each
+unsigned subtraction, and each conversion of a signed value, has to be provably non-negative where it is evaluated.
+Unsigned values of 32 and 64 bits are taken not to wrap past their maximum.
+"""
+
+from __future__ import annotations
+
+import ast as python_ast
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import islpy as isl
+from pycparser import c_ast
+
+from polydl.frontend.meaning.ctypes import BOOL, INT, LONG, ULONG, CType, common, from_words, promote
+from polydl.frontend.meaning.poly import Poly, poly_add, poly_mul
+
+_MAX_DIGITS = 40
+_RELATIONS = {"<": "lt_set", "<=": "le_set", ">": "gt_set", ">=": "ge_set", "==": "eq_set", "!=": "ne_set"}
+
+
+class NotAffine(Exception):
+    """An expression is no affine function of iterators and parameters."""
+
+    def __init__(
+        self, why: str, node: Any, data: bool = False, hint: str | None = None, topic: str | None = None
+    ) -> None:
+        super().__init__(why)
+        self.why = why
+        self.node = node
+        self.data = data
+        """It reads memory that the program writes or that is not an integer."""
+        self.hint = hint
+        self.topic = topic or ("depends-on-data" if data else "not-affine")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An integer value. Affine ones have `pw`; products of symbols have `poly` only."""
+
+    pw: isl.PwAff | None
+    """{ [] -> [v] } over iterators and parameters as isl parameters."""
+    poly: Poly | None
+    """None when divisions, conditions or the like are in it."""
+    ctype: CType
+
+    @property
+    def constant(self) -> int | None:
+        """The value when it is one number, else None."""
+        if self.poly is not None:
+            return self.poly.get((), 0) if all(monomial == () for monomial in self.poly) else None
+        if self.pw is not None and self.pw.is_cst() and self.pw.n_piece() == 1:
+            value = self.pw.max_val()
+            return int(value.to_python()) if value.is_int() else None
+        return None
+
+
+class Symbols(Protocol):
+    """Where the evaluator looks identifiers up."""
+
+    in_value: bool
+    """True while a right-hand side is evaluated: what is looked up then does not shape the program."""
+
+    def integer(self, node: Any) -> Value:
+        """Value of the identifier `node`. Raises NotAffine."""
+
+    def size_of(self, node: Any) -> int | None:
+        """sizeof of a type or expression, in bytes; None when unknown."""
+
+    def type_of(self, node: Any) -> CType:
+        """The type that a Typename node names."""
+
+
+def zero_space() -> isl.Space:
+    """The zero-dimensional set space."""
+    return isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, 0)
+
+
+def universe() -> isl.Set:
+    """{ [] }: no constraint on any symbol."""
+    return isl.Set.universe(zero_space())
+
+
+def val(value: int) -> isl.Val:
+    """An isl value of any size."""
+    return isl.Val(str(value))
+
+
+def identifier(name: str) -> isl.Id:
+    """The identifier that isl gives to a name. `isl.Id(name)` would carry a Python object and differ from it."""
+    return (
+        isl.Space.params_alloc(isl.DEFAULT_CONTEXT, 1)
+        .set_dim_name(isl.dim_type.param, 0, name)
+        .get_dim_id(isl.dim_type.param, 0)
+    )
+
+
+@lru_cache(maxsize=1024)
+def symbol_aff(name: str) -> isl.PwAff:
+    """The symbol itself, as a function of symbols."""
+    space = zero_space().add_param_id(identifier(name))
+    return isl.PwAff.from_aff(isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), isl.dim_type.param, 0))
+
+
+@lru_cache(maxsize=1024)
+def constant_aff(value: int) -> isl.PwAff:
+    """A number."""
+    return isl.PwAff.from_aff(isl.Aff.val_on_domain_space(zero_space(), val(value)))
+
+
+def symbol(name: str, ctype: CType) -> Value:
+    """An identifier left symbolic."""
+    return Value(symbol_aff(name), {(name,): 1}, ctype)
+
+
+def number(value: int, ctype: CType = INT) -> Value:
+    """A constant."""
+    return Value(constant_aff(value), {(): value} if value else {}, ctype)
+
+
+def tidy(of: isl.Set) -> isl.Set:
+    """The same set in fewer pieces, convex when it is."""
+    if of.n_basic_set() <= 1:
+        return of
+    of = of.coalesce()
+    if of.n_basic_set() > 1:
+        hull = isl.Set.from_basic_set(of.simple_hull())
+        if hull.is_subset(of):
+            return hull
+    return of
+
+
+def integer_constant(node: Any) -> Value:
+    """Value of an integer or character literal. Raises NotAffine for others and for absurdly long ones."""
+    text = str(node.value)
+    if node.type == "char" or text.startswith("'"):
+        try:
+            character = python_ast.literal_eval(text)
+        except (ValueError, SyntaxError) as error:
+            raise NotAffine(f"the character constant {text} is not understood", node) from error
+        return number(ord(character), INT)
+    suffix = text[len(text.rstrip("uUlL")) :].lower()
+    digits = text[: len(text) - len(suffix)]
+    if len(digits) > _MAX_DIGITS:
+        raise NotAffine("the integer constant does not fit any type", node)
+    try:
+        if digits.lower().startswith(("0x", "0b")):
+            value = int(digits, 0)
+        elif digits.startswith("0") and len(digits) > 1:
+            value = int(digits, 8)
+        else:
+            value = int(digits)
+    except ValueError:
+        raise NotAffine(f"'{text}' is not an integer", node) from None
+    decimal = not digits.startswith("0")
+    words = ["unsigned"] if "u" in suffix else []
+    ctype = from_words([*words, "long"] if "l" in suffix else [*words, "int"])
+    if value > ctype.maximum and not decimal and not ctype.unsigned and ctype.bits == INT.bits and value < 1 << 32:
+        ctype = from_words(["unsigned", "int"])
+    if value > ctype.maximum:
+        ctype = ULONG if "u" in suffix or value > LONG.maximum else LONG
+    if value > ctype.maximum:
+        raise NotAffine("the integer constant does not fit any type", node)
+    return number(value, ctype)
+
+
+class Evaluator:
+    """Evaluates integer expressions and conditions where a set of symbol values holds."""
+
+    def __init__(self, symbols: Symbols) -> None:
+        self.symbols = symbols
+
+    def affine(self, node: Any, where: isl.Set) -> isl.PwAff:
+        """The affine value of an expression. Raises NotAffine."""
+        return self.require(self.value(node, where), node)
+
+    def require(self, value: Value, node: Any) -> isl.PwAff:
+        """The affine function of a value. Raises NotAffine on a product of symbols."""
+        if value.pw is None:
+            names = sorted({name for monomial in value.poly or {} if len(monomial) > 1 for name in monomial})
+            what = " and ".join(f"'{name}'" for name in names) or "variables"
+            raise NotAffine(
+                f"it multiplies {what}", node, hint="give sizes to parameters with -D or --size, or use a 2-D array"
+            )
+        return value.pw
+
+    def value(self, node: Any, where: isl.Set) -> Value:
+        """The integer value of an expression, evaluated only where `where` holds. Raises NotAffine."""
+        if isinstance(node, c_ast.Constant):
+            if node.type in ("float", "double", "long double", "string") or node.type.endswith("double"):
+                raise NotAffine(f"'{node.value}' is not an integer", node)
+            return integer_constant(node)
+        if isinstance(node, c_ast.ID):
+            return self.symbols.integer(node)
+        if isinstance(node, c_ast.UnaryOp):
+            return self._unary(node, where)
+        if isinstance(node, c_ast.BinaryOp):
+            if node.op in _RELATIONS or node.op in ("&&", "||"):
+                return self._truth(self.condition(node, where))
+            return self._binary(node, where)
+        if isinstance(node, c_ast.TernaryOp):
+            return self._ternary(node, where)
+        if isinstance(node, c_ast.Cast):
+            return self.convert(self.value(node.expr, where), self.symbols.type_of(node.to_type), node, where)
+        if isinstance(node, c_ast.ArrayRef):
+            raise NotAffine("it reads an array", node, data=True)
+        if isinstance(node, c_ast.FuncCall):
+            raise NotAffine("it calls a function", node, data=True)
+        if isinstance(node, c_ast.StructRef):
+            raise NotAffine("it reads a struct member", node, data=True, hint="copy the member to a local variable")
+        raise NotAffine("it has side effects or is no integer expression", node)
+
+    def condition(self, node: Any, where: isl.Set) -> isl.Set:
+        """The symbol values for which a condition holds (meaningful inside `where`). Raises NotAffine."""
+        if isinstance(node, c_ast.BinaryOp) and node.op in ("&&", "||"):
+            left = self.condition(node.left, where)
+            if node.op == "&&":
+                return tidy(left.intersect(self.condition(node.right, where.intersect(left))))
+            return tidy(left.union(self.condition(node.right, where.subtract(left))))
+        if isinstance(node, c_ast.UnaryOp) and node.op == "!":
+            return tidy(self.condition(node.expr, where).complement())
+        if isinstance(node, c_ast.BinaryOp) and node.op in _RELATIONS:
+            left_value, right_value = self.value(node.left, where), self.value(node.right, where)
+            ctype = common(left_value.ctype, right_value.ctype)
+            left_value = self.convert(left_value, ctype, node.left, where)
+            right_value = self.convert(right_value, ctype, node.right, where)
+            left_pw, right_pw = self.require(left_value, node.left), self.require(right_value, node.right)
+            holds: isl.Set = getattr(left_pw, _RELATIONS[node.op])(right_pw)
+            return tidy(holds) if node.op != "!=" else holds
+        return self.affine(node, where).non_zero_set()
+
+    def convert(self, value: Value, ctype: CType, node: Any, where: isl.Set) -> Value:
+        """Integer conversion. Raises NotAffine when the value may not be kept."""
+        if not ctype.is_int:
+            raise NotAffine(f"it is converted to '{ctype.text}'", node)
+        if ctype.bits >= value.ctype.bits and (not ctype.unsigned or value.ctype.unsigned):
+            return Value(value.pw, value.poly, ctype)
+        constant = value.constant
+        if constant is not None:
+            if ctype is BOOL:
+                return number(int(bool(constant)), BOOL)
+            if (0 if ctype.unsigned else -ctype.maximum - 1) <= constant <= ctype.maximum:
+                return number(constant, ctype)
+        pw = self.require(value, node)
+        low = 0 if ctype.unsigned else -ctype.maximum - 1
+        if not where.intersect(pw.lt_set(constant_aff(low))).is_empty():
+            raise NotAffine(
+                f"the value may be negative where '{ctype.text}' is expected and would wrap around",
+                node,
+                hint="use int, or state what is known with '#pragma polydl assume(...)'",
+                topic="integers",
+            )
+        if ctype.bits < value.ctype.bits and not where.intersect(pw.gt_set(constant_aff(ctype.maximum))).is_empty():
+            if ctype.bits < INT.bits or constant is not None:
+                raise NotAffine(f"the value may not fit '{ctype.text}'", node, topic="integers")
+        return Value(value.pw, value.poly, ctype)
+
+    def _truth(self, holds: isl.Set) -> Value:
+        one = constant_aff(1).intersect_domain(holds)
+        zero = constant_aff(0).intersect_domain(holds.complement())
+        return Value(one.union_add(zero), None, INT)
+
+    def _unary(self, node: Any, where: isl.Set) -> Value:
+        if node.op == "!":
+            return self._truth(self.condition(node, where))
+        if node.op == "sizeof":
+            size = self.symbols.size_of(node.expr)
+            if size is None:
+                raise NotAffine("the size of this type is not known", node)
+            return number(size, ULONG)
+        if node.op == "*":
+            raise NotAffine("it reads through a pointer", node, data=True)
+        if node.op not in ("-", "+", "~"):
+            raise NotAffine("it has side effects" if node.op != "&" else "it takes an address", node)
+        operand = self.value(node.expr, where)
+        ctype = promote(operand.ctype)
+        if node.op == "+":
+            return Value(operand.pw, operand.poly, ctype)
+        minus = self.combine(number(0, ctype), operand, -1, ctype)
+        if node.op == "~":
+            minus = self.combine(minus, number(1, ctype), -1, ctype)
+        return self._no_wrap(minus, ctype, node, where)
+
+    def combine(self, left: Value, right: Value, factor: int, ctype: CType) -> Value:
+        """left + factor * right, factor 1 or -1. Raises NotAffine."""
+        poly = None if left.poly is None or right.poly is None else poly_add(left.poly, right.poly, factor)
+        pw = None
+        if left.pw is not None and right.pw is not None:
+            pw = left.pw.add(right.pw) if factor == 1 else left.pw.sub(right.pw)
+        if pw is None and poly is not None and all(len(monomial) <= 1 for monomial in poly):
+            pw = poly_aff(poly)
+        if pw is None and poly is None:
+            raise NotAffine("it mixes a product of variables with a division or condition", None)
+        return Value(pw, poly, ctype)
+
+    def _no_wrap(self, value: Value, ctype: CType, node: Any, where: isl.Set) -> Value:
+        if ctype.unsigned and value.pw is not None:
+            if not where.intersect(value.pw.lt_set(constant_aff(0))).is_empty():
+                raise NotAffine(
+                    f"this '{ctype.text}' may go below zero and would wrap around",
+                    node,
+                    hint="use int, or state what is known with '#pragma polydl assume(...)'",
+                    topic="integers",
+                )
+        return value
+
+    def _binary(self, node: Any, where: isl.Set) -> Value:
+        left, right = self.value(node.left, where), self.value(node.right, where)
+        if node.op in ("<<", ">>"):
+            ctype = promote(left.ctype)
+        else:
+            ctype = common(left.ctype, right.ctype)
+            left = self.convert(left, ctype, node.left, where)
+            right = self.convert(right, ctype, node.right, where)
+        a, b = left.constant, right.constant
+        match node.op:
+            case "+" | "-":
+                try:
+                    result = self.combine(left, right, 1 if node.op == "+" else -1, ctype)
+                except NotAffine as error:
+                    raise NotAffine(error.why, node) from None
+                return self._no_wrap(result, ctype, node, where)
+            case "*":
+                return self._product(left, right, ctype, node)
+            case "/" | "%":
+                return self._division(left, right, ctype, node, where)
+            case "<<" | ">>" if b is not None and 0 <= b < ctype.bits:
+                if node.op == "<<":
+                    return self._product(left, number(1 << b, ctype), ctype, node)
+                shifted = self.require(left, node.left).scale_down_val(val(1 << b)).floor()
+                return Value(shifted, None, ctype)
+            case "&" | "|" | "^" if a is not None and b is not None:
+                return number({"&": a & b, "|": a | b, "^": a ^ b}[node.op], ctype)
+        raise NotAffine(f"'{node.op}' of values that are not constant", node)
+
+    def _product(self, left: Value, right: Value, ctype: CType, node: Any) -> Value:
+        for one, other in ((left, right), (right, left)):
+            factor = one.constant
+            if factor is not None:
+                pw = None if other.pw is None else other.pw.scale_val(val(factor))
+                poly = None if other.poly is None else poly_mul(other.poly, {(): factor} if factor else {})
+                return Value(pw, poly, ctype)
+        if left.poly is None or right.poly is None:
+            raise NotAffine("it multiplies variables", node)
+        return Value(None, poly_mul(left.poly, right.poly), ctype)
+
+    def _division(self, left: Value, right: Value, ctype: CType, node: Any, where: isl.Set) -> Value:
+        divisor = right.constant
+        if divisor is None:
+            raise NotAffine(f"'{node.op}' by a value that is not constant", node.right)
+        if divisor == 0:
+            raise NotAffine("division by zero", node.right)
+        a = left.constant
+        if a is not None:
+            quotient = abs(a) // abs(divisor) * (1 if (a < 0) == (divisor < 0) else -1)
+            return number(quotient if node.op == "/" else a - quotient * divisor, ctype)
+        pw = self.require(left, node.left)
+        size = constant_aff(abs(divisor))
+        if node.op == "%":
+            result = pw.tdiv_r(size)
+        else:
+            result = pw.tdiv_q(size)
+            if divisor < 0:
+                result = result.neg()
+        # C truncates towards zero: two pieces, of which usually one survives where the expression is evaluated
+        return Value(result.gist(where).coalesce() if result.n_piece() > 1 else result, None, ctype)
+
+    def _ternary(self, node: Any, where: isl.Set) -> Value:
+        holds = self.condition(node.cond, where)
+        otherwise = holds.complement()
+        then_value = self.value(node.iftrue, where.intersect(holds))
+        else_value = self.value(node.iffalse, where.intersect(otherwise))
+        ctype = common(then_value.ctype, else_value.ctype)
+        then_value = self.convert(then_value, ctype, node.iftrue, where.intersect(holds))
+        else_value = self.convert(else_value, ctype, node.iffalse, where.intersect(otherwise))
+        if where.is_subset(holds):
+            return then_value
+        if where.is_disjoint(holds):
+            return else_value
+        then_pw, else_pw = self.require(then_value, node.iftrue), self.require(else_value, node.iffalse)
+        merged = then_pw.intersect_domain(holds).union_add(else_pw.intersect_domain(otherwise))
+        return Value(merged.coalesce(), None, ctype)
+
+
+def poly_aff(poly: Poly) -> isl.PwAff:
+    """The affine function of a polynomial of degree <= 1."""
+    result = constant_aff(poly.get((), 0))
+    for monomial, coefficient in poly.items():
+        if monomial:
+            result = result.add(symbol_aff(monomial[0]).scale_val(val(coefficient)))
+    return result

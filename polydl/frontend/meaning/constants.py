@@ -1,0 +1,42 @@
+"""Constant expressions: enumerators, `const` variables with constant initialisers, literals."""
+
+from __future__ import annotations
+
+from pycparser import c_ast
+
+from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, universe
+from polydl.frontend.meaning.ctypes import CType
+from polydl.frontend.meaning.symbols import Scope
+
+
+class _Constants:
+    """The identifiers of constant expressions."""
+
+    in_value = False
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def integer(self, node: object) -> Value:
+        name = str(getattr(node, "name", ""))
+        found = self.scope.find(name)
+        if found is None or found.value is None:
+            raise NotAffine(f"'{name}' is not constant", node)
+        return number(found.value, found.ctype)
+
+    def size_of(self, node: object) -> int | None:
+        if not isinstance(node, c_ast.Typename):
+            return None
+        ctype, levels, _, _ = self.scope.resolve(node)
+        return max(1, ctype.bits // 8) if ctype.bits and not levels else None
+
+    def type_of(self, node: object) -> CType:
+        return self.scope.resolve(node)[0]
+
+
+def constant(node: object, scope: Scope) -> int | None:
+    """Value of a constant expression; None when it is not constant."""
+    try:
+        return Evaluator(_Constants(scope)).value(node, universe()).constant
+    except NotAffine:
+        return None

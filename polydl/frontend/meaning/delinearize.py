@@ -1,0 +1,168 @@
+"""Linear subscripts back to dimensions: `A[i*N + j]` is A[i][j] when 0 <= j < N is proven.
+
+For an array used through one subscript, strides are read off the coefficients of the loop variables (numbers, or
+products of parameters), every divisibility chain of them is tried, longest first, and one is taken when for every
+access all inner subscripts provably lie inside their dimension. Then the mapping is a bijection between the linear
+index and the subscripts, so that dependences are the same ones. Cf. Grosser et al., 'Optimistic delinearization of
+parametrically sized arrays' (ICS 2015), whose assumptions are proven here instead of assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import islpy as isl
+
+from polydl.frontend.lower.raw import RawAccess
+from polydl.frontend.meaning.affine import constant_aff, poly_aff
+from polydl.frontend.meaning.poly import Poly, poly_add, poly_mul
+
+_MAX_STRIDES = 7
+"""Distinct strides considered: the chains tried are at most 2^7."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A recovered shape."""
+
+    extents: tuple[isl.PwAff | None, ...]
+    """First unknown; functions of symbols."""
+    subscripts: tuple[tuple[isl.PwAff, ...], ...]
+    """For each access, in the order given."""
+
+
+def recover(accesses: Sequence[tuple[RawAccess, isl.Set]], iterators: frozenset[str]) -> Shape | None:
+    """Dimensions for a linearly subscripted array; None when none are proven.
+
+    `accesses` are all of the scop's, each with where it happens and what is known about the parameters.
+    """
+    polys: list[Poly] = []
+    for access, _ in accesses:
+        poly = access.subscripts[0].poly
+        if poly is None:
+            return None
+        polys.append(poly)
+    for chain in _chains(_strides(polys, iterators)):
+        shape = _try(chain, polys, [where for _, where in accesses], iterators)
+        if shape is not None:
+            return shape
+    return None
+
+
+def _strides(polys: Sequence[Poly], iterators: frozenset[str]) -> list[tuple[tuple[str, ...], int]]:
+    """Candidate strides > 1, largest first: (product of parameters, number)."""
+    found: set[tuple[tuple[str, ...], int]] = set()
+    for poly in polys:
+        for monomial, coefficient in poly.items():
+            if any(name in iterators for name in monomial):
+                rest = tuple(name for name in monomial if name not in iterators)
+                if rest or abs(coefficient) > 1:
+                    found.add((rest, abs(coefficient)))
+    return sorted(found, key=lambda stride: (len(stride[0]), stride[1]), reverse=True)[:_MAX_STRIDES]
+
+
+def _chains(strides: list[tuple[tuple[str, ...], int]]) -> Iterator[tuple[tuple[tuple[str, ...], int], ...]]:
+    for length in range(len(strides), 0, -1):
+        for chain in combinations(strides, length):
+            if all(_ratio(a, b) is not None for a, b in pairwise(chain)):
+                yield chain
+
+
+def _ratio(
+    large: tuple[tuple[str, ...], int], small: tuple[tuple[str, ...], int]
+) -> tuple[tuple[str, ...], int] | None:
+    """large / small when it is a number > 1 or one parameter times a number."""
+    rest = list(large[0])
+    for name in small[0]:
+        if name not in rest:
+            return None
+        rest.remove(name)
+    if large[1] % small[1] or len(rest) > 1:
+        return None
+    ratio = (tuple(rest), large[1] // small[1])
+    return ratio if rest or ratio[1] > 1 else None
+
+
+def _try(
+    chain: Sequence[tuple[tuple[str, ...], int]],
+    polys: Sequence[Poly],
+    wheres: Sequence[isl.Set],
+    iterators: frozenset[str],
+) -> Shape | None:
+    """The shape with these strides (and 1), when every inner subscript is proven to be inside its dimension."""
+    whole = (*chain, ((), 1))
+    sizes: list[Poly] = [{}]
+    for large, small in pairwise(whole):
+        ratio = _ratio(large, small)
+        if ratio is None:
+            return None
+        sizes.append({ratio[0]: ratio[1]})
+    subscripts: list[tuple[isl.PwAff, ...]] = []
+    for poly, where in zip(polys, wheres, strict=True):
+        parts = _split(poly, chain, where)
+        if parts is None or not _into_range(parts, sizes, where):
+            return None
+        subscripts.append(tuple(poly_aff(part) for part in parts))
+    return Shape((None, *(poly_aff(size) for size in sizes[1:])), tuple(subscripts))
+
+
+def _into_range(parts: list[Poly], sizes: Sequence[Poly], where: isl.Set) -> bool:
+    """Carry multiples of a dimension's size outwards until every inner subscript is proven to be inside.
+
+    Parameters in a constant offset may belong to either side: C - 1 - c, with c < C, is inside a row of C.
+    """
+    for at in range(len(parts) - 1, 0, -1):
+        extent = poly_aff(sizes[at])
+        for carry in (0, -1, 1):
+            candidate = poly_add(parts[at], sizes[at], -carry)
+            subscript = poly_aff(candidate)
+            outside = subscript.lt_set(constant_aff(0)).union(subscript.ge_set(extent))
+            if where.is_disjoint(outside):
+                parts[at] = candidate
+                parts[at - 1] = poly_add(parts[at - 1], {(): carry} if carry else {})
+                break
+        else:
+            return False
+    return True
+
+
+def _split(poly: Poly, chain: Sequence[tuple[tuple[str, ...], int]], where: isl.Set) -> list[Poly] | None:
+    """The subscripts of one access; None when one is not affine. Their weighted sum is `poly` by construction."""
+    parts: list[Poly] = []
+    rest = dict(poly)
+    for names, number in chain:
+        part: dict[tuple[str, ...], int] = {}
+        for monomial, coefficient in list(rest.items()):
+            left = list(monomial)
+            if any(left.count(name) < names.count(name) for name in names):
+                continue
+            for name in names:
+                left.remove(name)
+            # the quotient of a constant is found by range below
+            if not monomial and not names:
+                continue
+            quotient = abs(coefficient) // number * (1 if coefficient > 0 else -1)
+            if quotient:
+                part[tuple(left)] = part.get(tuple(left), 0) + quotient
+        rest = dict(poly_add(rest, poly_mul(part, {names: number}), -1))
+        if not names and all(len(monomial) <= 1 for monomial in rest):
+            shift = _floor_of_minimum(poly_aff(rest), where, number)
+            if shift:
+                part = dict(poly_add(part, {(): shift}))
+                rest = dict(poly_add(rest, {(): shift * number}, -1))
+        parts.append(part)
+    parts.append(rest)
+    if any(len(monomial) > 1 for part in parts for monomial in part):
+        return None
+    return parts
+
+
+def _floor_of_minimum(function: isl.PwAff, where: isl.Set, number: int) -> int:
+    """floor(min over where / number); 0 when there is no constant minimum."""
+    values = isl.Map.from_pw_aff(function.intersect_domain(where)).range()
+    if values.is_empty():
+        return 0
+    least = values.dim_min_val(0)  # isl's minimum of a function fails on some with integer divisions in their domain
+    return int(least.to_python()) // number if least.is_int() else 0

@@ -1,0 +1,148 @@
+"""Which scalars a piece of C assigns, and whether a value from before it may be read in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.frontend.meaning.symbols import mentions
+
+
+class Effect(Enum):
+    """What code does to the value that a variable has before it."""
+
+    NONE = "none"
+    """Neither reads it nor surely overwrites it."""
+    KILLS = "kills"
+    """Overwrites it before any read, on every path."""
+    READS = "reads"
+    """May read it."""
+
+
+def assigned_names(node: Any) -> frozenset[str]:
+    """Scalars (plain identifiers) that a subtree assigns to, increments, declares or takes the address of."""
+    names: set[str] = set()
+    _collect(node, names, True)
+    return frozenset(names)
+
+
+def changed_names(node: Any) -> frozenset[str]:
+    """Scalars that a subtree assigns to, increments or takes the address of; initialisers do not count."""
+    names: set[str] = set()
+    _collect(node, names, False)
+    return frozenset(names)
+
+
+def _collect(node: Any, names: set[str], declared: bool) -> None:
+    match node:
+        case c_ast.Assignment(lvalue=c_ast.ID() as target):
+            names.add(target.name)
+        case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--" | "&", expr=c_ast.ID() as target):
+            names.add(target.name)
+        case c_ast.Decl() if declared and node.name is not None:
+            names.add(node.name)
+    for _, child in node.children():
+        _collect(child, names, declared)
+
+
+def has_address_taken(node: Any, name: str) -> bool:
+    """Whether a subtree takes the address of a scalar."""
+    if isinstance(node, c_ast.UnaryOp) and node.op == "&" and name in mentions(node.expr):
+        return True
+    return any(has_address_taken(child, name) for _, child in node.children())
+
+
+def mentioned_apart(node: Any, apart: Iterable[Any], name: str) -> bool:
+    """Whether a subtree mentions a name anywhere but in some of its parts and where it is declared."""
+    left_out = {id(part) for part in apart}
+
+    def mentioned(at: Any) -> bool:
+        if id(at) in left_out:
+            return False
+        if isinstance(at, c_ast.ID) and at.name == name:
+            return True
+        return any(mentioned(child) for _, child in at.children())
+
+    return mentioned(node)
+
+
+def effect(nodes: Iterable[Any], name: str) -> Effect:
+    """What a sequence of statements does to the value that `name` has before it. Jumps make any mention a read."""
+    for node in nodes:
+        if node is None:
+            continue
+        one = _effect(node, name)
+        if one is not Effect.NONE:
+            return one
+    return Effect.NONE
+
+
+def _effect(node: Any, name: str) -> Effect:
+    match node:
+        case c_ast.Compound():
+            items = list(node.block_items or [])
+            for at, item in enumerate(items):
+                if isinstance(item, c_ast.Decl) and item.name == name:
+                    before = effect([*items[:at], item.init], name)
+                    # from here on the name means something else
+                    return before
+            return effect(items, name)
+        case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=target)) if target == name:
+            return Effect.READS if effect([node.rvalue], name) is Effect.READS else Effect.KILLS
+        case c_ast.If():
+            first = effect([node.cond], name)
+            if first is not Effect.NONE:
+                return first
+            return _either(effect([node.iftrue], name), effect([node.iffalse], name))
+        case c_ast.For():
+            if isinstance(node.init, c_ast.DeclList) and any(decl.name == name for decl in node.init.decls):
+                return effect([decl.init for decl in node.init.decls], name)
+            first = effect([node.init, node.cond], name)
+            if first is not Effect.NONE:
+                return first
+            inside = effect([node.stmt, node.next], name)
+            return Effect.READS if inside is Effect.READS else Effect.NONE
+        case c_ast.Decl():
+            return effect([node.init], name)
+        case c_ast.DeclList() | c_ast.ExprList():
+            return effect([child for _, child in node.children()], name)
+        case c_ast.Return():
+            # nothing of the function runs after it
+            return Effect.READS if name in mentions(node) else Effect.KILLS
+    return Effect.READS if name in mentions(node) else Effect.NONE
+
+
+def _either(one: Effect, other: Effect) -> Effect:
+    if Effect.READS in (one, other):
+        return Effect.READS
+    return one if one is other else Effect.NONE
+
+
+def jumps(node: Any) -> bool:
+    """Whether a subtree holds a goto or a label."""
+    if isinstance(node, (c_ast.Goto, c_ast.Label)):
+        return True
+    return any(jumps(child) for _, child in node.children())
+
+
+def leaves(node: Any) -> bool:
+    """Whether a loop body holds a break or continue of its own loop."""
+    if isinstance(node, (c_ast.Break, c_ast.Continue)):
+        return True
+    if isinstance(node, (c_ast.For, c_ast.While, c_ast.DoWhile)):
+        return False
+    if isinstance(node, c_ast.Switch):
+        return continues(node.stmt)
+    return any(leaves(child) for _, child in node.children())
+
+
+def continues(node: Any) -> bool:
+    """Whether the body of a switch holds a continue of the loop around it."""
+    if isinstance(node, c_ast.Continue):
+        return True
+    if isinstance(node, (c_ast.For, c_ast.While, c_ast.DoWhile)):
+        return False
+    return any(continues(child) for _, child in node.children())

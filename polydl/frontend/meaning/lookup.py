@@ -1,0 +1,195 @@
+"""What identifiers mean while a region is walked: iterators, temporaries, parameters, constants, data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import islpy as isl
+from pycparser import c_ast
+
+from polydl.frontend.lower.raw import Loop, Walked
+from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, symbol
+from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.ctypes import CType
+from polydl.frontend.meaning.purity import result_type
+from polydl.frontend.meaning.symbols import Scope, Symbol, mentions
+from polydl.frontend.meaning.values import LIBRARY_CONSTANTS, Values
+from polydl.frontend.text.parse import Unit
+from polydl.model.scop import Storage
+
+
+class NeedsData(Exception):
+    """A scalar taken for an affine temporary is data after all: the walk starts again with that known."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the walk has to know from outside the region."""
+
+    unit: Unit
+    scope: Scope
+    """Names visible where the region starts."""
+    sizes: Mapping[str, int]
+    context: isl.Set
+    """{ [] : what is known about the parameters }."""
+    assigned: frozenset[str]
+    """Names that something in the region assigns to."""
+    data: frozenset[str]
+    """Integer scalars that are data: 0-D arrays."""
+    escaping: frozenset[str]
+    """Scalars whose value after the region may be read."""
+    changed: frozenset[str] = frozenset()
+    """Names that the function assigns to anywhere, initialisers apart."""
+    pragmas: Mapping[int, Any] = field(default_factory=dict)
+    """Pragma index -> Pragma."""
+
+
+class Lookup:
+    """The state of a walk that says what a name is worth (affine.Symbols)."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.places = settings.unit.places
+        self.scope = Scope(settings.scope)
+        self.in_value = False
+        self.evaluator = Evaluator(self)
+        self.walked = Walked()
+        self.loops: list[tuple[Loop, CType]] = []
+        self.environment: dict[str, tuple[Value, Any] | None] = {}
+        """Affine temporaries: value and expression where known, None where not."""
+        self._region_declared: dict[str, str] = {}
+
+    def integer(self, node: Any) -> Value:
+        """Value of an identifier in an integer expression. Raises NotAffine or NeedsData."""
+        name = str(node.name)
+        for loop, ctype in self.loops:
+            if loop.name == name:
+                return symbol(name, ctype)
+        found = self.scope.find(name)
+        if found is None:
+            raise NotAffine(f"'{name}' is not declared", node)
+        if not found.is_integer:
+            what = "an array" if found.levels else f"of type '{found.ctype.text}'"
+            raise NotAffine(f"'{name}' is {what}", node, data=True)
+        known_value = self._known(found)
+        if known_value is not None:
+            self.walked.constants[name] = found
+            return number(known_value, found.ctype)
+        if name in self.settings.data:
+            raise NotAffine(f"'{name}' is computed from data or read before the scop gives it a value", node, data=True)
+        if name in self.settings.assigned and found.storage is not Storage.PARAMETER:
+            known = self.environment.get(name)
+            if known is not None:
+                return known[0]
+            if name in self.walked.temporaries and name not in self.environment:
+                raise NotAffine(f"'{name}' is used outside its loop", node)
+            raise NeedsData(name)
+        if "volatile" in found.declaration.split():
+            raise NotAffine(f"'{name}' is volatile", node)
+        if name in self.settings.sizes:
+            self.walked.sized[name] = self.settings.sizes[name]
+            return number(self.settings.sizes[name], found.ctype)
+        self.walked.parameters.setdefault(name, node)
+        if not self.in_value:
+            self.walked.shaping.add(name)
+        return symbol(name, found.ctype)
+
+    def _known(self, found: Symbol) -> int | None:
+        """Value of an enumerator, a constant, or a local that keeps its constant initialiser; None otherwise."""
+        if found.value is not None or found.storage is not Storage.LOCAL or found.name in self.settings.changed:
+            return found.value
+        init = getattr(found.node, "init", None)
+        if init is None or any(mentioned == found.name for mentioned in mentions(init)):
+            return None
+        return constant(init, self.scope)
+
+    def size_of(self, node: Any) -> int | None:
+        """sizeof of an arithmetic type or scalar."""
+        if isinstance(node, c_ast.Typename):
+            ctype, levels, _, _ = self.scope.resolve(node)
+        elif isinstance(node, c_ast.ID) and (found := self.scope.find(node.name)) is not None:
+            ctype, levels = found.ctype, found.levels
+        else:
+            return None
+        return max(1, ctype.bits // 8) if ctype.bits and not levels else None
+
+    def type_of(self, node: Any) -> CType:
+        """The type that a Typename names."""
+        ctype, levels, _, _ = self.scope.resolve(node)
+        return ctype if not levels else CType("pointer", "other")
+
+    def data_symbol(self, node: Any) -> Symbol | None:
+        """The array or data scalar that an identifier names; None for what the polyhedral model knows by value."""
+        name = str(node.name)
+        if any(loop.name == name for loop, _ in self.loops):
+            return None
+        found = self.scope.find(name)
+        if found is None:
+            if name in LIBRARY_CONSTANTS:
+                return None
+            raise self.places.error(
+                f"'{name}' is not declared", node, "is a header or a -D missing?", topic="declarations"
+            )
+        if found.is_integer and (found.value is not None or name not in self.settings.data):
+            return None
+        if found.const and found.is_scalar and found.is_integer:
+            return None
+        self.walked.symbols.setdefault(name, found)
+        return found
+
+    def pure(self, name: str) -> CType | None:
+        """Result type of a function without side effects; None for others."""
+        return result_type(name, self.settings.unit, self.scope)
+
+    def values(self) -> Values:
+        """A builder for one statement's value."""
+        return Values(self.evaluator, self.places, self.data_symbol, self.type_of, self.pure)
+
+    @contextmanager
+    def scoped(self) -> Iterator[None]:
+        """A block: what it declares ends with it."""
+        self.scope = Scope(self.scope)
+        try:
+            yield
+        finally:
+            assert self.scope.outer is not None
+            self.scope = self.scope.outer
+
+    def declare(self, node: Any, loop_variable: bool = False) -> Symbol:
+        """Enter a declaration of the region. Raises InputError when it hides something or is static.
+
+        A loop variable may hide what the region does not use otherwise (see extract.py).
+        """
+        hidden = self.scope.find(node.name)
+        if hidden is not None and loop_variable and hidden.storage is not Storage.REGION:
+            self.walked.hiding.setdefault(node.name, node)
+            hidden = None
+        iterating = any(loop.name == node.name for loop, _ in self.loops)
+        if iterating or (hidden is not None and not hidden.is_function):
+            raise self.places.error(
+                f"'{node.name}' hides another '{node.name}'", node, "give it a name of its own", topic="declarations"
+            )
+        if "static" in (node.storage or []) or "extern" in (node.storage or []):
+            raise self.places.error(
+                f"'{node.name}' is {node.storage[0]}", node, "declare it outside the region", topic="declarations"
+            )
+        found = self.scope.declare(node, Storage.REGION, constant)
+        assert found is not None
+        text = found.declaration
+        if loop_variable:
+            return found  # the output has loop variables of its own
+        if self._region_declared.setdefault(found.name, text) != text:
+            raise self.places.error(
+                f"'{found.name}' is declared twice with different types",
+                node,
+                "give each its own name",
+                topic="declarations",
+            )
+        return found

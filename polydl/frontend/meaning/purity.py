@@ -1,0 +1,118 @@
+"""Functions that may be called in a scop: no side effects, and results that depend on the arguments alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.frontend.meaning.ctypes import CType
+from polydl.frontend.meaning.symbols import Scope
+from polydl.frontend.meaning.values import LIBRARY_CONSTANTS, PURE
+from polydl.frontend.text.parse import Unit
+
+
+def result_type(name: str, unit: Unit, scope: Scope) -> CType | None:
+    """Type of the result of a pure function; None when a function is not known to be pure.
+
+    Pure: the libm names of `values.PURE` unless the file defines its own; functions declared
+    `__attribute__((const))`; functions of the file that use nothing but their parameters, variables of their own and
+    other pure functions.
+    """
+    return _result_type(name, unit, scope, frozenset())
+
+
+def _result_type(name: str, unit: Unit, scope: Scope, visiting: frozenset[str]) -> CType | None:
+    if name in visiting:
+        return None
+    definition = next(
+        (e for e in unit.externals if isinstance(e, c_ast.FuncDef) and e.decl.name == name and e.body is not None), None
+    )
+    declared = scope.find(name)
+    ctype = declared.ctype if declared is not None and declared.is_function else None
+    if definition is None and name not in unit.chunks and name in PURE:
+        return PURE[name]
+    returned = _returned(declared.node, scope) if ctype is not None and declared is not None else None
+    if returned is None:
+        return None
+    if name in unit.const_functions:
+        return returned
+    if definition is not None and _pure_body(definition, unit, scope, visiting | {name}):
+        return returned
+    return None
+
+
+def _returned(node: Any, scope: Scope) -> CType | None:
+    """Arithmetic result type of a function declaration."""
+    if not isinstance(node.type, c_ast.FuncDecl):
+        return None
+    ctype, levels, _, _ = scope.resolve(node.type.type)
+    return ctype if not levels and (ctype.is_int or ctype.is_float) else None
+
+
+_PARTS = (
+    c_ast.BinaryOp,
+    c_ast.TernaryOp,
+    c_ast.Cast,
+    c_ast.ExprList,
+    c_ast.DeclList,
+    c_ast.Compound,
+    c_ast.If,
+    c_ast.For,
+    c_ast.While,
+    c_ast.DoWhile,
+    c_ast.Return,
+    c_ast.EmptyStatement,
+    c_ast.Break,
+    c_ast.Continue,
+    c_ast.Typename,
+    c_ast.TypeDecl,
+    c_ast.IdentifierType,
+)
+"""What is pure when its parts are."""
+
+
+def _pure_body(definition: Any, unit: Unit, scope: Scope, visiting: frozenset[str]) -> bool:
+    """Whether a body computes its result from its parameters alone: it declares, assigns and reads scalars of its own
+    and calls pure functions only. (That it ends is the program's promise, here as in the original.)"""
+    parameters = definition.decl.type.args
+    names: set[str] = set()
+    for parameter in parameters.params if parameters is not None else ():
+        if isinstance(parameter, c_ast.Decl):
+            if not _scalar(parameter, scope):
+                return False
+            names.add(parameter.name)
+
+    def pure(node: Any) -> bool:
+        match node:
+            case None:
+                return True
+            case c_ast.Constant():
+                return bool(node.type != "string")
+            case c_ast.ID():
+                return node.name in names or node.name in LIBRARY_CONSTANTS
+            case c_ast.UnaryOp(op="+" | "-" | "!" | "~"):
+                return pure(node.expr)
+            case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--") | c_ast.Assignment():
+                target = node.expr if isinstance(node, c_ast.UnaryOp) else node.lvalue
+                own = isinstance(target, c_ast.ID) and target.name in names
+                return own and (isinstance(node, c_ast.UnaryOp) or pure(node.rvalue))
+            case c_ast.FuncCall(name=c_ast.ID()):
+                if _result_type(node.name.name, unit, scope, visiting) is None:
+                    return False
+                return all(pure(argument) for argument in (node.args.exprs if node.args is not None else ()))
+            case c_ast.Decl():
+                if not _scalar(node, scope) or node.storage or not pure(node.init):
+                    return False
+                names.add(node.name)
+                return True
+        return isinstance(node, _PARTS) and all(pure(child) for _, child in node.children())
+
+    return pure(definition.body)
+
+
+def _scalar(node: Any, scope: Scope) -> bool:
+    """Whether a declaration is that of an arithmetic scalar that is no volatile."""
+    ctype, levels, _, is_function = scope.resolve(node.type)
+    volatile = "volatile" in (node.quals or [])
+    return not levels and not is_function and not volatile and (ctype.is_int or ctype.is_float)

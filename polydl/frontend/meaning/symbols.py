@@ -1,0 +1,177 @@
+"""What a C identifier stands for, and the scopes that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pycparser import c_ast, c_generator
+
+from polydl.frontend.meaning.ctypes import INT, STANDARD, CType, from_words
+from polydl.model.scop import Storage
+
+_MAX_TYPEDEF_DEPTH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One step from a declared name to its element: an array dimension or a pointer."""
+
+    pointer: bool
+    extent: Any = None
+    """pycparser expression of an array's size; None for `[]` and for pointers."""
+    restrict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A declared object."""
+
+    name: str
+    ctype: CType
+    """Element type."""
+    levels: tuple[Level, ...]
+    """Empty for a scalar."""
+    storage: Storage
+    node: Any
+    """pycparser Decl."""
+    const: bool = False
+    is_function: bool = False
+    value: int | None = None
+    """Value of an enumerator or of a constant that nothing can change."""
+
+    @property
+    def is_scalar(self) -> bool:
+        return not self.levels and not self.is_function
+
+    @property
+    def is_integer(self) -> bool:
+        return self.is_scalar and self.ctype.is_int
+
+    @property
+    def decays(self) -> bool:
+        """A pointer rather than an array: a pointer variable, or an array parameter."""
+        return bool(self.levels) and (self.levels[0].pointer or self.storage is Storage.PARAMETER)
+
+    @property
+    def restrict(self) -> bool:
+        """Nothing else reaches this memory: a restrict pointer, or no pointer at all."""
+        return not self.decays or self.levels[0].restrict
+
+    @property
+    def declaration(self) -> str:
+        """As a function parameter: storage class and initialiser left out, macros expanded."""
+        node = self.node
+        bare = c_ast.Decl(node.name, node.quals, [], [], [], node.type, None, None)
+        return str(c_generator.CGenerator().visit(bare))
+
+
+class Scope:
+    """Names visible at a place, inner ones hiding outer ones."""
+
+    def __init__(self, outer: Scope | None = None) -> None:
+        self.outer = outer
+        self.symbols: dict[str, Symbol] = {}
+        self.typedefs: dict[str, Any] = {}
+
+    def find(self, name: str) -> Symbol | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.symbols:
+                return scope.symbols[name]
+            scope = scope.outer
+        return None
+
+    def find_typedef(self, name: str) -> Any:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.typedefs:
+                return scope.typedefs[name]
+            scope = scope.outer
+        return None
+
+    def declare(self, node: Any, storage: Storage, evaluate: Callable[[Any, Scope], int | None]) -> Symbol | None:
+        """Enter a declaration (Decl, Typedef, enum); gives the object declared, if it is one."""
+        if isinstance(node, c_ast.Typedef):
+            self.enumerators(node.type, evaluate)
+            self.typedefs[node.name] = node.type
+            return None
+        if not isinstance(node, c_ast.Decl):
+            return None
+        self.enumerators(node.type, evaluate)
+        if node.name is None:
+            return None
+        ctype, levels, const, is_function = self.resolve(node.type)
+        value = None
+        if const and not levels and ctype.is_int and node.init is not None:
+            value = evaluate(node.init, self)
+        symbol = Symbol(node.name, ctype, levels, storage, node, const, is_function, value)
+        self.symbols[node.name] = symbol
+        return symbol
+
+    def enumerators(self, node: Any, evaluate: Callable[[Any, Scope], int | None]) -> None:
+        """Enter the constants of an enum that a type declares."""
+        while isinstance(node, (c_ast.PtrDecl, c_ast.ArrayDecl, c_ast.TypeDecl, c_ast.FuncDecl)):
+            node = node.type
+        if not isinstance(node, c_ast.Enum) or node.values is None:
+            return
+        following: int | None = 0
+        for enumerator in node.values.enumerators:
+            if not isinstance(enumerator, c_ast.Enumerator):
+                continue
+            if enumerator.value is not None:
+                following = evaluate(enumerator.value, self)
+            self.symbols[enumerator.name] = Symbol(
+                enumerator.name, INT, (), Storage.GLOBAL, enumerator, True, value=following
+            )
+            following = None if following is None else following + 1
+
+    def resolve(self, node: Any, depth: int = 0) -> tuple[CType, tuple[Level, ...], bool, bool]:
+        """(element type, levels from the outside in, element is const, is a function) of a type node."""
+        levels: list[Level] = []
+        const = False
+        if depth > _MAX_TYPEDEF_DEPTH:
+            return CType("recursive typedef", "other"), (), False, False
+        while True:
+            if isinstance(node, c_ast.ArrayDecl):
+                levels.append(Level(False, node.dim, "restrict" in (node.dim_quals or [])))
+            elif isinstance(node, c_ast.PtrDecl):
+                levels.append(Level(True, None, "restrict" in (node.quals or [])))
+            elif isinstance(node, c_ast.FuncDecl):
+                return CType("function", "other"), tuple(levels), const, True
+            elif isinstance(node, (c_ast.TypeDecl, c_ast.Typename)):
+                const = const or "const" in (node.quals or [])
+            else:
+                break
+            node = node.type
+        if isinstance(node, c_ast.IdentifierType):
+            names = [name for name in node.names if name not in ("const", "volatile")]
+            if len(names) == 1:
+                if names[0] in STANDARD:
+                    return STANDARD[names[0]], tuple(levels), const, False
+                typedef = self.find_typedef(names[0])
+                if typedef is not None:
+                    ctype, inner, inner_const, function = self.resolve(typedef, depth + 1)
+                    return ctype, (*levels, *inner), const or inner_const, function
+            return from_words(names), tuple(levels), const, False
+        if isinstance(node, c_ast.Enum):
+            return INT, tuple(levels), const, False
+        kind = type(node).__name__.lower()
+        return CType(f"{kind} {getattr(node, 'name', None) or '?'}", "other"), tuple(levels), const, False
+
+
+def mentions(node: Any) -> Iterable[str]:
+    """Every identifier used in a subtree, repeats included, textual order."""
+    if isinstance(node, c_ast.ID):
+        yield node.name
+    for _, child in node.children():
+        yield from mentions(child)
+
+
+def type_names(node: Any) -> Iterable[str]:
+    """Every word of the types used in a subtree: `unsigned`, `int`, names of typedefs."""
+    if isinstance(node, c_ast.IdentifierType):
+        yield from node.names
+    for _, child in node.children():
+        yield from type_names(child)

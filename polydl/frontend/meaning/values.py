@@ -1,0 +1,435 @@
+"""Right-hand sides: C expressions -> model.expr, collecting the reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import islpy as isl
+from pycparser import c_ast
+
+from polydl.base.errors import InputError
+from polydl.frontend.lower.raw import RawAccess
+from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, universe
+from polydl.frontend.meaning.ctypes import DOUBLE, FLOAT, INT, LONG, LONG_DOUBLE, CType, common, promote
+from polydl.frontend.meaning.symbols import Symbol, mentions
+from polydl.frontend.text.places import Places
+from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
+
+_MATH = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "copysign",
+    "cos",
+    "cosh",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "fabs",
+    "fdim",
+    "floor",
+    "fma",
+    "fmax",
+    "fmin",
+    "fmod",
+    "hypot",
+    "ldexp",
+    "lgamma",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "nearbyint",
+    "nextafter",
+    "pow",
+    "remainder",
+    "rint",
+    "round",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "tgamma",
+    "trunc",
+]
+# libm may set errno; nothing in a region reads it. lgamma sets signgam, so it is left out.
+PURE = {
+    **{name: DOUBLE for name in _MATH if name != "lgamma"},
+    **{f"{name}f": FLOAT for name in _MATH if name != "lgamma"},
+    **{f"{name}l": LONG_DOUBLE for name in _MATH if name != "lgamma"},
+    "abs": INT,
+    "labs": LONG,
+    **{f"__builtin_{name}": DOUBLE for name in _MATH if name != "lgamma"},
+    **{f"__builtin_{name}f": FLOAT for name in _MATH if name != "lgamma"},
+}
+"""Functions without side effects that read nothing but their arguments -> result type."""
+
+LIBRARY_CONSTANTS = {
+    **{
+        f"M_{name}": DOUBLE
+        for name in [
+            "E",
+            "LOG2E",
+            "LOG10E",
+            "LN2",
+            "LN10",
+            "PI",
+            "PI_2",
+            "PI_4",
+            "1_PI",
+            "2_PI",
+            "2_SQRTPI",
+            "SQRT2",
+            "SQRT1_2",
+        ]
+    },
+    **{f"FLT_{name}": FLOAT for name in ("MAX", "MIN", "EPSILON", "TRUE_MIN")},
+    **{f"DBL_{name}": DOUBLE for name in ("MAX", "MIN", "EPSILON", "TRUE_MIN")},
+    "INFINITY": FLOAT,
+    "NAN": FLOAT,
+    "HUGE_VAL": DOUBLE,
+    "HUGE_VALF": FLOAT,
+}
+"""Macros of <math.h> and <float.h> that the fake headers do not define: they stay as they are spelled."""
+
+_COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||"})
+
+
+class Values:
+    """Builds the value of one statement, and its list of reads."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        places: Places,
+        data: Callable[[Any], Symbol | None],
+        type_of: Callable[[Any], CType],
+        pure: Callable[[str], CType | None],
+    ) -> None:
+        self.evaluator = evaluator
+        self.places = places
+        self.data = data
+        """The array or data scalar that an identifier names; None for an integer known to the polyhedral model."""
+        self.type_of = type_of
+        self.pure = pure
+        self.accesses: list[RawAccess] = []
+        self._exact = True
+
+    def expression(self, node: Any, where: isl.Set) -> tuple[Expr, CType]:
+        """The model of a value and its C type. Raises InputError."""
+        affine = self._affine(node, where)
+        if affine is not None:
+            return affine
+        match node:
+            case c_ast.Constant():
+                return self._constant(node)
+            case c_ast.ID() | c_ast.ArrayRef():
+                return self._load(node, where)
+            case c_ast.UnaryOp(op="*"):
+                return self._load(node, where)
+            case c_ast.UnaryOp(op="+" | "-" | "!" | "~"):
+                operand, ctype = self.expression(node.expr, where)
+                return Unary(node.op, operand), INT if node.op == "!" else promote(ctype)
+            case c_ast.UnaryOp(op="&"):
+                raise self.places.error(
+                    "an address is taken",
+                    node,
+                    "statements of a scop work on array elements and scalars",
+                    topic="pointers",
+                )
+            case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--") | c_ast.Assignment():
+                raise self.places.error(
+                    "an expression has a side effect",
+                    node,
+                    "write the update as its own statement",
+                    topic="side-effects",
+                )
+            case c_ast.BinaryOp():
+                return self._binary(node, where)
+            case c_ast.TernaryOp():
+                return self._conditional(node, where)
+            case c_ast.Cast():
+                ctype = self.type_of(node.to_type)
+                if not (ctype.is_int or ctype.is_float):
+                    raise self.places.error(
+                        f"a cast to '{ctype.text}' is not arithmetic", node, "cast to arithmetic types", topic="types"
+                    )
+                return Cast(ctype.text, self.expression(node.expr, where)[0]), ctype
+            case c_ast.FuncCall():
+                return self._call(node, where)
+            case c_ast.StructRef():
+                raise self.places.error(
+                    "struct members are not supported",
+                    node,
+                    "copy the member to a local variable before the region",
+                    topic="struct-members",
+                )
+        raise self.places.error(
+            "this expression is not supported in a scop",
+            node,
+            "use arithmetic on array elements and scalars",
+            topic="types",
+        )
+
+    def _affine(self, node: Any, where: isl.Set) -> tuple[Expr, CType] | None:
+        """The value as an affine integer expression of iterators and parameters, when it is one."""
+        if isinstance(node, c_ast.Constant) or not self._integral(node):
+            return None
+        symbols = self.evaluator.symbols
+        before, symbols.in_value = symbols.in_value, True
+        try:
+            value = self.evaluator.value(node, where)
+        except NotAffine:
+            return None
+        finally:
+            symbols.in_value = before
+        if value.pw is None:
+            return None
+        expr: Expr = AffineValue(value.pw)
+        return (expr if value.ctype == INT else Cast(value.ctype.text, expr)), value.ctype
+
+    def _integral(self, node: Any) -> bool:
+        """Whether a subtree is made of integer identifiers and arithmetic alone, with at least one identifier."""
+        if isinstance(node, c_ast.ID):
+            return node.name not in LIBRARY_CONSTANTS and self.data(node) is None
+        if isinstance(node, c_ast.BinaryOp) and node.op in _COMPARISONS:
+            return False
+        if isinstance(node, c_ast.Constant):
+            return node.type not in ("float", "double", "long double", "string")
+        if isinstance(node, c_ast.Cast):
+            return self.type_of(node.to_type).is_int and self._integral(node.expr)
+        if isinstance(node, c_ast.UnaryOp):
+            return node.op == "sizeof" or (node.op in ("-", "+") and self._integral(node.expr))
+        if isinstance(node, c_ast.BinaryOp):
+            both = self._integral(node.left) and self._integral(node.right)
+            return both and any(True for _ in mentions(node))
+        if isinstance(node, c_ast.TernaryOp):
+            return self._integral(node.iftrue) and self._integral(node.iffalse) and any(True for _ in mentions(node))
+        return False
+
+    def _constant(self, node: Any) -> tuple[Expr, CType]:
+        if node.type == "string":
+            raise self.places.error("a string is not a number", node, "use numbers", topic="types")
+        if node.type == "char":
+            return Const(node.value), INT
+        text = str(node.value)
+        if node.type in ("float", "double", "long double"):
+            suffix = text[-1].lower()
+            hexadecimal = text.lower().startswith("0x")
+            if suffix == "l":
+                return Const(text), LONG_DOUBLE
+            return Const(text), FLOAT if suffix == "f" and (not hexadecimal or "p" in text.lower()) else DOUBLE
+        try:
+            return Const(text), self.evaluator.value(node, universe()).ctype
+        except NotAffine as error:
+            raise self.places.error(error.why, node, "use a smaller constant") from None
+
+    def _load(self, node: Any, where: isl.Set) -> tuple[Expr, CType]:
+        if isinstance(node, c_ast.ID) and node.name in LIBRARY_CONSTANTS and self.data(node) is None:
+            return Const(node.name), LIBRARY_CONSTANTS[node.name]
+        access = self.access(node, where, write=False)
+        self.accesses.append(access)
+        return Load(len(self.accesses) - 1), access.symbol.ctype
+
+    def access(self, node: Any, where: isl.Set, write: bool) -> RawAccess:
+        """The element that an lvalue names. Raises InputError when it is none or its subscripts are not affine."""
+        symbol, subscripts, offset = self.address(node, where)
+        if offset is not None:
+            raise self.places.error(
+                f"'{symbol.name}' is used as a pointer",
+                node,
+                "statements of a scop work on elements: subscript it",
+                topic="pointers",
+            )
+        expected = len(symbol.levels)
+        if len(subscripts) != expected:
+            raise self.places.error(
+                f"'{symbol.name}' has {expected} dimension{'s' * (expected != 1)} but {len(subscripts)} "
+                f"subscript{'s' * (len(subscripts) != 1)}",
+                node,
+                "subscript every dimension",
+                topic="pointers",
+            )
+        return RawAccess(symbol, write, tuple(subscripts), where, node, self._exact)
+
+    def address(self, node: Any, where: isl.Set) -> tuple[Symbol, list[Value], Value | None]:
+        """(array, complete subscripts, offset in the next dimension or None) of an lvalue or pointer expression.
+
+        `A[i] + j` is (A, [i], j); `*(p + e)` is (p, [e], None); `&A[i][j]` is (A, [i], j). Raises InputError.
+        """
+        match node:
+            case c_ast.ID():
+                symbol = self.data(node)
+                if symbol is None:
+                    raise self.places.error(
+                        f"'{node.name}' is not an array or a scalar read as data",
+                        node,
+                        "use an array",
+                        topic="declarations",
+                    )
+                if symbol.is_function:
+                    raise self.places.error(
+                        f"'{node.name}' is a function", node, "call it, or rename it", topic="declarations"
+                    )
+                self._supported(symbol, node)
+                return symbol, [], None
+            case c_ast.ArrayRef():
+                symbol, subscripts, offset = self._pointer(node.name, where)
+                index = self._subscript(node.subscript, where)
+                return symbol, [*subscripts, index if offset is None else self._sum(offset, index, 1)], None
+            case c_ast.UnaryOp(op="*"):
+                symbol, subscripts, offset = self._pointer(node.expr, where)
+                return symbol, [*subscripts, number(0, LONG) if offset is None else offset], None
+            case c_ast.UnaryOp(op="&"):
+                symbol, subscripts, offset = self.address(node.expr, where)
+                if offset is not None:
+                    raise self.places.error(
+                        "an address of an address is taken", node, "take one address", topic="pointers"
+                    )
+                return (symbol, subscripts[:-1], subscripts[-1]) if subscripts else (symbol, [], None)
+            case c_ast.BinaryOp(op="+" | "-"):
+                sides = (
+                    [(node.left, node.right), (node.right, node.left)] if node.op == "+" else [(node.left, node.right)]
+                )
+                for pointer, index_node in sides:
+                    if not self.is_pointer(pointer):
+                        continue
+                    symbol, subscripts, offset = self._pointer(pointer, where)
+                    index = self._subscript(index_node, where)
+                    base = number(0, LONG) if offset is None else offset
+                    return symbol, subscripts, self._sum(base, index, 1 if node.op == "+" else -1)
+            case c_ast.StructRef():
+                raise self.places.error(
+                    "struct members are not supported",
+                    node,
+                    "copy the member to a local variable before the region",
+                    topic="struct-members",
+                )
+        raise self.places.error(
+            "this is not an element of an array", node, "write it as a subscripted array: A[i][j]", topic="pointers"
+        )
+
+    def _pointer(self, node: Any, where: isl.Set) -> tuple[Symbol, list[Value], Value | None]:
+        """Like `address`, for something that is subscripted: it must have a dimension left."""
+        symbol, subscripts, offset = self.address(node, where)
+        if len(subscripts) >= len(symbol.levels):
+            raise self.places.error(
+                f"'{symbol.name}' has {len(symbol.levels)} dimension{'s' * (len(symbol.levels) != 1)} but is "
+                "subscripted further",
+                node,
+                "leave out a subscript",
+                topic="pointers",
+            )
+        return symbol, subscripts, offset
+
+    def is_pointer(self, node: Any) -> bool:
+        """Whether an expression is a pointer into an array."""
+        match node:
+            case c_ast.ID():
+                symbol = self.data(node)
+                return symbol is not None and bool(symbol.levels)
+            case c_ast.ArrayRef():
+                depth, base = 0, node
+                while isinstance(base, c_ast.ArrayRef):
+                    depth, base = depth + 1, base.name
+                symbol = self.data(base) if isinstance(base, c_ast.ID) else None
+                return symbol is not None and len(symbol.levels) > depth
+            case c_ast.UnaryOp(op="&"):
+                return True
+            case c_ast.UnaryOp(op="*"):
+                return self.is_pointer(node.expr)
+            case c_ast.BinaryOp(op="+" | "-"):
+                return self.is_pointer(node.left) or self.is_pointer(node.right)
+        return False
+
+    def _sum(self, left: Value, right: Value, factor: int) -> Value:
+        return self.evaluator.combine(left, right, factor, LONG)
+
+    def _subscript(self, node: Any, where: isl.Set) -> Value:
+        try:
+            return self.evaluator.value(node, where)
+        except NotAffine as error:
+            raise self.not_affine("subscript", error, node) from None
+
+    def not_affine(self, what: str, error: NotAffine, node: Any) -> InputError:
+        """The message for a subscript, bound or condition that is not affine."""
+        kind = "depends on data" if error.data else "is not affine"
+        return self.places.error(
+            f"the {what} {kind}: {error.why}",
+            error.node if getattr(error.node, "coord", None) is not None else node,
+            error.hint or f"a {what} may use loop variables, parameters, constants, + - and * / % by constants",
+            topic=error.topic,
+        )
+
+    def _supported(self, symbol: Symbol, node: Any) -> None:
+        if any(level.pointer for level in symbol.levels[1:]):
+            raise self.places.error(
+                f"'{symbol.name}' is an array of pointers: what it points at is data",
+                node,
+                f"use one block of memory, such as '{symbol.ctype.text} (*{symbol.name})[N]'",
+                topic="pointers",
+            )
+        if not (symbol.ctype.is_int or symbol.ctype.is_float):
+            raise self.places.error(
+                f"elements of type '{symbol.ctype.text}' are not supported",
+                node,
+                "use arrays of arithmetic types",
+                topic="types",
+            )
+        if "volatile" in symbol.declaration.split():
+            raise self.places.error(
+                f"'{symbol.name}' is volatile", node, "accesses to it cannot be reordered", topic="types"
+            )
+
+    def _binary(self, node: Any, where: isl.Set) -> tuple[Expr, CType]:
+        left, left_type = self.expression(node.left, where)
+        if node.op in ("&&", "||"):
+            right, _ = self._guarded(node.left, node.right, where, node.op == "&&")
+            return Binary(node.op, left, right), INT
+        right, right_type = self.expression(node.right, where)
+        if node.op in _COMPARISONS:
+            return Binary(node.op, left, right), INT
+        ctype = promote(left_type) if node.op in ("<<", ">>") else common(left_type, right_type)
+        return Binary(node.op, left, right), ctype
+
+    def _guarded(self, condition: Any, node: Any, where: isl.Set, holds: bool) -> tuple[Expr, CType]:
+        """An operand evaluated only when a condition holds (or only when it does not)."""
+        try:
+            taken = self.evaluator.condition(condition, where)
+            return self.expression(node, where.intersect(taken) if holds else where.subtract(taken))
+        except NotAffine:
+            before, self._exact = self._exact, False
+            try:
+                return self.expression(node, where)
+            finally:
+                self._exact = before
+
+    def _conditional(self, node: Any, where: isl.Set) -> tuple[Expr, CType]:
+        condition, _ = self.expression(node.cond, where)
+        then, then_type = self._guarded(node.cond, node.iftrue, where, True)
+        otherwise, else_type = self._guarded(node.cond, node.iffalse, where, False)
+        return Conditional(condition, then, otherwise), common(then_type, else_type)
+
+    def _call(self, node: Any, where: isl.Set) -> tuple[Expr, CType]:
+        name = node.name.name if isinstance(node.name, c_ast.ID) else None
+        result = None if name is None else self.pure(name)
+        if name is None or result is None:
+            raise self.places.error(
+                f"the effects of the call of '{name or 'a function pointer'}' are unknown",
+                node,
+                "call functions of <math.h>, declare it __attribute__((const)), or say what it computes with "
+                "'#pragma polydl microkernel loops(...)'",
+                topic="calls",
+            )
+        arguments: Iterable[Any] = node.args.exprs if node.args is not None else ()
+        return Call(name, tuple(self.expression(argument, where)[0] for argument in arguments)), result

@@ -1,0 +1,238 @@
+"""Preprocessed text -> pycparser AST, leaving out whatever no scop needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from pycparser import c_ast, c_lexer, c_parser
+from pycparser.c_parser import ParseError
+
+from polydl.base.errors import InputError, InputErrors, Span
+from polydl.frontend.text import chunks as chunking
+from polydl.frontend.text.chunks import Chunk
+from polydl.frontend.text.places import Places
+from polydl.frontend.text.pragmas import Pragma
+from polydl.frontend.text.preprocess import Preprocessed
+from polydl.frontend.text.scan import SourceText
+
+FRAGMENT = "__polydl_fragment_{}__"
+_MARKED = re.compile(r"#pragma polydl \d")
+_PLACE = re.compile(r"^(.*?):(\d+)(?::(\d+))?: ?(.*)$", re.DOTALL)
+_EARLY = "the file ends too early"
+_ATTEMPTS = 200
+"""Declarations that may be left out before giving up: system headers hold some that pycparser cannot read."""
+
+
+MOST_TOKENS = 400_000
+"""Tokens read before giving up, those of every attempt together: a few seconds' worth."""
+
+
+class _Budget:
+    """The tokens that may still be read."""
+
+    def __init__(self, source: SourceText) -> None:
+        self._left = MOST_TOKENS
+        self._source = source
+
+    def lexer(self, **options: Any) -> c_lexer.CLexer:
+        """A lexer that draws on this budget; in reading it raises InputErrors when nothing is left."""
+        made = c_lexer.CLexer(**options)
+        read = made.token
+
+        def token() -> Any:
+            self._left -= 1
+            if self._left < 0:
+                reason = "reading this takes too long: macros expand to too much, or too much of it is no C"
+                hint = "check that the file compiles, and keep large functions and tables out of it"
+                raise InputErrors([InputError(reason, self._source.line_span(1), hint)])
+            return read()
+
+        made.token = token
+        return made
+
+
+class _Parser(c_parser.CParser):  # type: ignore[misc]
+    """pycparser, with a place in every error: some of its messages name the file alone."""
+
+    def _parse_error(self, msg: str, coord: Any) -> NoReturn:
+        tokens = getattr(self, "_tokens", None)
+        if isinstance(coord, str) and tokens is not None:
+            token = tokens.peek(1) or (tokens.peek(0) if tokens.mark() else None)
+            if token is not None:
+                coord = f"{token.filename}:{token.lineno}:{token.column}"
+                msg = f"before: {token.value}"
+            else:
+                msg = _EARLY
+        raise ParseError(f"{coord}: {msg}")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A parsed translation unit."""
+
+    source: SourceText
+    preprocessed: Preprocessed
+    places: Places
+    externals: tuple[Any, ...]
+    """pycparser's external declarations, fragments left out."""
+    fragments: Mapping[int, Any]
+    """Pragma index -> the Compound of its C text."""
+    chunks: Mapping[str, Chunk]
+    """Function name -> its definition's chunk."""
+    const_functions: frozenset[str]
+    """Functions declared `__attribute__((const))`."""
+
+
+def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preprocessed, all_bodies: bool) -> Unit:
+    """The AST of a file; `all_bodies`: of all its functions, not only of those that hold a pragma.
+
+    Raises InputErrors when it is not C.
+    """
+    text, consts = chunking.clean(preprocessed.text)
+    pieces = chunking.split(text, consts)
+    needed = _bodies_needed(text, pieces, source.path, all_bodies)
+    prototypes = {at for at, chunk in enumerate(pieces) if chunk.body is not None and at not in needed}
+    dropped: set[int] = set()
+    tail, fragment_text = _fragments(source, pragmas, preprocessed)
+    head = chunking.prelude(text + tail)
+    budget = _Budget(source)
+    while True:
+        parts: list[str] = [head, "\n"]
+        position = 0
+        for at, chunk in enumerate(pieces):
+            parts.append(text[position : chunk.start])
+            if at in dropped:
+                parts.append(chunking.blank(text[chunk.start : chunk.end], False))
+            elif at in prototypes and chunk.body is not None:
+                parts.append(text[chunk.start : chunk.body[0]])
+                parts.append(chunking.blank(text[chunk.body[0] : chunk.end], True))
+            else:
+                at_text = chunk.start
+                for first, last in chunk.initialisers:
+                    parts.append(text[at_text:first] + chunking.blank(text[first:last], False))
+                    at_text = last
+                parts.append(text[at_text : chunk.end])
+            position = chunk.end
+        parts += [text[position:], "\n", tail]
+        given = "".join(parts)
+        try:
+            ast = _Parser(lexer=budget.lexer).parse(given, source.path)
+            _check_functions(ast)
+            break
+        except ParseError as error:
+            culprit = _culprit(str(error), pieces, text, source.path, dropped, prototypes)
+            if culprit is None or len(dropped) + len(prototypes) > _ATTEMPTS + len(pieces):
+                raise _not_c(source, str(error), Places(source, given)) from error
+            kind, at = culprit
+            (prototypes if kind == "body" else dropped).add(at)
+        except RecursionError as error:
+            raise InputErrors(
+                [InputError("the code is nested too deeply to be read", source.line_span(1), "take expressions apart")]
+            ) from error
+    fragments: dict[int, Any] = {}
+    externals: list[Any] = []
+    for external in ast.ext:
+        if isinstance(external, c_ast.FuncDef) and external.decl.name in fragment_text:
+            fragments[fragment_text[external.decl.name]] = external.body
+        else:
+            externals.append(external)
+    return Unit(
+        source,
+        preprocessed,
+        Places(source, given),
+        tuple(externals),
+        fragments,
+        {chunk.name: chunk for chunk in pieces if chunk.body is not None and chunk.name},
+        frozenset(chunk.name for chunk in pieces if chunk.const and chunk.name),
+    )
+
+
+def _check_functions(ast: Any) -> None:
+    """Raise ParseError for a body behind what is no function (`struct s f { … }`), which pycparser lets pass."""
+    for external in ast.ext:
+        if isinstance(external, c_ast.FuncDef) and not isinstance(external.decl.type, c_ast.FuncDecl):
+            raise ParseError(f"{external.coord}: before: {{")
+
+
+def _bodies_needed(text: str, pieces: Sequence[Chunk], path: str, all_bodies: bool) -> frozenset[int]:
+    """The functions of the file whose bodies have to be read: those that hold a pragma or may be candidates, and
+    those that such bodies call, which may be pure."""
+    own = {at: text[slice(*c.body)] for at, c in enumerate(pieces) if c.body is not None and c.file == path}
+    waiting = [at for at, body in own.items() if all_bodies or _MARKED.search(body)]
+    by_name = {pieces[at].name: at for at in own}
+    needed = set(waiting)
+    while waiting:
+        for name in re.findall(r"\b([^\W\d]\w*)\s*\(", own[waiting.pop()]):
+            called = by_name.get(name)
+            if called is not None and called not in needed:
+                needed.add(called)
+                waiting.append(called)
+    return frozenset(needed)
+
+
+def _fragments(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preprocessed) -> tuple[str, dict[str, int]]:
+    """Functions that hold the pragmas' C text, on the pragmas' lines, to be parsed behind everything else."""
+    quoted = source.path.replace("\\", "\\\\").replace('"', '\\"')
+    parts: list[str] = []
+    names: dict[str, int] = {}
+    for pragma in pragmas:
+        if pragma.kind in ("call", "loops", "assume") and pragma.index in preprocessed.fragments:
+            name = FRAGMENT.format(pragma.index)
+            names[name] = pragma.index
+            body, _ = chunking.clean(preprocessed.fragments[pragma.index])
+            parts.append(f'# {pragma.line} "{quoted}"\nvoid {name}(void) {{ {body} ; }}\n')
+    return "".join(parts), names
+
+
+def _culprit(
+    message: str, pieces: Sequence[Chunk], text: str, path: str, dropped: set[int], prototypes: set[int]
+) -> tuple[str, int] | None:
+    """The declaration that a parse error is in, when it can be left out: ("chunk" or "body", index)."""
+    match = _PLACE.match(message)
+    if match is None:
+        return None
+    file, line = match.group(1), int(match.group(2))
+    for at, chunk in enumerate(pieces):
+        if chunk.file != file or at in dropped:
+            continue
+        if chunk.line <= line <= chunk.line + text.count("\n", chunk.start, chunk.end):
+            if file != path:
+                return "chunk", at
+            if chunk.body is not None and at not in prototypes and not _MARKED.search(text[slice(*chunk.body)]):
+                return "body", at
+    return None
+
+
+def _not_c(source: SourceText, message: str, places: Places) -> InputErrors:
+    match = _PLACE.match(message)
+    if match is None and message.endswith(_EARLY):
+        last = source.tokens[-1] if source.tokens else None
+        span = source.span(last) if last is not None else source.line_span(1)
+        reason = _EARLY if last is None else f"{_EARLY}, behind '{last.text}'"
+        hint = "close what is open: a brace, a parenthesis, a statement"
+        return InputErrors([InputError(f"this is not C that can be read: {reason}", span, hint, topic="reading-c")])
+    if match is None:
+        return InputErrors(
+            [InputError(f"not C: {message}", source.line_span(1), "check that the file compiles", topic="reading-c")]
+        )
+    file, line, column, reason = match.groups()
+    if file == source.path:
+        token = places.token(int(line), int(column or 1))
+        span = source.span(token) if token else source.line_span(int(line))
+    else:
+        span = Span(file, int(line), int(column or 1))
+    what = reason.removeprefix("before: ")
+    reason = f"syntax error before '{what}'" if reason.startswith("before: ") else reason
+    return InputErrors(
+        [
+            InputError(
+                f"this is not C that can be read: {reason}",
+                span,
+                "check that the file compiles with cc -std=c11",
+                topic="reading-c",
+            )
+        ]
+    )

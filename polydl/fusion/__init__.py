@@ -1,1 +1,0 @@
-"""Element-wise operators into heavy ones, and loops into loops (PolyDL, algorithm 3)."""

@@ -1,0 +1,293 @@
+"""Why a variant ranks where it does: `polydl explain FILE.c ID [ID]`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from polydl import pipeline
+from polydl.base.errors import IllegalVariant, InputError
+from polydl.locality.assign import assign, level_of
+from polydl.locality.exact import WorkingSet, working_sets
+from polydl.lower.emit import generate
+from polydl.lower.region import original_text
+from polydl.measure import MeasureOptions, Progress, measure, original_candidate
+from polydl.model.counting import Count
+from polydl.model.scop import Scop
+from polydl.options import Options
+from polydl.rank import rankers
+from polydl.results import RankedVariant, Ranking
+from polydl.rewrite.fuse import fuse
+from polydl.schedule.loopstring import text
+from polydl.schedule.notation import Written, split_line
+from polydl.schedule.recipe import Recipe
+from polydl.schedule.structure import Structure, start
+from polydl.schedule.timed import original_nest, timed
+from polydl.search.offer import candidate, terms
+from polydl.search.scoring import score
+from polydl.target import Machine
+
+ORIGINAL = "original"
+BEST = "best"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A variant under one ranker."""
+
+    score: float
+    """Lower is better: seconds, or a cost without unit."""
+    rank: int
+    """1 + the variants of the space with a lower score."""
+    of: int
+    """Variants that were ranked."""
+    features: Mapping[str, float]
+    """What the score was made of; the unit is the name's last word."""
+
+    @property
+    def seconds(self) -> float | None:
+        """The predicted time; None for a ranker that predicts none."""
+        return self.features.get("predicted_seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """A dependence of a variant (Algorithm 1), and where its data is when it is used again (Algorithm 2)."""
+
+    nest: str
+    """Its name; `original` for the whole scop as it is written."""
+    working_set: WorkingSet
+    level_min: str
+    """`L1`, …, or `memory`: the level that holds what is touched until the first use again."""
+    level_max: str
+    """The same until the last use."""
+
+    def to_data(self) -> dict[str, Any]:
+        found = self.working_set
+        return {
+            "nest": self.nest,
+            "kind": found.kind.value,
+            "array": found.array,
+            "source": found.source_statement,
+            "target": found.target_statement,
+            "carried_by": found.carried_by,
+            "min": _count(found.min),
+            "max": _count(found.max),
+            "min_bytes": _count(found.min_footprint.bytes),
+            "max_bytes": _count(found.max_footprint.bytes),
+            "level_min": self.level_min,
+            "level_max": self.level_max,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A variant's time, of the same invocation."""
+
+    seconds: float
+    """Median; NaN when it could not be timed."""
+    spread: float
+    verified: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One variant, taken apart."""
+
+    id: str
+    """`original`, or the recipe's id."""
+    recipe: Recipe
+    structures: tuple[Structure, ...]
+    code: str
+    """The C region: its loop nest."""
+    places: Mapping[str, Place]
+    """By ranker."""
+    reuses: tuple[Reuse, ...]
+    level_bytes: Mapping[str, Count]
+    """Per level the bytes of the working sets that it serves (Algorithm 2): `L1`, …, `memory`."""
+    measured: Measured | None
+
+    def to_data(self) -> dict[str, Any]:
+        """The variant's entry in the document of `polydl explain --json`."""
+        return {
+            "id": self.id,
+            "recipe": self.recipe.to_data(),
+            "loop_strings": self.loop_strings(),
+            "code": self.code,
+            "rankers": {
+                name: {
+                    "score": _finite(p.score),
+                    "rank": p.rank,
+                    "of": p.of,
+                    "predicted_seconds": _finite(p.seconds),
+                    "features": {k: _finite(v) for k, v in p.features.items()},
+                }
+                for name, p in self.places.items()
+            },
+            "working_sets": [r.to_data() for r in self.reuses],
+            "level_bytes": {name: _count(c) for name, c in self.level_bytes.items()},
+            "measured": None
+            if self.measured is None
+            else {
+                "seconds": _finite(self.measured.seconds),
+                "spread": _finite(self.measured.spread),
+                "verified": self.measured.verified,
+                "message": self.measured.message,
+            },
+        }
+
+    def loop_strings(self) -> dict[str, dict[str, str]]:
+        """Per nest its loop string and blocks."""
+        said = {s.nest.name: text(s) for s in self.structures if len(s.nest.loops) <= 26}
+        return {name: {"loops": one.loops, "blocks": one.blocks} for name, one in said.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What `explain` found."""
+
+    scop: Scop
+    machine: Machine
+    threads: int
+    variants: tuple[Explanation, ...]
+    """In the order asked for."""
+    fusion: tuple[str, ...] = ()
+    """Which nests can be fused, and which not and why: `optimize` tries it on the best variants."""
+
+    def to_data(self) -> dict[str, Any]:
+        """The document of `polydl explain --json`."""
+        return {
+            "function": self.scop.function,
+            "sizes": dict(self.scop.sizes),
+            "machine": self.machine.name,
+            "threads": self.threads,
+            "fusion": list(self.fusion),
+            "variants": [v.to_data() for v in self.variants],
+        }
+
+
+def _count(count: Count) -> int | dict[str, int]:
+    return count.lower if count.exact else {"at_least": count.lower, "at_most": count.upper}
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def explain(
+    source: Scop,
+    ids: str | Sequence[str],
+    options: Options | None = None,
+    *,
+    run: bool = False,
+    progress: Progress | None = None,
+) -> Explained:
+    """Explain variants of a scop, named by id, unique prefix of one, `best`, `original`, or loop string with blocks.
+
+    With run=True they are also checked and timed, beside the original. Raises InputError for a name that is none,
+    IllegalVariant for a loop string that breaks a dependence, QuotaExceeded, ToolchainError.
+    """
+    ids = (ids,) if isinstance(ids, str) else ids
+    options = options or Options()
+    names = dict.fromkeys((*rankers.available(), options.ranker))
+    rankings = {name: pipeline.rank(source, ranker=name, options=options) for name in names}
+    chosen = rankings[options.ranker]
+    found = [_find(wanted, chosen, rankings, source, options) for wanted in ids]
+    times = _measure(chosen, found, options, progress) if run else {}
+    explained = tuple(_explain(variant, rankings, times.get(_name(variant))) for variant in found)
+    decided = tuple(fuse(chosen.scop).lines()) if options.fuse else ()
+    return Explained(chosen.scop, chosen.machine, chosen.threads, explained, decided)
+
+
+def _name(variant: RankedVariant) -> str:
+    return variant.id if variant.recipe.nests else ORIGINAL
+
+
+def _explain(variant: RankedVariant, rankings: Mapping[str, Ranking], measured: Measured | None) -> Explanation:
+    ranking = next(iter(rankings.values()))
+    scop, machine = ranking.scop, ranking.machine
+    runs = {s.nest.name: timed(scop, s) for s in variant.structures}
+    if not variant.recipe.nests:
+        runs = {ORIGINAL: original_nest(scop)}  # the nests as they are written, not one after the other
+    reuses: list[Reuse] = []
+    for nest, run in runs.items():
+        for one in working_sets(run):
+            low, high = (_level(f.bytes, machine) for f in (one.min_footprint, one.max_footprint))
+            reuses.append(Reuse(nest, one, low, high))
+    sizes = assign([r.working_set for r in reuses], machine)
+    served = {f"L{c.level}": size for c, size in zip(machine.caches, sizes.caches, strict=True)}
+    return Explanation(
+        _name(variant),
+        variant.recipe,
+        variant.structures,
+        generate(scop, variant.parts).region if variant.recipe.nests else original_text(scop),
+        {name: _place(one, variant) for name, one in rankings.items()},
+        tuple(reuses),
+        {**served, "memory": sizes.memory},
+        measured,
+    )
+
+
+def _place(ranking: Ranking, variant: RankedVariant) -> Place:
+    """The variant's place; one that the ranking does not hold is scored and compared."""
+    for rank, other in enumerate(ranking.variants, 1):
+        if other.id == variant.id:
+            return Place(other.score, rank, len(ranking), other.features)
+    ranker = rankers.usable(ranking.ranker)
+    score, features = 0.0, dict[str, float]()
+    for nest, structure in zip(ranking.nests, variant.structures, strict=True):
+        one = ranker.rank(ranking.scop, nest, [structure], ranking.machine, ranking.threads)
+        score += float(one.scores[0])
+        for name, value in one.features(0).items():
+            features[name] = features.get(name, 0.0) + value
+    better = sum(other.score < score for other in ranking.variants)
+    return Place(score, better + 1, len(ranking), features)
+
+
+def _measure(
+    ranking: Ranking, variants: Sequence[RankedVariant], o: Options, progress: Progress | None
+) -> dict[str, Measured]:
+    """By name the times of the original and of the variants."""
+    scop = ranking.scop
+    candidates = {v.id: candidate(v.id, scop, generate(scop, v.parts)) for v in variants if v.recipe.nests}
+    how = MeasureOptions(threads=ranking.threads, seed=o.seed, timeout=o.timeout, cold=o.cold)
+    original = original_candidate(scop, terms(scop))
+    report = measure(scop, tuple(candidates.values()), original, o.toolchain(), how, progress)
+    times = {m.id: Measured(m.median, m.spread, m.verified, m.message) for m in report.measurements}
+    first = report.original
+    return {**times, ORIGINAL: Measured(first.median, first.spread, True, first.message)}
+
+
+def _level(size: Count, machine: Machine) -> str:
+    index = level_of(size, machine)
+    return "memory" if index is None else f"L{machine.caches[index].level}"
+
+
+def _find(
+    wanted: str, chosen: Ranking, rankings: Mapping[str, Ranking], source: Scop, options: Options
+) -> RankedVariant:
+    """The variant that a text names."""
+    if wanted == ORIGINAL:
+        return RankedVariant(Recipe(()), tuple(start(nest) for nest in chosen.nests), math.nan, {})
+    if wanted == BEST:
+        return chosen.variants[0]
+    matches = {v.id: v for r in rankings.values() for v in r.variants if wanted and v.id.startswith(wanted)}
+    if wanted in matches:
+        return matches[wanted]
+    try:
+        # Before prefixes: letters a to f may well begin an id, while a loop string must name every loop.
+        return score(source, [split_line(Written(wanted, "ID"))], options).variants[0]
+    except IllegalVariant:
+        raise
+    except InputError as error:
+        if not matches:
+            hint = error.hint or "a variant is an id as `polydl rank` shows it, `best`, `original` or a loop string"
+            reason = f"no variant has this id, nor is it a loop string: {error.reason}"
+            raise InputError(reason, error.span, hint) from error
+    if len(matches) > 1:
+        some = ", ".join(sorted(matches)[:8]) + (", …" if len(matches) > 8 else "")
+        raise InputError(f"{len(matches)} variants have an id that begins with '{wanted}'", hint=some)
+    return next(iter(matches.values()))

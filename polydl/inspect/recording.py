@@ -1,0 +1,332 @@
+"""A run of `optimize` as the record that `polydl report` reads: what was found, and what else a look at it needs."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+
+import islpy as isl
+
+from polydl._version import __version__
+from polydl.base.errors import QuotaExceeded
+from polydl.inspect.report.record import (
+    FORMAT,
+    ORIGINAL,
+    VERSION,
+    Bounds,
+    Decision,
+    DependenceSummary,
+    Fusion,
+    Measured,
+    Ranked,
+    Run,
+    ScopRun,
+    Score,
+    WorkingSet,
+)
+from polydl.locality.assign import level_of
+from polydl.locality.exact import working_sets
+from polydl.lower.emit import generate
+from polydl.lower.region import original_text
+from polydl.measure import Measurement
+from polydl.model.counting import Count, count, total
+from polydl.model.ctypes import element_bytes
+from polydl.model.expr import Binary, Call, Cast, Conditional, Expr, Unary
+from polydl.model.nest import TimedNest
+from polydl.model.scop import Assignment, MicrokernelCall, Scop, Statement
+from polydl.options import Options
+from polydl.rank import rankers
+from polydl.rank.ranker import Ranker
+from polydl.results import Optimized, OptimizeResult, RankedVariant, Ranking
+from polydl.rewrite.fuse import FusedScop
+from polydl.schedule.recipe import Recipe
+from polydl.schedule.structure import Structure, start
+from polydl.schedule.timed import original_nest, timed
+
+_FLOATING = ("double", "float")
+_ANALYSED = 3
+"""Of the fastest variants whose working sets are recorded: the exact analysis of a deep nest takes a second or more."""
+_NOT_ANALYSED = f"working sets are recorded for the original, the chosen variant and the {_ANALYSED} fastest"
+_ARITHMETIC = frozenset("+-*/")
+
+
+def recorded(result: OptimizeResult, options: Options) -> Run:
+    """The record of a run that measured something. Raises ValueError for one that did not."""
+    first = result.scops[0].ranking
+    source = first.scop.source
+    return Run(
+        FORMAT,
+        VERSION,
+        __version__,
+        time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        plain(options.command),
+        _changed(options),
+        plain(str(source.path)),
+        plain(source.text),
+        plain(str(result.output or "")),
+        plain(result.text),
+        first.machine,
+        dict(result.seconds),
+        tuple(_scop(done) for done in result.scops),
+    )
+
+
+def plain(text: str) -> str:
+    """Text as JSON can hold it: bytes of a file that are not UTF-8 become replacement characters."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _changed(options: Options) -> dict[str, str]:
+    usual = Options()
+    found = {f.name: getattr(options, f.name) for f in fields(options) if f.name != "command"}
+    return {name: plain(str(value)) for name, value in found.items() if value != getattr(usual, name)}
+
+
+def _scop(done: Optimized) -> ScopRun:
+    ranking, report = done.ranking, done.report
+    if report is None:
+        raise ValueError("nothing was measured")
+    scop = ranking.scop
+    chosen = done.chosen
+    as_written = RankedVariant(Recipe(()), tuple(start(nest) for nest in ranking.nests), math.nan, {})
+    variants = {v.id: v for v in ranking.variants}
+    fastest = sorted((m for m in report.measurements if m.verified and m.samples), key=lambda m: m.median)
+    looked_at = {m.id for m in fastest[:_ANALYSED]} | ({chosen.id} if chosen else set())
+    view = _View(ranking, [as_written, *(variants[m.id] for m in report.measurements)])
+    return ScopRun(
+        function=scop.function,
+        line=scop.span.line,
+        sizes=dict(scop.sizes),
+        before=plain(original_text(scop)),
+        after=plain(generate(chosen.scop or scop, chosen.parts).region) if chosen else "",
+        ranker=ranking.ranker,
+        threads=ranking.threads,
+        space_size=ranking.space_size,
+        pruned=dict(ranking.pruned),
+        analysis_seconds=ranking.seconds,
+        chosen=chosen.id if chosen else ORIGINAL,
+        original=view.measured(report.original, as_written, runs={ORIGINAL: original_nest(scop)}),
+        measured=tuple(view.measured(m, variants[m.id], analysed=m.id in looked_at) for m in report.measurements),
+        ranked=tuple(
+            Ranked(v.id, v.loops, str(v.recipe), _finite(v.score), {k: _finite(x) for k, x in v.features.items()})
+            for v in ranking.variants
+        ),
+        noise=report.noise,
+        dtype=_dtype(scop),
+        operations=_known(_operations, scop),
+        compulsory_bytes=_known(_touched, scop),
+        dependences=tuple(
+            dict.fromkeys(
+                DependenceSummary(d.kind.value, d.array, d.source, d.target, d.carried_by or "", d.reduction)
+                for d in ranking.dependences
+            )
+        ),
+        fusion=_fusion(ranking.fused),
+        assumptions=tuple(map(plain, scop.assumptions)),
+        notes=chosen.notes if chosen else (),
+        warnings=report.warnings,
+        illegal=done.illegal,
+        given_up=ranking.given_up,
+    )
+
+
+Features = Mapping[str, Sequence[tuple[float, Mapping[str, float]]]]
+"""By variant the score and features of each of its nests."""
+
+
+def _features(ranking: Ranking, ranker: Ranker, variants: Iterable[RankedVariant]) -> Features:
+    """What a ranker says about variants; nothing where it does not see all that runs: regions with schedules of their
+    own, and statements below the loops that a nest's statements share.
+
+    The variants of one nest are ranked together, since learned rankers compare them with each other.
+    """
+    together: dict[tuple[int, str], list[tuple[str, Structure]]] = {}
+    scops: dict[int, Scop] = {}
+    for variant in variants:
+        imperfect = any(s.depth > len(one.nest.loops) for one in variant.structures for s in one.nest.statements)
+        if variant.scheduled or imperfect or (variant.scop is not None and ranker.name == "dnn-paper"):
+            continue  # `dnn-paper` only compares, and a fused nest's scores would not be comparable with the others'
+        scop = variant.scop or ranking.scop
+        scops[id(scop)] = scop
+        for structure in _running(variant):
+            together.setdefault((id(scop), structure.nest.name), []).append((variant.id, structure))
+    found: dict[str, list[tuple[float, Mapping[str, float]]]] = {}
+    for (scop_id, _), some in together.items():
+        try:
+            scored = ranker.rank(
+                scops[scop_id], some[0][1].nest, [s for _, s in some], ranking.machine, ranking.threads
+            )
+        except QuotaExceeded:
+            continue  # its variants have fewer scores than nests: none
+        for place, (variant_id, _) in enumerate(some):
+            found.setdefault(variant_id, []).append((float(scored.scores[place]), scored.features(place)))
+    return found
+
+
+def _running(variant: RankedVariant) -> list[Structure]:
+    """The nests with loops of their own: what is in the epilogue of a microkernel has none."""
+    return [s for s in variant.structures if not s.fused]
+
+
+class _View:
+    """Looks at the measured variants of one scop."""
+
+    def __init__(self, ranking: Ranking, variants: Sequence[RankedVariant]) -> None:
+        self._scop = ranking.scop
+        self._machine = ranking.machine
+        self._threads = ranking.threads
+        self._features = {
+            name: _features(ranking, rankers.usable(name), variants)
+            for name in dict.fromkeys((*rankers.NAMES, ranking.ranker))
+        }
+
+    def measured(
+        self,
+        found: Measurement,
+        variant: RankedVariant,
+        *,
+        analysed: bool = True,
+        runs: Mapping[str, TimedNest] | None = None,
+    ) -> Measured:
+        """A measured variant; with its working sets if `analysed`; `runs` in place of its own nests, where they are
+        not what runs."""
+        features = {name: by_variant.get(variant.id, []) for name, by_variant in self._features.items()}
+        scores = {
+            name: Score(sum(s for s, _ in each), _positive([f.get("predicted_seconds") for _, f in each]))
+            for name, each in features.items()
+            if len(each) == len(_running(variant)) > 0 and math.isfinite(sum(s for s, _ in each))
+        }
+        moved: dict[str, float] = defaultdict(float)
+        for _, one in features["traffic"]:
+            for cache in self._machine.caches:
+                moved[f"L{cache.level}"] += self._threads * one.get(f"into_L{cache.level}_bytes", math.nan)
+        sets, note = self._working_sets(variant, runs) if analysed else ((), _NOT_ANALYSED)
+        return Measured(
+            id=ORIGINAL if not variant.recipe.nests else found.id,
+            loops=variant.loops if variant.recipe.nests else "as written",
+            status=found.status.value,
+            message=plain(found.message),
+            samples=found.samples,
+            median=_finite(found.median),
+            spread=_finite(found.spread),
+            speedup=_finite(found.speedup),
+            estimated=found.estimated,
+            scores=scores,
+            moved={name: size for name, size in moved.items() if math.isfinite(size)},
+            working_sets=sets,
+            working_sets_note=note,
+        )
+
+    def _working_sets(
+        self, variant: RankedVariant, runs: Mapping[str, TimedNest] | None
+    ) -> tuple[tuple[WorkingSet, ...], str]:
+        if variant.scheduled:
+            return (), "this variant is a schedule of a whole region, whose working sets are not analysed"
+        scop = variant.scop or self._scop
+        found: dict[WorkingSet, None] = {}
+        try:
+            for nest, run in (runs or {s.nest.name: timed(scop, s) for s in _running(variant)}).items():
+                for one in working_sets(run):
+                    low, high = one.min_footprint.bytes, one.max_footprint.bytes
+                    found[
+                        WorkingSet(
+                            nest, one.kind.value, one.array, one.carried_by, _bounds(low), _bounds(high),
+                            self._level(low), self._level(high),
+                        )
+                    ] = None  # fmt: skip
+        except QuotaExceeded as error:
+            return (), error.reason
+        return tuple(found), ""
+
+    def _level(self, size: Count) -> str:
+        index = level_of(size, self._machine)
+        return "memory" if index is None else f"L{self._machine.caches[index].level}"
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _positive(values: list[float | None]) -> float | None:
+    known = [v for v in values if v is not None and math.isfinite(v)]
+    return sum(known) if len(known) == len(values) and sum(known) > 0 else None
+
+
+def _bounds(found: Count) -> Bounds:
+    return Bounds(found.lower, found.upper)
+
+
+def _dtype(scop: Scop) -> str:
+    """The floating-point type of most of what is written."""
+    types = [scop.arrays[a.array].ctype for s in scop.statements for a in s.accesses if a.write]
+    return max(_FLOATING, key=types.count) if set(types) & set(_FLOATING) else ""
+
+
+def _known(counted: Callable[[Scop], Bounds | None], scop: Scop) -> Bounds | None:
+    """What is counted of a scop; None where that takes too long."""
+    try:
+        return counted(scop)
+    except QuotaExceeded:
+        return None
+
+
+def _operations(scop: Scop) -> Bounds | None:
+    """Floating-point operations of the statements, each as often as it runs; None where the code does not say it."""
+    found = []
+    for statement in scop.statements:
+        parts = statement.body.inner if isinstance(statement.body, MicrokernelCall) else (statement,)
+        for part in parts:
+            once = _of_one_instance(scop, part)
+            if once is None:
+                return None
+            found.append(count(part.domain) * once)
+    return _bounds(total(found))
+
+
+def _of_one_instance(scop: Scop, statement: Statement) -> int | None:
+    body = statement.body
+    if not isinstance(body, Assignment):
+        return None
+    if scop.arrays[statement.accesses[body.target].array].ctype not in _FLOATING:
+        return 0
+    return _in(body.value) + (body.op != "=")
+
+
+def _in(value: Expr) -> int:
+    match value:
+        case Binary(op, left, right):
+            return (op in _ARITHMETIC) + _in(left) + _in(right)
+        case Unary(_, operand) | Cast(_, operand):
+            return _in(operand)
+        case Call(_, arguments):
+            return 1 + sum(map(_in, arguments))
+        case Conditional(_, then, otherwise):
+            return max(_in(then), _in(otherwise))
+        case _:
+            return 0
+
+
+def _touched(scop: Scop) -> Bounds:
+    """Distinct bytes of all the arrays that a run reads or writes."""
+    elements: dict[str, isl.Set] = {}
+    for statement in scop.statements:
+        for access in statement.accesses:
+            some = access.relation.range()
+            elements[access.array] = elements[access.array].union(some) if access.array in elements else some
+    return _bounds(total(count(found) * element_bytes(scop.arrays[name].ctype) for name, found in elements.items()))
+
+
+def _fusion(fused: FusedScop | None) -> Fusion | None:
+    if fused is None:
+        return None
+    moved = [
+        Decision(
+            d.heavy, d.light, "prologue" if d.before else "epilogue", d.failure is None, str(d.failure or "")
+        )
+        for d in fused.decisions
+    ]  # fmt: skip
+    merged = [Decision(m.first, m.second, "loops", True, ", ".join(m.loops)) for m in fused.merges]
+    return Fusion((*moved, *merged), fused.contracted)

@@ -1,0 +1,355 @@
+"""The contraction microkernel: C text of one function for a block of any contraction.
+
+GEMM, batch-reduce GEMM (Georganas et al., TPP: strided variant) and direct convolution (reduction over ifm_tile, kj,
+ki, ifm) differ only in how many reduction loops there are and with which strides: one generator serves them all.
+The scheme is the outer product of BLIS and LIBXSMM: a rows x vectors block of accumulators stays in registers over
+all reduction loops, vectors of B are loaded, elements of A are broadcast.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+
+import jinja2
+
+from polydl.base import resources
+from polydl.target.isa import ELEMENT_TYPES, ISAS, Dtype, paired_rows, split_block
+
+MOST_CASES = max(target.registers for target in ISAS)
+"""Longest POLYDL_EACH_n list of the prologue: no register block has more rows."""
+
+MOST_REDUCTIONS = 6
+
+_ROWS_PER_POINTER = 4
+"""With a run-time row stride, rows are addressed from one pointer for each four rows: p, p+s, p+2s, p+3s. With one
+pointer in all, 28 rows need 28 offsets in general registers and gcc spills them (0.74 of the speed, measured)."""
+
+_LINE_BYTES = 64
+"""Bytes that one prefetch brings: a cache line of x86, no more than one elsewhere."""
+
+_PAIRED_DOUBLE_ROWS = 8
+"""From so many rows on there are accumulators enough to hide the latency of the FMA, and pairs of doubles only lose:
+their broadcast to 64 bytes takes an arithmetic port on Zen 5 (28x8: 0.87 of the peak in pairs, 0.95 without)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """One reduction loop. Strides in elements, per iteration; None = argument of the function."""
+
+    extent: int | None
+    """Iterations, >= 0; None = argument of the function."""
+    a_stride: int | None
+    b_stride: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MicrokernelSpec:
+    """What a microkernel computes: for i < m_rt, j < n_rt, over all reduction iterations r
+
+    C[i*c_m + j] = beta * C[i*c_m + j] ± alpha * sum_r A[i*a_m + r.a_stride] * B[j + r.b_stride]
+
+    B and C have unit stride along j, the vector dimension; C overlaps neither A nor B. With beta = 0, C is not read.
+    """
+
+    dtype: Dtype
+    m: int
+    """Rows of the largest block the function is called with, >= 1."""
+    n: int
+    """Columns of the largest block, elements, >= 1."""
+    a_m: int | None
+    """Elements between rows of A; None = argument."""
+    c_m: int | None
+    """Elements between rows of C; None = argument."""
+    reductions: tuple[Reduction, ...]
+    """Outermost first; none: a single product (outer product)."""
+    beta: int = 1
+    negate: bool = False
+    """Subtract the product."""
+    alpha: bool = False
+    """A last scalar argument multiplies the sum once."""
+    remainders: bool = True
+    """False: only ever called with m_rt = m and n_rt = n, so that no code for smaller blocks is made (it is a
+    multiple of the rest, in bytes and in the compiler's time)."""
+    prefetch: int = 0
+    """Innermost iterations ahead at which B is prefetched; 0 = not at all."""
+    prefetch_rows: int = 0
+    """Elements ahead at which the rows of A are prefetched, where neighbours along the innermost reduction are
+    neighbours in memory; 0 = not at all. Pays where rows stream from memory: hardware follows few streams at once, and
+    each to the end of its page (1024x16x500000 GEMM, 29 rows: 24 GB/s without, 30 with 64 elements)."""
+    prefetch_output: bool = False
+    """Fetch the block of C for writing before the reduction, so that it has arrived when the sums are stored. Pays
+    where the rows of C lie far apart, which the hardware does not foresee."""
+    epilogue: tuple[str, ...] = ()
+    """C statements run on every vector before it is stored. They see `polydl_acc` (the vector, to be changed),
+    `polydl_row`, `polydl_column` (of its first lane, from the start of the block), `POLYDL_FETCH(pointer)` (a vector
+    load of the lanes in range) and the prologue's `polydl_f32_*` functions."""
+    epilogue_parameters: tuple[str, ...] = ()
+    """C declarations of further arguments the epilogue uses: `const float *bias`."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError on a specification that means nothing."""
+        if self.m < 1 or self.n < 1:
+            raise ValueError(f"a block of {self.m} x {self.n} has no elements")
+        if len(self.reductions) > MOST_REDUCTIONS:
+            raise ValueError(f"{len(self.reductions)} reduction loops, at most {MOST_REDUCTIONS}")
+        if self.beta not in (0, 1):
+            raise ValueError(f"beta must be 0 or 1, not {self.beta}")
+        if (
+            any(r.extent is not None and r.extent < 0 for r in self.reductions)
+            or min(self.prefetch, self.prefetch_rows) < 0
+        ):
+            raise ValueError("extents and prefetch distances are >= 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Microkernel:
+    """A generated function."""
+
+    name: str
+    """C name, the same for the same specification."""
+    text: str
+    """C definitions, without the prologue; ends in a newline."""
+    parameters: tuple[str, ...]
+    """Names in call order: m, n, A, B, C, a_m, c_m, then extent<i>, a_stride<i>, b_stride<i> of each reduction,
+    alpha, the epilogue's; what is a compile-time constant is left out. m, n, extents and strides are ptrdiff_t."""
+    spec: MicrokernelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An argument of a generated function."""
+
+    ctype: str
+    name: str
+
+    @property
+    def declaration(self) -> str:
+        return f"{self.ctype}{'' if self.ctype.endswith('*') else ' '}{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A reduction loop as C text."""
+
+    index: int
+    extent: str
+    a_stride: str
+    b_stride: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The register block for one instruction set."""
+
+    condition: str
+    rows: int
+    vectors: int
+    held: int
+    paired_rows: int
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """The jinja2 environment of the C templates."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(resources.templates()),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+
+
+def isa_prologue(dtype: Dtype) -> str:
+    """What every microkernel of one element type needs: includes and reserved `polydl_`/`POLYDL_` names, with include
+    guards. Once per file and element type, before the first microkernel."""
+    portable = [target for target in ISAS if not target.intrinsics]
+    # One set of definitions for each width of vectors; the narrowest is that of the one that is left.
+    widths = sorted({target.vector_bytes for target in portable}, reverse=True)
+    conditions = [(w, " || ".join(t.condition for t in portable if t.vector_bytes == w)) for w in widths]
+    template = environment().get_template("microkernel_prologue.c.j2")
+    return template.render(t=ELEMENT_TYPES[dtype], most_cases=MOST_CASES, isas=ISAS, portable=conditions)
+
+
+def parameters(spec: MicrokernelSpec) -> tuple[Parameter, ...]:
+    """The arguments of the function for `spec`, in call order (see `Microkernel.parameters`)."""
+    read, written = f"const {spec.dtype} *", f"{spec.dtype} *"
+    fixed = [Parameter("ptrdiff_t", "m"), Parameter("ptrdiff_t", "n")]
+    fixed += [Parameter(read, "A"), Parameter(read, "B"), Parameter(written, "C")]
+    strides = [("a_m", spec.a_m), ("c_m", spec.c_m)]
+    for index, reduction in enumerate(spec.reductions):
+        strides.append((f"extent{index}", reduction.extent))
+        strides.append((f"a_stride{index}", reduction.a_stride))
+        strides.append((f"b_stride{index}", reduction.b_stride))
+    fixed += [Parameter("ptrdiff_t", name) for name, value in strides if value is None]
+    if spec.alpha:
+        fixed.append(Parameter(spec.dtype, "alpha"))
+    for declaration in spec.epilogue_parameters:
+        cut = max(declaration.rfind(" "), declaration.rfind("*")) + 1
+        fixed.append(Parameter(declaration[:cut].strip(), declaration[cut:]))
+    return tuple(fixed)
+
+
+def generate(spec: MicrokernelSpec) -> Microkernel:
+    """The C function for `spec`.
+
+    A block of full size takes a path of compile-time constants; anything smaller takes code specialised on its rows
+    and vectors, with the last vector masked. Where m x n accumulators do not fit the registers of the instruction set
+    the function loops over register blocks that do (`polydl.target.isa.split_block`).
+    """
+    element = ELEMENT_TYPES[spec.dtype]
+    name = _name(spec)
+    arguments = parameters(spec)
+    inside = arguments[2:]
+    loops = [_loop(index, reduction) for index, reduction in _joined(spec)]
+    a_m, c_m = stride_text(spec.a_m, "a_m"), stride_text(spec.c_m, "c_m")
+    declared = [p.declaration for p in inside]
+    rest = [p.name for p in inside[3:]]
+    # Only an epilogue needs to know where in the block it is.
+    hook = [f"const ptrdiff_t {name}" for name in ("row0", "column0") if spec.epilogue]
+
+    def at(a: str, b: str, c: str, *place: str) -> str:
+        """The arguments of a block that starts at these addresses and, for an epilogue, this row and column."""
+        return ", ".join([a, b, c, *rest, *(place if spec.epilogue else ())])
+
+    # Loops of one iteration are left out, and with them their strides.
+    single = [i for i, r in enumerate(spec.reductions) if r.extent == 1]
+    unused = {f"{operand}_stride{i}" for i in single for operand in "ab"}
+    pairs = _is_paired(spec)
+    choices = []
+    for target in ISAS:
+        block = split_block(target, spec.dtype, spec.m, spec.n, pairs)
+        choices.append(
+            _Choice(target.condition, block.rows, block.vectors, block.held, min(block.rows, paired_rows(target)))
+        )
+    text = (
+        environment()
+        .get_template("microkernel.c.j2")
+        .render(
+            t=element,
+            name=name,
+            spec=spec,
+            summary=_summary(spec),
+            choices=choices,
+            outer=loops[:-1],
+            inner=loops[-1],
+            rows_ahead=_LINE_BYTES // element.bytes if _streams_rows(spec) else 0,
+            group=_ROWS_PER_POINTER if spec.a_m is None and spec.m > _ROWS_PER_POINTER else 0,
+            a_m=a_m,
+            c_m=c_m,
+            result=_result(spec),
+            pairs=pairs,
+            bystanders=["A", "B", *(p.name for p in arguments[5:] if p.name not in ("c_m", "alpha"))],
+            ignored=[name for name in rest if name in unused],
+            part_declared=", ".join(declared),
+            column_declared=", ".join([*declared, *hook[1:]]),
+            declared=", ".join([*declared, *hook]),
+            part_start=at("A", "B", "C"),
+            passed=at("A", "B", "C", "row0", "column0"),
+            placed=at(f"A + i * {a_m}", "B + j", f"C + i * {c_m} + j", "i", "j"),
+            row_placed=at(f"A + i * {a_m}", "B", f"C + i * {c_m}", "i", "column0"),
+            column_placed=at("A", "B + j", "C + j", "j"),
+            signature=", ".join(p.declaration for p in arguments),
+        )
+    )
+    return Microkernel(name, text, tuple(p.name for p in arguments), spec)
+
+
+def stride_text(value: int | None, name: str) -> str:
+    """A stride or extent as C text."""
+    return name if value is None else str(value) if value >= 0 else f"({value})"
+
+
+def _joined(spec: MicrokernelSpec) -> list[tuple[int, Reduction]]:
+    """The reduction loops with their indices, those of one iteration left out, neighbours joined where they can be.
+
+    An outer loop continues an inner one exactly when each of its strides is the inner extent times the inner stride.
+    Longer innermost loops mean fewer loop exits, each of which costs a branch misprediction.
+    """
+    loops: list[tuple[int, Reduction]] = []
+    for index, inner in enumerate(spec.reductions):
+        if inner.extent == 1:
+            continue
+        joined = _join(loops[-1][1], inner) if loops else None
+        if joined is None:
+            loops.append((index, inner))
+        else:
+            loops[-1] = (index, joined)
+    if not loops:
+        loops = [(0, Reduction(1, 0, 0))]
+    return loops
+
+
+def _is_paired(spec: MicrokernelSpec) -> bool:
+    """Whether blocks one vector wide take two reduction steps at a time: neighbours in A, a whole number of pairs."""
+    if spec.dtype == "double" and spec.m >= _PAIRED_DOUBLE_ROWS:
+        return False
+    loop = _joined(spec)[-1][1]
+    return spec.a_m is not None and loop.a_stride == 1 and loop.extent is not None and loop.extent % 2 == 0
+
+
+def _streams_rows(spec: MicrokernelSpec) -> bool:
+    """Whether rows of A are prefetched: as asked for, along an innermost reduction that runs through them."""
+    return spec.prefetch_rows > 0 and spec.a_m is not None and _joined(spec)[-1][1].a_stride == 1
+
+
+def plain_loops(spec: MicrokernelSpec) -> list[Loop]:
+    """The reduction loops as C text, as the specification has them."""
+    return [_loop(index, reduction) for index, reduction in enumerate(spec.reductions)]
+
+
+def _loop(index: int, reduction: Reduction) -> Loop:
+    return Loop(
+        index,
+        stride_text(reduction.extent, f"extent{index}"),
+        stride_text(reduction.a_stride, f"a_stride{index}"),
+        stride_text(reduction.b_stride, f"b_stride{index}"),
+    )
+
+
+def _join(outer: Reduction, inner: Reduction) -> Reduction | None:
+    """One loop in place of two, or None when the strides do not continue or are not known."""
+    if outer.extent is None or inner.extent is None or inner.a_stride is None or inner.b_stride is None:
+        return None
+    if (outer.a_stride, outer.b_stride) != (inner.extent * inner.a_stride, inner.extent * inner.b_stride):
+        return None
+    return Reduction(outer.extent * inner.extent, inner.a_stride, inner.b_stride)
+
+
+def _result(spec: MicrokernelSpec) -> str:
+    """C expression of the vector to store, before the epilogue."""
+    v = f"polydl_{ELEMENT_TYPES[spec.dtype].suffix}"
+    product = f"sum * {v}_all(alpha)" if spec.alpha else "sum"
+    old = f"(cut ? {v}_load_part(p, part) : {v}_load(p))" if spec.beta else f"{v}_zero()"
+    if spec.negate:
+        return f"{old} - {product}"
+    return f"{old} + {product}" if spec.beta else product
+
+
+def _extents(spec: MicrokernelSpec) -> str:
+    return "x".join("n" if r.extent is None else str(r.extent) for r in spec.reductions) or "1"
+
+
+def _name(spec: MicrokernelSpec) -> str:
+    """A readable name, made unique by a hash of the whole specification."""
+    digest = hashlib.sha256(repr(spec).encode()).hexdigest()[:8]
+    suffix = ELEMENT_TYPES[spec.dtype].suffix
+    return f"polydl_mk_{suffix}_{spec.m}x{spec.n}_k{_extents(spec)}_b{spec.beta}_{digest}"
+
+
+def _summary(spec: MicrokernelSpec) -> str:
+    """What the function computes, for the comment above it."""
+    c = f"C[i*{_shown(spec.c_m)} + j]"
+    a = "".join(f" + r{i}*{_shown(r.a_stride)}" for i, r in enumerate(spec.reductions))
+    b = "".join(f" + r{i}*{_shown(r.b_stride)}" for i, r in enumerate(spec.reductions))
+    sign = "-" if spec.negate else "+" if spec.beta else ""
+    alpha = "alpha * " if spec.alpha else ""
+    over = f"sum over r < {_extents(spec)} of " if spec.reductions else ""
+    return f"{c} {sign}= {alpha}{over}A[i*{_shown(spec.a_m)}{a}] * B[j{b}], i < m <= {spec.m}, j < n <= {spec.n}"
+
+
+def _shown(stride: int | None) -> str:
+    return "s" if stride is None else str(stride)

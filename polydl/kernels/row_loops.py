@@ -1,0 +1,88 @@
+"""The loops and statements of a row, as they stand among the printed loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from polydl.kernels.vector_text import NotVectorised
+from polydl.model.isl import expression_kind, operation, to_int
+from polydl.model.scop import Access, Assignment, Statement
+
+
+@dataclass(frozen=True, slots=True)
+class RowStatement:
+    """A statement in the body of a loop."""
+
+    statement: Statement
+    schedule: isl.Map
+    """{ S[i…] -> [c…] } its instances in terms of the printed loops."""
+    texts: tuple[str, ...]
+    """C text of each access's element in the current iteration."""
+
+    def text(self, access: Access) -> str:
+        """C text of the element."""
+        return self.texts[next(i for i, a in enumerate(self.statement.accesses) if a is access)]
+
+
+def row_statement(
+    statement: Statement, schedule: isl.Map, element: Callable[[str, isl.PwMultiAff], str]
+) -> RowStatement:
+    """A statement with its elements printed (`element` is `Instance.element`); none for a call of a microkernel."""
+    texts: list[str] = []
+    if isinstance(statement.body, Assignment):
+        texts = [element(a.array, a.relation.as_pw_multi_aff()) for a in statement.accesses]
+    return RowStatement(statement, schedule, tuple(texts))
+
+
+@dataclass(frozen=True, slots=True)
+class RowLoops:
+    """The loops that become one row: the outermost first, in terms of the printed loops."""
+
+    dims: tuple[int, ...]
+    """Positions among the printed loops, neighbours."""
+    extents: tuple[int, ...]
+    """Iterations of all but the first."""
+
+
+def row_loops(body: Sequence[RowStatement], inner: Sequence[tuple[int, int]]) -> RowLoops:
+    """The innermost loops around a body as a row; `inner` holds the first and last value of all but the outermost.
+
+    Raises NotVectorised where the printed loops are not the last dimensions of the schedule, all of them running.
+    """
+    depths = {at.schedule.dim(isl.dim_type.out) for at in body}
+    depth = depths.pop()
+    first = depth - len(inner) - 1
+    if depths or first < 0:
+        raise NotVectorised("statements in different loops")
+    for at in body:
+        times = at.schedule.range()
+        for d, (low, high) in enumerate(inner, first + 1):
+            if not (times.dim_min_val(d).eq(isl.Val(low)) and times.dim_max_val(d).eq(isl.Val(high))):
+                raise NotVectorised("loops that are not the schedule's")
+        within = isl.Map.from_domain_and_range(times, times)
+        for d in range(first):
+            within = within.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
+        within = within.project_out(isl.dim_type.out, first + 1, depth - first - 1).project_out(
+            isl.dim_type.out, 0, first
+        )
+        if within.is_single_valued():
+            raise NotVectorised("a loop of one iteration")
+    return RowLoops(tuple(range(first, depth)), tuple(high - low + 1 for low, high in inner))
+
+
+def loop_bounds(loop: isl.AstNode) -> tuple[isl.AstExpr, isl.AstExpr] | None:
+    """First and last value of a loop that counts upwards in steps of one; None of another."""
+    condition, step = loop.for_get_cond(), loop.for_get_inc()
+    if loop.for_is_degenerate() or expression_kind(step) != "int" or to_int(step.get_val()) != 1:
+        return None
+    if expression_kind(condition) != "op" or operation(condition) != "le":
+        return None
+    return loop.for_get_init(), condition.get_op_arg(1)
+
+
+def are_numbers(*expressions: isl.AstExpr) -> bool:
+    """Whether all of them are literals."""
+    return all(expression_kind(e) == "int" for e in expressions)

@@ -1,0 +1,177 @@
+"""Right-hand sides of statements as operations on vectors: for the epilogues of microkernels and for row kernels.
+
+What comes out computes lane by lane what C computes from the expression, NaN, infinities and signed zeros included;
+calls of the mathematical functions are within the bounds that `ULPS` states. What would need another type in between
+(a double constant that makes C widen a float) is refused, not approximated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import assert_never
+
+import numpy as np
+
+from polydl.kernels.microkernel import environment
+from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
+from polydl.target.isa import ELEMENT_TYPES, Dtype
+
+ULPS: Mapping[str, float] = {"exp": 2, "tanh": 3, "sigmoid": 3, "erf": 3, "gelu": 4, "rsqrt": 1.5, "sqrt": 0.5}
+"""Largest error of the fp32 functions of `microkernel_math.c.j2`, in units in the last place of the exact result, over
+all floats; denormal results count units of the smallest denormal. Measured by the tests, which fail above these."""
+
+ULPS_DOUBLE: Mapping[str, float] = {"exp": 2, "tanh": 4}
+"""The same of the double functions that have vector forms, for as many values as the tests try; erf is libm's, lane by
+lane."""
+
+FAST = ("exp", "tanh", "erf")
+"""Functions of fp32 that `--fast-math` approximates by shorter polynomials; exp stays at its values for -87 and 88.37
+beyond these, tanh and erf at theirs for +-5 and +-2.9, where less than 2^-13 is missing to 1."""
+FAST_ULPS = 2048
+"""Largest error of those within these limits, in units in the last place: at most a relative error of 2^-12."""
+
+_FUNCTIONS: Mapping[str, tuple[str, int]] = {
+    name: (name, 2 if name in ("fmax", "fmin") else 1) for name in ("exp", "tanh", "erf", "sqrt", "fmax", "fmin")
+} | {"fabs": ("abs", 1)}
+"""Functions of <math.h> in double; with an f behind in float. Names and arguments of their vector forms."""
+
+_COMPARISONS: Mapping[str, str] = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+
+
+class NotVectorised(Exception):
+    """An expression that has no exact vector form; the message says what."""
+
+
+@cache
+def math_prologue(dtype: Dtype) -> str:
+    """The vector functions of one element type, with include guards; after `microkernel.isa_prologue`."""
+    return environment().get_template("microkernel_math.c.j2").render(t=ELEMENT_TYPES[dtype])
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """How one statement's right-hand side is printed."""
+
+    dtype: Dtype
+    load: Callable[[int], str]
+    """C text of the vector that an access reads."""
+    fast: bool = False
+    """Whether fp32 may take the functions of `FAST` in their quick forms, double literals and the double functions of
+    <math.h> as if they had an f behind."""
+
+    @property
+    def prefix(self) -> str:
+        return f"polydl_{ELEMENT_TYPES[self.dtype].suffix}"
+
+    def text(self, value: Expr) -> str:
+        """C text of a vector. Raises NotVectorised."""
+        match value:
+            case Load(access):
+                return self.load(access)
+            case Const(text):
+                return f"{self.prefix}_all({self._constant(text, arithmetic=True)})"
+            case Unary("+", operand):
+                return self.text(operand)
+            case Unary("-", operand):
+                return f"{self.prefix}_negative({self.text(operand)})"
+            case Binary("/", left, right) if _is_integer(left) and _is_integer(right):
+                raise NotVectorised("a division of integers")
+            case Binary("+" | "-" | "*" | "/" as op, left, right):
+                return f"({self.text(left)} {op} {self.text(right)})"
+            case Call(function, arguments):
+                return self._call(function, arguments)
+            case Conditional(condition, then, otherwise):
+                return self._conditional(condition, then, otherwise)
+            case Cast(ctype, operand) if ctype == self.dtype or (self.fast and ctype == "double"):
+                return self.text(operand)
+            case Cast(ctype, _):
+                raise NotVectorised(f"a cast to {ctype} among {self.dtype}s")
+            case AffineValue():
+                raise NotVectorised("a value made of loop variables")
+            case Unary(op, _) | Binary(op, _, _):
+                raise NotVectorised(f"the operator {op}")
+            case _:
+                assert_never(value)
+
+    def _constant(self, text: str, *, arithmetic: bool) -> str:
+        """A literal in the vectors' type. One that is a double would make C compute a float in double: allowed only
+        where nothing is computed with it (`arithmetic` False) and a float holds it exactly."""
+        if self.dtype == "double" or text[-1] in "fF" or text.lstrip("+-").isdigit():
+            return text
+        try:
+            number = float(text)
+        except ValueError:
+            raise NotVectorised(f"the literal {text}") from None
+        if self.fast:
+            return f"{text.rstrip('lL')}f"
+        if arithmetic or float(np.float32(number)) != number:
+            raise NotVectorised(f"the double literal {text} in an expression of floats (write {text}f)")
+        return f"{text}f"
+
+    def _arm(self, value: Expr) -> str:
+        """An operand that is compared or chosen, not computed with."""
+        match value:
+            case Const(text):
+                return f"{self.prefix}_all({self._constant(text, arithmetic=False)})"
+            case Unary("-", Const(text)):
+                return f"{self.prefix}_all(-{self._constant(text, arithmetic=False)})"
+            case Conditional(condition, then, otherwise):
+                return self._conditional(condition, then, otherwise)
+            case _:
+                return self.text(value)
+
+    def _call(self, function: str, arguments: tuple[Expr, ...]) -> str:
+        single = function.endswith("f") and function[:-1] in _FUNCTIONS
+        base = function[:-1] if single else function
+        suits = single == (self.dtype == "float") or (self.fast and not single)
+        if base not in _FUNCTIONS or not suits or len(arguments) != _FUNCTIONS[base][1]:
+            raise NotVectorised(f"the function {function} among {self.dtype}s")
+        take = self._arm if base in ("fmax", "fmin") else self.text
+        form = "_fast" if self.fast and self.dtype == "float" and base in FAST else ""
+        return f"{self.prefix}_{_FUNCTIONS[base][0]}{form}({', '.join(take(a) for a in arguments)})"
+
+    def _conditional(self, condition: Expr, then: Expr, otherwise: Expr) -> str:
+        then_text, otherwise_text = self._arm(then), self._arm(otherwise)
+        if isinstance(condition, Binary) and condition.op in "<>":
+            sides = self._arm(condition.left), self._arm(condition.right)
+            # x86's max(x, y) is x > y ? x : y, with NaN and zeros too.
+            if sides == (then_text, otherwise_text):
+                return f"{self.prefix}_{'max' if condition.op == '>' else 'min'}({then_text}, {otherwise_text})"
+            if sides == (otherwise_text, then_text):
+                return f"{self.prefix}_{'max' if condition.op == '<' else 'min'}({then_text}, {otherwise_text})"
+        return f"{self.prefix}_select({self._test(condition)}, {then_text}, {otherwise_text})"
+
+    def _test(self, condition: Expr) -> str:
+        match condition:
+            case Binary(op, left, right) if op in _COMPARISONS:
+                return f"{self.prefix}_{_COMPARISONS[op]}({self._arm(left)}, {self._arm(right)})"
+            case Binary("&&" | "||" as op, left, right):
+                name = "and" if op == "&&" else "or"
+                return f"{self.prefix}_{name}({self._test(left)}, {self._test(right)})"
+            case Unary("!", operand):
+                return f"{self.prefix}_not({self._test(operand)})"
+            case _:
+                raise NotVectorised("a condition that is no comparison")
+
+
+def _is_integer(value: Expr) -> bool:
+    """Whether C computes an expression without arrays and loop variables in integers."""
+    match value:
+        case Const(text):
+            return text.rstrip("uUlL").isdigit()
+        case Unary(_, operand):
+            return _is_integer(operand)
+        case Binary(_, left, right):
+            return _is_integer(left) and _is_integer(right)
+        case _:
+            return False
+
+
+def uses_functions(text: str, dtype: Dtype) -> bool:
+    """Whether vector text needs `math_prologue`."""
+    prefix = f"polydl_{ELEMENT_TYPES[dtype].suffix}_"
+    basic = ("all", "zero", "load", "load_part", "store", "store_part", "fma", "max", "min")
+    names = {piece.partition("(")[0] for piece in text.split(prefix)[1:]}
+    return not names <= set(basic)

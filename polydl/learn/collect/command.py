@@ -1,0 +1,87 @@
+"""`polydl collect`: the command, with its progress for people on standard error."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from polydl.base.errors import InputError, Interrupted, PolyDLError, one_of
+from polydl.learn.collect.problems import Problem, read_problems
+from polydl.learn.collect.run import CollectOptions, Tally, Tell, collect
+from polydl.measure.store import Store
+
+
+def collect_command(
+    layers: Sequence[Path],
+    store: Path,
+    *,
+    samples: int,
+    images: int | None,
+    most_operations: float,
+    workloads: Sequence[str],
+    threads: int | None,
+    space: str,
+    seed: int,
+    scratch: Path | None = None,
+    prepare_only: bool = False,
+) -> Tally:
+    """Collect and say how far it is. Raises InputError, StoreError, ToolchainError; PolyDLError when some of the
+    problems could not be measured."""
+    count = threads or len(os.sched_getaffinity(0))
+    problems = chosen_problems(layers, images or count, workloads)
+    options = CollectOptions(
+        count=samples, threads=count, space=space, seed=seed, most_operations=most_operations, scratch=scratch,
+        prepare_only=prepare_only,
+    )  # fmt: skip
+    return collected(store, lambda opened, tell: collect(problems, opened, options, tell))
+
+
+def chosen_problems(layers: Sequence[Path], images: int, workloads: Sequence[str]) -> list[Problem]:
+    """The problems of some files, those of `workloads` where there are any. Raises InputError."""
+    problems = [p for path in layers for p in read_problems(path, images)]
+    known = {p.workload for p in problems}
+    for name in workloads:
+        if name not in known:
+            raise InputError(f"no layers of '{name}'", hint=one_of(name, sorted(known)))
+    return [p for p in problems if not workloads or p.workload in workloads]
+
+
+def collected(store: Path, run: Callable[[Store, Tell], Tally]) -> Tally:
+    """Collect into a store, showing how far it is. Raises StoreError and what `run` raises; Interrupted after Ctrl-C;
+    PolyDLError when some of the problems could not be measured."""
+    start = time.perf_counter()
+    with Store(store) as opened:
+        before = len(opened)
+        try:
+            tally = run(opened, lambda now, line: _tell(now, line, start))
+        except KeyboardInterrupt:
+            kept = f"{len(opened) - before} rows of this run are in {store}"
+            raise Interrupted(f"interrupted: {kept}", hint="the same command goes on where it was") from None
+        rows = len(opened)
+    sys.stderr.write(
+        f"{tally.variants} variants of {tally.new} problems in {(time.perf_counter() - start) / 60:.1f} min "
+        f"({tally.prepare_seconds:.0f} s preparing, {tally.measure_seconds:.0f} s measuring); {store} has {rows} rows\n"
+    )
+    if tally.failed:
+        raise PolyDLError("some problems could not be measured:\n" + "\n".join(tally.failed))
+    return tally
+
+
+_WIDTH = 24
+"""Characters of the progress bar."""
+
+
+def _tell(now: Tally, line: str, start: float) -> None:
+    """One line a problem, each with the bar: whole lines, so that a log file can be read as well."""
+    whole = max(1, now.problems - now.skipped)
+    filled = _WIDTH * now.done // whole
+    left = now.left()
+    ahead = f", {left / 60:.0f} min left" if math.isfinite(left) else ""
+    bar = "#" * filled + "." * (_WIDTH - filled)
+    elapsed = (time.perf_counter() - start) / 60
+    sys.stderr.write(f"[{bar}] {now.done}/{whole} {elapsed:.1f} min{ahead}  {line}\n")
+    sys.stderr.flush()

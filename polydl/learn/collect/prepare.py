@@ -1,0 +1,140 @@
+"""The part of collecting that needs no quiet machine: rank, sample, generate, compile. Runs in worker processes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from polydl import pipeline
+from polydl._version import __version__
+from polydl.base.errors import PolyDLError
+from polydl.learn.collect.problems import Problem
+from polydl.learn.collect.sample import chosen_sample, scored
+from polydl.lower.emit import generate
+from polydl.measure import Candidate, Measurement, MeasureOptions, Status, Toolchain, original_candidate
+from polydl.measure.bulk import BuiltMany, build_many, may_precompile, precompiled
+from polydl.measure.verify import Built
+from polydl.model.scop import Scop
+from polydl.options import Options
+from polydl.rank import rankers
+from polydl.rewrite.scalars import in_place
+from polydl.schedule.check import check
+from polydl.search.offer import candidate, terms
+
+RANKERS = ("traffic", "trace", "cost")
+"""The first one orders the space; the others add their favourites. All of them score what is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A variant that is to be measured."""
+
+    recipe: str
+    """JSON."""
+    origin: str
+    features: Mapping[str, float]
+    scores: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A problem, ready to be measured: plain data, so that it can go from one process to another."""
+
+    problem: Problem
+    planned: Mapping[str, Planned]
+    """By variant id."""
+    built: BuiltMany | None
+    """None when it could not be prepared."""
+    error: str = ""
+    """Why, for people."""
+
+
+def options_for(problem: Problem, threads: int, space: str, seed: int) -> Options:
+    """polydl's options for a problem."""
+    return Options(defines=dict(problem.macros), threads=threads, space=space, seed=seed)
+
+
+def scop_of(problem: Problem, options: Options) -> Scop:
+    """The problem's scop. Raises InputError."""
+    return in_place(pipeline.only_scop(pipeline.load(problem.source, options)))
+
+
+def prepare(problem: Problem, options: Options, count: int, measuring: MeasureOptions, scratch: Path) -> Prepared:
+    """Choose `count` variants of a problem and build them in a folder of `scratch`, or find them built there before."""
+    text = json.dumps([__version__, dict(problem.macros), problem.source.read_text(encoding="utf-8"), count,
+                       options.threads, options.space, options.seed])  # fmt: skip
+    folder = scratch / hashlib.sha256(text.encode()).hexdigest()[:16]
+    try:
+        if (folder / _RECORD).is_file():
+            return _loaded(problem, folder)
+        made = _prepare(problem, options, count, measuring, folder)
+    except PolyDLError as error:
+        return Prepared(problem, {}, None, error.render())
+    _save(made, folder)
+    return made
+
+
+_RECORD = "prepared.json"
+
+
+def _save(prepared: Prepared, folder: Path) -> None:
+    built = prepared.built
+    assert built is not None
+    document = {
+        "planned": {name: asdict(planned) for name, planned in prepared.planned.items()},
+        "terms": built.original.candidate.tolerance_terms,
+        "libraries": {one.candidate.id: one.library for one in (built.original, *built.candidates)},
+        "failed": {m.id: m.message for m in built.failed},
+    }
+    unfinished = folder / (_RECORD + ".new")
+    unfinished.write_text(json.dumps(document))
+    unfinished.rename(folder / _RECORD)
+
+
+def _loaded(problem: Problem, folder: Path) -> Prepared:
+    document = json.loads((folder / _RECORD).read_text())
+    terms = document["terms"]
+    original, *candidates = [
+        Built(Candidate(name, "", "", terms), library) for name, library in document["libraries"].items()
+    ]
+    failed = [Measurement(name, Status.COMPILE_FAILED, message) for name, message in document["failed"].items()]
+    planned = {name: Planned(**values) for name, values in document["planned"].items()}
+    return Prepared(problem, planned, BuiltMany(folder, original, tuple(candidates), tuple(failed)))
+
+
+def _prepare(problem: Problem, options: Options, count: int, measuring: MeasureOptions, folder: Path) -> Prepared:
+    scop = scop_of(problem, options)
+    ranking = pipeline.rank(scop, ranker=RANKERS[0], options=options)
+    # By its own sizes, not its place in the file: a sample stays the same when the list changes.
+    text = f"{options.seed} {problem.source.name} {sorted(problem.macros.items())}"
+    rng = np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big"))
+    others = {name: rankers.named(name) for name in RANKERS[1:]}
+    sample = [
+        (variant, why)
+        for variant, why in chosen_sample(ranking, others, count, rng)
+        if check(scop, variant.structures, ranking.dependences) is None
+    ]
+    variants = [variant for variant, _ in sample]
+    features: list[dict[str, float]] = [{} for _ in variants]
+    scores: list[dict[str, float]] = [{} for _ in variants]
+    for name in RANKERS:
+        found, columns = scored(scop, ranking.nests, variants, rankers.named(name), ranking.machine, ranking.threads)
+        for i, (score, more) in enumerate(zip(found, columns, strict=True)):
+            scores[i][name] = score
+            features[i] |= {f"{name}.{feature}": value for feature, value in more.items()}
+    planned = {v.id: Planned(v.recipe.to_json(), why, features[i], scores[i]) for i, (v, why) in enumerate(sample)}
+    candidates = [candidate(v.id, scop, generate(scop, v.structures)) for v in variants]
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    toolchain = precompiled(Toolchain(), folder) if may_precompile(scop) else Toolchain()
+    original = original_candidate(scop, terms(scop))
+    built = build_many(scop, candidates, original, toolchain, measuring, folder)
+    for bulky in (*folder.glob("*.gch"), *folder.glob("*.c")):
+        bulky.unlink()
+    return Prepared(problem, planned, built)

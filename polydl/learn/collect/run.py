@@ -1,0 +1,276 @@
+"""`collect`: prepare problems a batch at a time on all cores, then time them with nothing else running; repeat."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import math
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from polydl.base.errors import PolyDLError, ToolchainError
+from polydl.learn.collect.prepare import Prepared, options_for, prepare, scop_of
+from polydl.learn.collect.problems import Problem
+from polydl.measure import Measurement, MeasureOptions, Toolchain
+from polydl.measure.bulk import ManyMeasured, Passes, interval, measure_many, outliers
+from polydl.measure.compile import find_compiler
+from polydl.measure.store import Measured, Store
+from polydl.options import Options
+from polydl.target import detect, dumps
+
+_BATCH = 8
+"""Problems prepared together: enough to keep the cores busy, few enough to lose little when killed."""
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True, slots=True)
+class CollectOptions:
+    """What to collect."""
+
+    count: int = 72
+    """Variants of each problem."""
+    large: float = 2e9
+    """Operations above which half as many are measured: a variant takes long there."""
+    threads: int = field(default_factory=_cores)
+    space: str = "default"
+    seed: int = 0
+    most_operations: float = math.inf
+    """Larger problems are left out."""
+    workers: int = field(default_factory=_cores)
+    """Processes that prepare."""
+    budget: float = 0.03
+    """Timed seconds of a variant in a pass."""
+    scratch: Path | None = None
+    """Where variants are built; kept there until they are measured. None: a temporary folder."""
+    prepare_only: bool = False
+    """Build only: that may share the machine, the rest may not."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """How far it is."""
+
+    problems: int = 0
+    """In all."""
+    done: int = 0
+    """Measured, in this run or before."""
+    skipped: int = 0
+    """Left out as too large."""
+    variants: int = 0
+    """Verified and timed in this run."""
+    failed: list[str] = field(default_factory=list)
+    """What could not be measured, for people."""
+    prepare_seconds: float = 0.0
+    measure_seconds: float = 0.0
+    new: int = 0
+    """Problems measured in this run."""
+
+    def left(self) -> float:
+        """Seconds still to go, from the mean so far; NaN at the beginning."""
+        spent = self.prepare_seconds + self.measure_seconds
+        return spent / self.new * (self.problems - self.done - self.skipped) if self.new else math.nan
+
+
+Tell = Callable[[Tally, str], None]
+"""Called after each problem with a line for people; never while something is timed."""
+
+
+def collect(problems: Sequence[Problem], store: Store, options: CollectOptions, tell: Tell) -> Tally:
+    """Measure a sample of variants of every problem that the store has not yet, and add them to it.
+
+    A problem is added whole when it is done: killed at any moment, the next run goes on with the next problem.
+    A problem that cannot be measured is reported and left out. Raises StoreError when the store fails, ToolchainError
+    when there is no compiler.
+    """
+    machine = detect()
+    compiler = compiler_version(Toolchain())
+    store.add_machine(machine.fingerprint, dumps(machine))
+    tally = Tally(len(problems))
+    todo = []
+    for problem in problems:
+        if problem.operations > options.most_operations:
+            tally.skipped += 1
+        elif "original" in store.measured(kernel_hash(problem), problem.macros, options.threads, machine.fingerprint):
+            tally.done += 1
+        else:
+            todo.append(problem)
+    # The quick ones first: most of the data are there soon.
+    todo.sort(key=lambda p: p.operations)
+    tell(tally, f"{tally.done} problems measured before, {tally.skipped} too large, {len(todo)} to do")
+    measuring = timing_options(options)
+    with _scratch(options.scratch) as scratch, _workers(options.workers) as pool:
+        for start in range(0, len(todo), _BATCH):
+            begin = time.perf_counter()
+            jobs = [
+                pool.submit(prepare, problem, *preparing(problem, options), measuring, scratch)
+                for problem in todo[start : start + _BATCH]
+            ]
+            prepared = [job.result() for job in jobs]
+            tally.prepare_seconds += time.perf_counter() - begin
+            if options.prepare_only:
+                tally.done += len(prepared)
+                tally.new += len(prepared)
+                tell(tally, f"{prepared[-1].problem.name}: prepared")
+                continue
+            for one in prepared:
+                begin = time.perf_counter()
+                done = measured(one, options, measuring, machine.fingerprint, compiler)
+                seconds = time.perf_counter() - begin
+                tally.measure_seconds += seconds
+                record(one.problem, done, seconds, store, tally, tell)
+    return tally
+
+
+def timing_options(options: CollectOptions) -> MeasureOptions:
+    """How variants are timed; one compiler at a time, as several problems are prepared at once."""
+    return MeasureOptions(
+        threads=options.threads, seed=options.seed, budget=options.budget, min_sample=200e-6, min_rounds=6,
+        max_rounds=9, jobs=1,
+    )  # fmt: skip
+
+
+def preparing(problem: Problem, options: CollectOptions) -> tuple[Options, int]:
+    """polydl's options for a problem, and how many of its variants are measured."""
+    count = options.count if problem.operations <= options.large else options.count // 2
+    return options_for(problem, options.threads, options.space, options.seed), count
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What came of one problem."""
+
+    function: str
+    """Name of the C function; empty when it could not be prepared."""
+    rows: tuple[Measured, ...]
+    """The original's first; none when it could not be measured."""
+    warnings: tuple[str, ...]
+    """What makes the figures doubtful, for people."""
+    error: str
+    """Why there are no rows, for people; empty when there are."""
+
+
+def measured(
+    prepared: Prepared, options: CollectOptions, measuring: MeasureOptions, machine: str, compiler: str
+) -> Collected:
+    """Time what was prepared, and remove what was built for it. Nothing else should run meanwhile."""
+    if prepared.built is None:
+        return Collected("", (), (), prepared.error)
+    problem = prepared.problem
+    scop = scop_of(problem, options_for(problem, options.threads, options.space, options.seed))
+    try:
+        found = measure_many(scop, prepared.built, measuring, Passes())
+    except PolyDLError as failure:
+        return Collected(scop.function, (), (), failure.render())
+    finally:
+        shutil.rmtree(prepared.built.folder)
+    return Collected(scop.function, tuple(rows_of(prepared, found, measuring, machine, compiler)), found.warnings, "")
+
+
+def record(problem: Problem, done: Collected, seconds: float, store: Store, tally: Tally, tell: Tell) -> None:
+    """Add a problem that took some seconds to the store, on the disk when it returns, and to the tally's counts. Raises
+    StoreError."""
+    if done.function:
+        store.add_kernel(kernel_hash(problem), done.function, problem.source.read_text(encoding="utf-8"))
+    store.add(done.rows)
+    tally.done += 1
+    tally.new += 1
+    if done.error:
+        tally.failed.append(f"{problem.name}: {done.error}")
+        tell(tally, f"{problem.name}: left out: {done.error}")
+        return
+    timed = [r.median for r in done.rows if r.verified and r.median is not None and r.variant != "original"]
+    tally.variants += len(timed)
+    wrong = sum(not r.verified for r in done.rows)
+    dropped = f", {wrong} failed" if wrong else ""
+    noisy = "; ".join(("", *done.warnings))
+    best = problem.operations / min(timed, default=math.nan) / 1e9
+    tell(tally, f"{problem.name}: {len(timed)} variants in {seconds:.1f} s{dropped}, best {best:.0f} GFLOP/s{noisy}")
+
+
+def rows_of(
+    prepared: Prepared, found: ManyMeasured, measuring: MeasureOptions, machine: str, compiler: str
+) -> list[Measured]:
+    """The rows of a problem, the original's first."""
+    problem = prepared.problem
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    flags = Toolchain().cflags
+
+    def row(m: Measurement) -> Measured:
+        planned = prepared.planned.get(m.id)
+        width = interval(m.samples) if m.samples else math.inf
+        marks = []
+        if m.id in found.slow:
+            marks.append("slow")
+        elif width > Passes().interval:
+            marks.append("capped")
+        timed = m.verified and bool(m.samples)
+        return Measured(
+            kernel_hash(problem), problem.workload, problem.name, dict(problem.macros), "float", measuring.threads,
+            m.id, planned.recipe if planned else "", planned.origin if planned else "original", machine, compiler,
+            flags, m.status.value, "" if m.verified else m.message, m.samples if timed else (),
+            outliers(m.samples) if timed else (), m.median if timed else None,
+            width if timed and math.isfinite(width) else None, tuple(marks) if timed else (),
+            planned.features if planned else {}, planned.scores if planned else {}, measuring.seed, created,
+        )  # fmt: skip
+
+    return [row(found.original), *(row(m) for m in found.measurements)]
+
+
+@contextmanager
+def _scratch(folder: Path | None) -> Iterator[Path]:
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="polydl-collect-") as name:
+            yield Path(name)
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder.absolute()
+
+
+def kernel_hash(problem: Problem) -> str:
+    """SHA-256 of the problem's C file."""
+    return hashlib.sha256(problem.source.read_bytes()).hexdigest()
+
+
+def compiler_version(toolchain: Toolchain) -> str:
+    """First line of what the compiler says about itself. Raises ToolchainError."""
+    path = find_compiler(toolchain)
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode != 0:
+        raise ToolchainError(f"'{toolchain.cc} --version' failed: {done.stderr.strip()}")
+    return done.stdout.partition("\n")[0]
+
+
+@contextmanager
+def _workers(count: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that prepare, and are gone afterwards, whatever happens."""
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_worker, initargs=(os.getpid(),))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def _worker(parent: int) -> None:
+    """Ctrl-C is for the process that collects, which ends its workers; when it is killed, they die with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died while we started
+        os._exit(1)

@@ -1,0 +1,123 @@
+"""Which variants of a problem to measure: every ranker's favourites, the default order, and a broad sample."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from polydl.model.scop import Scop
+from polydl.rank.ranker import Ranker
+from polydl.results import RankedVariant, Ranking
+from polydl.schedule.nests import Nest
+from polydl.schedule.structure import Structure
+from polydl.target import Machine
+
+FAVOURITES = 6
+"""Variants of each ranker's order that are measured whatever the sample."""
+_ALIKE = 2
+"""Of those, at most this many with the same microkernel, parallel loops and packed operands."""
+_DEFAULTS = 2
+_QUANTILES = 10
+"""Strata of the best ranker's order."""
+_SUBSET = 1200
+"""Variants that the slower rankers score: the first quarter of this many in the order, the others at random."""
+
+
+def scored(
+    scop: Scop,
+    nests: Sequence[Nest],
+    variants: Sequence[RankedVariant],
+    ranker: Ranker,
+    machine: Machine,
+    threads: int,
+) -> tuple[list[float], list[dict[str, float]]]:
+    """A ranker's score and features of each variant, summed over the nests."""
+    scores = [0.0] * len(variants)
+    features: list[dict[str, float]] = [{} for _ in variants]
+    for n, nest in enumerate(nests):
+        # The nests that hardly matter have few structures: each is looked at once.
+        distinct: dict[int, Structure] = {id(v.structures[n]): v.structures[n] for v in variants}
+        place = {key: i for i, key in enumerate(distinct)}
+        found = ranker.rank(scop, nest, list(distinct.values()), machine, threads)
+        for i, variant in enumerate(variants):
+            at = place[id(variant.structures[n])]
+            scores[i] += float(found.scores[at])
+            for name, value in found.features(at).items():
+                features[i][name] = features[i].get(name, 0.0) + value
+    return scores, features
+
+
+def family(variant: RankedVariant) -> object:
+    """What variants that differ in the order and tiles of the other loops only have in common."""
+    return tuple((s.kernel, s.parallel, frozenset(p.operand for p in s.packs)) for s in variant.structures)
+
+
+def is_default(variant: RankedVariant) -> bool:
+    """The loops in the order in which they are written, untiled and unpacked, around a microkernel: the PolyDL
+    paper's `Microkernel` baseline."""
+    for structure in variant.structures:
+        if structure.nest.contraction is None:
+            continue
+        written = [i for i in structure.nest.loops if i in {loop.iterator for loop in structure.loops}]
+        if structure.kernel is None or structure.packs or any(loop.within is not None for loop in structure.loops):
+            return False
+        if [loop.iterator for loop in structure.loops] != written:
+            return False
+    return True
+
+
+def favourites(order: Sequence[RankedVariant], count: int = FAVOURITES) -> list[RankedVariant]:
+    """The first of an order, not more than a few of one family."""
+    seen: dict[object, int] = {}
+    chosen = []
+    for variant in order:
+        key = family(variant)
+        seen[key] = seen.get(key, 0) + 1
+        if seen[key] <= _ALIKE:
+            chosen.append(variant)
+            if len(chosen) == count:
+                break
+    return chosen
+
+
+def chosen_sample(
+    ranking: Ranking, others: Mapping[str, Ranker], count: int, rng: np.random.Generator
+) -> list[tuple[RankedVariant, str]]:
+    """(variant, why) of at most about `count` variants, none twice, the likely best first; `why` joins all reasons
+    with commas.
+
+    The ranking's own favourites, those of the other rankers, and the default order; of the rest half from the better
+    tenth of the order, a third stratified over its quantiles, the others at random. `others` score a subset.
+    """
+    order = list(ranking.variants)
+    chosen: dict[str, tuple[RankedVariant, str]] = {}
+
+    def take(variants: Sequence[RankedVariant], why: str) -> None:
+        for variant in variants:
+            before = chosen.get(variant.id)
+            reasons = [*(before[1].split(",") if before else ()), why]
+            chosen[variant.id] = (variant, ",".join(dict.fromkeys(reasons)))
+
+    take(favourites(order), ranking.ranker)
+    picked = rng.permutation(len(order))[: _SUBSET * 3 // 4]
+    subset = [order[i] for i in sorted({*range(min(len(order), _SUBSET // 4)), *(int(i) for i in picked)})]
+    for name, ranker in others.items():
+        scores, _ = scored(ranking.scop, ranking.nests, subset, ranker, ranking.machine, ranking.threads)
+        best = sorted(range(len(subset)), key=lambda i: (scores[i], i))
+        take(favourites([subset[i] for i in best]), name)
+    take([v for v in order if is_default(v)][:_DEFAULTS], "default")
+    left = max(0, count - len(chosen))
+    take([order[int(i)] for i in rng.permutation(max(1, len(order) // 10))[: left // 2]], "stratified")
+    edges = np.linspace(0, len(order), _QUANTILES + 1).astype(int)
+    for low, high in itertools.pairwise(edges.tolist()):
+        if high > low:
+            take([order[int(i)] for i in rng.integers(low, high, max(1, left // 3 // _QUANTILES))], "stratified")
+    for i in rng.permutation(len(order)):
+        if len(chosen) >= count:
+            break
+        take([order[int(i)]], "random")
+    # As the ranking has them: a far slower one is cut off sooner when the better are known.
+    place = {v.id: i for i, v in enumerate(order)}
+    return sorted(chosen.values(), key=lambda item: place[item[0].id])

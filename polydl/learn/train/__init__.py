@@ -1,0 +1,1 @@
+"""Training and judging learned rankers. Only `polydl.learn.train.nets` and `polydl.learn.train.fit` import torch."""

@@ -1,0 +1,88 @@
+"""Operands packed ahead of time: the function that the user calls once, and what a run does with its copy.
+
+    void f_pack(const float *B);       make the copy, or bring it up to date; B is the address that f will be given
+    void f_pack_free(const float *B);  give its memory back
+
+A run looks for the copy of the array at the address that it was given. Without one it packs for itself, as if nothing
+had been said: the copy only saves time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from polydl.kernels.microkernel import environment
+from polydl.lower.ast import Writer, quietly
+from polydl.lower.cexpr import Helpers
+from polydl.lower.instance import Instance, Names
+from polydl.lower.packing_plan import PackCall
+from polydl.lower.tree import COPIED, PARALLEL
+from polydl.model.scop import Scop
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """An operand that is packed ahead of time."""
+
+    pack: PackCall
+    ctype: str
+    printer: Callable[[Instance], str]
+    """Prints a panel's copy, from the operand to `buffer`."""
+    buffer: str
+    """C name of the pointer that the microkernel reads through."""
+    own: str
+    """C name of the run's own memory, for when there is no copy."""
+    bytes: int
+
+    def text(self, scop: Scop, names: Names, helpers: Helpers) -> str:
+        """File-scope C: the functions."""
+        array = self.pack.operand.array
+        linear = replace(scop.arrays[array], name="polydl_from", linear=True)
+        inside = replace(scop, arrays={**scop.arrays, array: linear})
+        lines = Writer(inside, names, helpers, {self.pack.name: self.printer}).write(_tree(self.pack), 1)
+        quiet = [piece for line in lines for piece in quietly(line)]
+        return (
+            environment()
+            .get_template("ahead.c.j2")
+            .render(
+                function=self.pack.pack.function,
+                ctype=self.ctype,
+                array=array,
+                buffer=self.buffer,
+                bytes=self.bytes,
+                lines="\n".join(quiet),
+                of=scop.function,
+            )
+        )
+
+    def lines(self) -> list[str]:
+        """Lines of the region before the nest: the copy, or one made now."""
+        return [
+            f"  const {self.ctype} *{self.buffer} = {self.buffer}_find(&{self.pack.operand.array}[0]);",
+            f"  if (!{self.buffer}) {{",
+            f"    {self.buffer}_fill((const {self.ctype} *)&{self.pack.operand.array}[0], {self.own});",
+            f"    {self.buffer} = {self.own};",
+            "  }",
+        ]
+
+    def call(self) -> str:
+        """The statement that a user would write before the first run."""
+        return f"{self.pack.pack.function}((const {self.ctype} *)&{self.pack.operand.array}[0]);"
+
+
+def _tree(pack: PackCall) -> isl.Schedule:
+    """One instance a panel, shared out among the threads."""
+    node = isl.Schedule.from_domain(pack.domain).get_root().child(0)
+    dims = pack.domain.dim(isl.dim_type.set)
+    for name in (PARALLEL, *([None] * dims), COPIED) if dims else ():
+        if name is not None:
+            node = node.insert_mark(isl.Id(name, context=isl.DEFAULT_CONTEXT)).child(0)
+            continue
+        position = node.get_schedule_depth()
+        aff = isl.Aff.var_on_domain(isl.LocalSpace.from_space(pack.domain.get_space()), isl.dim_type.set, position)
+        one = isl.UnionMap.from_map(isl.Map.from_aff(aff).intersect_domain(pack.domain))
+        node = node.insert_partial_schedule(isl.MultiUnionPwAff.from_union_map(one)).child(0)
+    return node.get_schedule()

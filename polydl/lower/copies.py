@@ -1,0 +1,149 @@
+"""Copies of an output for a reduction that is shared out: one a block of its loop, zeroed before and added up after.
+
+    parallel for w in [0, ways): copy[w][…] = 0
+    parallel for w in [0, ways): the nest's block w, with copy[w] in place of C
+    for w in [0, ways), in order: C[…] += copy[w][…]
+
+Nothing depends on the number of threads, nor on which of them runs a block: the same sums in the same order always.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from polydl.base.errors import InputError
+from polydl.lower.ast import Writer
+from polydl.lower.cexpr import Helpers
+from polydl.lower.instance import Instance, Names
+from polydl.lower.scratch import Scratch
+from polydl.lower.tree import COPIED, PARALLEL, SERIAL
+from polydl.model.contraction import array_strides
+from polydl.model.ctypes import element_bytes
+from polydl.model.isl import to_int
+from polydl.model.scop import Access, Array, Assignment, Scop
+from polydl.schedule.structure import Structure, trips
+
+_MANY = 1 << 16
+"""Additions from which on the copies are added up by all threads: below, starting them takes longer."""
+_PAGE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """The copies of one nest's output."""
+
+    scop: Scop
+    """With the output replaced by the copy of the block at hand, for the nest's own code."""
+    structure: Structure
+    access: Access
+    """The nest's write."""
+    array: Array
+    buffer: str
+    """C name of the first copy."""
+    each: int
+    """Elements between copies."""
+    count: int
+
+    def _part(self) -> Array:
+        return self.scop.arrays[self.array.name]
+
+    def _declare(self, block: str) -> str:
+        """C declaration of the pointer to a block's copy, which has the type of the output's."""
+        of = f"{self.array.ctype} *" if self.array.is_scalar else f"__typeof__(&{self.array.name}[0]) "
+        name = f"{self.buffer}_here"
+        return f"{of}__restrict__ const {name} = ({of})({self.buffer} + (size_t){block} * {self.each});"
+
+    def thread_line(self, names: Names) -> str:
+        """The declaration for inside of the grid's loops."""
+        axes = sorted((a.axis for a in self.structure.grid), key="LRC".index)
+        axis = next(a.axis for a in self.structure.grid if a.loop == self.structure.summed)
+        return self._declare(f"{names.iterator}{self.structure.parallel_positions[0] + axes.index(axis)}")
+
+    def _instances(self, name: str) -> isl.Set:
+        """{ name[w, a…] } every block with every element that the nest writes."""
+        written = self.access.relation.range().insert_dims(isl.dim_type.set, 0, 1)
+        ctx = written.get_ctx()
+        written = written.lower_bound_val(isl.dim_type.set, 0, isl.Val.zero(ctx))
+        last = isl.Val.int_from_si(ctx, self.count - 1)
+        return written.upper_bound_val(isl.dim_type.set, 0, last).set_tuple_name(name)
+
+    def _element(self, at: Instance, array: str, instances: isl.Set) -> str:
+        """C text of the element of an instance { name[w, a…] }."""
+        to_array = isl.Map.identity(instances.get_space().map_from_set()).intersect_domain(instances)
+        to_array = to_array.project_out(isl.dim_type.out, 0, 1).set_tuple_name(isl.dim_type.out, self.array.name)
+        return at.element(array, to_array.as_pw_multi_aff())
+
+    def zeroing(self, names: Names, helpers: Helpers) -> list[str]:
+        """Lines that set all copies to zero, a block a thread."""
+        name = f"{self.structure.nest.name}_zero"
+        instances = self._instances(name)
+
+        def zero(at: Instance) -> str:
+            return f"{self._element(at, self.array.name, instances)} = 0;"
+
+        node = _mark(isl.Schedule.from_domain(instances).get_root().child(0), PARALLEL)
+        node = _mark(_loop(node, instances, 0), SERIAL)
+        for d in range(1, instances.dim(isl.dim_type.set)):
+            node = _loop(node, instances, d)
+        writer = Writer(self.scop, names, helpers, {name: zero}, (self._declare(f"{names.iterator}0"),))
+        return writer.write(node.get_schedule(), 1)
+
+    def adding(self, original: Scop, names: Names, helpers: Helpers) -> list[str]:
+        """Lines that add the copies to the output, one after the other."""
+        name, key = f"{self.structure.nest.name}_sum", f"{self.buffer}_here"
+        instances = self._instances(name)
+
+        def add(at: Instance) -> str:
+            part = self._element(at, key, instances)
+            return f"{self._element(at, self.array.name, instances)} += {part};"
+
+        dims = instances.dim(isl.dim_type.set)
+        many = self.count * self.each >= _MANY and dims > 2
+        node = isl.Schedule.from_domain(instances).get_root().child(0)
+        if many:
+            node = _mark(_loop(_mark(node, PARALLEL), instances, 1), COPIED)
+        node = _mark(_loop(node, instances, 0), SERIAL)
+        for d in range(2 if many else 1, dims):
+            node = _loop(node, instances, d)
+        both = replace(original, arrays={**original.arrays, key: self._part()})
+        block = f"{names.iterator}{1 if many else 0}"
+        return Writer(both, names, helpers, {name: add}, (self._declare(block),)).write(node.get_schedule(), 1)
+
+
+def _loop(node: isl.ScheduleNode, instances: isl.Set, dimension: int) -> isl.ScheduleNode:
+    local_space = isl.LocalSpace.from_space(instances.get_space())
+    aff = isl.Aff.var_on_domain(local_space, isl.dim_type.set, dimension)
+    schedule = isl.UnionMap.from_map(isl.Map.from_aff(aff).intersect_domain(instances))
+    return node.insert_partial_schedule(isl.MultiUnionPwAff.from_union_map(schedule)).child(0)
+
+
+def _mark(node: isl.ScheduleNode, name: str) -> isl.ScheduleNode:
+    return node.insert_mark(isl.Id(name, context=isl.DEFAULT_CONTEXT)).child(0)
+
+
+def copies(scop: Scop, structure: Structure, scratch: Scratch) -> Copies:
+    """Reserve the copies of a structure with a summed loop. Raises InputError for an output of unknown shape."""
+    statement = structure.nest.statements[0]
+    body = statement.body
+    assert isinstance(body, Assignment)
+    access = statement.accesses[body.target]
+    array = scop.arrays[access.array]
+    strides = array_strides(array)
+    written = access.relation.intersect_domain(statement.domain).range()
+    lowest = [to_int(written.dim_min_val(d)) for d in range(len(array.extents))]
+    if strides is None or any(low < 0 for low in lowest):
+        raise InputError(f"no copy can be made of '{array.name}': its shape is not known", array.span)
+    highest = [to_int(written.dim_max_val(d)) for d in range(len(array.extents))]
+    elements = 1 + sum(high * stride for high, stride in zip(highest, strides, strict=True))
+    size = element_bytes(array.ctype)
+    each = -(-elements * size // _PAGE) * _PAGE // size
+    axis = next(a for a in structure.grid if a.loop == structure.summed)
+    trip = trips(structure.nest, structure.loop(structure.summed))
+    assert trip is not None, "a thread grid knows how often its loops run"
+    count = -(-trip // axis.chunk)
+    buffer = scratch.reserve(f"polydl_{structure.nest.name}_copies", array.ctype, count * each * size)
+    name = f"(*{buffer}_here)" if array.is_scalar else f"{buffer}_here"
+    changed = replace(scop, arrays={**scop.arrays, array.name: replace(array, name=name)})
+    return Copies(changed, structure, access, array, buffer, each, count)

@@ -1,0 +1,238 @@
+"""From a scop and one structure per nest to C: the code that replaces the region and the helpers it needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count, groupby
+
+from polydl.kernels.rows import RowOptions
+from polydl.lower.affine import affine_plan, affine_tree
+from polydl.lower.ast import Writer, quietly
+from polydl.lower.cexpr import HELPER_TEXT, Helpers
+from polydl.lower.copies import copies
+from polydl.lower.curve import curve_prologue
+from polydl.lower.initial import absorbed_zeroing
+from polydl.lower.instance import Names
+from polydl.lower.instance_marks import BEGIN
+from polydl.lower.nest_plan import plan_nest
+from polydl.lower.region import original_text
+from polydl.lower.scratch import Scratch
+from polydl.lower.tree import nest_tree
+from polydl.model.isl import quota, to_int
+from polydl.model.scop import Scop, Source, Storage
+from polydl.rewrite.contract import PREFIX
+from polydl.rewrite.groups import groups_of
+from polydl.rewrite.scalars import private_scalars
+from polydl.schedule.plan import Scheduled
+from polydl.schedule.structure import HILBERT, Structure
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_INT_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """C text of a variant."""
+
+    prologue: tuple[str, ...]
+    """File-scope pieces (includes, helper functions, microkernels), in order; equal pieces are needed once."""
+    region: str
+    """Statements that replace the scop's region, without a newline at the end."""
+    prepare: tuple[str, ...] = ()
+    """Statements that a user runs once before, to pack operands ahead of time."""
+
+
+def names_for(scop: Scop) -> Names:
+    """Names that no identifier of the source has."""
+    taken = set(_IDENTIFIER.findall(scop.source.text))
+
+    def free(stem: str, pattern: str) -> str:
+        number = 0
+        while any(re.fullmatch(pattern.format(stem=stem + (str(number) if number else "")), t) for t in taken):
+            number += 1
+        return stem + (str(number) if number else "")
+
+    stems = chain(("c", "t"), (f"c{n}_" for n in count()))
+    iterator = next(s for s in stems if not any(re.fullmatch(s + r"\d+", t) for t in taken))
+    return Names(iterator, free("polydl", r"{stem}_\w*") + "_", _integer_type(scop))
+
+
+def _integer_type(scop: Scop) -> str:
+    """`int` where every subscript, linear address and loop value stays within it, else `long`."""
+    for array in scop.arrays.values():
+        elements = 1
+        for extent in array.extents:
+            if extent is None:
+                continue
+            if not extent.is_cst():
+                return "long"
+            elements *= max(to_int(extent.max_val()), 1)
+        if elements > _INT_MAX or (not array.is_scalar and array.extents[0] is None):
+            return "long"
+    for statement in scop.statements:
+        for d in range(statement.depth):
+            for value in (statement.domain.dim_max_val(d), statement.domain.dim_min_val(d)):
+                if not value.is_int() or abs(to_int(value)) > _INT_MAX // 4:
+                    return "long"
+    return "int"
+
+
+def generate(scop: Scop, parts: Sequence[Structure | Scheduled], *, instances: bool = False) -> Generated:
+    """C text that runs the parts of the scop one after the other, each in the order of its structure or tree.
+
+    `instances`: with a line before each statement that says which instance it is (polydl.lower.instance_marks); the
+    text is the same otherwise. Raises QuotaExceeded. Assumes that they are legal.
+    """
+    names = names_for(scop)
+    helpers = Helpers(names.prefix, set())
+    lines = [f"  {a.declaration};" for a in scop.arrays.values() if a.storage is Storage.REGION]
+    lines += unused_storage(scop)
+    scratch = Scratch()
+    beside = _Beside([], [], [])
+    with quota("code generation"):
+        for scheduled, run in groupby(parts, lambda part: isinstance(part, Scheduled)):
+            if not scheduled:
+                run_of_structures = [part for part in run if isinstance(part, Structure)]
+                lines += _structures(scop, run_of_structures, names, helpers, scratch, beside, instances)
+                continue
+            for part in run:
+                assert isinstance(part, Scheduled)
+                plan = affine_plan(scop, part.tree, scratch)
+                beside.prologue.extend(plan.prologue)
+                writer = Writer(scop, names, helpers, plan.printers, plan.thread_lines, instances=instances)
+                lines += writer.write(affine_tree(plan), 1)
+    prologue = [*beside.prologue, *helper_texts(helpers, names)]
+    if scratch.buffers:
+        prologue.append(scratch.prologue())
+        lines = scratch.around(lines, original_text(scop))
+    begin = [f"  {BEGIN}();"] if instances else []
+    made = finished(scop, names, [*prologue, *beside.functions], [*begin, *declarations(scop), *lines])
+    return replace(made, prepare=tuple(beside.prepare))
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What the nests need beside their lines: it is added to these lists."""
+
+    prologue: list[str]
+    functions: list[str]
+    """File-scope pieces that use the prologue and the helpers."""
+    prepare: list[str]
+
+
+def _structures(
+    scop: Scop,
+    structures: Sequence[Structure],
+    names: Names,
+    helpers: Helpers,
+    scratch: Scratch,
+    beside: _Beside,
+    instances: bool,
+) -> list[str]:
+    """Lines that run consecutive nests."""
+    lines: list[str] = []
+    private = private_scalars(scop)
+    absorbed = absorbed_zeroing(scop, structures)
+    groups = groups_of(structures)
+    for number, structure in enumerate(structures):
+        if number in absorbed or structure.fused:
+            continue
+        zeroed = number in absorbed.values()
+        plan = plan_nest(structure, scratch, zeroed=zeroed, scop=scop, group=groups.get(number))
+        beside.prologue.extend(plan.prologue)
+        beside.prologue.extend([curve_prologue(names.integer)] if structure.omp_schedule == HILBERT else [])
+        tree = nest_tree(structure, plan.call, plan.packs)
+        used = {a.array for s in structure.nest.statements for a in s.accesses}
+        own = [name for name in private if name in used]
+        made = copies(scop, structure, scratch) if structure.summed else None
+        lines += made.zeroing(names, helpers) if made else []
+        for one in plan.ahead:
+            beside.functions.append(one.text(scop, names, helpers))
+            lines += one.lines()
+            beside.prepare.append(one.call())
+        inside = (*plan.thread_lines, *((made.thread_line(names),) if made else ()))
+        within = made.scop if made else scop
+        rows = row_options(scop, structure)
+        writer = Writer(within, names, helpers, plan.printers, inside, own, rows, instances=instances)
+        lines += writer.write(tree, 1)
+        beside.prologue.extend(writer.prologue)
+        if writer.streams:
+            lines += ["  #pragma omp parallel", "  polydl_stream_end();"]
+        lines += made.adding(scop, names, helpers) if made else []
+    return lines
+
+
+def row_options(scop: Scop, structure: Structure) -> RowOptions | None:
+    """What the innermost loops of a nest may become."""
+    rows = structure.rows
+    if rows is None or structure.summed:
+        return None
+    return RowOptions(frozenset(rows.stream), reassociate=not rows.keep_order, fast_math=scop.fast_math)
+
+
+def helper_texts(helpers: Helpers, names: Names) -> list[str]:
+    """C text of the helper functions that the printed text turned out to need."""
+    return [HELPER_TEXT[h].format(type=names.integer, prefix=names.prefix) for h in sorted(helpers.used)]
+
+
+def unused_storage(scop: Scop) -> list[str]:
+    """Lines that keep compilers silent about contracted arrays: the scalar may live in registers of a vector function,
+    and the array is all that is left of an argument."""
+    contracted = [name for name in scop.arrays if name.startswith(PREFIX)]
+    named = [n for name in contracted for n in (name, name.removeprefix(PREFIX)) if n in scop.arrays]
+    return [f"  (void){name};" for name in named]
+
+
+def declarations(scop: Scop) -> list[str]:
+    """Lines that keep compilers silent about variables of the function that only the original loops use."""
+    unused = [declaration.split()[-1].strip("*") for declaration in scop.region.declared_outside]
+    return [f"  {', '.join(f'(void){name}' for name in unused)};"] if unused else []
+
+
+def finished(scop: Scop, names: Names, prologue: Sequence[str], lines: Sequence[str]) -> Generated:
+    """The lines as a block, indented as the region is, in names that collide with none of the source's."""
+    base = _indentation(scop)
+    lines = [piece for line in lines for piece in quietly(line)]
+    lines = ["{", *lines, "}"]
+    text = "\n".join(base + line if line.strip() and not line.startswith("#") else line for line in lines)
+    return Generated(tuple(_reprefix(p, names) for p in dict.fromkeys(prologue)), _reprefix(text, names))
+
+
+def protected(source: Source, pieces: Sequence[str]) -> str:
+    """File-scope pieces as one text, out of reach of the macros of the source and of the command line.
+
+    A file may well have `#define n 100`, or an `i` that a header of the system could not bear; so macros with the
+    name of anything in the pieces, and those in lower case, are put aside (push_macro: gcc, clang, icc, msvc).
+    """
+    text = "\n\n".join(piece.strip("\n") for piece in pieces)
+    defined = re.findall(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)", source.text, re.MULTILINE)
+    given = [re.split(r"[=(]", f[2:])[0] for f in source.preprocessor_flags if f.startswith("-D")]
+    words = set(_IDENTIFIER.findall(text))
+    aside = sorted(
+        name
+        for name in {*defined, *given}
+        if (name in words or name.islower()) and not name.upper().startswith(("POLYDL", "_"))
+    )
+    before = "".join(f'#pragma push_macro("{name}")\n#undef {name}\n' for name in aside)
+    after = "".join(f'\n#pragma pop_macro("{name}")' for name in aside)
+    return before + text + after if text else ""
+
+
+def _reprefix(text: str, names: Names) -> str:
+    """Use the free prefix in text that was written with the reserved one."""
+    stem = names.prefix[:-1]
+    if stem == "polydl":
+        return text
+    return re.sub(r"\b(_*)polydl_", rf"\1{stem}_", re.sub(r"\b(_*)POLYDL_", rf"\1{stem.upper()}_", text))
+
+
+def _indentation(scop: Scop) -> str:
+    """White space in front of the region's first line of code."""
+    text = scop.source.text
+    first = text.rfind("\n", 0, scop.region.start) + 1
+    for line in text[first : scop.region.end].splitlines():
+        if line.strip() and not line.lstrip().startswith("#"):
+            return line[: len(line) - len(line.lstrip())]
+    return ""

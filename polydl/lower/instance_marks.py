@@ -1,0 +1,52 @@
+"""Lines that say which instance of the scop a printed statement is: hints for the proof (polydl.prove), not code.
+
+    polydl_instance_row(c3, 1, 1);         the row below takes the place of a loop c3 from 1 on
+    polydl_instance_S2(c0, 4 * c1 + c3);   what follows is the instance S2[c0, 4 * c1 + c3]
+
+They are never part of an output: the text without them is the one that is compiled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import islpy as isl
+
+from polydl.lower.instance import Instance
+from polydl.model.scop import Statement
+
+_MARK = "polydl_instance_"
+ROW = f"{_MARK}row"
+BEGIN = f"{_MARK}begin"
+"""Of the line at the beginning of a region's code."""
+_LINE = re.compile(r"^[ \t]*polydl\d*_instance_\w+\(.*\);\r?\n", re.MULTILINE)
+
+
+def instance_mark(statement: Statement, at: Instance) -> str:
+    """The line for one statement of the scop."""
+    local_space = isl.LocalSpace.from_space(statement.domain.get_space())
+    iterators = [isl.Aff.var_on_domain(local_space, isl.dim_type.set, d) for d in range(statement.depth)]
+    values = (at.affine(isl.PwAff.from_aff(i).intersect_domain(statement.domain)) for i in iterators)
+    return f"{_MARK}{statement.name}({', '.join(values)});"
+
+
+def row_mark(loops: Sequence[tuple[str, str, str]]) -> str:
+    """The line for a row: per loop, outermost first, its variable, its first value and its iterations (of the
+    outermost any number)."""
+    return f"{ROW}({', '.join(', '.join(loop) for loop in loops)});"
+
+
+def is_mark(line: str) -> bool:
+    """Whether a line is one of these."""
+    return line.lstrip().startswith(_MARK)
+
+
+def with_value(lines: Sequence[str], variable: str, value: str) -> list[str]:
+    """The lines with a loop variable that only marks mention replaced by its value there."""
+    return [re.sub(rf"\b{variable}\b", f"({value})", line) if is_mark(line) else line for line in lines]
+
+
+def without_marks(text: str) -> str:
+    """The text that is compiled."""
+    return _LINE.sub("", text)

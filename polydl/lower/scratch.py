@@ -1,0 +1,139 @@
+"""Memory for copies (packed operands, private outputs): one allocation per region, kept by the calling thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from polydl.lower.packing_plan import PackCall
+from polydl.target.isa import ELEMENT_TYPES, Dtype
+
+_ALIGNMENT = 4096
+"""Bytes between buffers: page-aligned, so that the placement does not depend on the sizes before it."""
+
+_PROLOGUE = """\
+#include <stdint.h>
+#include <stdlib.h>
+#ifdef _OPENMP
+#include <omp.h>
+#include <pthread.h>
+#endif
+static inline int polydl_thread(void)
+{
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+static inline int polydl_threads(void)
+{
+#ifdef _OPENMP
+    return omp_get_max_threads();
+#else
+    return 1;
+#endif
+}
+#ifdef _OPENMP
+static pthread_key_t polydl_held;
+static int polydl_held_fails;
+static void polydl_make_held(void)
+{
+    polydl_held_fails = pthread_key_create(&polydl_held, free);
+}
+#endif
+/* At least `bytes` bytes, aligned to a page, kept for the next call by this thread, and freed when it ends; NULL when
+   there is no memory. */
+static inline char *polydl_scratch(size_t bytes)
+{
+    static _Thread_local char *held;
+    static _Thread_local size_t size;
+    if (size < bytes) {
+        free(held);
+        held = malloc(bytes + 4095);
+        size = held ? bytes : 0;
+#ifdef _OPENMP
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
+        pthread_once(&once, polydl_make_held);
+        if (!polydl_held_fails) pthread_setspecific(polydl_held, held);
+#endif
+    }
+    return held ? held + (4096 - (uintptr_t)held % 4096) % 4096 : NULL;
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A part of the memory."""
+
+    name: str
+    """C name of the pointer to it."""
+    ctype: str
+    """Element type."""
+    bytes: int
+    """A multiple of the alignment."""
+    shared: bool
+    """One for all threads, or one a thread."""
+
+
+@dataclass(slots=True)
+class Scratch:
+    """Copies that a region needs, laid out one after the other: shared ones first, then a set for each thread."""
+
+    buffers: list[Buffer] = field(default_factory=list)
+
+    def add(self, pack: PackCall, dtype: Dtype) -> str:
+        """Reserve a buffer for a packed operand; returns its C name."""
+        return self.reserve(f"polydl_{pack.name}", dtype, pack.elements * ELEMENT_TYPES[dtype].bytes, pack.shared)
+
+    def reserve(self, name: str, ctype: str, size: int, shared: bool = True) -> str:
+        """Reserve `size` bytes; returns the C name."""
+        self.buffers.append(Buffer(name, ctype, -(-size // _ALIGNMENT) * _ALIGNMENT, shared))
+        return name
+
+    def _offset(self, wanted: Buffer) -> int:
+        """Bytes from the start of the shared part, or of a thread's part."""
+        before = self.buffers[: self.buffers.index(wanted)]
+        return sum(b.bytes for b in before if b.shared == wanted.shared)
+
+    def _total(self, *, shared: bool) -> int:
+        return sum(b.bytes for b in self.buffers if b.shared == shared)
+
+    def bytes(self, threads: int) -> int:
+        """All of it."""
+        return self._total(shared=True) + threads * self._total(shared=False)
+
+    def thread_line(self, name: str) -> str:
+        """C declaration of a thread's own buffer, for inside of the parallel loops."""
+        # Later nests may still reserve more: `around` knows the sizes.
+        buffer = next(b for b in self.buffers if b.name == name)
+        t, start = buffer.ctype, self._offset(buffer)
+        return f"{t} *const {name} = ({t} *)(polydl_own + (size_t)polydl_thread() * polydl_each + {start});"
+
+    def prologue(self) -> str:
+        """File-scope C that the region needs."""
+        return _PROLOGUE
+
+    def around(self, lines: Sequence[str], original: str) -> list[str]:
+        """The region's lines with the allocation, and the original loops for when there is no memory."""
+        each = self._total(shared=False)
+        size = f"{self._total(shared=True)}" + (f" + (size_t)polydl_threads() * {each}" if each else "")
+        shared = [
+            f"    {b.ctype} *const {b.name} = ({b.ctype} *)(polydl_memory + {self._offset(b)});"
+            for b in self.buffers
+            if b.shared
+        ]
+        indented = [f"  {line}" if not line.startswith("#") else line for line in lines]
+        if each:
+            shared.append(f"    char *const polydl_own = polydl_memory + {self._total(shared=True)};")
+            shared.append(f"    const size_t polydl_each = {each};")
+        return [
+            f"  char *const polydl_memory = polydl_scratch({size});",
+            "  if (polydl_memory) {",
+            *shared,
+            *indented,
+            "  } else {",
+            original,
+            "  }",
+        ]

@@ -1,0 +1,79 @@
+"""The output file: the input, byte for byte, with regions replaced and helpers put before their functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from polydl.lower.emit import Generated, protected
+from polydl.lower.region import original_text
+from polydl.model.scop import Scop, Source
+
+_TEXT = """\
+#ifndef POLYDL_TEXT
+#define POLYDL_TEXT_(...) #__VA_ARGS__
+#define POLYDL_TEXT(...) POLYDL_TEXT_(__VA_ARGS__) /* what a macro expands to */
+#endif
+"""
+
+
+def guarded(scop: Scop, replacement: str, newline: str) -> str:
+    """The replacement, and the original loops for values that the replacement was not made for."""
+    original = original_text(scop)
+    macros = [f"{'' if defined else '!'}defined({name})" for name, defined in scop.conditions.items()]
+    macros += [f"({g.name}) == {g.value}" for g in scop.guards if g.macro and g.plain]
+    values = [f"({g.name}) == {g.value}" for g in scop.guards if g.macro and not g.plain]
+    values += [f"{g.name} == {g.value}" for g in scop.guards if not g.macro]
+    values += [f"!__builtin_strcmp(POLYDL_TEXT({use}), {text})" for use, text in scop.expansions]
+    text = replacement
+    if values:
+        pad = replacement[: len(replacement) - len(replacement.lstrip(" \t"))]
+        condition = f"{pad}if ({' && '.join(values)}) "
+        text = f"{condition}{replacement[len(pad) :]} else {{{newline}{original}{newline}{pad}}}"
+    if macros:
+        text = f"#if {' && '.join(macros)}{newline}{text}{newline}#else{newline}{original}{newline}#endif"
+    return text
+
+
+def _region_with_pragmas(scop: Scop) -> tuple[int, int]:
+    """Offsets of the region with the `#pragma scop` and `#pragma endscop` lines around it."""
+    text = scop.source.text
+    start, end = scop.region.start, scop.region.end
+    before = text.rfind("\n", 0, max(start - 1, 0)) + 1
+    if re.fullmatch(r"[ \t]*#[ \t]*pragma[ \t]+scop\b.*", text[before : max(start - 1, 0)].rstrip("\r")):
+        start = before
+    after = re.compile(r"[ \t]*#[ \t]*pragma[ \t]+endscop\b[^\n]*").match(text, end)
+    if after:
+        end = after.end() - (1 if text[after.end() - 1] == "\r" else 0)
+    return start, end
+
+
+def _whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
+    """The region from the beginning of its first line, where only white space stands before it."""
+    line = text.rfind("\n", 0, start) + 1
+    return (line, end) if not text[line:start].strip() else (start, end)
+
+
+def splice(source: Source, replacements: Sequence[tuple[Scop, Generated | None]], header: str) -> str:
+    """Text of the output file. `header` is the comment at its head; a scop without code of its own keeps its loops
+    (and loses its pragmas, which other compilers would warn about)."""
+    newline = "\r\n" if "\r\n" in source.text else "\n"
+    text = source.text
+    edits: list[tuple[int, int, str]] = []
+    seen: dict[str, None] = {}
+    for scop, generated in sorted(replacements, key=lambda r: r[0].region.start):
+        start, end = _whole_lines(text, *_region_with_pragmas(scop))
+        ending = newline if text[start:end].endswith("\n") else ""
+        if generated is None:
+            edits.append((start, end, original_text(scop) + ending))
+            continue
+        prologue = (*((_TEXT,) if scop.expansions else ()), *generated.prologue)
+        fresh = [p for p in prologue if p not in seen]
+        seen.update(dict.fromkeys(prologue))
+        if fresh:
+            edits.append((scop.region.helpers, scop.region.helpers, protected(source, fresh) + "\n\n"))
+        edits.append((start, end, guarded(scop, generated.region, newline) + ending))
+    for start, end, replacement in sorted(edits, reverse=True):
+        replacement = replacement.replace("\r\n", "\n").replace("\n", newline)
+        text = text[:start] + replacement + text[end:]
+    return header.replace("\n", newline) + text

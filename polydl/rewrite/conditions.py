@@ -1,0 +1,299 @@
+"""When an element-wise nest may move into a heavy one: algorithm 3 of PolyDL, decided by sets and never by names.
+
+    for i: for j: for k: C[i][j] += A[i][k] * B[k][j];      the heavy nest
+    for i: for j: C[i][j] = max(C[i][j], 0);                the element-wise nest, which runs in the last iteration of k
+
+The paper's three conditions: both nests write the same set of elements; the element-wise nest writes each of them
+once; nothing between the two touches the set. Written out for operands other than the set (a bias, a residual) and for
+results that go to another array, they need two more, which the paper takes for granted: an iteration of the
+element-wise nest touches no element of the set but its own; what else it reads, nobody in between writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import islpy as isl
+
+from polydl.model.isl import lex_extreme, quota
+from polydl.model.scop import Access, Assignment, Statement
+from polydl.schedule.nests import Nest
+
+
+class Condition(Enum):
+    """What fusing needs; the value says it to people."""
+
+    SHAPE = "the element-wise nest is one assignment, and the heavy one writes one array"
+    ELEMENT = "an iteration of the element-wise nest touches one element of the set"
+    SAME_SET = "both nests touch the same set of elements"
+    ONCE = "the element-wise nest takes each element once"
+    BETWEEN = "nothing between the two nests reads or writes the set, nor writes what the element-wise nest reads"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why two nests are not fused."""
+
+    condition: Condition
+    reason: str
+    """With the elements or instances that show it."""
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """An element-wise statement inside a heavy nest."""
+
+    nest: Nest
+    """The element-wise nest."""
+    element: isl.Map
+    """{ C[c…] -> S[i…] }: the one instance that belongs to an element of the heavy nest's output."""
+
+    @property
+    def statement(self) -> Statement:
+        return self.nest.statements[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A heavy nest and the element-wise ones that move into it."""
+
+    heavy: Nest
+    output: str
+    """The array whose elements name the instances: the heavy nest's."""
+    elements: isl.Set
+    """{ C[c…] } what the heavy nest writes."""
+    arrays: Mapping[str, isl.Map]
+    """Per array that the group writes element by element, { C[c…] -> A[a…] }."""
+    before: tuple[Fused, ...] = ()
+    """In the order in which they run."""
+    after: tuple[Fused, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What became of one pair of nests."""
+
+    heavy: str
+    """Name of the heavy nest."""
+    light: str
+    """Name of the element-wise nest."""
+    before: bool
+    """The element-wise nest comes first."""
+    failure: Failure | None
+    """None: fused."""
+    lines: tuple[int, int] = field(default=(0, 0))
+    """Where the two stand in the source, 1-based."""
+
+    def __str__(self) -> str:
+        pair = f"{self.light} (line {self.lines[1]}) into {self.heavy} (line {self.lines[0]})"
+        return f"not fused: {pair}: {self.failure}" if self.failure else f"fused: {pair}"
+
+
+def start_group(nest: Nest) -> Group | Failure:
+    """The group of a heavy nest alone."""
+    arrays = {a.array for s in nest.statements for a in s.accesses if a.write}
+    if len(arrays) != 1:
+        names = ", ".join(sorted(arrays)) or "nothing"
+        return Failure(Condition.SHAPE, f"{nest.name} writes {names}; one array is what fusing is about")
+    output = arrays.pop()
+    elements = written(nest, output)
+    if elements.dim(isl.dim_type.set) == 0:
+        return Failure(Condition.SHAPE, f"{nest.name} writes the scalar {output}")
+    return Group(nest, output, elements, {output: isl.Map.identity(elements.get_space().map_from_set())})
+
+
+def written(nest: Nest, array: str) -> isl.Set:
+    """The elements of an array that a nest writes."""
+    return _touched((a for s in nest.statements for a in s.accesses if a.write and a.array == array), None)
+
+
+def _touched(accesses: Iterable[Access], empty: isl.Set | None) -> isl.Set:
+    result = empty
+    for access in accesses:
+        elements = access.relation.range()
+        result = elements if result is None else result.union(elements)
+    assert result is not None
+    return result.coalesce()
+
+
+def extend(group: Group, light: Nest, between: Sequence[Nest], *, before: bool) -> Group | Failure:
+    """The group with an element-wise nest moved into it, or the condition that fails.
+
+    `between`: the nests that run between the group and `light` and stay where they are. Raises QuotaExceeded.
+    """
+    with quota("the conditions of fusion"):
+        return _extend(group, light, between, before=before)
+
+
+def _extend(group: Group, light: Nest, between: Sequence[Nest], *, before: bool) -> Group | Failure:
+    statement = light.statements[0]
+    if len(light.statements) != 1 or not isinstance(statement.body, Assignment):
+        return Failure(Condition.SHAPE, f"{light.name} is not one assignment")
+    own = _own_element(group, statement)
+    if isinstance(own, Failure):
+        return own
+    target = statement.accesses[statement.body.target]
+    failure = _same_set(group, statement, own) or _once(own) or _once(target.relation)
+    if failure is None and before and target.array != group.output:
+        failure = Failure(
+            Condition.SAME_SET, f"{light.name} writes {target.array}, {group.heavy.name} starts from {group.output}"
+        )
+    failure = failure or _between(group, statement, between)
+    if failure is not None:
+        return failure
+    element = own.reverse()
+    arrays = dict(group.arrays)
+    if target.array not in arrays:
+        arrays[target.array] = element.apply_range(target.relation).coalesce()
+    fused = Fused(light, element)
+    if before:
+        return Group(group.heavy, group.output, group.elements, arrays, (fused, *group.before), group.after)
+    return Group(group.heavy, group.output, group.elements, arrays, group.before, (*group.after, fused))
+
+
+def _own_element(group: Group, statement: Statement) -> isl.Map | Failure:
+    """{ S[i…] -> C[c…] } the element that an iteration is about."""
+    own: isl.Map | None = None
+    first: Access | None = None
+    for access in statement.accesses:
+        if access.array not in group.arrays:
+            continue
+        here = access.relation.apply_range(group.arrays[access.array].reverse()).intersect_domain(statement.domain)
+        if not here.is_single_valued():
+            return Failure(Condition.ELEMENT, f"an iteration of {statement.name} touches {several(access)}")
+        if own is None:
+            own, first = here, access
+        elif not own.is_equal(here):
+            assert first is not None
+            other = own.subtract(here) if not own.is_subset(here) else here.subtract(own)
+            at = point(other.domain())
+            one, two = (_element_at(a, other.domain()) for a in (first, access))
+            return Failure(Condition.ELEMENT, f"{at} touches {one} and {two}")
+    if own is None:
+        names = ", ".join(group.arrays)
+        return Failure(Condition.SAME_SET, f"{statement.name} does not touch {names}")
+    return own
+
+
+def _element_at(access: Access, instances: isl.Set) -> str:
+    elements = isl.Set.from_basic_set(instances.sample()).apply(access.relation)
+    return "nothing" if elements.is_empty() else point(elements)
+
+
+def several(access: Access) -> str:
+    """`C[0] and C[1]`: two elements that one iteration touches."""
+    instance = _repeated(access.relation)
+    touched = instance.apply(access.relation)
+    one = isl.Set.from_basic_set(touched.sample())
+    return f"{point(one)} and {point(touched.subtract(one))}"
+
+
+def _repeated(relation: isl.Map) -> isl.Set:
+    """One element of the domain that is related to more than one of the range."""
+    pairs = relation.reverse().apply_range(relation)
+    different = pairs.subtract(isl.Map.identity(pairs.get_space()))
+    one = isl.Set.from_basic_set(different.domain().sample())
+    two = isl.Set.from_basic_set(one.apply(different).sample())
+    common = one.apply(relation.reverse()).intersect(two.apply(relation.reverse()))
+    return isl.Set.from_basic_set(common.sample())
+
+
+def _same_set(group: Group, statement: Statement, own: isl.Map) -> Failure | None:
+    mine, theirs = own.range(), group.elements
+    if mine.is_equal(theirs):
+        return None
+    extra, missing = mine.subtract(theirs), theirs.subtract(mine)
+    heavy, light = group.heavy.name, statement.name
+    if not missing.is_empty():
+        return Failure(Condition.SAME_SET, f"{heavy} writes {point(missing)}, which {light} does not touch")
+    return Failure(Condition.SAME_SET, f"{light} touches {point(extra)}, which {heavy} does not write")
+
+
+def _once(own: isl.Map) -> Failure | None:
+    """{ S[i…] -> A[a…] } as many iterations as elements."""
+    if own.is_injective():
+        return None
+    twice = _repeated(own.reverse())
+    instances = twice.apply(own.reverse())
+    one = isl.Set.from_basic_set(instances.sample())
+    two = instances.subtract(one)
+    return Failure(Condition.ONCE, f"{point(one)} and {point(two)} both touch {point(twice)}")
+
+
+def _between(group: Group, statement: Statement, between: Sequence[Nest]) -> Failure | None:
+    """Whether anything that stays in place is in the way, the heavy nest itself included."""
+    assert isinstance(statement.body, Assignment)
+    result = statement.accesses[statement.body.target]
+    inside = [*group.heavy.statements, *(f.statement for f in (*group.before, *group.after))]
+    found = [_touches_set(group, statement, other) for nest in between for other in nest.statements]
+    found += [_conflict(statement, statement.accesses, other) for nest in between for other in nest.statements]
+    if result.array not in group.arrays:
+        found += [_conflict(statement, [result], other) for other in inside]
+    found += [_reads_finished(group, statement, other) for other in group.heavy.statements]
+    return next((failure for failure in found if failure is not None), None)
+
+
+def _reads_finished(group: Group, statement: Statement, other: Statement) -> Failure | None:
+    """The heavy nest must not read elements that another of its iterations is about: they may be changed already."""
+    writes = [a for a in other.accesses if a.write]
+    for access in other.accesses:
+        if access.write or access.array != group.output or not writes:
+            continue
+        foreign = access.relation.subtract(writes[0].relation)
+        if not foreign.is_empty():
+            at = point(foreign.domain())
+            element = _element_at(Access(access.array, False, foreign), foreign.domain())
+            return Failure(Condition.BETWEEN, f"{at} reads {element}, which {statement.name} may have changed by then")
+    return None
+
+
+def _conflict(light: Statement, accesses: Sequence[Access], other: Statement) -> Failure | None:
+    """An element that both touch and one of them writes."""
+    for a in accesses:
+        for b in other.accesses:
+            if a.array != b.array or not (a.write or b.write):
+                continue
+            common = a.relation.range().intersect(b.relation.range())
+            if not common.is_empty():
+                theirs, mine = ("writes" if x.write else "reads" for x in (b, a))
+                return Failure(Condition.BETWEEN, f"{other.name} {theirs} {point(common)}, which {light.name} {mine}")
+    return None
+
+
+def _touches_set(group: Group, light: Statement, other: Statement) -> Failure | None:
+    for b in other.accesses:
+        if b.array not in group.arrays:
+            continue
+        common = group.elements.apply(group.arrays[b.array]).intersect(b.relation.range())
+        touched = any(a.array == b.array for a in light.accesses)
+        if touched and not common.is_empty():
+            does = "writes" if b.write else "reads"
+            where = f"between {group.heavy.name} and {light.name}"
+            return Failure(Condition.BETWEEN, f"{other.name}, {where}, {does} {point(common)}")
+    return None
+
+
+def point(of: isl.Set | isl.BasicSet) -> str:
+    """`S0[1, 2]`: the least point of a set as text; with parameters, one for the values that it names."""
+    if isinstance(of, isl.BasicSet):
+        of = isl.Set.from_basic_set(of)
+    space = of.get_space()
+    if not of.involves_dims(isl.dim_type.param, 0, of.dim(isl.dim_type.param)):
+        values = lex_extreme(of.project_out(isl.dim_type.param, 0, of.dim(isl.dim_type.param)))
+        return f"{space.get_tuple_name(isl.dim_type.set)}[{', '.join(map(str, values))}]"
+    sample = of.sample_point()
+    space = sample.get_space()
+    coordinates = [
+        str(sample.get_coordinate_val(isl.dim_type.set, d).to_python()) for d in range(space.dim(isl.dim_type.set))
+    ]
+    name = space.get_tuple_name(isl.dim_type.set)
+    given = [
+        f"{space.get_dim_name(isl.dim_type.param, d)} = {sample.get_coordinate_val(isl.dim_type.param, d).to_python()}"
+        for d in range(space.dim(isl.dim_type.param))
+    ]
+    return f"{name}[{', '.join(coordinates)}]" + (f" (with {', '.join(given)})" if given else "")

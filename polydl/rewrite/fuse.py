@@ -1,0 +1,150 @@
+"""All fusion of a scop without a search: what `polydl fuse` writes, and what `optimize` takes as one more candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from polydl.dependences.analysis import Dependence, dependences
+from polydl.dependences.legality import Violation
+from polydl.model.contraction import contraction
+from polydl.model.scop import MicrokernelCall, Scop
+from polydl.rewrite.chains import plan
+from polydl.rewrite.conditions import Condition, Decision, Failure
+from polydl.rewrite.contract import contracted
+from polydl.rewrite.fusion import Rewritten, distributed, merged, sunk
+from polydl.schedule.legality import nest_legality
+from polydl.schedule.nests import Nest, nests
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Two nests that became one by loop fusion."""
+
+    first: str
+    second: str
+    loops: tuple[str, ...]
+    """The common ones."""
+    lines: tuple[int, int]
+
+    def __str__(self) -> str:
+        return (
+            f"fused: {self.second} (line {self.lines[1]}) with {self.first} (line {self.lines[0]}) "
+            f"in the loops {', '.join(self.loops)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FusedScop:
+    """A scop with everything fused that can be."""
+
+    scop: Scop
+    sunk: tuple[str, ...]
+    """Names of the nests that something was moved into the reductions of."""
+    merges: tuple[Merge, ...]
+    decisions: tuple[Decision, ...]
+    """Algorithm 3's, of every pair that was looked at."""
+    contracted: tuple[str, ...]
+    """Arrays whose storage is gone."""
+
+    together: tuple[tuple[str, str], ...]
+    """First and last statements of what was fused: taking them apart again would be legal, too."""
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.sunk or self.merges)
+
+    def lines(self) -> list[str]:
+        """What was decided, for people."""
+        texts = [*map(str, self.decisions), *map(str, self.merges)]
+        return [*texts, *(f"contracted: {name} needs no storage any more" for name in self.contracted)]
+
+
+def fuse(scop: Scop, *, into: Callable[[Nest], bool] = lambda nest: True) -> FusedScop:
+    """Fuse by algorithm 3 into the heavy nests that `into` accepts, then neighbouring nests loop by loop.
+
+    Heavy nests that it refuses stay as they are, with what could move into them: a microkernel takes it.
+    Raises QuotaExceeded.
+    """
+    found = dependences(scop, reads=False)
+    parts = nests(scop, found)
+    chosen = plan(parts)
+    state = distributed(scop, parts)
+    kept = {s.name for part in parts for s in part.statements if _is_for_a_microkernel(scop, part)}
+    done: list[str] = []
+    decisions = list(chosen.decisions)
+    for group in chosen.groups:
+        if not into(group.heavy):
+            kept |= {f.nest.name for f in (*group.before, *group.after)}
+            continue
+        result = sunk(state, group, found)
+        if isinstance(result, Violation):
+            decisions = _broken(decisions, group.heavy.name, result)
+            continue
+        state = result
+        done.append(group.heavy.name)
+        kept |= {s.name for s in group.heavy.statements}
+    state, merges = _merge_all(state, kept, found)
+    made, gone = contracted(state.scop)
+    return FusedScop(made, tuple(done), tuple(merges), tuple(decisions), gone, _together(made))
+
+
+def _together(scop: Scop) -> tuple[tuple[str, str], ...]:
+    bodies: dict[int, list[str]] = {}
+    for s in scop.statements:
+        bodies.setdefault(s.position[0], []).append(s.name)
+    return tuple((names[0], names[-1]) for names in bodies.values() if len(names) > 1)
+
+
+def _is_for_a_microkernel(scop: Scop, part: Nest) -> bool:
+    return any(isinstance(s.body, MicrokernelCall) or contraction(scop, s) is not None for s in part.statements)
+
+
+def _broken(decisions: Sequence[Decision], heavy: str, why: Violation) -> list[Decision]:
+    failure = Failure(Condition.BETWEEN, str(why))
+    return [replace(d, failure=failure) if d.heavy == heavy and d.failure is None else d for d in decisions]
+
+
+def _merge_all(state: Rewritten, kept: set[str], found: Sequence[Dependence]) -> tuple[Rewritten, list[Merge]]:
+    """Neighbours fused from the first on, each into what was fused before it; those of `kept` stay alone."""
+    merges: list[Merge] = []
+    current: list[str] = []
+    bodies: dict[int, list[str]] = {}
+    for s in state.scop.statements:
+        bodies.setdefault(s.position[0], []).append(s.name)
+    for names in bodies.values():
+        if kept & set(names) or not current:
+            current = [] if kept & set(names) else names
+            continue
+        result = _best_merge(state, current, names, found)
+        if result is None:
+            current = names
+            continue
+        loops, state = result
+        first, second = state.scop.statement(current[0]), state.scop.statement(names[0])
+        merges.append(Merge(first.name, second.name, loops, (first.span.line, second.span.line)))
+        current = [*current, *names]
+    return state, merges
+
+
+def _best_merge(
+    state: Rewritten, first: Sequence[str], second: Sequence[str], found: Sequence[Dependence]
+) -> tuple[tuple[str, ...], Rewritten] | None:
+    """The deepest legal fusion that leaves a parallel loop parallel; None when there is none or nothing is shared."""
+    one, two = ([state.scop.statement(n) for n in names] for names in (first, second))
+    common = {a.array for s in one for a in s.accesses} & {a.array for s in two for a in s.accesses}
+    if not any(state.scop.arrays[name].extents for name in common):
+        return None
+    needed = min(_parallel(state.scop, first), _parallel(state.scop, second))
+    for depth, result in merged(state, first, second, found):
+        if _parallel(result.scop, [*first, *second]) >= min(needed, depth):
+            return result.scop.statement(first[0]).iterators[:depth], result
+    return None
+
+
+def _parallel(scop: Scop, names: Sequence[str]) -> int:
+    """Outermost loops of a nest that run in parallel, one after the other from the outside."""
+    found = dependences(scop, reads=False)
+    nest = next(n for n in nests(scop, found) if names[0] in {s.name for s in n.statements})
+    parallel = nest_legality(nest, found).parallel_loops(nest)
+    return next((d for d, i in enumerate(nest.loops) if i not in parallel), len(nest.loops))

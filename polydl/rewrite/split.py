@@ -1,0 +1,99 @@
+"""Index-set splitting: statements cut where a dependence begins or ends, so that what lies between is independent.
+
+before:    for k: for i: for j: S                  (Floyd and Warshall: row k is read by every other row)
+after:     for k: for i < k: …;  for i = k: …;  for i > k: …
+invariant: the parts of a statement cover its domain and are disjoint; two of them in one loop keep its order
+source:    Griebl, Feautrier, Lengauer, "Index set splitting", 2000; Bondhugula et al., TOPLAS 2014
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from polydl.dependences.analysis import Dependence, dependences
+from polydl.dependences.legality import ordering
+from polydl.model.isl import quota
+from polydl.model.scop import Assignment, Scop, Statement
+from polydl.rewrite.terms import part_of
+
+_MOST_STATEMENTS = 4
+"""Statements of a scop up to which it is split: each split triples one, and dependences are between pairs."""
+
+
+def split(scop: Scop, found: Sequence[Dependence]) -> Scop:
+    """The scop with statements cut in three where that makes their loops independent; itself when nothing is.
+
+    Raises QuotaExceeded.
+    """
+    if len(scop.statements) > _MOST_STATEMENTS:
+        return scop
+    with quota(f"the index sets of {scop.function}"):
+        for depth in range(1, max((s.depth for s in scop.statements), default=0)):
+            cuts = {s.name: cut for s in scop.statements if (cut := _cut(s, found, depth)) is not None}
+            if cuts:
+                scop = _split(scop, cuts)
+                found = dependences(scop, reads=False)
+    return scop
+
+
+def _cut(statement: Statement, found: Sequence[Dependence], depth: int) -> isl.Aff | None:
+    """{ S[i…] -> [v] }, zero on the plane in which every dependence that the loop at `depth` carries begins or ends,
+    growing with the loop; None when there is no such plane, or no dependence."""
+    if depth >= statement.depth or not isinstance(statement.body, Assignment):
+        return None
+    carried = [
+        d
+        for d in ordering(found, reassociate=False)
+        if d.source == statement.name and d.target == statement.name and d.depth == depth and not d.reduction
+    ]
+    planes: list[isl.Aff] = []
+    for d in carried:
+        for basic in d.relation.get_basic_maps():
+            ends = [_plane(end, statement, depth) for end in (basic.domain(), basic.range())]
+            known = [plane for plane in ends if plane is not None]
+            if not known:
+                return None
+            if not any(plane.plain_is_equal(other) for plane in known for other in planes):
+                planes.append(known[0])
+    return planes[0] if len(planes) == 1 else None
+
+
+def _plane(end: isl.BasicSet, statement: Statement, depth: int) -> isl.Aff | None:
+    """The equality that fixes the loop at `depth` in terms of outer loops on one end of a dependence, if there is
+    one, as an expression that grows with the loop."""
+    for constraint in end.affine_hull().get_constraints():
+        if not constraint.is_equality() or constraint.dim(isl.dim_type.div):
+            continue
+        own = constraint.get_coefficient_val(isl.dim_type.set, depth)
+        inner = range(depth + 1, statement.depth)
+        if not own.abs().is_one() or any(
+            not constraint.get_coefficient_val(isl.dim_type.set, d).is_zero() for d in inner
+        ):
+            continue
+        outer = [constraint.get_coefficient_val(isl.dim_type.set, d) for d in range(depth)]
+        if all(value.is_zero() for value in outer):
+            continue  # a fixed iteration: peeling it off is not what makes the rest independent
+        aff = constraint.get_aff()
+        return aff.neg() if own.is_neg() else aff
+    return None
+
+
+def _split(scop: Scop, cuts: dict[str, isl.Aff]) -> Scop:
+    statements: list[Statement] = []
+    for statement in scop.statements:
+        # Three times as much room at each depth: order and equality of positions stay as they are.
+        position = tuple(3 * p for p in statement.position)
+        if statement.name not in cuts:
+            statements.append(replace(statement, position=position))
+            continue
+        value = isl.PwAff.from_aff(cuts[statement.name])
+        below, on, above = value.neg().pos_set(), value.zero_set(), value.pos_set()
+        for which, (suffix, part) in enumerate((("a", below), ("b", on), ("c", above))):
+            domain = statement.domain.intersect(part)
+            if not domain.is_empty():
+                place = (*position[:-1], position[-1] + which)
+                statements.append(part_of(statement, domain, statement.name + suffix, place))
+    return replace(scop, statements=tuple(sorted(statements, key=lambda s: s.position)))

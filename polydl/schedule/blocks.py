@@ -1,0 +1,152 @@
+"""Microkernels inside of larger programs: the whole tiles of the contractions in a tiled band.
+
+before:    for tiles: { for points: S: A[i][j] -= A[i][k] * A[k][j]; R: A[i][j] /= A[j][j]; … }
+after:     for tiles: { what is left of the tile; for blocks of the tile: microkernel(…) }
+requires:  a tiled band whose loops are S's own; the tile has no instance of any statement that is no contraction
+           (`scheduling.check` decides); the block's instances are a box, the others stay plain loops
+source:    blocked factorisations as in LAPACK (Anderson et al., 1999), here found by tiling; PolyDL's microkernels
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from polydl.kernels.kernel_call import kernel_call
+from polydl.model.contraction import Contraction, contraction
+from polydl.model.counting import count
+from polydl.model.isl import to_int
+from polydl.model.schedule import map_from_affs
+from polydl.model.scop import Scop, Statement
+from polydl.rank.direction import coefficients
+from polydl.schedule.nests import Count1D, Nest
+from polydl.schedule.structure import Structure, apply, extended, outer_affs
+from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile
+from polydl.schedule.tree import Band, Blocks, Kernel, Leaf, Member, Node, Order, Run
+
+Axis = tuple[str, int]
+"""An iterator of a statement, and the constant that a tile's loop adds to it."""
+
+
+def blocked(
+    child: Node,
+    points: Sequence[Member],
+    sizes: Sequence[int],
+    scop: Scop,
+    of: Mapping[str, Statement],
+    block: tuple[int, int],
+) -> Node:
+    """A tile's body with the whole tiles of contractions given to microkernels of `block` rows and columns.
+
+    `points` are the loops of the band, `sizes` their tile sizes. The body itself where there is nothing to give.
+    """
+    names = list(points[0].affs)
+    found = {name: contraction(scop, of[name], in_place=True) for name in names}
+    tile_of = {
+        name: map_from_affs(of[name].domain, [_floor(m.affs[name], s) for m, s in zip(points, sizes, strict=True)])
+        for name in names
+    }
+    heavy = [name for name in names if found[name] is not None and _axes(of[name], points, name) is not None]
+    kernels: list[Kernel] = []
+    for name in heavy:
+        tiles = tile_of[name].range()
+        for other in names:
+            if other not in heavy:
+                tiles = tiles.subtract(tile_of[other].range())
+        tiles = tiles.coalesce()
+        one, axes = found[name], _axes(of[name], points, name)
+        assert one is not None and axes is not None
+        statement = replace(of[name], domain=tile_of[name].intersect_range(tiles).domain().coalesce())
+        made = None if statement.domain.is_empty() else _kernel(statement, one, axes, sizes, block)
+        if made is not None:
+            kernels.append(made)
+    return Blocks(child, tuple(kernels)) if kernels else child
+
+
+def _floor(aff: isl.Aff, size: int) -> isl.Aff:
+    return aff.scale_down_val(isl.Val.int_from_si(aff.get_ctx(), size)).floor()
+
+
+def _axes(statement: Statement, points: Sequence[Member], name: str) -> list[Axis] | None:
+    """Per loop of the band the iterator that it is; None unless they are the statement's own, each once, forwards."""
+    if len(points) != statement.depth or statement.descending:
+        return None
+    axes: list[Axis] = []
+    for member in points:
+        row = coefficients(member.affs[name], statement.depth)
+        if row is None or sorted(row) != [0] * (statement.depth - 1) + [1]:
+            return None
+        constant = member.affs[name].get_constant_val()
+        if not constant.is_int() or member.affs[name].dim(isl.dim_type.div):
+            return None
+        axes.append((statement.iterators[list(row).index(1)], to_int(constant)))
+    return axes if len({iterator for iterator, _ in axes}) == len(axes) else None
+
+
+def _kernel(
+    statement: Statement, found: Contraction, axes: Sequence[Axis], sizes: Sequence[int], block: tuple[int, int]
+) -> Kernel | None:
+    """The tiles that are boxes, with the loops over tiles in the order of the band, then over blocks, columns outermost
+    so that a panel of B stays in the cache; None where there are none, or the blocks do not fit."""
+    size_of = {iterator: size for (iterator, _), size in zip(axes, sizes, strict=True)}
+    columns = next((c for c in found.columns() if size_of[c] >= block[1]), None)
+    rows = None if columns is None else next(iter(found.rows(columns)), None)
+    if columns is None or rows is None or any(size < 2 for size in sizes):
+        return None
+    m, n = block
+    if size_of[rows] % m or size_of[columns] % n:
+        return None
+    counts = {}
+    for iterator, constant in axes:
+        high = statement.domain.dim_max_val(statement.iterators.index(iterator))
+        extent = to_int(high) + constant + 1 if high.is_int() else None
+        counts[iterator] = Count1D(-constant, 1, extent)
+    if any(one.extent is None for one in counts.values()):
+        return None
+    nest = Nest((statement,), statement.iterators, found, counts, box=False)
+    reductions = [i for i in statement.iterators if i not in (rows, columns)]
+    if any(found.output.strides[i] != 0 for i in reductions):
+        return None
+    cut = apply(nest, [Tile(iterator, (size,)) for iterator, size in size_of.items()])
+    over = tuple(cut.loop(f"{iterator}.0") for iterator, _ in axes)
+    inside = tuple(cut.loop(f"{iterator}.1") for iterator in statement.iterators)
+    boxes = kernel_call(Structure(nest, over, inside=inside), statement).domain
+    whole = map_from_affs(statement.domain, outer_affs(replace(cut, loops=over), statement)).intersect_range(
+        boxes.reset_tuple_id()
+    )
+    if boxes.is_empty():
+        return None
+    rest = replace(statement, domain=whole.domain().coalesce())
+    structure = replace(cut, nest=replace(nest, statements=(rest,)))
+    for transform in (
+        Microkernel(f"{rows}.1", f"{columns}.1", m, n, tuple(f"{i}.1" for i in reductions)),
+        Permute((*(loop.name for loop in over), f"{columns}.1", f"{rows}.1")),
+    ):
+        structure = extended(structure, transform)
+    many = count(boxes, budget=10_000)
+    return Kernel(structure, rest.domain, (many.lower + many.upper) / 2 * math.prod(sizes))
+
+
+def packed(node: Node, parallel: bool = False) -> Node:
+    """The tree with a copy of the tile of B before the calls of each kernel: one for each thread where a loop further
+    out is parallel."""
+    match node:
+        case Leaf():
+            return node
+        case Order(children):
+            return Order(tuple(packed(c, parallel) for c in children))
+        case Band(members, child):
+            return Band(members, packed(child, parallel or any(m.run is Run.PARALLEL for m in members)))
+        case Blocks(child, kernels):
+            return Blocks(packed(child, parallel), tuple(_with_copy(k, parallel) for k in kernels))
+
+
+def _with_copy(kernel: Kernel, parallel: bool) -> Kernel:
+    tiles = [loop.name for loop in kernel.structure.loops if loop.within is None]
+    structure = extended(kernel.structure, Parallelize((tiles[0],))) if parallel else kernel.structure
+    # All blocks of a tile are cut from one box, though the nest is none: the copy fits all of them. What it copies
+    # does not change while the tile runs, or the microkernel's freedom of order would break a dependence.
+    return replace(kernel, structure=replace(structure, packs=(Pack("B", tiles[-1]),)))

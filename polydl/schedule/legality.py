@@ -1,0 +1,102 @@
+"""Legality of a nest's structures from direction vectors: quick enough for every variant of a space.
+
+Sound: what it accepts, the exact check of dependences.legality accepts too. It may refuse a tiling that is legal only
+because of the sizes of its tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from polydl.dependences.analysis import Dependence, Kind
+from polydl.dependences.legality import Signs, ordering, sign_vectors
+from polydl.schedule.nests import Nest
+from polydl.schedule.structure import Loop, Structure
+
+
+@dataclass(frozen=True, slots=True)
+class NestLegality:
+    """Direction vectors over the shared loops of a nest."""
+
+    ordered: frozenset[Signs]
+    """Of the dependences whose order must be kept."""
+    concurrent: frozenset[Signs]
+    """Of all dependences, accumulations included: none may be carried by a parallel loop."""
+    accumulated: frozenset[Signs] = frozenset()
+    """Of the accumulations alone: blocks of a summed loop may have one between them."""
+
+    def parallel_loops(self, nest: Nest) -> tuple[str, ...]:
+        """Loops that carry nothing wherever they stand: their sign is zero in every dependence."""
+        return tuple(i for d, i in enumerate(nest.loops) if all(s[d] == 0 for s in self.concurrent))
+
+
+def nest_legality(nest: Nest, dependences: Sequence[Dependence], *, reassociate: bool = True) -> NestLegality:
+    """Direction vectors of the dependences between the statements of a nest. Raises QuotaExceeded."""
+    names = {s.name: s for s in nest.statements}
+    inside = [d for d in dependences if d.kind is not Kind.RAR and d.source in names and d.target in names]
+    depths = range(len(nest.loops))
+
+    def signs(of: Iterable[Dependence]) -> frozenset[Signs]:
+        found: frozenset[Signs] = frozenset()
+        for d in of:
+            source = names[d.source]
+            found |= sign_vectors(d.relation, depths, [i in source.descending for i in nest.loops])
+        return found
+
+    ordered = signs(ordering(inside, reassociate=reassociate))
+    rest = [d for d in inside if reassociate and d.reduction]
+    accumulated = signs(rest)
+    return NestLegality(ordered, ordered | accumulated, accumulated)
+
+
+def _last_pieces(structure: Structure) -> dict[str, Loop]:
+    """Per iterator, the loop outside of the microkernel that fixes its value; absent when it goes on inside."""
+    last = {loop.iterator: loop for loop in structure.loops}
+    for loop in structure.inside:
+        last.pop(loop.iterator, None)
+    return last
+
+
+def is_legal(structure: Structure, legality: NestLegality) -> bool:
+    """Whether every dependence stays in order, and none is carried by a parallel loop."""
+    place = {iterator: d for d, iterator in enumerate(structure.nest.loops)}
+    last = _last_pieces(structure)
+    inside = {loop.iterator for loop in structure.inside}
+    # Two accumulations into one element must not be in different accumulators of one register block.
+    held = [place[loop.iterator] for loop in structure.inside if loop.name.endswith(".mk")]
+    return (
+        all(_keeps_order(structure, signs, place, last, inside) for signs in legality.ordered)
+        and all(
+            _keeps_apart(structure, signs, place, last, structure.summed if signs not in legality.ordered else "")
+            for signs in legality.concurrent
+        )
+        and all(signs[d] == 0 for signs in legality.concurrent for d in held)
+    )
+
+
+def _keeps_order(
+    structure: Structure, signs: Signs, place: dict[str, int], last: dict[str, Loop], inside: set[str]
+) -> bool:
+    for loop in structure.loops:
+        sign = signs[place[loop.iterator]]
+        if sign < 0:
+            return False
+        if sign > 0 and last.get(loop.iterator) is loop:
+            return True
+        # A tile loop may leave both ends in one tile: what is inside then decides.
+    return not any(signs[place[i]] for i in inside)
+
+
+def _keeps_apart(structure: Structure, signs: Signs, place: dict[str, int], last: dict[str, Loop], summed: str) -> bool:
+    """`summed`: the loop whose blocks have accumulators of their own, for a dependence between accumulations."""
+    started = False  # on a grid no thread waits for another before the last parallel loop has ended
+    for loop in structure.loops:
+        sign = signs[place[loop.iterator]]
+        if loop.name in structure.parallel:
+            if sign and loop.name != summed:
+                return False
+        elif sign and last.get(loop.iterator) is loop and not (structure.grid and started):
+            return True
+        started = started or loop.name in structure.parallel
+    return True

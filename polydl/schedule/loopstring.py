@@ -1,0 +1,307 @@
+"""Loop strings: PARLOOPER's notation for loop orders, blockings and parallel loops, as a way to name a variant.
+
+    bcaBCb                  loops from the outermost; the k-th occurrence of a letter is the k-th tile loop of its loop
+    bcaBCb@schedule(dynamic,1)   upper case: parallel, neighbours collapsed; what OpenMP shall do with them
+    BCabc@hilbert           two parallel loops in the order of a Hilbert curve, a contiguous stretch of it a thread
+    bC{R:16}aB{C:4}cb       upper case with braces: a grid of 16 rows x 4 columns of threads, a block of the loop each
+    C{R:16+}ab              a grid whose blocks of the reduction c have a copy of the output each, added up at the end
+    b|caBC                  a barrier at the end of the loop before it
+
+The letters a, b, c, … are the nest's loops in the order in which they are written. As in PARLOOPER a loop counts what
+stands outside of the microkernel: one iteration of a loop that is blocked by the microkernel (its rows or columns) is
+one block; of every other loop one original iteration. Sizes of tiles, and what the microkernel does, are a second text:
+
+    b=12,4;c=8              tile sizes of b and c, outermost first, in iterations of the loop; each divides the last
+    mk=14x32:k              blocks of 14 rows and 32 columns, k inside the microkernel; `mk=14(i)x32(j):k` names the
+                            loops, `mk=32(j)` has no rows, `mk=none` no microkernel. Left out: the best register block
+    pack=B:j.0,A            operands copied: inside the piece j.0 (j's outermost tile loop), or once before all loops;
+                            B@f_pack: ahead of time, by a function f_pack that the output has
+
+A loop with n letters has n - 1 sizes. A reduction that runs inside the microkernel has n sizes for n letters, the last
+being what one call takes; without letter and size all of it. Loops of one iteration may be left out.
+
+Source: Georganas et al., "Harnessing Deep Learning and HPC Kernels via High-Level Loop and Tensor Abstractions on CPU
+Architectures", 2023, rules 1 and 2. Here unlike there the parallel region begins at the outermost parallel loop and
+ends with it, so that a barrier outside of it is implied; inside of it OpenMP has none, and it is refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from polydl.base.errors import InputError
+from polydl.schedule import notation
+from polydl.schedule.nests import Nest
+from polydl.schedule.notation import Level, Written, levels, loop_named
+from polydl.schedule.recipe import NestRecipe, Recipe
+from polydl.schedule.structure import HILBERT, Structure, apply
+from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
+from polydl.search.space import Blocks
+
+_KERNEL = re.compile(r"([0-9]+)(?:\((\w+)\))?(?:x([0-9]+)(?:\((\w+)\))?)?(?::([\w,]*))?")
+_PACK = re.compile(r"([AB])(?::([\w.]+)|@([A-Za-z_]\w*))?")
+
+
+@dataclass(frozen=True, slots=True)
+class LoopText:
+    """A variant of a nest as loop string and blocks."""
+
+    loops: str
+    blocks: str
+
+    def __str__(self) -> str:
+        return f"{self.loops} {self.blocks}".rstrip()
+
+
+def letters(nest: Nest) -> dict[str, str]:
+    """Letter → loop, in the nest's order. Raises InputError for more than 26 loops."""
+    if len(nest.loops) > len(string.ascii_lowercase):
+        raise InputError(f"nest {nest.name} has {len(nest.loops)} loops: more than there are letters")
+    return dict(zip(string.ascii_lowercase, nest.loops, strict=False))
+
+
+def _kernel(
+    nest: Nest, written: Written | None, names: Mapping[str, str], choose: Blocks
+) -> tuple[Microkernel | None, bool]:
+    """The microkernel, and whether its reductions were named."""
+    if written is not None and written.text.strip() == "none":
+        return None, True
+    found = nest.contraction
+    if found is None:
+        if written is not None:
+            raise written.error(f"nest {nest.name} is not a contraction: it has no generated microkernel")
+        return None, True
+    upwards = [c for c in found.columns() if c not in nest.statements[0].descending and nest.counts[c].stride == 1]
+    best = next((b for b in choose(nest) if b[1] in upwards), None)
+    if written is None:
+        return (None, True) if best is None else (Microkernel(*best, reduce=()), False)
+    said = _KERNEL.fullmatch(written.text.strip())
+    if said is None:
+        raise written.error("not a microkernel", hint="as in mk=14x32:k, or mk=14(i)x32(j):k, mk=32(j), mk=none")
+    first, first_loop, second, second_loop, inside = said.groups()
+    rows_text, columns_text = (first_loop, second_loop) if second else (None, first_loop)
+    if best is None and (columns_text is None or (second and rows_text is None)):
+        raise written.error("no columns to choose", hint="name the loops, as in mk=14(i)x32(j)")
+    columns = loop_named(columns_text, names, written) if columns_text else best[1] if best else ""
+    rows = None if not second else loop_named(rows_text, names, written) if rows_text else best[0] if best else None
+    if columns not in upwards or (rows is not None and rows not in found.rows(columns)):
+        known = "; ".join(f"columns {c}, rows {' or '.join(found.rows(c)) or 'none'}" for c in upwards) or "none fit"
+        raise written.error(f"the microkernel cannot have columns {columns} and rows {rows}", hint=known)
+    reduce = tuple(loop_named(n, names, written) for n in (inside or "").split(",") if n)
+    for loop in reduce:
+        if loop not in found.reductions:
+            known = ", ".join(found.reductions)
+            raise written.error(f"loop {loop} is not a reduction", hint=f"the reductions: {known}")
+    n = int(second or first)
+    return Microkernel(rows, columns, int(first) if rows else 1, n, reduce), inside is not None
+
+
+def parse(nest: Nest, loops: Written, blocks: Written, choose: Blocks) -> tuple[Transform, ...]:
+    """The transforms that a loop string and its blocks name: Tile…, Microkernel, Permute, Parallelize, Pack….
+
+    `choose` gives register blocks, best first, for when the blocks don't. Raises InputError with the place in the text.
+    Says nothing of legality.
+    """
+    names = letters(nest)
+    found, schedule = levels(loops)
+    for level in found:
+        if level.letter not in names:
+            loop_named(level.letter, names, loops.part(level.at, level.at + 1))
+    given = notation.blocks(blocks, names)
+    kernel, named = _kernel(nest, given.kernel, names, choose)
+    tiles: list[Tile] = []
+    inside: dict[str, str] = {}
+    idle: list[str] = []
+    for letter, loop in names.items():
+        at = [level.at for level in found if level.letter == letter]
+        count = len(at)
+        sizes, where = given.sizes.get(loop, ((), loops.part(at[-1], at[-1] + 1) if at else loops))
+        unit = 1 if kernel is None else {kernel.rows: kernel.m, kernel.columns: kernel.n}.get(loop, 1)
+        if _runs_inside(nest, kernel, named, loop, count, len(sizes)):
+            inside[loop] = f"{loop}.{count}" if count else loop
+        elif count == 0 and not sizes:
+            extent = nest.counts[loop].extent
+            if extent is None or extent > unit:
+                raise loops.error(f"loop {letter} ({loop}) is missing")
+            idle.append(loop)
+        wanted = count if loop in inside else max(count - 1, 0)
+        if len(sizes) != wanted:
+            why = ", the last being what a microkernel call takes" if loop in inside else ""
+            stands = "once" if count == 1 else f"{count} times"
+            raise where.error(
+                f"loop {letter} ({loop}) stands {stands} in the loop string, so it takes {wanted or 'no'} "
+                f"size{'' if wanted == 1 else 's'}, not {len(sizes)}{why}",
+                hint="sizes are given with --blocks, as in b=12,4;c=8",
+            )
+        if any(a <= b or a % b for a, b in itertools.pairwise(sizes)):
+            raise where.error("sizes must decrease, each dividing the one before")
+        if sizes:
+            tiles.append(Tile(loop, tuple(size * unit for size in sizes)))
+    body: tuple[Transform, ...] = tuple(tiles)
+    if kernel is not None:
+        point = {tile.loop: f"{tile.loop}.{len(tile.sizes)}" for tile in tiles}
+        reduce = kernel.reduce if named else tuple(i for i in nest.loops if i in inside)
+        rows = None if kernel.rows is None else point.get(kernel.rows, kernel.rows)
+        body = (*body, Microkernel(rows, point.get(kernel.columns, kernel.columns), kernel.m, kernel.n,
+                                   tuple(inside[r] for r in reduce)))  # fmt: skip
+    pieces = _pieces(found, names, tiles)
+    transforms = body + _order(nest, body, (*idle, *pieces), blocks)
+    transforms += _parallel(found, pieces, schedule, loops)
+    transforms += _packs(given.packs, pieces)
+    try:
+        apply(nest, transforms)
+    except InputError as error:
+        raise loops.error(error.reason, hint=error.hint) from error
+    return transforms
+
+
+def _runs_inside(nest: Nest, kernel: Microkernel | None, named: bool, loop: str, count: int, sizes: int) -> bool:
+    if kernel is None or nest.contraction is None or loop not in nest.contraction.reductions:
+        return False
+    if named:
+        return loop in kernel.reduce
+    return sizes == count and (count > 0 or nest.counts[loop].extent != 1)
+
+
+def _pieces(found: Sequence[Level], names: Mapping[str, str], tiles: Sequence[Tile]) -> list[str]:
+    """The name of each level's loop."""
+    tiled = {tile.loop for tile in tiles}
+    seen: dict[str, int] = {}
+    pieces = []
+    for level in found:
+        loop = names[level.letter]
+        place = seen.get(loop, 0)
+        seen[loop] = place + 1
+        pieces.append(f"{loop}.{place}" if loop in tiled else loop)
+    return pieces
+
+
+def _order(nest: Nest, body: tuple[Transform, ...], order: tuple[str, ...], where: Written) -> tuple[Transform, ...]:
+    try:
+        written = tuple(loop.name for loop in apply(nest, body).loops)
+    except InputError as error:
+        raise where.error(error.reason, hint=error.hint) from error
+    return () if order == written else (Permute(order),)
+
+
+def _parallel(found: Sequence[Level], pieces: Sequence[str], schedule: str, where: Written) -> tuple[Transform, ...]:
+    at = [p for p, level in enumerate(found) if level.parallel]
+    barriers = [p for p, level in enumerate(found) if level.barrier]
+    grid = [p for p in at if found[p].axis]
+    if not at:
+        if barriers or schedule:
+            raise where.error("no loop is parallel", hint="a parallel loop is written in upper case")
+        return ()
+    for p in barriers:
+        if p > at[0]:
+            raise where.error("a barrier inside a parallel loop", found[p].at, 1, "OpenMP allows none there")
+    if not grid:
+        for p, q in itertools.pairwise(at):
+            if q != p + 1:
+                hint = "others need a thread grid, as in bC{R:4}aB{C:2}"
+                raise where.error("parallel loops must be neighbours", found[q].at, 1, hint)
+    elif len(grid) != len(at):
+        odd = next(p for p in at if not found[p].axis)
+        raise where.error("a parallel loop without a place in the thread grid", found[odd].at, 1, "as in C{R:16}")
+    elif schedule:
+        raise where.error("a thread grid has a schedule of its own", where.text.index("@"))
+    axes = "".join(found[p].axis for p in grid)
+    if grid and (len(axes) > 3 or set(axes) != set("RCL"[: len(axes)])):
+        wide = found[grid[-1]].at - found[grid[0]].at + 1
+        hint = "one loop takes R, two take R and C, three R, C and L"
+        raise where.error(f"a thread grid of axes {', '.join(axes)}", found[grid[0]].at, wide, hint)
+    summed = [p for p in grid if found[p].summed]
+    if len(summed) > 1:
+        raise where.error("only one loop of a thread grid can be summed up", found[summed[1]].at, 1)
+    return (
+        Parallelize(
+            tuple(pieces[p] for p in at),
+            schedule,
+            axes,
+            tuple(found[p].ways for p in grid),
+            tuple(pieces[p] for p in barriers),
+            pieces[summed[0]] if summed else "",
+        ),
+    )
+
+
+def _packs(written: Written | None, pieces: Sequence[str]) -> tuple[Transform, ...]:
+    if written is None:
+        return ()
+    packs = []
+    at = 0
+    for text in written.text.split(","):
+        where = written.part(at, at + len(text))
+        at += len(text) + 1
+        said = _PACK.fullmatch(text.strip())
+        if said is None or (said[2] is not None and said[2] not in pieces):
+            raise where.error("not a pack", hint=f"A or B, as in pack=B:LOOP with LOOP one of {', '.join(pieces)}")
+        packs.append(Pack(said[1], said[2] or "", said[3] or ""))
+    return tuple(packs)
+
+
+def text(structure: Structure) -> LoopText:
+    """The loop string and blocks of a structure: `parse` makes the same one of them. Raises InputError for more than 26
+    loops."""
+    nest, kernel = structure.nest, structure.kernel
+    names = letters(nest)
+    letter = {loop: c for c, loop in names.items()}
+    axes = {axis.loop: axis for axis in structure.grid}
+    unit = {loop.iterator: loop.within or 1 for loop in structure.inside if loop.name.endswith(".mk")}
+    points = {loop.iterator for loop in structure.inside if loop.within is not None and loop.iterator not in unit}
+    said = ""
+    for loop in structure.loops:
+        c = letter[loop.iterator]
+        said += c.upper() if loop.name in structure.parallel else c
+        if loop.name in axes:
+            plus = "+" if loop.name == structure.summed else ""
+            said += f"{{{axes[loop.name].axis}:{axes[loop.name].ways}{plus}}}"
+        said += "|" if loop.name in structure.barriers else ""
+    if structure.omp_schedule:
+        clause = structure.omp_schedule
+        said += f"@{clause}" if clause == HILBERT else f"@schedule({clause})"
+    blocks = []
+    for c, name in names.items():
+        steps = [loop.step for loop in structure.loops if loop.iterator == name]
+        sizes = steps if name in points else steps[:-1]
+        if sizes:
+            blocks.append(f"{c}=" + ",".join(str(size // unit.get(name, 1)) for size in sizes))
+
+    def shown(iterator: str) -> str:
+        return letter[iterator] if iterator in names else iterator
+
+    if kernel is not None:
+        held = [loop.iterator for loop in structure.inside if loop.name.endswith(".mk")]
+        sides = [f"{size}({shown(i)})" for i, size in zip(held, (kernel.m, kernel.n)[-len(held) :], strict=True)]
+        reduce = [shown(loop.iterator) for loop in structure.inside if not loop.name.endswith(".mk")]
+        blocks.append(f"mk={'x'.join(sides)}:{','.join(reduce)}")
+    elif nest.contraction is not None:
+        blocks.append("mk=none")
+    if structure.packs:
+        places = [f":{p.after}" if p.after else f"@{p.function}" if p.function else "" for p in structure.packs]
+        packs = [p.operand + place for p, place in zip(structure.packs, places, strict=True)]
+        blocks.append(f"pack={','.join(packs)}")
+    return LoopText(said, ";".join(blocks))
+
+
+def forced(parts: Sequence[Nest], loops: Written, blocks: Written, choose: Blocks) -> Recipe:
+    """The recipe of a scop that a loop string names: of the nest whose name stands before it (`S1: bcaBCb`), else of
+    the only contraction, else of the only nest. Other nests stay as they are written.
+
+    Raises InputError with the place.
+    """
+    name, colon, _ = loops.text.partition(":")
+    if colon and "{" not in name and "@" not in name:
+        chosen = [p for p in parts if p.name == name.strip()]
+        loops = loops.part(len(name) + 1, len(loops.text))
+    else:
+        chosen = [p for p in parts if p.contraction is not None] or list(parts)
+    if len(chosen) != 1:
+        known = ", ".join(f"{p.name} ({', '.join(p.loops)})" for p in parts)
+        raise loops.error("which nest?", hint=f"put its name and a colon in front: {known}")
+    made = parse(chosen[0], loops, blocks, choose)
+    return Recipe(tuple(NestRecipe(p.name, made if p is chosen[0] else ()) for p in parts))

@@ -1,0 +1,180 @@
+"""Nests: the parts of a scop that are transformed independently, one after the other in time.
+
+Statements that share loops are taken apart (loop distribution) when the dependences allow it and one of them is a
+contraction or a microkernel call, so that the heavy statement stands in a perfect nest of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from polydl.dependences.analysis import Dependence
+from polydl.dependences.legality import ordering
+from polydl.model.contraction import Contraction, contraction
+from polydl.model.isl import quota, to_int
+from polydl.model.schedule import common_depth
+from polydl.model.scop import MicrokernelCall, Scop, Statement
+from polydl.rewrite.scalars import kept_together, private_scalars
+
+
+@dataclass(frozen=True, slots=True)
+class Count1D:
+    """Iterations of one loop, counted from 0: y = (±x - first) / stride for the loop variable x."""
+
+    first: int
+    """Smallest value of ±x over the whole domain; 0 where there is no constant bound."""
+    stride: int
+    """Step of the loop."""
+    extent: int | None
+    """Number of values of y over the whole domain; None where there is no constant bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Statements that stay together, and the loops around all of them."""
+
+    statements: tuple[Statement, ...]
+    """In textual order."""
+    loops: tuple[str, ...]
+    """Iterators of the loops that all statements share, outermost first."""
+    contraction: Contraction | None
+    """What the statement computes, when the nest is one perfectly nested contraction."""
+    counts: Mapping[str, Count1D]
+    """How each of the loops counts."""
+    box: bool
+    """The nest is perfect and its iterations are the whole product of its loops' ranges."""
+
+    @property
+    def name(self) -> str:
+        return self.statements[0].name
+
+    @property
+    def perfect(self) -> bool:
+        """No statement has loops of its own."""
+        return all(s.depth == len(self.loops) for s in self.statements)
+
+
+def _shared(statements: Sequence[Statement]) -> int:
+    first = statements[0]
+    return min((common_depth(first, s) for s in statements), default=0) if len(statements) > 1 else first.depth
+
+
+def counted(statements: Sequence[Statement], iterator: str) -> Count1D:
+    """How one shared loop counts, over the domains of all the statements."""
+    first: int | None = None
+    last: int | None = None
+    strides: list[int] = []
+    for statement in statements:
+        values = statement.domain
+        d = statement.iterators.index(iterator)
+        values = values.project_out(isl.dim_type.set, d + 1, statement.depth - d - 1).project_out(
+            isl.dim_type.set, 0, d
+        )
+        if values.is_empty():
+            continue
+        low, high = values.dim_min_val(0), values.dim_max_val(0)
+        if iterator in statement.descending:
+            low, high = high.neg(), low.neg()
+        if not low.is_int() or not high.is_int():
+            return Count1D(0, 1, None)
+        first = to_int(low) if first is None else min(first, to_int(low))
+        last = to_int(high) if last is None else max(last, to_int(high))
+        strides.append(to_int(values.get_stride(0)))
+    if first is None or last is None:
+        return Count1D(0, 1, 0)
+    stride = math.gcd(*strides)
+    if any(_first_of(s, iterator) % stride != first % stride for s in statements if not s.domain.is_empty()):
+        stride = 1
+    return Count1D(first, max(stride, 1), (last - first) // max(stride, 1) + 1)
+
+
+def _first_of(statement: Statement, iterator: str) -> int:
+    d = statement.iterators.index(iterator)
+    if iterator in statement.descending:
+        return -to_int(statement.domain.dim_max_val(d))
+    return to_int(statement.domain.dim_min_val(d))
+
+
+def _split(
+    statements: Sequence[Statement], kept: Sequence[Dependence], inseparable: Sequence[tuple[str, str]]
+) -> list[list[Statement]]:
+    """The finest cut of textually ordered statements into consecutive groups that no dependence runs backwards over."""
+    place = {s.name: i for i, s in enumerate(statements)}
+    together = list(range(len(statements)))  # together[i]: the last statement that i must stay with
+    for d in kept:
+        if d.source in place and d.target in place and place[d.source] > place[d.target]:
+            together[place[d.target]] = max(together[place[d.target]], place[d.source])
+    for first, last in inseparable:
+        if first in place and last in place:
+            together[place[first]] = max(together[place[first]], place[last])
+    groups: list[list[Statement]] = []
+    end = -1
+    for i, statement in enumerate(statements):
+        if i > end:
+            groups.append([])
+        groups[-1].append(statement)
+        end = max(end, together[i])
+    return groups
+
+
+def _progression(values: isl.Set, count: Count1D, descending: bool) -> isl.Set:
+    """Every value that a loop counted so could take, { [x] }; without counting, which isl does point by point."""
+    x = isl.PwAff.from_aff(isl.Aff.var_on_domain(isl.LocalSpace.from_space(values.get_space()), isl.dim_type.set, 0))
+    ctx = values.get_ctx()
+    steps = (x.neg() if descending else x).add_constant_val(isl.Val.int_from_si(ctx, -count.first))
+    last = (count.extent or 0) * count.stride - count.stride
+    whole = steps.mod_val(isl.Val.int_from_si(ctx, count.stride)).zero_set()
+    ends = steps.neg().add_constant_val(isl.Val.int_from_si(ctx, last)).nonneg_set()
+    return steps.nonneg_set().intersect(ends).intersect(whole)
+
+
+def _is_box(statements: Sequence[Statement], loops: tuple[str, ...], counts: Mapping[str, Count1D]) -> bool:
+    for statement in statements:
+        domain = statement.domain
+        if statement.iterators != loops or any(c.extent is None for c in counts.values()) or domain.is_empty():
+            return False
+        hull = isl.Set.universe(domain.get_space())
+        for d, name in enumerate(loops):
+            others = domain.project_out(isl.dim_type.set, d + 1, len(loops) - d - 1)
+            values = others.project_out(isl.dim_type.set, 0, d)
+            if not values.is_equal(_progression(values, counts[name], name in statement.descending)):
+                return False
+            hull = hull.intersect(
+                values.insert_dims(isl.dim_type.set, 0, d)
+                .add_dims(isl.dim_type.set, len(loops) - d - 1)
+                .set_tuple_name(domain.get_tuple_name())
+            )
+        if not domain.is_equal(hull):
+            return False
+    return True
+
+
+def nests(scop: Scop, dependences: Sequence[Dependence], together: Sequence[tuple[str, str]] = ()) -> tuple[Nest, ...]:
+    """The nests of a scop in the order in which they run; `together`: first and last statements to be kept together."""
+    with quota(f"the nests of {scop.function}"):
+        return _nests(scop, dependences, together)
+
+
+def _nests(scop: Scop, dependences: Sequence[Dependence], together: Sequence[tuple[str, str]]) -> tuple[Nest, ...]:
+    kept = ordering(dependences, reassociate=False)
+    inseparable = (*kept_together(scop, private_scalars(scop)), *together)
+    top: list[list[Statement]] = []
+    for statement in scop.statements:
+        if top and common_depth(top[-1][0], statement) > 0:
+            top[-1].append(statement)
+        else:
+            top.append([statement])
+    result: list[Nest] = []
+    for group in top:
+        heavy = any(isinstance(s.body, MicrokernelCall) or contraction(scop, s) is not None for s in group)
+        for part in _split(group, kept, inseparable) if heavy and len(group) > 1 else [group]:
+            shared = _shared(part)
+            alone = contraction(scop, part[0]) if len(part) == 1 else None
+            loops = part[0].iterators[:shared]
+            counts = {i: counted(part, i) for i in loops}
+            result.append(Nest(tuple(part), loops, alone, counts, _is_box(part, loops, counts)))
+    return tuple(result)

@@ -1,0 +1,148 @@
+"""The two texts of a loop string, taken apart: letters with what they carry, sizes by loop; errors with the place.
+
+What they mean for a nest is said in polydl.schedule.loopstring.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from polydl.base.errors import InputError, Span
+from polydl.schedule.structure import HILBERT, OMP_SCHEDULE
+
+_AXIS = re.compile(r"\{\s*([RCL])\s*:\s*([0-9]+)\s*(\+?)\s*\}")
+_CLAUSE = re.compile(r"schedule\((.*)\)")
+_BLOCKS = re.compile(r"(?<!\S)\S*=")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A text and where it stands, for errors with a caret."""
+
+    text: str
+    file: str
+    """A file's name, or the option that the text was given with."""
+    line: int = 1
+    column: int = 1
+    """Of the text's first character in `whole`, 1-based."""
+    whole: str | None = None
+    """The line that holds the text; None: the text itself."""
+
+    def error(self, reason: str, at: int = 0, length: int | None = None, hint: str | None = None) -> InputError:
+        """An error at the text's character `at` (0-based)."""
+        whole = self.text if self.whole is None else self.whole
+        wide = max(1, len(self.text) - at if length is None else length)
+        return InputError(reason, Span(self.file, self.line, self.column + at, wide, whole), hint)
+
+    def part(self, start: int, end: int) -> Written:
+        """A piece of the text."""
+        whole = self.text if self.whole is None else self.whole
+        return replace(self, text=self.text[start:end], column=self.column + start, whole=whole)
+
+
+def split_line(line: Written) -> tuple[Written, Written]:
+    """Loop string and blocks of one line: the blocks begin with the first word that holds an equals sign."""
+    said = line.text.rstrip()
+    start = len(said) - len(said.lstrip())
+    sizes = _BLOCKS.search(said)
+    at = sizes.start() if sizes else len(said)
+    return line.part(start, start + len(said[start:at].rstrip())), line.part(at, len(said))
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One letter of a loop string."""
+
+    letter: str
+    """Lower case."""
+    parallel: bool
+    at: int
+    """Place in the string."""
+    axis: str = ""
+    ways: int = 0
+    summed: bool = False
+    barrier: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """A blocks text, taken apart; the values with their places."""
+
+    sizes: Mapping[str, tuple[tuple[int, ...], Written]] = field(default_factory=dict)
+    kernel: Written | None = None
+    packs: Written | None = None
+
+
+def levels(written: Written) -> tuple[tuple[Level, ...], str]:
+    """The letters of a loop string, and what its schedule clause says. Raises InputError with the place."""
+    body, at_sign, clause = written.text.partition("@")
+    found: list[Level] = []
+    at = 0
+    while at < len(body):
+        c = body[at]
+        if c in string.ascii_letters:
+            found.append(Level(c.lower(), c.isupper(), at))
+        elif c == "|" and found and not found[-1].barrier:
+            found[-1] = replace(found[-1], barrier=True)
+        elif c == "{" and found and found[-1].parallel and not found[-1].axis and not found[-1].barrier:
+            axis = _AXIS.match(body, at)
+            if axis is None or int(axis[2]) < 1:
+                raise written.error("not the axis of a thread grid", at, hint="as in C{R:16}: R, C or L, then threads")
+            found[-1] = replace(found[-1], axis=axis[1], ways=int(axis[2]), summed=bool(axis[3]))
+            at = axis.end() - 1
+        elif not c.isspace():
+            raise written.error(f"'{c}' means nothing here", at, 1, "letters, {R:16} after an upper-case one, | and @")
+        at += 1
+    if not found:
+        raise written.error("a loop string without a loop")
+    if not at_sign:
+        return tuple(found), ""
+    said = _CLAUSE.fullmatch("".join(clause.split()))
+    place = len(body) + 1
+    if clause.strip() == HILBERT:
+        return tuple(found), HILBERT
+    if said is None or not OMP_SCHEDULE.fullmatch(said[1]):
+        raise written.error("not a schedule clause of OpenMP", place, hint="as in @schedule(dynamic,1), or @hilbert")
+    return tuple(found), said[1]
+
+
+def blocks(written: Written, names: Mapping[str, str]) -> Blocks:
+    sizes: dict[str, tuple[tuple[int, ...], Written]] = {}
+    reserved: dict[str, Written] = {}
+    at = 0
+    for text in written.text.split(";"):
+        part = written.part(at, at + len(text))
+        at += len(text) + 1
+        if not text.strip():
+            continue
+        key, equals, value = text.partition("=")
+        place = part.part(len(key) + 1, len(text))
+        if not equals or not value.strip():
+            raise part.error("not LOOP=SIZE,…", hint="as in b=12,4;c=8;mk=14x32:k")
+        key = key.strip()
+        if key in ("mk", "pack"):
+            if key in reserved:
+                raise part.error(f"{key} is given twice")
+            reserved[key] = place
+            continue
+        loop = loop_named(key, names, part)
+        numbers = [n.strip() for n in value.split(",")]
+        if loop in sizes:
+            raise part.error(f"sizes of {loop} are given twice")
+        if not all(n.isascii() and n.isdigit() and int(n) > 0 for n in numbers):
+            raise place.error("sizes must be positive integers with commas between them")
+        sizes[loop] = (tuple(int(n) for n in numbers), place)
+    return Blocks(sizes, reserved.get("mk"), reserved.get("pack"))
+
+
+def loop_named(name: str, names: Mapping[str, str], where: Written) -> str:
+    """A loop by its letter or, if that is none, by its name."""
+    if name in names:
+        return names[name]
+    if name in names.values():
+        return name
+    known = ", ".join(f"{letter} ({loop})" for letter, loop in names.items())
+    raise where.error(f"there is no loop '{name}'", hint=f"the loops are {known}")

@@ -1,0 +1,26 @@
+"""A part of a scop with a schedule of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polydl.model.scop import Statement
+from polydl.schedule.transforms import Schedule
+from polydl.schedule.tree import Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scheduled:
+    """Consecutive statements of a scop and the tree that orders them."""
+
+    statements: tuple[Statement, ...]
+    """In textual order."""
+    how: Schedule
+    """What the tree was made from: the same values give the same tree."""
+    tree: Node
+    seconds: float
+    """Estimated time, for the order among the schedules of one region."""
+
+    @property
+    def name(self) -> str:
+        return self.statements[0].name

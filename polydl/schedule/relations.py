@@ -1,0 +1,161 @@
+"""The dependences that schedules are made from, and what they say about a loop.
+
+Schedules are made from the direct dependences (Feautrier's dataflow, the last write before each access): an order
+that respects those respects all, and they are few and mostly uniform. Whether a schedule is legal is decided
+elsewhere, from all dependences (`scheduling.check`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import islpy as isl
+
+from polydl.dependences.analysis import Dependence
+from polydl.dependences.legality import ordering
+from polydl.model.isl import to_int
+from polydl.model.schedule import original_schedule
+from polydl.model.scop import Scop, Statement
+from polydl.rewrite.scalars import private_scalars
+from polydl.schedule.tree import Member
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """Pairs of instances whose order matters, of one source and one target statement."""
+
+    source: str
+    target: str
+    relation: isl.Map
+    """{ Source[i…] -> Target[j…] }, never empty."""
+    apart: isl.Map | None = None
+    """Where the two share a private scalar, the pairs of instances that belong to different iterations of the loops it
+    is private to and that no loop has separated yet: while there are any, no loop is distributed between the two."""
+
+    @cached_property
+    def ends(self) -> frozenset[str]:
+        return frozenset({self.source, self.target})
+
+
+Links = tuple[Link, ...]
+
+
+def union_of(maps: Iterable[isl.Map], space: isl.Space) -> isl.UnionMap:
+    """The union of maps of any spaces; `space` gives the parameters."""
+    result = isl.UnionMap.empty(space)
+    for one in maps:
+        result = result.union(isl.UnionMap.from_map(one))
+    return result
+
+
+def maps_of(union: isl.UnionMap) -> list[isl.Map]:
+    """The maps of a union, in an order that does not depend on addresses in memory."""
+    found = union.get_map_list()
+    maps = [found.get_at(i) for i in range(found.n_map())]
+    return sorted(maps, key=lambda m: (m.get_tuple_name(isl.dim_type.in_), m.get_tuple_name(isl.dim_type.out)))
+
+
+def direct(
+    scop: Scop, statements: Sequence[Statement], found: Sequence[Dependence], *, privatised: bool = True
+) -> Links:
+    """The direct dependences among some statements: each read on the write that it sees, each write on the accesses
+    since the last write. For private scalars the dependences inside an iteration only, unless privatised=False."""
+    private = private_scalars(scop) if privatised else {}
+    names = {s.name for s in statements}
+    space = scop.context.get_space()
+    schedule = original_schedule(scop)
+    order = union_of((schedule[s.name] for s in statements), space)
+    accesses = [a for s in statements for a in s.accesses if a.array not in private]
+    writes = union_of((a.relation for a in accesses if a.write), space)
+    reads = union_of((a.relation for a in accesses if not a.write), space)
+    unions = [
+        _flow(reads, writes, None, order).get_must_dependence(),
+        _flow(writes, writes, None, order).get_must_dependence(),
+        _flow(writes, writes, reads, order).get_may_dependence(),
+    ]
+    together = unions[0].union(unions[1]).union(unions[2])
+    links = [
+        Link(m.get_tuple_name(isl.dim_type.in_), m.get_tuple_name(isl.dim_type.out), m)
+        for m in maps_of(together.coalesce())
+        if not m.is_empty()
+    ]
+    of = by_name(statements)
+    for one in ordering(found, reassociate=False):
+        if one.array in private and one.source in names and one.target in names:
+            apart = elsewhere(of[one.source], of[one.target], private[one.array])
+            links.append(Link(one.source, one.target, one.relation, None if apart.is_empty() else apart))
+    return tuple(links)
+
+
+def elsewhere(a: Statement, b: Statement, depth: int) -> isl.Map:
+    """{ A[i…] -> B[j…] } that differ in one of the `depth` outer loops."""
+    pairs = isl.Map.from_domain_and_range(a.domain, b.domain)
+    same = pairs
+    for d in range(depth):
+        same = same.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
+    return pairs.subtract(same)
+
+
+def _flow(sink: isl.UnionMap, must: isl.UnionMap, may: isl.UnionMap | None, order: isl.UnionMap) -> isl.UnionFlow:
+    info = isl.UnionAccessInfo.from_sink(sink).set_must_source(must)
+    if may is not None:
+        info = info.set_may_source(may)
+    return info.set_schedule_map(order).compute_flow()
+
+
+def among(links: Links, names: frozenset[str]) -> Links:
+    """The links both of whose ends are in a set of statements."""
+    return tuple(link for link in links if link.source in names and link.target in names)
+
+
+def _as_map(aff: isl.Aff) -> isl.Map:
+    return isl.Map.from_aff(aff)
+
+
+def moved(link: Link, member: Member) -> isl.Set:
+    """{ [d] }: the distances of a link along a loop, target less source."""
+    pair = link.relation.apply_domain(_as_map(member.affs[link.source])).apply_range(_as_map(member.affs[link.target]))
+    return pair.deltas()
+
+
+def span(link: Link, member: Member) -> tuple[int | None, int | None]:
+    """Least and greatest distance of a link along a loop; None where there is none."""
+    distances = moved(link, member)
+    low, high = distances.dim_min_val(0), distances.dim_max_val(0)
+    return (to_int(low) if low.is_int() else None, to_int(high) if high.is_int() else None)
+
+
+def left(links: Links, member: Member) -> Links:
+    """The links that a loop leaves open: those between instances in one of its iterations."""
+    result = []
+    for link in links:
+        same = _as_map(member.affs[link.source]).apply_range(_as_map(member.affs[link.target]).reverse())
+        rest = link.relation.intersect(same)
+        apart = None if link.apart is None else link.apart.intersect(same)
+        if not rest.is_empty():
+            result.append(Link(link.source, link.target, rest, None if apart is None or apart.is_empty() else apart))
+    return tuple(result)
+
+
+def after(links: Links, members: Iterable[Member]) -> Links:
+    """The links that several loops leave open together."""
+    for member in members:
+        links = left(links, member)
+    return links
+
+
+def coincident(links: Links, member: Member) -> bool:
+    """Whether the iterations of a loop are independent of each other."""
+    return all(span(link, member) == (0, 0) for link in links)
+
+
+def forward(links: Links, member: Member) -> bool:
+    """Whether no link runs backwards along a loop: the loop may be moved outwards and tiled."""
+    return all((low := span(link, member)[0]) is not None and low >= 0 for link in links)
+
+
+def by_name(statements: Iterable[Statement]) -> Mapping[str, Statement]:
+    """Statements by their names."""
+    return {s.name: s for s in statements}

@@ -1,0 +1,247 @@
+"""The schedules to try for a region: bases times goals, each checked exactly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from polydl.base.errors import QuotaExceeded
+from polydl.dependences.analysis import Dependence
+from polydl.model.contraction import contraction
+from polydl.model.isl import quota
+from polydl.model.scop import Scop, Statement
+from polydl.rank.blocks import whole_block
+from polydl.rank.tree_cost import Work, seconds
+from polydl.schedule.passes import WRITTEN_OUT, Goal, merged, scheduled
+from polydl.schedule.plan import Scheduled
+from polydl.schedule.relations import Links, by_name, direct
+from polydl.schedule.transforms import Schedule
+from polydl.schedule.tree import Band, Blocks, Leaf, Node, Order
+from polydl.schedule.tree_check import broken
+from polydl.search.bases import SETTINGS, NotATree, Patience, computed, skewed, written
+from polydl.search.regions import shortest
+from polydl.target import Machine
+
+_DEEP = 4
+"""Loops from which on a band that skewing found is taken for all that there is: the scheduler's integer programs get
+slow with the number of coefficients."""
+
+
+def bases(
+    scop: Scop,
+    statements: Sequence[Statement],
+    links: Links,
+    strict: Links,
+    given_up: list[str],
+    patience: Patience | None = None,
+) -> Iterator[tuple[str, Node]]:
+    """Named trees to start from; what could not be made in the quota is noted in `given_up`.
+
+    isl's scheduler gets the `strict` links, without privatisation: it would distribute loops over the statements that
+    share a private scalar. The passes after it know of private scalars."""
+    yield "written", written(statements)
+    tree = skewed(statements, links)
+    if tree is not None:
+        yield "skewed", tree
+        if max(s.depth for s in statements) >= _DEEP:
+            return
+    outer_is_too_much = False
+    patience = patience or Patience()
+    for setting in SETTINGS:
+        if setting.outer_coincidence and outer_is_too_much:
+            continue  # the search for parallel outer loops that takes so long is the same in both settings
+        try:
+            found = computed(scop, statements, strict, setting, patience)
+        except QuotaExceeded as error:
+            given_up.append(error.reason)
+            outer_is_too_much |= setting.outer_coincidence
+            continue
+        except NotATree as error:
+            given_up.append(f"{setting.name} for {scop.function}: {error}")
+            continue
+        if found is not None:
+            yield setting.name, found
+
+
+def made(
+    scop: Scop, statements: Sequence[Statement], links: Links, base: Node, how: Schedule, *, reassociate: bool
+) -> Node:
+    """The tree that a schedule makes of a base."""
+    goal = Goal(
+        scop, by_name(statements), how.sizes, how.parallel, how.simd, reassociate, how.diagonal, how.outer, how.block,
+        how.unroll,
+    )  # fmt: skip
+    return scheduled(merged(base, links), links, goal)
+
+
+TILINGS: tuple[tuple[int, ...], ...] = (
+    (),
+    (64,),
+    (32, 32, 256),
+    (16, 64, 512),
+    (32,),
+    (8, 16, 16, 512),
+    (4, 32, 32, 512),
+    (8, 128, 1024),
+    (16, 32, 128),
+    (64, 64, 512),
+    (128,),
+    (64, 2048),
+    (256, 2048),
+)
+"""Tile sizes that are tried, outermost loop first. The estimate of the time, which knows the caches, chooses."""
+
+TWO_LEVELS: tuple[tuple[tuple[int, ...], int], ...] = (((32,), 4), ((32,), 16), ((32, 32, 256), 4), ((16, 64, 512), 4))
+"""Tiles in tiles that are tried: the sizes of the small ones, and how many of them a large one holds each way."""
+
+KERNEL_TILES = (96, 48, 192)
+"""Tile sizes that are tried where whole tiles go to a microkernel: multiples of most register blocks."""
+
+UNROLLED: tuple[tuple[int, ...], ...] = ((), (64, 2048), (32, 32, 256), (16, 64, 512))
+"""Tile sizes that are tried with short loops written out."""
+
+JAMMED: tuple[tuple[tuple[int, ...], int], ...] = (((4, 4, 128), 16), ((4, 4, 1024), 1), ((4, 4, 512), 4))
+"""Tile sizes so small that the loops inside are written out, and how many tiles a large one holds each way."""
+
+LEGAL = 12
+"""Legal schedules of a region that are kept."""
+
+_ALIKE = 4
+"""Schedules from one base that are checked before any of another."""
+
+
+def candidates(
+    scop: Scop,
+    statements: Sequence[Statement],
+    found: Sequence[Dependence],
+    machine: Machine,
+    threads: int,
+    *,
+    reassociate: bool,
+    tilings: Sequence[tuple[int, ...]] = TILINGS,
+    patience: Patience | None = None,
+) -> tuple[list[Scheduled], list[str]]:
+    """Legal schedules of consecutive statements, most promising first; and what was given up, for people.
+
+    `found`: all dependences of the scop. Every tree has passed the exact check. Deterministic but for the bound on
+    the time, which is reported when it is met. `patience`: what may be spent; it is less afterwards.
+    """
+    patience = patience or Patience()
+    begin = time.process_time()
+    try:
+        return _candidates(
+            scop, statements, found, machine, threads, reassociate=reassociate, tilings=tilings, patience=patience
+        )
+    finally:
+        patience.seconds -= time.process_time() - begin
+
+
+def _candidates(
+    scop: Scop,
+    statements: Sequence[Statement],
+    found: Sequence[Dependence],
+    machine: Machine,
+    threads: int,
+    *,
+    reassociate: bool,
+    tilings: Sequence[tuple[int, ...]],
+    patience: Patience,
+) -> tuple[list[Scheduled], list[str]]:
+    begin = time.process_time()
+    given_up: list[str] = []
+    try:
+        with quota(f"the direct dependences of {scop.function}"):
+            links = direct(scop, statements, found)
+            strict = direct(scop, statements, found, privatised=False)
+    except QuotaExceeded as error:
+        return [], [error.reason]
+    except isl.Error as error:  # isl's data flow fails on some domains in pieces
+        return [], [f"isl cannot find the direct dependences of {scop.function}: {error}"]
+    works = {s.name: Work(scop, s) for s in statements}
+    trees: dict[str, Scheduled] = {}
+    ways = [Schedule("", sizes, diagonal=diagonal) for sizes in tilings for diagonal in (False, True)]
+    ways += [
+        Schedule("", sizes, diagonal=diagonal, outer=outer)
+        for sizes, outer in TWO_LEVELS
+        if sizes in tilings
+        for diagonal in (False, True)
+    ]
+    if any(s.depth > 2 for s in statements):
+        ways = [*(Schedule("", sizes, outer=outer, unroll=True) for sizes, outer in JAMMED), *ways]
+    if any(shortest(s) <= WRITTEN_OUT for s in statements):
+        ways = [*(Schedule("", sizes, unroll=True) for sizes in UNROLLED), *ways]
+    if reassociate:
+        ways = [*kernel_ways(scop, statements, machine, KERNEL_TILES), *ways]
+    found_bases = bases(scop, statements, links, strict, given_up, patience)
+    for (name, base), way in ((base, way) for base in found_bases for way in ways):
+        how = replace(way, base=name)
+        if time.process_time() - begin > patience.seconds / 2:
+            given_up.append(
+                f"schedules from {name} with tiles {how.sizes} on: half of {patience.seconds:.1f} s was over"
+            )
+            break
+        try:
+            with quota(f"a schedule from {name}"):
+                tree = made(scop, statements, links, base, how, reassociate=reassociate)
+                estimate = seconds(scop, works, tree, links, machine, threads)
+        except QuotaExceeded as error:
+            given_up.append(error.reason)
+            continue
+        trees.setdefault(fingerprint(tree), Scheduled(tuple(statements), how, tree, estimate))
+    legal: list[Scheduled] = []
+    for one in _varied(sorted(trees.values(), key=lambda s: s.seconds)):
+        if len(legal) == LEGAL:
+            break
+        if time.process_time() - begin > patience.seconds:
+            given_up.append(f"schedules after the first {len(legal)}: {patience.seconds:.1f} s were over")
+            break
+        try:
+            wrong = broken(scop, statements, one.tree, found, reassociate=reassociate)
+        except QuotaExceeded as error:
+            wrong = error.reason
+        if wrong is None:
+            legal.append(one)
+        else:
+            given_up.append(f"{one.how.base} in tiles {one.how.sizes}: {wrong}")
+    return sorted(legal, key=lambda s: s.seconds), given_up
+
+
+def kernel_ways(scop: Scop, statements: Sequence[Statement], machine: Machine, tiles: Sequence[int]) -> list[Schedule]:
+    """Tiles with the best register block that divides them, where a statement is a contraction (in place or not)."""
+    types = {c.dtype for s in statements if (c := contraction(scop, s, in_place=True)) is not None and s.depth > 2}
+    found: list[Schedule] = []
+    for dtype in sorted(types):
+        for size in tiles:
+            block = whole_block(machine, "double" if dtype == "double" else "float", size)
+            found += [Schedule("", (size,), block=block)] if block else []
+    return found
+
+
+def _varied(ordered: Sequence[Scheduled]) -> Iterator[Scheduled]:
+    """The schedules in their order, but those of a base that has had its share after all the others."""
+    seen: dict[str, int] = {}
+    later = []
+    for one in ordered:
+        seen[one.how.base] = seen.get(one.how.base, 0) + 1
+        if seen[one.how.base] <= _ALIKE:
+            yield one
+        else:
+            later.append(one)
+    yield from later
+
+
+def fingerprint(node: Node) -> str:
+    """Text that two trees share when they order the same statements in the same way."""
+    match node:
+        case Leaf(statement):
+            return statement
+        case Order(children):
+            return f"({'; '.join(fingerprint(c) for c in children)})"
+        case Blocks(child, found):
+            return f"{{{fingerprint(child)}; {[(k.statement, k.structure.kernel, k.structure.packs) for k in found]}}}"
+        case Band(members, child):
+            loops = " ".join(f"{m.run.value} {m.unroll} {[str(a) for a in m.affs.values()]}" for m in members)
+            return f"[{loops}] {fingerprint(child)}"

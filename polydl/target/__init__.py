@@ -1,0 +1,24 @@
+"""What the hardware is: detection, presets, TOML, calibration."""
+
+from polydl.target.calibrate import calibrate
+from polydl.target.detect import calibration_path, detect
+from polydl.target.files import dumps, load, loads, preset, preset_names, save
+from polydl.target.model import CacheLevel, Machine, Memory, Provenance, Simd, Tlb
+
+__all__ = [
+    "CacheLevel",
+    "Machine",
+    "Memory",
+    "Provenance",
+    "Simd",
+    "Tlb",
+    "calibrate",
+    "calibration_path",
+    "detect",
+    "dumps",
+    "load",
+    "loads",
+    "preset",
+    "preset_names",
+    "save",
+]

@@ -1,0 +1,181 @@
+"""Measuring the machine: FMA peak, bandwidth and latency of each level, one core and all of them; under 20 s."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import jinja2
+
+from polydl.base.errors import ToolchainError
+from polydl.base.resources import templates
+from polydl.target.detect import calibration_path, detect
+from polydl.target.files import save
+from polydl.target.model import CacheLevel, Machine, Provenance
+
+TIMEOUT_SECONDS = 120
+"""For the compiler and for the measurement each: several times what they take on a busy machine."""
+RUNS = 50
+"""Of each measurement; the best counts."""
+RUN_SECONDS = 5e-4
+"""Of one run: well inside a scheduler's time slice, so that on a busy machine some runs are not interrupted."""
+MEMORY_BYTES_MOST = 512 * 2**20
+"""Largest buffer that memory is measured with: several times the L3 of one core complex."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """Buffer sizes that a cache level is measured with."""
+
+    level: int
+    alone_bytes: int
+    shared_bytes: int
+    """Per thread, with all threads active."""
+
+
+def calibrate(machine: Machine | None = None, folder: Path | None = None, compiler: str = "cc") -> Machine:
+    """Measure the machine that this process runs on and store the result where `detect` finds it.
+
+    `machine` is what is known without measuring (default: `detect()`), `folder` where to store (default: the user's
+    data folder). Takes the whole machine for some seconds. Figures that were measured are marked so; TLB figures and
+    sizes stay what they were.
+
+    Raises ToolchainError when there is no compiler, it fails, or the program does.
+    """
+    known = machine if machine is not None else detect()
+    found = measure(known, compiler)
+    measured = _apply(known, found)
+    save(measured, calibration_path(known, folder))
+    return measured
+
+
+def measure(machine: Machine, compiler: str = "cc") -> dict[str, float]:
+    """The measured figures by name, as the generated program prints them. Raises ToolchainError."""
+    path = shutil.which(compiler)
+    if path is None:
+        raise ToolchainError(f"no C compiler '{compiler}'", hint="install gcc or clang, or name one")
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(templates()),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+    )
+    text = environment.get_template("calibrate.c.j2").render(
+        vector_bytes=machine.simd.vector_bytes,
+        line_bytes=machine.caches[0].line_bytes,
+        threads=machine.cores,
+        runs=RUNS,
+        run_seconds=RUN_SECONDS,
+        levels=_levels(machine),
+        memory_bytes=_memory_bytes(machine),
+    )
+    with tempfile.TemporaryDirectory(prefix="polydl-calibrate-") as scratch:
+        source, program = Path(scratch) / "calibrate.c", Path(scratch) / "calibrate"
+        source.write_text(text, encoding="utf-8")
+        flags = ["-O2", "-march=native", "-fopenmp", "-ffp-contract=fast", "-Wno-psabi"]
+        _run([path, *flags, "-o", str(program), str(source)], "compiling the calibration program")
+        bound = {"OMP_PROC_BIND": "true", "OMP_WAIT_POLICY": "active"}
+        output = _run([str(program)], "the calibration program", bound)
+    figures = {}
+    for line in output.splitlines():
+        key, value = line.split()
+        figures[key] = float(value)
+    return figures
+
+
+def _run(command: list[str], what: str, variables: dict[str, str] | None = None) -> str:
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+            env={**os.environ, **(variables or {})},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolchainError(f"{what} failed: {error}") from error
+    if done.returncode != 0:
+        raise ToolchainError(f"{what} failed with code {done.returncode}:\n{done.stderr.strip()}")
+    return done.stdout
+
+
+def _levels(machine: Machine) -> list[_Level]:
+    """Half of each level, or of a thread's share of it, yet several times the level before it where that is room."""
+    levels = []
+    before = 0
+    for cache in machine.caches:
+        sharers = min(machine.cores, cache.shared_by_cores)
+        alone = _round(max(cache.bytes // 2, min(2 * before, cache.bytes * 3 // 4)))
+        shared = _round(max(cache.bytes // sharers // 2, min(2 * before, cache.bytes // sharers * 3 // 4)))
+        levels.append(_Level(cache.level, alone, shared))
+        before = cache.bytes
+    return levels
+
+
+def _round(size: int) -> int:
+    return max(4096, size // 4096 * 4096)
+
+
+def _memory_bytes(machine: Machine) -> int:
+    """At least four times the outermost cache that a core sees, and twice all of them together where that is room."""
+    last = machine.caches[-1]
+    instances = -(-machine.cores // last.shared_by_cores)
+    wanted = max(4 * last.bytes, 2 * instances * last.bytes * 2)
+    return _round(min(wanted, max(MEMORY_BYTES_MOST, 4 * last.bytes)))
+
+
+def _apply(machine: Machine, found: dict[str, float]) -> Machine:
+    """`machine` with what was measured in place of what was assumed."""
+    provenance = dict(machine.provenance)
+    frequency = found.get("frequency_ghz", machine.frequency_ghz)
+    if "frequency_ghz" in found:
+        provenance["frequency_ghz"] = Provenance.MEASURED
+    caches = tuple(_cache(cache, found, machine, frequency) for cache in machine.caches)
+    for cache in caches:
+        for key in ("latency_cycles", "bandwidth_bytes_per_cycle", "shared_bandwidth_bytes_per_cycle"):
+            provenance[f"cache.{cache.level}.{key}"] = Provenance.MEASURED
+    peaks = {ctype: found[f"fma_peak_gflops.{ctype}"] for ctype in ("float", "double")}
+    memory = replace(
+        machine.memory,
+        **{key: found[f"memory.{key}"] for key in ("latency_ns", "bandwidth_gbs", "shared_bandwidth_gbs")},
+    )
+    for key in (
+        *(f"fma_peak_gflops.{ctype}" for ctype in peaks),
+        "memory.latency_ns",
+        "memory.bandwidth_gbs",
+        "memory.shared_bandwidth_gbs",
+        "call_cycles",
+        "parallel_region_us",
+    ):
+        provenance[key] = Provenance.MEASURED
+    return replace(
+        machine,
+        frequency_ghz=frequency,
+        caches=caches,
+        memory=memory,
+        fma_peak_gflops={**machine.fma_peak_gflops, **peaks},
+        # Below one cycle a call would be lost in the noise of the difference it is measured by.
+        call_cycles=max(1.0, found["call_ns"] * frequency),
+        parallel_region_us=found["parallel_region_us"],
+        provenance=provenance,
+    )
+
+
+def _cache(cache: CacheLevel, found: dict[str, float], machine: Machine, frequency: float) -> CacheLevel:
+    """A level with its measured figures; the shared bandwidth is of one instance, with its active cores."""
+    alone = found[f"cache.{cache.level}.bandwidth"] / frequency
+    instances = -(-machine.cores // cache.shared_by_cores)
+    together = found[f"cache.{cache.level}.all_bandwidth"] / frequency / instances
+    return replace(
+        cache,
+        latency_cycles=found[f"cache.{cache.level}.latency_ns"] * frequency,
+        bandwidth_bytes_per_cycle=alone,
+        shared_bandwidth_bytes_per_cycle=together,
+    )

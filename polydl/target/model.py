@@ -1,0 +1,144 @@
+"""What the hardware is, as data: every figure has a unit, and `Machine.provenance` says where it comes from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+
+from polydl.base import html
+
+
+class Provenance(Enum):
+    """Where a figure comes from, most trusted first."""
+
+    MEASURED = "measured"
+    """By `polydl machine --calibrate` on this machine."""
+    SYSFS = "sysfs"
+    """The operating system says so (/sys, /proc, sysconf)."""
+    FILE = "file"
+    """A TOML file that the user gave, or a preset, which states its sources."""
+    DEFAULT = "default"
+    """Of a preset for the same kind of processor, or of `presets/default.toml`: this machine wasn't asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simd:
+    """Vector unit."""
+
+    isa: str
+    """`avx512`, `avx2`, `neon`, `sve` or `none`."""
+    vector_bytes: int
+    """Bytes of one vector register."""
+    registers: int
+    """Architectural vector registers."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLevel:
+    """One level of data cache, as one core sees it."""
+
+    level: int
+    """1 is the fastest."""
+    bytes: int
+    """Capacity of one instance, shared by `shared_by_cores`."""
+    line_bytes: int
+    ways: int
+    shared_by_cores: int
+    """Physical cores that share one instance: on AMD the L3 belongs to a core complex, not to the socket."""
+    latency_cycles: float
+    """Load to use, core cycles."""
+    bandwidth_bytes_per_cycle: float
+    """Into one core that has the level to itself, bytes per core cycle, sustained."""
+    shared_bandwidth_bytes_per_cycle: float
+    """Out of one instance with all the cores that share it active, bytes per core cycle."""
+
+    @property
+    def sets(self) -> int:
+        return max(1, self.bytes // (self.line_bytes * self.ways))
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Main memory of the machine (all the channels that its cores use)."""
+
+    latency_ns: float
+    bandwidth_gbs: float
+    """Into one core alone, 10^9 bytes per second, sustained."""
+    shared_bandwidth_gbs: float
+    """Into all cores together, 10^9 bytes per second, sustained."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tlb:
+    """Data address translation."""
+
+    page_bytes: int
+    """Of a base page."""
+    l1_entries: int
+    l2_entries: int
+    l2_latency_cycles: float
+    """Added to a load whose page is in the second level only."""
+    walk_cycles: float
+    """Added to a load whose page is in neither level, with the page table in cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine to optimise for. Made by `detect`, `load` or `preset`."""
+
+    name: str
+    cores: int
+    """Physical cores that this process may use."""
+    frequency_ghz: float
+    """Core clock while running vector code; turns cycles into seconds."""
+    call_cycles: float
+    """Spent on one call of a microkernel besides its arithmetic and its data: call, addresses, loop control."""
+    parallel_region_us: float
+    """Microseconds to start and join the threads of one parallel loop."""
+    simd: Simd
+    caches: tuple[CacheLevel, ...]
+    """Fastest first; at least one."""
+    memory: Memory
+    tlb: Tlb
+    fma_peak_gflops: Mapping[str, float]
+    """Of one core, 10^9 floating-point operations (an FMA is two) per second, by C type: `float`, `double`."""
+    provenance: Mapping[str, Provenance] = field(default_factory=dict)
+    """By key of the TOML form: `cores`, `cache.1.bytes`, `memory.latency_ns`, …"""
+
+    def _repr_html_(self) -> str:
+        vectors = f"{self.simd.isa}, {self.simd.registers} registers of {self.simd.vector_bytes} bytes"
+        known = {"cores": self.cores, "clock, GHz": self.frequency_ghz, "vectors": vectors}
+        peaks = {f"peak of a core, {ctype}, GFLOP/s": peak for ctype, peak in self.fma_peak_gflops.items()}
+        rows = [
+            (f"L{c.level}", c.bytes, c.line_bytes, c.ways, c.shared_by_cores, c.bandwidth_bytes_per_cycle)
+            for c in self.caches
+        ]
+        columns = ("cache", "bytes", "line", "ways", "cores", "bytes per cycle")
+        memory = f"memory: {self.memory.bandwidth_gbs:.4g} GB/s into one core, {self.memory.latency_ns:.4g} ns"
+        title = f"{self.name} ({self.fingerprint})"
+        return html.block(title, html.facts(known | peaks), html.table(columns, rows), html.line(memory))
+
+    def seconds(self, cycles: float) -> float:
+        """Core cycles as seconds."""
+        return cycles / (self.frequency_ghz * 1e9)
+
+    def cache_bandwidth(self, cache: CacheLevel, threads: int = 1) -> float:
+        """Bytes per second that a level delivers to each of `threads` threads, spread evenly over its instances."""
+        sharers = max(1, min(threads, cache.shared_by_cores))
+        share = min(cache.bandwidth_bytes_per_cycle, cache.shared_bandwidth_bytes_per_cycle / sharers)
+        return share * self.frequency_ghz * 1e9
+
+    def memory_bandwidth(self, threads: int = 1) -> float:
+        """Bytes per second that memory delivers to each of `threads` threads."""
+        return min(self.memory.bandwidth_gbs, self.memory.shared_bandwidth_gbs / max(1, threads)) * 1e9
+
+    @property
+    def fingerprint(self) -> str:
+        """Stable id of the figures (not of the name nor of where they come from): 12 hexadecimal digits."""
+        figures = asdict(self)
+        del figures["name"], figures["provenance"]
+        figures["fma_peak_gflops"] = dict(sorted(self.fma_peak_gflops.items()))
+        return hashlib.sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()[:12]

@@ -1,0 +1,94 @@
+"""Calibration: the generated program runs, its figures land in the machine, failures are explained."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from polydl.base.errors import ToolchainError
+from polydl.target import Provenance, calibrate, calibration_path, detect, load, preset
+
+module = importlib.import_module("polydl.target.calibrate")
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RUNS", 3)
+    monkeypatch.setattr(module, "RUN_SECONDS", 1e-4)
+    monkeypatch.setattr(module, "_memory_bytes", lambda machine: 2 * machine.caches[-1].bytes)
+
+
+def test_the_generated_program_measures_this_machine(quick: None, tmp_path: Path) -> None:
+    known = detect(calibrations=tmp_path)
+    measured = calibrate(known, tmp_path)
+    assert detect(calibrations=tmp_path) == measured, "stored, and found again"
+    assert measured.provenance["memory.latency_ns"] is Provenance.MEASURED
+    assert measured.provenance["cache.1.bytes"] == known.provenance["cache.1.bytes"], "sizes are not measured"
+    assert [c.bytes for c in measured.caches] == [c.bytes for c in known.caches]
+    near, far = measured.caches[0], measured.caches[-1]
+    # Loose limits: the machine may be busy, and nothing here may depend on how fast it is.
+    assert 1 <= near.latency_cycles < far.latency_cycles
+    assert 1 <= near.bandwidth_bytes_per_cycle <= 1024
+    assert all(peak > 0.1 for peak in measured.fma_peak_gflops.values())
+    assert measured.memory.latency_ns > near.latency_cycles / measured.frequency_ghz
+
+
+FIGURES = {
+    "frequency_ghz": 2.0, "fma_peak_gflops.float": 100.0, "fma_peak_gflops.double": 50.0, "call_ns": 5.0,
+    "parallel_region_us": 1.5, "memory.bandwidth_gbs": 20.0, "memory.shared_bandwidth_gbs": 300.0,
+    "memory.latency_ns": 99.0,
+} | {
+    f"cache.{level}.{key}": value * level
+    for level in (1, 2, 3)
+    for key, value in {"bandwidth": 64.0, "all_bandwidth": 960.0, "latency_ns": 2.5}.items()
+}  # fmt: skip
+
+
+def test_figures_are_turned_into_cycles_and_instances(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "measure", lambda machine, compiler: FIGURES)
+    known = preset("epyc-zen4")  # 96 cores, twelve core complexes
+    measured = calibrate(known, tmp_path)
+    assert measured.frequency_ghz == 2.0
+    assert measured.caches[1].latency_cycles == 2 * 2.5 * 2.0
+    assert measured.caches[1].bandwidth_bytes_per_cycle == 2 * 64 / 2.0
+    assert measured.caches[0].shared_bandwidth_bytes_per_cycle == 960 / 2.0 / 96
+    assert measured.caches[2].shared_bandwidth_bytes_per_cycle == 3 * 960 / 2.0 / 12
+    assert measured.call_cycles == 10.0
+    assert load(calibration_path(known, tmp_path)) == measured
+
+
+def test_buffers_fit_their_level() -> None:
+    for name in ("epyc-zen4", "xeon-8280", "graviton-3", "default"):
+        machine = preset(name)
+        before = 0
+        for cache, level in zip(machine.caches, module._levels(machine), strict=True):
+            sharers = min(machine.cores, cache.shared_by_cores)
+            assert before < level.alone_bytes <= cache.bytes
+            assert 0 < level.shared_bytes * sharers <= cache.bytes
+            before = cache.bytes
+        assert module._memory_bytes(machine) >= 4 * before
+
+
+def test_no_compiler() -> None:
+    with pytest.raises(ToolchainError, match="no C compiler 'cc-that-is-not'") as caught:
+        module.measure(preset("default"), "cc-that-is-not")
+    assert caught.value.hint is not None
+
+
+def test_failing_compiler_is_shown(tmp_path: Path) -> None:
+    broken = tmp_path / "cc"
+    broken.write_text("#!/bin/sh\necho 'internal error: reason' >&2\nexit 3\n", encoding="utf-8")
+    broken.chmod(0o755)
+    with pytest.raises(ToolchainError, match="internal error: reason"):
+        module.measure(preset("default"), os.fspath(broken))
+
+
+@pytest.mark.timing
+def test_calibration_takes_under_20_seconds(tmp_path: Path) -> None:
+    start = time.perf_counter()
+    calibrate(folder=tmp_path)
+    assert time.perf_counter() - start < 20

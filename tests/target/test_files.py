@@ -1,0 +1,147 @@
+"""Machine files: round trip, presets, and every fault with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from polydl.base.errors import InputError, InputErrors
+from polydl.target import Provenance, dumps, load, loads, preset, preset_names, save
+from polydl.target.files import PRESETS
+
+EXPECTED_PRESETS = {
+    "default", "epyc-zen3", "epyc-zen4", "epyc-zen5", "graviton-3", "ryzen-7950x", "xeon-8280", "xeon-8480plus",
+}  # fmt: skip
+
+
+def test_presets_are_there() -> None:
+    assert set(preset_names()) == EXPECTED_PRESETS
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED_PRESETS))
+def test_presets_are_plausible(name: str) -> None:
+    machine = preset(name)
+    assert [cache.level for cache in machine.caches] == [1, 2, 3]
+    for near, far in zip(machine.caches, machine.caches[1:], strict=False):
+        assert near.bytes < far.bytes
+        assert near.latency_cycles < far.latency_cycles
+        assert near.bandwidth_bytes_per_cycle >= far.bandwidth_bytes_per_cycle
+    for cache in machine.caches:
+        assert cache.sets * cache.ways * cache.line_bytes == cache.bytes, "capacity is sets times ways times line"
+        assert cache.shared_bandwidth_bytes_per_cycle <= cache.shared_by_cores * cache.bandwidth_bytes_per_cycle
+    last = machine.caches[-1]
+    assert machine.memory.latency_ns > last.latency_cycles / machine.frequency_ghz
+    assert machine.memory_bandwidth(1) <= machine.cache_bandwidth(last, 1)
+    assert machine.fma_peak_gflops["double"] * 2 == pytest.approx(machine.fma_peak_gflops["float"])
+    assert loads(dumps(machine)) == machine
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED_PRESETS))
+def test_presets_say_where_their_figures_come_from(name: str) -> None:
+    text = (PRESETS / f"{name}.toml").read_text(encoding="utf-8")
+    if name != "default":
+        figures = [line for line in text.splitlines() if "=" in line and not line.lstrip().startswith("#")]
+        memory = [line for line in figures if line.split(" =")[0].strip() in ("latency_ns", "bandwidth_gbs")]
+        assert len(memory) == 2
+        assert all("#" in line for line in memory)
+    assert text.startswith("#")
+
+
+def test_round_trip_through_a_file(tmp_path: Path) -> None:
+    machine = preset("epyc-zen4")
+    save(machine, tmp_path / "deep" / "m.toml")
+    assert load(tmp_path / "deep" / "m.toml") == machine
+
+
+def test_names_are_escaped() -> None:
+    from dataclasses import replace
+
+    machine = replace(preset("epyc-zen4"), name='a "strange"\\ name\t\x01')
+    assert loads(dumps(machine)).name == machine.name
+
+
+def test_base_fills_what_is_left_out() -> None:
+    machine = loads('base = "epyc-zen4"\ncores = 3\n[[cache]]\nlevel = 2\nbytes = 2097152\n[memory]\nlatency_ns = 77\n')
+    zen4 = preset("epyc-zen4")
+    assert (machine.cores, machine.caches[1].bytes, machine.memory.latency_ns) == (3, 2097152, 77.0)
+    assert machine.caches[1].ways == zen4.caches[1].ways
+    assert machine.caches[0] == zen4.caches[0]
+    assert machine.provenance["cache.2.bytes"] is Provenance.FILE
+
+
+def faults(text: str) -> list[tuple[int, int, str]]:
+    with pytest.raises(InputErrors) as caught:
+        loads(text, "m.toml")
+    return [(e.span.line, e.span.column, e.reason) for e in caught.value.errors if e.span is not None]
+
+
+def test_all_faults_are_reported_with_their_places() -> None:
+    text = (
+        'base = "epyc-zen4"\n'
+        "cors = 3\n"
+        "[simd]\n"
+        'vector_bytes = "64"\n'
+        "[[cache]]\n"
+        "level = 1\n"
+        "bytes = 0\n"
+        "[[cache]]\n"
+        "level = 1\n"
+        "  sise = 4\n"
+        "[[cache]]\n"
+        "bytes = 5\n"
+        "[provenance]\n"
+        'cores = "guessed"\n'
+    )
+    assert faults(text) == [
+        (2, 1, "unknown key 'cors'"),
+        (4, 1, "'vector_bytes' must be an integer"),
+        (7, 1, "'bytes' must be positive"),
+        (10, 3, "unknown key 'sise' in [cache]"),
+        (9, 1, "two caches of level 1"),
+        (11, 1, "this cache has no 'level'"),
+        (14, 1, "'guessed' is not a provenance"),
+    ]
+
+
+def test_unknown_key_names_the_nearest() -> None:
+    with pytest.raises(InputErrors) as caught:
+        loads('base = "epyc-zen4"\n[memory]\nlatency_n = 3\n', "m.toml")
+    assert "did you mean 'latency_ns'?" in caught.value.render()
+    assert caught.value.exit_code == 2
+
+
+def test_broken_toml_has_line_and_column() -> None:
+    with pytest.raises(InputError) as caught:
+        loads('name = "x"\ncores = = 3\n', "m.toml")
+    assert caught.value.span is not None
+    assert (caught.value.span.line, caught.value.span.column) == (2, 9)
+
+
+def test_missing_figures_are_named() -> None:
+    (fault, no_cache) = faults('name = "x"\n')
+    assert "cores" in fault[2]
+    assert "memory.latency_ns" in fault[2]
+    assert no_cache[2] == "missing: a [[cache]]"
+
+
+def test_unknown_presets_are_refused() -> None:
+    with pytest.raises(InputError, match="epyc-zen9") as caught:
+        preset("epyc-zen9")
+    assert caught.value.hint is not None
+    assert "epyc-zen" in caught.value.hint
+    assert faults('base = "xeon-8281"\n') == [(1, 1, "no machine preset 'xeon-8281'")]
+
+
+def test_unreadable_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot read"):
+        load(tmp_path / "none.toml")
+
+
+def test_fingerprint_is_of_the_figures_only() -> None:
+    from dataclasses import replace
+
+    machine = preset("epyc-zen4")
+    assert machine.fingerprint == replace(machine, name="other", provenance={}).fingerprint
+    assert machine.fingerprint != replace(machine, cores=1).fingerprint
+    assert machine.fingerprint == loads(dumps(machine)).fingerprint
