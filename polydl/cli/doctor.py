@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from polydl.cli.arguments import Cc, Json, print_json
+from polydl.cli.arguments import Cc, Json
+from polydl.cli.reading import print_json
 
 
 def doctor(cc: Cc = "cc", json_: Json = False) -> None:
