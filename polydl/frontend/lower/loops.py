@@ -12,8 +12,10 @@ from polydl.base.errors import InputError
 from polydl.frontend.lower.spaces import project_symbols, rename_symbol
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, constant_aff, symbol_aff, tidy, universe, val
 from polydl.frontend.meaning.ctypes import INT, CType
-from polydl.frontend.meaning.symbols import mentions
+from polydl.frontend.meaning.lookup import Settings
+from polydl.frontend.meaning.symbols import Symbol, mentions
 from polydl.frontend.text.places import Places
+from polydl.model.scop import Storage
 
 _EARLIER = "__polydl_earlier"
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!=", "==": "=="}
@@ -56,6 +58,29 @@ def header(node: Any, evaluator: Evaluator, places: Places) -> Header:
             topic="loop-headers",
         )
     return Header(variable, declared, start, node.cond, step, node)
+
+
+def refused(loop: Header, found: Symbol, settings: Settings, in_fragment: bool) -> tuple[str, str] | None:
+    """Why what a loop's variable names can't be one, and the way out; None when it can.
+
+    Inside a pragma's loops (`in_fragment`) the variables exist in no scope of the program.
+    """
+    name = loop.variable
+    if not found.is_integer:
+        return f"the loop variable '{name}' is not an integer", "declare it as int"
+    if loop.declared is None and not in_fragment:
+        if found.storage is Storage.GLOBAL:
+            return f"the loop variable '{name}' is global", "declare it in the loop"
+        if found.storage is Storage.PARAMETER:
+            return f"the function parameter '{name}' is written in the scop", "use a local loop variable"
+        if name in settings.escaping:
+            return (
+                f"the value of the loop variable '{name}' is used after the scop",
+                f"declare it in the loop: for (int {name} = ...)",
+            )
+    if name in settings.data:
+        return f"'{name}' is a loop variable here and holds data elsewhere in the scop", "use two names"
+    return None
 
 
 def _counting(condition: Any, variable: str) -> tuple[Any, int] | None:

@@ -11,13 +11,15 @@ from pycparser import c_ast
 from polydl.base.errors import InputError
 from polydl.frontend.lower import blackbox, microkernels
 from polydl.frontend.lower import loops as for_loops
-from polydl.frontend.lower.raw import Loop, RawAccess, RawAssignment, RawStatement
+from polydl.frontend.lower.raw import Loop, RawAccess, RawAssignment, RawBlackBox, RawCall
+from polydl.frontend.lower.reductions import reduction
+from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, tidy
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.liveness import assigned_names, leaves
-from polydl.frontend.meaning.lookup import Lookup, NeedsData, Settings
+from polydl.frontend.meaning.lookup import NeedsData, Settings
 from polydl.frontend.meaning.symbols import Symbol
-from polydl.model.expr import Binary, Expr, Load
+from polydl.frontend.text.pragmas import Pragma
 from polydl.model.scop import Storage
 
 _REFUSED = {
@@ -31,7 +33,7 @@ _REFUSED = {
 }
 
 
-class Walker(Lookup):
+class Walker(State):
     """One walk over one region. Errors are collected: a bad statement does not hide the next one."""
 
     def __init__(self, settings: Settings) -> None:
@@ -43,13 +45,8 @@ class Walker(Lookup):
             c_ast.Decl: self._declaration,
             c_ast.FuncCall: self._call,
         }
-        self.errors: list[InputError] = []
-        self.domain: isl.Set = settings.context
-        self._prefix: list[int] = []
-        self.counters: list[int] = [0]
-        self._pending: Any = None
-        self.in_fragment = False
-        self.in_black_box = False
+        self._pending: Pragma | None = None
+        """The microkernel pragma before the next statement."""
 
     def walk(self, node: Any) -> None:
         """Walk one statement, collecting its errors."""
@@ -66,7 +63,7 @@ class Walker(Lookup):
             return
         if self._pending is not None and not isinstance(node, c_ast.EmptyStatement):
             pragma, self._pending = self._pending, None
-            microkernels.microkernel(self, pragma, node)
+            self._microkernel(pragma, node)
             return
         handler = self._handlers.get(type(node))
         if handler is not None:
@@ -190,9 +187,9 @@ class Walker(Lookup):
                 for branch in branches:
                     self._branch(branch)
                 return
-            blackbox.keep(self, node)
+            self._keep(node)
             return
-        blackbox.condition(self, condition)
+        self._condition(condition)
         before = dict(self.environment)
         after: list[dict[str, tuple[Value, Any] | None]] = []
         for branch in branches:
@@ -203,9 +200,61 @@ class Walker(Lookup):
             name: known if all(one.get(name) is known for one in after) else None for name, known in before.items()
         }
 
+    def _condition(self, node: Any) -> None:
+        """Inside a black box: note what a condition reads."""
+        builder = self.values()
+        builder.expression(node, self.domain)
+        if builder.accesses:
+            self.emit(tuple(builder.accesses), RawBlackBox("", (), ()), node)
+
+    def _keep(self, node: Any) -> None:
+        """Make one statement of the code at `node`. Raises InputError (also collected) and NeedsData."""
+        blackbox.hidden_data(node, self)
+        before, errors = dict(self.environment), len(self.errors)
+        self.in_black_box = True
+        try:
+            with self.collected() as walked:
+                self.walk(node)
+        finally:
+            self.in_black_box = False
+        counters = blackbox.counters(node)
+        self.environment = {name: None if name in counters else known for name, known in before.items()}
+        if len(self.errors) > errors:
+            return
+        inner = blackbox.without_own(walked, node)
+        accesses = microkernels.touched(inner)
+        if any(access.write for access in accesses):
+            self.emit(accesses, blackbox.body(node, inner, self), node)
+
+    def _microkernel(self, pragma: Pragma, node: Any) -> None:
+        """Make one statement of a call and the loops that say what it computes. Raises InputError."""
+        fragment = self.settings.unit.fragments.get(pragma.index)
+        call, loops = microkernels.call_and_loops(pragma, fragment, node, self.places)
+        before, errors = dict(self.environment), len(self.errors)
+        arguments = tuple(microkernels.argument(self, a) for a in (call.args.exprs if call.args is not None else ()))
+        was, self.in_fragment = self.in_fragment, pragma.kind == "loops"
+        try:
+            with self.collected() as inner:
+                for loop in loops:
+                    self.walk(loop)
+        finally:
+            self.in_fragment = was
+        known = {name: known for name, known in self.environment.items() if before.get(name) is known}
+        self.environment = {**dict.fromkeys(before), **known}
+        if len(self.errors) > errors:
+            return
+        if any(isinstance(statement.body, RawCall) for statement in inner):
+            raise self.places.error("a microkernel stands inside the loops of another", loops[0], topic="microkernels")
+        if not inner:
+            raise self.places.error("the loops of this microkernel compute nothing", loops[0], topic="microkernels")
+        form = "loops" if pragma.kind == "call" else "call"
+        body = RawCall(call.name.name, arguments, tuple(inner), form, pragma.index)
+        domain = microkernels.executed(inner, self.domain, len(self.loops)) if pragma.kind == "call" else self.domain
+        self.emit(microkernels.touched(inner), body, call, domain)
+
     def _switch(self, node: Any) -> None:
         if not self.in_black_box:
-            blackbox.keep(self, node)
+            self._keep(node)
             return
         cases = node.stmt.block_items or [] if isinstance(node.stmt, c_ast.Compound) else []
         if not all(isinstance(case, (c_ast.Case, c_ast.Default)) for case in cases) or not cases:
@@ -233,7 +282,7 @@ class Walker(Lookup):
 
     def _for(self, node: Any) -> None:
         if leaves(node.stmt) and not self.in_black_box:
-            blackbox.keep(self, node)
+            self._keep(node)
             return
         loop = for_loops.header(node, self.evaluator, self.places)
         name = loop.variable
@@ -250,29 +299,18 @@ class Walker(Lookup):
                 start = self.evaluator.value(loop.start, self.domain)
             except NotAffine as error:
                 raise self.values().not_affine("loop bound", error, loop.start) from None
-            outer = self.domain
-            self.loops.append((Loop(name, loop.step < 0), found.ctype))
-            self._prefix.append(self.counters[-1])
-            self.counters[-1] += 1
-            self.counters.append(0)
             changed = assigned_names(node.stmt)
             try:
-                iterators = frozenset(outer_loop.name for outer_loop, _ in self.loops)
-                self.domain = for_loops.domain(loop, found.ctype, start, outer, self.evaluator, self.places, iterators)
-                self._forget(changed)
-                self.walk(node.stmt)
-                self.no_pending()
+                with self.inside(Loop(name, loop.step < 0), found.ctype):
+                    iterators = frozenset(outer.name for outer, _ in self.loops)
+                    self.domain = for_loops.domain(
+                        loop, found.ctype, start, self.domain, self.evaluator, self.places, iterators
+                    )
+                    self.forget(changed)
+                    self.walk(node.stmt)
+                    self.no_pending()
             finally:
-                self._forget(changed)
-                self.counters.pop()
-                self._prefix.pop()
-                self.loops.pop()
-                self.domain = outer
-
-    def _forget(self, names: frozenset[str]) -> None:
-        for name in names:
-            if name in self.environment or ((found := self.scope.find(name)) is not None and found.is_integer):
-                self.environment[name] = None
+                self.forget(changed)
 
     def _loop_variable(self, loop: for_loops.Header) -> Symbol:
         name = loop.variable
@@ -289,42 +327,10 @@ class Walker(Lookup):
             raise self.places.error(
                 f"'{name}' is not declared", loop.node.init, "declare it in the loop", topic="declarations"
             )
-        if not found.is_integer:
-            raise self.places.error(
-                f"the loop variable '{name}' is not an integer",
-                loop.node.init,
-                "declare it as int",
-                topic="loop-variables",
-            )
-        if loop.declared is None and not self.in_fragment:
-            if found.storage is Storage.GLOBAL:
-                raise self.places.error(
-                    f"the loop variable '{name}' is global",
-                    loop.node.init,
-                    "declare it in the loop",
-                    topic="loop-variables",
-                )
-            if found.storage is Storage.PARAMETER:
-                raise self.places.error(
-                    f"the function parameter '{name}' is written in the scop",
-                    loop.node.init,
-                    "use a local loop variable",
-                    topic="loop-variables",
-                )
-            if name in self.settings.escaping:
-                raise self.places.error(
-                    f"the value of the loop variable '{name}' is used after the scop",
-                    loop.node.init,
-                    f"declare it in the loop: for (int {name} = ...)",
-                    topic="loop-variables",
-                )
-        if name in self.settings.data:
-            raise self.places.error(
-                f"'{name}' is a loop variable here and holds data elsewhere in the scop",
-                loop.node.init,
-                "use two names",
-                topic="loop-variables",
-            )
+        reason = for_loops.refused(loop, found, self.settings, self.in_fragment)
+        if reason is not None:
+            why, hint = reason
+            raise self.places.error(why, loop.node.init, hint, topic="loop-variables")
         self.walked.temporaries.setdefault(name, found)
         self.environment.pop(name, None)
         return found
@@ -374,7 +380,7 @@ class Walker(Lookup):
             given = self.evaluator.convert(given, found.ctype, value, self.domain)
         except NotAffine:
             raise NeedsData(found.name) from None
-        self.environment[found.name] = (given, microkernels.substituted(self, value))
+        self.environment[found.name] = (given, self.substituted(value))
 
     def _store(self, node: Any, target: Any, op: str, value: Any) -> None:
         builder = self.values()
@@ -391,36 +397,7 @@ class Walker(Lookup):
             reads.append(RawAccess(write.symbol, False, write.subscripts, where, target))
             target_read = len(reads) - 1
         else:
-            op, expr, target_read = self._reduction(write, expr, reads)
+            op, expr, target_read = reduction(write, expr, reads)
         accesses = (*reads, write)
         body = RawAssignment(len(reads), op, expr, target_read)
         self.emit(accesses, body, node)
-
-    def emit(self, accesses: tuple[RawAccess, ...], body: Any, node: Any) -> None:
-        """Add a statement at the current place."""
-        position = (*self._prefix, self.counters[-1])
-        self.counters[-1] += 1
-        loops = tuple(loop for loop, _ in self.loops)
-        self.walked.statements.append(RawStatement(loops, self.domain, position, accesses, body, node))
-
-    def _reduction(self, write: RawAccess, expr: Expr, reads: list[RawAccess]) -> tuple[str, Expr, int | None]:
-        """`x = x + e`, `x = e + x`, `x = x * e`, `x = e * x`, `x = x - e` as compound assignments."""
-        if isinstance(expr, Binary) and expr.op in ("+", "*", "-"):
-            sides = [(expr.left, expr.right)]
-            if expr.op != "-":
-                sides.append((expr.right, expr.left))
-            for same, other in sides:
-                if isinstance(same, Load) and self._same(reads[same.access], write):
-                    return f"{expr.op}=", other, same.access
-        return "=", expr, None
-
-    @staticmethod
-    def _same(read: RawAccess, write: RawAccess) -> bool:
-        if read.symbol is not write.symbol or len(read.subscripts) != len(write.subscripts):
-            return False
-        for one, other in zip(read.subscripts, write.subscripts, strict=True):
-            if one.poly is not None and one.poly == other.poly:
-                continue
-            if one.pw is None or other.pw is None or not one.pw.is_equal(other.pw):
-                return False
-        return True

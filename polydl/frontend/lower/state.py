@@ -1,0 +1,95 @@
+"""Where a walk over a region stands: the iterations that reach the code, the loops around it, what was found so far."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import islpy as isl
+from pycparser import c_ast
+
+from polydl.base.errors import InputError
+from polydl.frontend.lower.raw import Loop, RawAccess, RawStatement
+from polydl.frontend.meaning.ctypes import CType
+from polydl.frontend.meaning.lookup import Lookup, Settings
+from polydl.frontend.meaning.symbols import mentions
+
+
+class State(Lookup):
+    """The state of a walk. Only its own methods and those of the Walker change it."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.errors: list[InputError] = []
+        self.domain: isl.Set = settings.context
+        """Values of parameters and iterators for which the current code runs."""
+        self._prefix: list[int] = []
+        """The place of each loop around the current code among its siblings, outermost first."""
+        self._counters: list[int] = [0]
+        """For each of these loops and for the current code: how many siblings came before."""
+        self.in_fragment = False
+        """The loops of a `microkernel loops(...)` pragma are walked: their variables need no declaration."""
+        self.in_black_box = False
+        """Code that data steer is walked to learn what it touches."""
+
+    def emit(self, accesses: tuple[RawAccess, ...], body: Any, node: Any, domain: isl.Set | None = None) -> None:
+        """Add a statement at the current place, for the current iterations or those of `domain`."""
+        position = (*self._prefix, self._counters[-1])
+        self._counters[-1] += 1
+        loops = tuple(loop for loop, _ in self.loops)
+        where = self.domain if domain is None else domain
+        self.walked.statements.append(RawStatement(loops, where, position, accesses, body, node))
+
+    @contextmanager
+    def collected(self) -> Iterator[list[RawStatement]]:
+        """Inside, statements go to the list that this yields instead of becoming statements of the region."""
+        kept, position = self.walked.statements, self._counters[-1]
+        inner: list[RawStatement] = []
+        self.walked.statements = inner
+        try:
+            yield inner
+        finally:
+            self.walked.statements = kept
+            self._counters[-1] = position
+
+    @contextmanager
+    def inside(self, loop: Loop, ctype: CType) -> Iterator[None]:
+        """The body of a loop whose variable has this type; the domain is put back behind it."""
+        outer = self.domain
+        self.loops.append((loop, ctype))
+        self._prefix.append(self._counters[-1])
+        self._counters[-1] += 1
+        self._counters.append(0)
+        try:
+            yield
+        finally:
+            self._counters.pop()
+            self._prefix.pop()
+            self.loops.pop()
+            self.domain = outer
+
+    def forget(self, names: frozenset[str]) -> None:
+        """The values of these affine temporaries are known no more."""
+        for name in names:
+            if name in self.environment or ((found := self.scope.find(name)) is not None and found.is_integer):
+                self.environment[name] = None
+
+    def substituted(self, node: Any) -> Any:
+        """The expression with affine temporaries replaced by what they stand for. Raises InputError."""
+        names = set(mentions(node)) & {name for name in self.environment if name in self.walked.temporaries}
+        names -= {loop.name for loop, _ in self.loops}
+        return self._replaced(copy.deepcopy(node), names) if names else node
+
+    def _replaced(self, node: Any, names: set[str]) -> Any:
+        if isinstance(node, c_ast.ID) and node.name in names:
+            known = self.environment[node.name]
+            return node if known is None or known[1] is None else known[1]
+        for name in node.__slots__:
+            child = getattr(node, name, None)
+            if isinstance(child, c_ast.Node):
+                setattr(node, name, self._replaced(child, names))
+            elif isinstance(child, list):
+                setattr(node, name, [self._replaced(c, names) if isinstance(c, c_ast.Node) else c for c in child])
+        return node
