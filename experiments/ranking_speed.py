@@ -18,11 +18,11 @@ from typing import Any
 from native import KERNELS
 
 from polydl.dependences.analysis import dependences
+from polydl.dependences.directions import nest_legality
+from polydl.dependences.nests import nests
 from polydl.frontend import load
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.rankers import named
-from polydl.schedule.legality import nest_legality
-from polydl.schedule.nests import nests
 from polydl.search.space import SPACES, variants
 from polydl.target import detect
 

@@ -19,12 +19,13 @@ from polydl._version import __version__
 from polydl.base.errors import InputError, ToolchainError, one_of
 from polydl.base.files import output_path, write
 from polydl.dependences.analysis import Dependence, dependences
+from polydl.dependences.directions import nest_legality
+from polydl.dependences.nests import Nest, nests
 from polydl.exchange.given import given
 from polydl.frontend import Program
 from polydl.frontend import load as load_program
 from polydl.frontend.inline import is_c, located
 from polydl.kernels.pack_ahead import checked, packed_ahead
-from polydl.kernels.slices import original_slices
 from polydl.lower.emit import generate
 from polydl.lower.header import commented, header
 from polydl.lower.splice import splice
@@ -35,6 +36,7 @@ from polydl.measure import (
     measure,
     original_candidate,
 )
+from polydl.measure.slices import original_slices
 from polydl.model.scop import Scop
 from polydl.options import OptionChanges, Options, RankChanges
 from polydl.prove import Proof
@@ -47,8 +49,6 @@ from polydl.rewrite.fuse import fuse as fuse_scop
 from polydl.rewrite.scalars import in_place
 from polydl.rewrite.split import split
 from polydl.rewrite.terms import terms_apart
-from polydl.schedule.legality import nest_legality
-from polydl.schedule.nests import Nest, nests
 from polydl.schedule.notation import Written
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.recipe import NestRecipe, Recipe

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from polydl.base import html
 from polydl.base.errors import IllegalVariant, InputError, PolyDLError, one_of
 from polydl.dependences.analysis import Dependence
+from polydl.dependences.nests import Nest
 from polydl.lower.emit import Generated, generate
 from polydl.lower.splice import splice
 from polydl.measure import Measurement, Report
@@ -21,7 +22,6 @@ from polydl.model.scop import Scop
 from polydl.prove import Proof
 from polydl.rewrite.fuse import FusedScop
 from polydl.schedule.check import check
-from polydl.schedule.nests import Nest
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import Structure

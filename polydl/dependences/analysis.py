@@ -14,10 +14,10 @@ from enum import Enum
 import islpy as isl
 
 from polydl.base import html
+from polydl.dependences.scalars import private_scalars
 from polydl.model.isl import quota
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Assignment, BlackBox, MicrokernelCall, Scop, Statement
-from polydl.rewrite.scalars import private_scalars
 
 
 class Kind(Enum):

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
-from polydl.kernels.kernel_call import KernelCall
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.lower.instance import Instance
 from polydl.model.contraction import linear_strides
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.rewrite.conditions import Fused, Group
+from polydl.schedule.kernel_call import KernelCall
 from polydl.schedule.structure import Structure
 from polydl.target.isa import ELEMENT_TYPES, Dtype
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polydl.base.errors import InputError, one_of
+from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop, Storage
-from polydl.schedule.nests import Nest
 from polydl.schedule.structure import apply
 from polydl.schedule.transforms import Pack
 from polydl.search.space import Variant

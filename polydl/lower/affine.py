@@ -8,13 +8,13 @@ from functools import reduce
 
 import islpy as isl
 
+from polydl.dependences.scalars import private_scalars
 from polydl.lower.instance import Instance
 from polydl.lower.nest_plan import NestPlan, plan_nest
 from polydl.lower.scratch import Scratch
 from polydl.lower.tree import PARALLEL, SERIAL, SIMD, SUM, Part, identity_affs, insert_copies, union_pw_affs
 from polydl.model.isl import context
 from polydl.model.scop import Scop, Statement
-from polydl.rewrite.scalars import private_scalars
 from polydl.schedule.tree import Band, Blocks, Kernel, Leaf, Member, Node, Order, Run, kernels, statements
 
 

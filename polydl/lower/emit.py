@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count, groupby
 
+from polydl.dependences.scalars import private_scalars
 from polydl.kernels.rows import RowOptions
 from polydl.lower.affine import affine_plan, affine_tree
 from polydl.lower.ast import Writer, quietly
@@ -23,8 +24,7 @@ from polydl.lower.tree import nest_tree
 from polydl.model.isl import quota, to_int
 from polydl.model.scop import Scop, Source, Storage
 from polydl.rewrite.contract import PREFIX
-from polydl.rewrite.groups import groups_of
-from polydl.rewrite.scalars import private_scalars
+from polydl.schedule.fused import groups_of
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.structure import HILBERT, Structure
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import islpy as isl
 
-from polydl.kernels.kernel_call import kernel_call
+from polydl.dependences.nests import Nest
 from polydl.model.expr import Const
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.schedule.nests import Nest
+from polydl.schedule.kernel_call import kernel_call
 from polydl.schedule.structure import Structure
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import islpy as isl
 
 from polydl.base.errors import InputError
+from polydl.dependences.nests import Nest
 from polydl.kernels.epilogue import Epilogue, epilogue
-from polydl.kernels.kernel_call import KernelCall, kernel_call
 from polydl.kernels.microkernel import Microkernel as GeneratedMicrokernel
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction, isa_prologue
 from polydl.kernels.microkernel import generate as generate_microkernel
@@ -24,7 +24,7 @@ from polydl.model.expr import Const, Load
 from polydl.model.isl import to_int
 from polydl.model.scop import Scop, Statement
 from polydl.rewrite.conditions import Group
-from polydl.schedule.nests import Nest
+from polydl.schedule.kernel_call import KernelCall, kernel_call
 from polydl.schedule.structure import Structure
 from polydl.target.isa import ELEMENT_TYPES, Dtype
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from polydl.kernels.kernel_call import KernelCall
 from polydl.model.contraction import Operand
+from polydl.schedule.kernel_call import KernelCall
 from polydl.schedule.structure import Loop, Structure
 from polydl.schedule.transforms import Pack
 

@@ -8,10 +8,10 @@ from functools import reduce
 
 import islpy as isl
 
-from polydl.kernels.kernel_call import KernelCall
 from polydl.lower.packing_plan import PackCall
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Statement
+from polydl.schedule.kernel_call import KernelCall
 from polydl.schedule.structure import HILBERT, Structure, loop_aff, normalised, outer_affs, rest_affs
 
 PARALLEL = "parallel"

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polydl.kernels.slices import Slice
 from polydl.measure.compare import arithmetic, difference
 from polydl.measure.data import AnyArray, blocks_for, integer_inputs, integer_range, read_array, write_inputs
+from polydl.measure.slices import Slice
 from polydl.measure.values import Measurement, Status
 from polydl.measure.verify import Built, ReferenceFailed, Run, Setting, Verification, Way, execute, loaded
 from polydl.measure.verify import run_reference as run_original

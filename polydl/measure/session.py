@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from polydl.base.errors import InputError, ToolchainError
-from polydl.kernels.slices import Slice
 from polydl.lower.emit import protected
 from polydl.measure.compile import Compilation, compile_all, find_compiler, link_flags, run_compiler, unit_flags
 from polydl.measure.data import Buffer, describe_buffers, memory_budget
 from polydl.measure.driver import Block, Limits, Place, driver_text, run_job, shared_memory
 from polydl.measure.parts import Part, verify_by_parts
 from polydl.measure.poison import marked
+from polydl.measure.slices import Slice
 from polydl.measure.timing import Entry, clock_resolution, time_entries
 from polydl.measure.unit import passed_arrays, size_guards, unit_text
 from polydl.measure.values import Candidate, Measurement, MeasureOptions, Progress, Report, Status, Toolchain

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from polydl.dependences.nests import Nest
 from polydl.locality.boxes import BoxAccess, BoxNest, LoopBatch
 from polydl.model.contraction import affine_rows
 from polydl.model.ctypes import element_bytes
 from polydl.model.isl import to_int
 from polydl.model.scop import Scop
-from polydl.schedule.nests import Nest
 from polydl.schedule.structure import Structure
 
 

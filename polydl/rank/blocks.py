@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
+from polydl.dependences.nests import Nest
 from polydl.rank.compute import block_cycles, target_isa
-from polydl.schedule.nests import Nest
+from polydl.schedule.structure import RegisterBlocks
 from polydl.target import Machine
 from polydl.target.isa import Dtype, Isa, register_blocks
 
@@ -28,7 +29,7 @@ caches can win back at most, by the spread between blocks on data in the first a
 experiments/microkernel_peak.py shows."""
 
 
-def register_blocks_for(machine: Machine) -> Callable[[Nest], Sequence[tuple[str | None, str, int, int]]]:
+def register_blocks_for(machine: Machine) -> RegisterBlocks:
     """(rows loop, columns loop, m, n) to try for a contraction's microkernel, most promising first.
 
     For each pair of loops and each number of vectors the block that loses least to remainders and ports; ordered by

@@ -8,11 +8,11 @@ from functools import cache
 
 import numpy as np
 
+from polydl.dependences.nests import Nest
 from polydl.model.contraction import linear_strides
 from polydl.model.ctypes import element_bytes
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.rank.ranker import FloatArray
-from polydl.schedule.nests import Nest
 from polydl.schedule.structure import Structure
 from polydl.target import Machine
 from polydl.target.isa import Dtype, Isa, cycles, held_vectors, isa, split_block

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from polydl.dependences.nests import Nest
 from polydl.locality.assign import assign
 from polydl.locality.batch import BoxAnalysis
 from polydl.locality.boxes import LoopBatch
@@ -21,7 +22,6 @@ from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.summing import copies_bytes
-from polydl.schedule.nests import Nest
 from polydl.schedule.structure import Structure
 from polydl.schedule.timed import timed
 from polydl.target import Machine

@@ -21,13 +21,13 @@ from pathlib import Path
 import numpy as np
 
 from polydl.base import resources
+from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
 from polydl.rank.features import FEATURES_VERSION, features, names
 from polydl.rank.forward import forward, normalised
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.traffic import TrafficRanker
 from polydl.rank.weights import Weights, load_weights
-from polydl.schedule.nests import Nest
 from polydl.schedule.structure import Structure
 from polydl.target import Machine
 

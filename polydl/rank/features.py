@@ -14,6 +14,7 @@ from functools import cache
 
 import numpy as np
 
+from polydl.dependences.nests import Nest
 from polydl.locality.batch import BoxAnalysis
 from polydl.locality.boxes import BoolArray, BoxNest, IntArray, LoopBatch
 from polydl.model.contraction import Contraction
@@ -23,7 +24,6 @@ from polydl.rank.compute import block_cycles, target_isa
 from polydl.rank.ranker import FloatArray
 from polydl.rank.trace import TraceRanker
 from polydl.rank.traffic import TrafficRanker
-from polydl.schedule.nests import Nest
 from polydl.schedule.structure import Structure
 from polydl.schedule.transforms import Pack
 from polydl.target import Machine

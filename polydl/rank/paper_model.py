@@ -19,13 +19,13 @@ from pathlib import Path
 import numpy as np
 
 from polydl.base import resources
+from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
 from polydl.rank.cost import CostRanker
 from polydl.rank.forward import Layer, forward, softmax
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.traffic import TrafficRanker
 from polydl.rank.weights import Weights, load_weights
-from polydl.schedule.nests import Nest
 from polydl.schedule.structure import Structure
 from polydl.target import Machine
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from polydl.base.errors import PolyDLError
+from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
 from polydl.rank.ranker import Ranker, Scored
-from polydl.schedule.nests import Nest
 from polydl.schedule.structure import Structure
 from polydl.target import Machine
 

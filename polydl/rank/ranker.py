@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
-from polydl.schedule.nests import Nest
 from polydl.schedule.structure import Structure
 from polydl.target import Machine
 

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from polydl.dependences.nests import Nest
 from polydl.locality.batch import BoxAnalysis
 from polydl.locality.boxes import BoolArray, BoxNest, IntArray, LoopBatch
 from polydl.model.scop import Scop
@@ -34,7 +35,6 @@ from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.compute import compute_seconds
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.summing import copies_bytes, summing_seconds
-from polydl.schedule.nests import Nest
 from polydl.schedule.structure import Structure
 from polydl.target import Machine
 

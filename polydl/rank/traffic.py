@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from polydl.dependences.nests import Nest
 from polydl.locality.batch import BoxAnalysis
 from polydl.locality.boxes import BoxNest, LoopBatch
 from polydl.model.scop import Scop
@@ -22,7 +23,6 @@ from polydl.rank.curves import along_curves, curve_positions
 from polydl.rank.pages import translation_seconds
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.summing import copies_bytes, summing_seconds
-from polydl.schedule.nests import Nest
 from polydl.schedule.structure import Structure
 from polydl.schedule.transforms import Pack
 from polydl.target import CacheLevel, Machine

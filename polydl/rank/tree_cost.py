@@ -18,7 +18,7 @@ from polydl.model.counting import count
 from polydl.model.expr import Binary, Call, Cast, Conditional, Expr, Unary
 from polydl.model.isl import to_int
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.rank.direction import coefficients, direction, moves, unit_score
+from polydl.schedule.direction import coefficients, direction, moves, unit_score
 from polydl.schedule.relations import Links, after, span
 from polydl.schedule.tree import Band, Blocks, Leaf, Member, Node, Order, Run, Step, kernels, paths
 from polydl.target import CacheLevel, Machine

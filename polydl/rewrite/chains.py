@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import islpy as isl
 
+from polydl.dependences.nests import Nest
 from polydl.model.expr import Const
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment
 from polydl.rewrite.conditions import Condition, Decision, Failure, Group, extend, start_group
-from polydl.schedule.nests import Nest
 
 
 @dataclass(frozen=True, slots=True)

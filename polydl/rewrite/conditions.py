@@ -17,9 +17,9 @@ from enum import Enum
 
 import islpy as isl
 
+from polydl.dependences.nests import Nest
 from polydl.model.isl import lex_extreme, quota
 from polydl.model.scop import Access, Assignment, Statement
-from polydl.schedule.nests import Nest
 
 
 class Condition(Enum):

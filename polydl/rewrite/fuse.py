@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.dependences.analysis import Dependence, dependences
+from polydl.dependences.directions import nest_legality
 from polydl.dependences.legality import Violation
+from polydl.dependences.nests import Nest, nests
 from polydl.model.contraction import contraction
 from polydl.model.scop import MicrokernelCall, Scop
 from polydl.rewrite.chains import plan
 from polydl.rewrite.conditions import Condition, Decision, Failure
 from polydl.rewrite.contract import contracted
 from polydl.rewrite.fusion import Rewritten, distributed, merged, sunk
-from polydl.schedule.legality import nest_legality
-from polydl.schedule.nests import Nest, nests
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ import islpy as isl
 
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import Violation, violation
+from polydl.dependences.nests import Count1D, Nest, counted
+from polydl.dependences.scalars import private_scalars
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Expr, Unary
 from polydl.model.isl import quota
 from polydl.model.schedule import common_depth, map_from_affs, original_affs
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.rewrite.conditions import Fused, Group
-from polydl.rewrite.scalars import private_scalars
-from polydl.schedule.nests import Count1D, Nest, counted
 
 
 @dataclass(frozen=True, slots=True)

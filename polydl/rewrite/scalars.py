@@ -1,9 +1,8 @@
-"""Scalars that are only temporaries: private to an iteration, or accumulators that are really array elements.
+"""Private scalars rewritten: those with several values taken apart, accumulators made the array elements they end in.
 
     for i: for j: { s = 0; for k: s += A[i][k] * B[k][j]; C[i][j] = s; }
 
-`s` is private to each (i, j): its reuse orders nothing between iterations (array privatisation: Feautrier, "Array
-expansion", 1988; here without the memory). And since `C[i][j] = s` only copies it, the sum may be made in place.
+`s` is private to each (i, j), and since `C[i][j] = s` only copies it, the sum may be made in place.
 """
 
 from __future__ import annotations
@@ -13,49 +12,10 @@ from dataclasses import replace
 
 import islpy as isl
 
+from polydl.dependences.scalars import private_depth, private_scalars, users
 from polydl.model.expr import Const, Load, loads
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
-
-
-def _users(scop: Scop, name: str) -> list[Statement]:
-    return [s for s in scop.statements if any(a.array == name for a in s.accesses)]
-
-
-def _prefix(statement: Statement, depth: int) -> isl.Set:
-    """The iterations of the `depth` outer loops in which a statement runs, as an anonymous set."""
-    dropped = statement.domain.project_out(isl.dim_type.set, depth, statement.depth - depth)
-    return dropped.reset_tuple_id()
-
-
-def private_depth(scop: Scop, name: str) -> int | None:
-    """Number of loops to one iteration of which a scalar is private: written there before it is read, dead after.
-
-    None for an array, for a scalar that is live after the scop, or one whose value may come from before.
-    """
-    if not scop.arrays[name].is_scalar or (name in scop.live_out and scop.arrays[name].storage is not Storage.REGION):
-        return None
-    users = _users(scop, name)
-    if not users:
-        return None
-    first = users[0]
-    depth = min((common_depth(first, s) for s in users[1:]), default=first.depth)
-    depth = min(depth, first.depth)
-    writes = isinstance(first.body, Assignment) and first.body.op == "=" and first.depth == depth
-    if not writes or any(a.array == name and not a.write for a in first.accesses):
-        return None
-    assert isinstance(first.body, Assignment)
-    if first.accesses[first.body.target].array != name:
-        return None
-    if not all(_prefix(s, depth).is_subset(_prefix(first, depth)) for s in users[1:]):
-        return None
-    return depth
-
-
-def private_scalars(scop: Scop) -> dict[str, int]:
-    """Every private scalar with the number of loops it is private to."""
-    found = {name: private_depth(scop, name) for name in scop.arrays}
-    return {name: depth for name, depth in found.items() if depth is not None}
 
 
 def in_place(scop: Scop, *, reassociate: bool = True) -> Scop:
@@ -115,7 +75,7 @@ RENAMED = "polydl_life_"
 def _lives(scop: Scop, name: str) -> list[list[Statement]]:
     """The users of a scalar in groups of which each begins with a plain write of it."""
     lives: list[list[Statement]] = []
-    for statement in _users(scop, name):
+    for statement in users(scop, name):
         body = statement.body
         begins = isinstance(body, Assignment) and body.op == "=" and statement.accesses[body.target].array == name
         if begins and not any(a.array == name and not a.write for a in statement.accesses):
@@ -156,14 +116,14 @@ def _renamed(access: Access, name: str, own: str) -> Access:
 
 
 def _in_place(scop: Scop, name: str, reassociate: bool) -> Scop | None:
-    users = _users(scop, name)
-    first, last = users[0], users[-1]
+    using = users(scop, name)
+    first, last = using[0], using[-1]
     target = _result(last, name)
-    if len(users) < 3 or target is None or last.depth != first.depth or common_depth(first, last) != last.depth:
+    if len(using) < 3 or target is None or last.depth != first.depth or common_depth(first, last) != last.depth:
         return None
     if not last.domain.reset_tuple_id().is_equal(first.domain.reset_tuple_id()):
         return None
-    if any(not _accumulates(s, name) for s in users[1:-1]) or not _same_type(scop, name, target.array):
+    if any(not _accumulates(s, name) for s in using[1:-1]) or not _same_type(scop, name, target.array):
         return None
     assert isinstance(last.body, Assignment)
     copies = isinstance(last.body.value, Load)
@@ -178,12 +138,12 @@ def _in_place(scop: Scop, name: str, reassociate: bool) -> Scop | None:
     ):
         return None
     adds = last.body.op == "+="
-    sums = all(isinstance(s.body, Assignment) and s.body.op in ("+=", "-=") for s in users[1:-1])
+    sums = all(isinstance(s.body, Assignment) and s.body.op in ("+=", "-=") for s in using[1:-1])
     if adds and not (reassociate and sums and _is_zero(first) and copies):
         return None
     dropped = ({last.name} if copies else set()) | ({first.name} if adds or taken else set())
     statements = tuple(
-        _redirected(s, name, target, last.depth) if s in users else s for s in scop.statements if s.name not in dropped
+        _redirected(s, name, target, last.depth) if s in using else s for s in scop.statements if s.name not in dropped
     )
     arrays = {n: a for n, a in scop.arrays.items() if n != name}
     region = scop.region
@@ -259,8 +219,3 @@ def _redirected(statement: Statement, scalar: str, target: Access, depth: int) -
         Access(target.array, a.write, relation, a.span) if a.array == scalar else a for a in statement.accesses
     )
     return replace(statement, accesses=accesses)
-
-
-def kept_together(scop: Scop, private: dict[str, int]) -> Sequence[tuple[str, str]]:
-    """(first, last) statement names that loop distribution must not separate: they share a private scalar."""
-    return [(_users(scop, name)[0].name, _users(scop, name)[-1].name) for name in private]

@@ -15,14 +15,14 @@ from dataclasses import replace
 
 import islpy as isl
 
-from polydl.kernels.kernel_call import kernel_call
+from polydl.dependences.nests import Count1D, Nest
 from polydl.model.contraction import Contraction, contraction
 from polydl.model.counting import count
 from polydl.model.isl import to_int
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Scop, Statement
-from polydl.rank.direction import coefficients
-from polydl.schedule.nests import Count1D, Nest
+from polydl.schedule.direction import coefficients
+from polydl.schedule.kernel_call import kernel_call
 from polydl.schedule.structure import Structure, apply, extended, outer_affs
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile
 from polydl.schedule.tree import Band, Blocks, Kernel, Leaf, Member, Node, Order, Run

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from polydl.base.errors import IllegalVariant, InputError
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import block_violation, violation
+from polydl.dependences.nests import nests
 from polydl.model.scop import Scop
-from polydl.schedule.nests import nests
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import Structure, apply, registers, schedule
 

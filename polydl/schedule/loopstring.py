@@ -34,13 +34,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from polydl.base.errors import InputError
+from polydl.dependences.nests import Nest
 from polydl.schedule import notation
-from polydl.schedule.nests import Nest
 from polydl.schedule.notation import Level, Written, levels, loop_named
 from polydl.schedule.recipe import NestRecipe, Recipe
-from polydl.schedule.structure import HILBERT, Structure, apply
+from polydl.schedule.structure import HILBERT, RegisterBlocks, Structure, apply
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
-from polydl.search.space import Blocks
 
 _KERNEL = re.compile(r"([0-9]+)(?:\((\w+)\))?(?:x([0-9]+)(?:\((\w+)\))?)?(?::([\w,]*))?")
 _PACK = re.compile(r"([AB])(?::([\w.]+)|@([A-Za-z_]\w*))?")
@@ -65,7 +64,7 @@ def letters(nest: Nest) -> dict[str, str]:
 
 
 def _kernel(
-    nest: Nest, written: Written | None, names: Mapping[str, str], choose: Blocks
+    nest: Nest, written: Written | None, names: Mapping[str, str], choose: RegisterBlocks
 ) -> tuple[Microkernel | None, bool]:
     """The microkernel, and whether its reductions were named."""
     if written is not None and written.text.strip() == "none":
@@ -100,7 +99,7 @@ def _kernel(
     return Microkernel(rows, columns, int(first) if rows else 1, n, reduce), inside is not None
 
 
-def parse(nest: Nest, loops: Written, blocks: Written, choose: Blocks) -> tuple[Transform, ...]:
+def parse(nest: Nest, loops: Written, blocks: Written, choose: RegisterBlocks) -> tuple[Transform, ...]:
     """The transforms that a loop string and its blocks name: Tile…, Microkernel, Permute, Parallelize, Pack….
 
     `choose` gives register blocks, best first, for when the blocks don't. Raises InputError with the place in the text.
@@ -288,7 +287,7 @@ def text(structure: Structure) -> LoopText:
     return LoopText(said, ";".join(blocks))
 
 
-def forced(parts: Sequence[Nest], loops: Written, blocks: Written, choose: Blocks) -> Recipe:
+def forced(parts: Sequence[Nest], loops: Written, blocks: Written, choose: RegisterBlocks) -> Recipe:
     """The recipe of a scop that a loop string names: of the nest whose name stands before it (`S1: bcaBCb`), else of
     the only contraction, else of the only nest. Other nests stay as they are written.
 

@@ -12,8 +12,8 @@ import islpy as isl
 from polydl.dependences.analysis import is_reduction
 from polydl.model.isl import context, to_int
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.rank.direction import moves, unit_score
 from polydl.schedule.blocks import blocked, packed
+from polydl.schedule.direction import moves, unit_score
 from polydl.schedule.relations import Links, after, among, coincident, forward, left
 from polydl.schedule.tree import Band, Blocks, Leaf, Member, Node, Order, Run, bands, restricted, statements
 

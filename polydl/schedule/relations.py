@@ -15,10 +15,10 @@ import islpy as isl
 
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import ordering
+from polydl.dependences.scalars import private_scalars
 from polydl.model.isl import to_int
 from polydl.model.schedule import original_schedule
 from polydl.model.scop import Scop, Statement
-from polydl.rewrite.scalars import private_scalars
 from polydl.schedule.tree import Member
 
 

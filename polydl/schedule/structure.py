@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import islpy as isl
 
 from polydl.base.errors import InputError
+from polydl.dependences.nests import Nest
 from polydl.model.contraction import Operand
 from polydl.model.schedule import map_from_affs, original_affs, time_affs
 from polydl.model.scop import Assignment, Statement
-from polydl.schedule.nests import Nest
 from polydl.schedule.transforms import (
     Fuse,
     Microkernel,
@@ -25,6 +25,9 @@ from polydl.schedule.transforms import (
     Transform,
     Vectorize,
 )
+
+RegisterBlocks = Callable[[Nest], Sequence[tuple[str | None, str, int, int]]]
+"""(rows loop, columns loop, m, n) worth trying for a contraction, most promising first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ import islpy as isl
 
 from polydl.dependences.analysis import Dependence, Kind
 from polydl.dependences.legality import violation
+from polydl.dependences.scalars import private_scalars
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
-from polydl.rewrite.scalars import private_scalars
 from polydl.schedule.relations import elsewhere
 from polydl.schedule.tree import Member, Node, Run, paths, times
 

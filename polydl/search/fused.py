@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from polydl.base.errors import IllegalVariant
+from polydl.dependences.nests import Nest
 from polydl.lower.emit import generate
 from polydl.lower.initial import absorbed_zeroing
 from polydl.lower.nest_plan import obstacle
@@ -18,8 +19,7 @@ from polydl.results import RankedVariant, Ranking
 from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.conditions import Group
 from polydl.rewrite.fuse import FusedScop, fuse
-from polydl.rewrite.groups import check, groups_of
-from polydl.schedule.nests import Nest
+from polydl.schedule.fused import check, groups_of
 from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize

@@ -6,8 +6,8 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from polydl.dependences.nests import Nest
 from polydl.results import Origin, RankedVariant
-from polydl.schedule.nests import Nest
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.structure import Structure

@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import ordering
+from polydl.dependences.nests import Nest
 from polydl.model.isl import to_int
 from polydl.model.scop import MicrokernelCall, Statement
-from polydl.schedule.nests import Nest
 from polydl.schedule.passes import WRITTEN_OUT
 
 

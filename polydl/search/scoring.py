@@ -8,6 +8,7 @@ from typing import Unpack
 
 from polydl.base.errors import IllegalVariant, InputError, InputErrors
 from polydl.dependences.analysis import dependences
+from polydl.dependences.nests import nests
 from polydl.model.scop import Scop
 from polydl.options import Options, RankChanges
 from polydl.rank import rankers
@@ -18,7 +19,6 @@ from polydl.rewrite.dead import without_dead
 from polydl.rewrite.scalars import in_place
 from polydl.schedule.check import check
 from polydl.schedule.loopstring import forced
-from polydl.schedule.nests import nests
 from polydl.schedule.notation import Written
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import Structure, apply

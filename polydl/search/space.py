@@ -13,14 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from polydl.base.errors import InputError
+from polydl.dependences.directions import NestLegality
+from polydl.dependences.nests import Nest
 from polydl.kernels.packs import needs_packed_columns, packed
-from polydl.schedule.legality import NestLegality, is_legal
-from polydl.schedule.nests import Nest
-from polydl.schedule.structure import HILBERT, Loop, Structure, apply, extended, trips
+from polydl.schedule.legality import is_legal
+from polydl.schedule.structure import HILBERT, Loop, RegisterBlocks, Structure, apply, extended, trips
 from polydl.schedule.transforms import Microkernel, Parallelize, Permute, Tile, Transform
-
-Blocks = Callable[[Nest], Sequence[tuple[str | None, str, int, int]]]
-"""(rows loop, columns loop, m, n) worth trying for a contraction, most promising first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,12 @@ BLOCKS, TILES, ILLEGAL, ORDERS, IDLE, EQUAL = (
 
 
 def variants(
-    nest: Nest, legality: NestLegality, space: Space, blocks: Blocks, threads: int, pruned: Counter[str] | None = None
+    nest: Nest,
+    legality: NestLegality,
+    space: Space,
+    blocks: RegisterBlocks,
+    threads: int,
+    pruned: Counter[str] | None = None,
 ) -> Iterator[Variant]:
     """The legal variants of a nest, at most `space.limit`, in a fixed order. The nest as it is written is among them.
 
@@ -110,7 +113,7 @@ def variants(
 
 
 def _bodies(
-    nest: Nest, space: Space, blocks: Blocks, shared: Sequence[str], threads: int, pruned: Counter[str]
+    nest: Nest, space: Space, blocks: RegisterBlocks, shared: Sequence[str], threads: int, pruned: Counter[str]
 ) -> Iterator[tuple[Transform, ...]]:
     """Tiles and microkernels, before the loops are put in order."""
     for kernel in _kernels(nest, space, blocks, pruned):
@@ -123,7 +126,7 @@ def _bodies(
         yield ()
 
 
-def _kernels(nest: Nest, space: Space, blocks: Blocks, pruned: Counter[str]) -> Iterator[Microkernel | None]:
+def _kernels(nest: Nest, space: Space, blocks: RegisterBlocks, pruned: Counter[str]) -> Iterator[Microkernel | None]:
     found = nest.contraction
     if found is None or not _unit_columns(nest):
         yield None

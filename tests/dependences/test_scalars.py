@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from polydl.dependences.analysis import dependences
+from polydl.dependences.scalars import private_scalars
 from polydl.frontend import load
 from polydl.model.scop import Assignment, Scop
-from polydl.rewrite.scalars import in_place, lives_apart, private_scalars
+from polydl.rewrite.scalars import in_place, lives_apart
 
 
 def scop_of(body: str, folder: Path, locals_: str = "") -> Scop:

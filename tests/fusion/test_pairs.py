@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from polydl import pipeline
 from polydl.dependences.analysis import dependences
+from polydl.dependences.nests import nests
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.rewrite.chains import Plan, plan
 from polydl.rewrite.fuse import fuse
-from polydl.schedule.nests import nests
 from polydl.schedule.structure import start
 from tests.fusion.executing import called, compiled
 from tests.fusion.pairs import Pair, data, pair

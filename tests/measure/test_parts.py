@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from polydl import pipeline
-from polydl.kernels.slices import Slice, original_slices
 from polydl.lower.emit import protected
 from polydl.measure import Candidate, Report, Status, Toolchain, measure, original_candidate, parts
+from polydl.measure.slices import Slice, original_slices
 from polydl.measure.unit import passed_arrays, unit_text
 from polydl.model.scop import Scop
 from tests.measure.builders import IKJ, QUICK, matmul

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from polydl.dependences.analysis import dependences
+from polydl.dependences.nests import nests
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.pipeline import load, rank
 from polydl.prove import prove
 from polydl.results import why_illegal
-from polydl.schedule.nests import nests
 from polydl.schedule.structure import apply
 from polydl.schedule.transforms import Vectorize
 from polydl.search.proofs import proof_of

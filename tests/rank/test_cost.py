@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from polydl.dependences.analysis import dependences
+from polydl.dependences.directions import nest_legality
+from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
 from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.cost import CostRanker, weights
-from polydl.schedule.legality import nest_legality
-from polydl.schedule.nests import Nest, nests
 from polydl.schedule.structure import Structure
 from polydl.search.space import SPACES, variants
 from polydl.target import Machine, preset

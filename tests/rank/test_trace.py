@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from polydl import pipeline
 from polydl.dependences.analysis import dependences
+from polydl.dependences.directions import nest_legality
+from polydl.dependences.nests import Nest, nests
 from polydl.locality.boxes import BoxAccess, BoxNest
 from polydl.model.scop import Scop
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.ranker import FloatArray
 from polydl.rank.trace import SAMPLES, TraceRanker, Traces, _moves, sampled_calls, served, stack_bytes
-from polydl.schedule.legality import nest_legality
 from polydl.schedule.loopstring import parse
-from polydl.schedule.nests import Nest, nests
 from polydl.schedule.notation import Written
 from polydl.schedule.structure import Structure, apply
 from polydl.search.space import SPACES, variants

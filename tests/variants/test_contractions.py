@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from polydl.dependences.analysis import dependences
+from polydl.dependences.directions import nest_legality
+from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
 from polydl.lower.emit import generate
 from polydl.model.scop import Scop
 from polydl.rewrite.scalars import in_place
 from polydl.schedule.check import check
-from polydl.schedule.legality import nest_legality
-from polydl.schedule.nests import Nest, nests
 from polydl.schedule.structure import Structure
 from polydl.search.space import SPACES, variants
 from tests.oracle import compile_c

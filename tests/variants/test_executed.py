@@ -12,14 +12,14 @@ from hypothesis import given, settings
 
 from polydl.base.errors import InputError
 from polydl.dependences.analysis import dependences
+from polydl.dependences.directions import nest_legality
 from polydl.dependences.legality import violation
+from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
-from polydl.schedule.legality import nest_legality
-from polydl.schedule.nests import Nest, nests
-from polydl.schedule.structure import Structure, schedule
-from polydl.search.space import SPACES, Blocks, variants
+from polydl.schedule.structure import RegisterBlocks, Structure, schedule
+from polydl.search.space import SPACES, variants
 from tests.oracle import Limits, Program, call, compile_c, difference, initial_data, interpret, programs, render
 
 TINY = replace(SPACES["default"], tile_sizes=(2, 3), levels=2, tiled_at_once=2, orders=6, limit=60)
@@ -45,7 +45,7 @@ def sampled(limits: Limits, count: int) -> list[Program]:
     return found
 
 
-def structures_of(scop: object, blocks: Blocks, threads: int) -> Iterator[list[Structure]]:
+def structures_of(scop: object, blocks: RegisterBlocks, threads: int) -> Iterator[list[Structure]]:
     """Structures for all nests of a scop: the variants of each, side by side."""
     found = dependences(scop, reads=False)  # type: ignore[arg-type]
     choices: list[list[Structure]] = []

@@ -19,15 +19,16 @@ from hypothesis import strategies as st
 from polydl import pipeline
 from polydl.base.errors import IllegalVariant, InputError, InputErrors
 from polydl.dependences.analysis import Dependence, dependences
+from polydl.dependences.directions import nest_legality
 from polydl.dependences.legality import violation
+from polydl.dependences.nests import Nest, nests
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.schedule.check import check
-from polydl.schedule.legality import is_legal, nest_legality
+from polydl.schedule.legality import is_legal
 from polydl.schedule.loopstring import forced, parse, text
-from polydl.schedule.nests import Nest, nests
 from polydl.schedule.notation import Written, levels
 from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.structure import Structure, apply, schedule

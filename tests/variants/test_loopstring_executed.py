@@ -10,14 +10,15 @@ from pathlib import Path
 
 from polydl.base.errors import InputError
 from polydl.dependences.analysis import dependences
+from polydl.dependences.directions import nest_legality
+from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.rewrite.scalars import in_place
 from polydl.schedule.check import check
-from polydl.schedule.legality import is_legal, nest_legality
+from polydl.schedule.legality import is_legal
 from polydl.schedule.loopstring import letters, parse
-from polydl.schedule.nests import Nest, nests
 from polydl.schedule.notation import Written
 from polydl.schedule.structure import Structure, apply
 from tests.oracle import Limits, Program, call, compile_c, difference, initial_data, interpret, render

@@ -8,12 +8,13 @@ import pytest
 
 from polydl.base.errors import IllegalVariant, InputError
 from polydl.dependences.analysis import dependences
+from polydl.dependences.directions import nest_legality
 from polydl.dependences.legality import violation
+from polydl.dependences.nests import nests
 from polydl.frontend import load
 from polydl.model.scop import Scop
 from polydl.schedule.check import check, from_recipe
-from polydl.schedule.legality import is_legal, nest_legality
-from polydl.schedule.nests import nests
+from polydl.schedule.legality import is_legal
 from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.structure import apply, schedule
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from polydl.dependences.analysis import dependences
+from polydl.dependences.directions import nest_legality
+from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
-from polydl.schedule.legality import nest_legality
-from polydl.schedule.nests import Nest, nests
 from polydl.search.space import BLOCKS, EQUAL, IDLE, ILLEGAL, ORDERS, SPACES, TILES, Space, Variant, variants
 
 MATMUL = """

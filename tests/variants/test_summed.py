@@ -13,11 +13,12 @@ import pytest
 from polydl import pipeline
 from polydl.base.errors import IllegalVariant, InputError
 from polydl.dependences.analysis import dependences
+from polydl.dependences.directions import nest_legality
+from polydl.dependences.nests import Nest, nests
 from polydl.model.scop import Scop
 from polydl.schedule.check import check, from_recipe
-from polydl.schedule.legality import is_legal, nest_legality
+from polydl.schedule.legality import is_legal
 from polydl.schedule.loopstring import text
-from polydl.schedule.nests import Nest, nests
 from polydl.schedule.notation import Written
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import apply

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
 from polydl.rank.ranker import Ranker
 from polydl.results import RankedVariant, Ranking
-from polydl.schedule.nests import Nest
 from polydl.schedule.structure import Structure
 from polydl.target import Machine
 

@@ -14,6 +14,7 @@ import numpy as np
 from polydl import pipeline
 from polydl.base.errors import InputError, PolyDLError, StoreError
 from polydl.dependences.analysis import dependences
+from polydl.dependences.nests import Nest, nests
 from polydl.learn.train import parquet
 from polydl.measure.bulk import STALL, quiet
 from polydl.measure.store import Measured, Store
@@ -24,7 +25,6 @@ from polydl.rank.paper_model import INPUTS
 from polydl.rank.ranker import FloatArray, Ranker
 from polydl.rank.rankers import named
 from polydl.rewrite.scalars import in_place
-from polydl.schedule.nests import Nest, nests
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import Structure, apply
 from polydl.target import Machine, loads

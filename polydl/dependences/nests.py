@@ -14,11 +14,11 @@ import islpy as isl
 
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import ordering
+from polydl.dependences.scalars import kept_together, private_scalars
 from polydl.model.contraction import Contraction, contraction
 from polydl.model.isl import quota, to_int
 from polydl.model.schedule import common_depth
 from polydl.model.scop import MicrokernelCall, Scop, Statement
-from polydl.rewrite.scalars import kept_together, private_scalars
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import islpy as isl
 
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence, Kind, dependences
+from polydl.dependences.scalars import private_scalars
 from polydl.lower.ast import Writer
 from polydl.lower.cexpr import Helpers
 from polydl.lower.emit import Generated, declarations, finished, helper_texts, names_for
@@ -22,7 +23,6 @@ from polydl.model.counting import count
 from polydl.model.isl import quota, to_int
 from polydl.model.schedule import original_schedule
 from polydl.model.scop import Scop, Storage
-from polydl.rewrite.scalars import private_scalars
 
 WHOLE = 1_000_000_000
 """Statement instances up to which a scop is not cut into parts: plain code runs them in about a second."""
