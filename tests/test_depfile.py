@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from polydl.base.errors import InputError, ToolchainError
-from polydl.cli.depfile import escaped, included, names, prerequisites, rule
+from polydl.cli.depfile import escaped, prerequisites, rule
+from polydl.measure import includes
+from polydl.measure.includes import included
 from polydl.options import Options
 from tests.cli.running import polydl, refused
 
@@ -33,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_names_come_back_as_they_were() -> None:
-    assert list(names(rule(Path("out.c"), map(Path, ODD)).partition("\n\n")[0])) == ODD
+    assert includes.prerequisites(rule(Path("out.c"), map(Path, ODD)).partition("\n\n")[0]) == ODD
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
@@ -57,7 +59,7 @@ def test_headers_are_listed_as_they_are_called(tmp_path: Path, name: str, monkey
     monkeypatch.chdir(tmp_path)
     Path(name).write_text("#define N 3\n")
     Path("in.c").write_text(f'#include "{name}"\n')
-    assert Path(name) in included(Path("in.c"), Options())
+    assert Path(name) in included(Path("in.c"), "cc", ())
 
 
 def test_all_that_the_result_depends_on_is_listed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,14 +87,14 @@ def test_a_line_break_is_refused() -> None:
 
 def test_without_a_compiler_there_is_no_list(folder: Path) -> None:
     with pytest.raises(ToolchainError, match="no-such-compiler"):
-        included(folder / "in.c", Options(cc="no-such-compiler"))
+        included(folder / "in.c", "no-such-compiler", ())
 
 
 def test_the_command_writes_it(folder: Path) -> None:
     arguments = ("optimize", "in.c", "-o", "out.c", "--no-run", "--depfile", "out.d", "--machine", "epyc-zen5")
     assert polydl(folder, *arguments).code == 0
     assert (folder / "out.d").read_text().startswith("out.c: in.c \\\n")
-    assert "sizes.h" in list(names((folder / "out.d").read_text().partition("\n\n")[0]))
+    assert "sizes.h" in includes.prerequisites((folder / "out.d").read_text().partition("\n\n")[0])
 
 
 def test_also_for_a_result_of_an_earlier_run(folder: Path) -> None:

@@ -47,7 +47,6 @@ FLOORS = (
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
 SEAMS: dict[str, set[str]] = {
-    "base/cache.py": {"measure", "model", "options", "rank"},
     "cluster/job.py": {"cli"},
     "frontend/inline.py": {"options"},
     "kernels/epilogue.py": {"lower"},

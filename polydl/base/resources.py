@@ -3,6 +3,7 @@ with; in wheel and checkout alike."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -39,3 +40,16 @@ def kernels() -> Path:
         if candidate.is_dir():
             return candidate
     raise FileNotFoundError("polydl was installed without its folder 'kernels'")
+
+
+def own_files() -> Iterator[tuple[str, Path]]:
+    """Everything of polydl that a result depends on, as (name wherever it is installed, file), in a fixed order."""
+    folders = {
+        "polydl": (_PACKAGE, ("*.py", "*.toml")),
+        "templates": (templates(), ("*.j2",)),
+        "trained_models": (trained_models(), ("*.safetensors",)),
+        "kernels": (kernels(), ("*.c",)),
+    }
+    for name, (folder, patterns) in folders.items():
+        found = {path.relative_to(folder): path for pattern in patterns for path in folder.rglob(pattern)}
+        yield from ((f"{name}/{path}", found[path]) for path in sorted(found))

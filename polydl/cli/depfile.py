@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from polydl.base.errors import InputError, ToolchainError
+from polydl.base.errors import InputError
 from polydl.base.files import write
+from polydl.measure.includes import included
 from polydl.options import Options
-
-SECONDS = 60
-"""For `cc -M`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +33,8 @@ def prerequisites(source: Path, options: Options, more: Iterable[Path] = ()) -> 
     """
     named = (*options.link, options.ranker, str(options.machine or ""), str(options.schedule or ""))
     files = [Path(name) for name in named if name and Path(name).is_file()]
-    return tuple(dict.fromkeys([source, *included(source, options), *files, *more]))
-
-
-def included(source: Path, options: Options) -> tuple[Path, ...]:
-    """Every header that a file includes, those of the system too, as `cc -M` lists them. Raises ToolchainError."""
-    file = f"./{source}" if str(source).startswith("-") else str(source)
-    command = [options.cc, "-M", "-x", "c", *options.unit_flags(), *options.cflags, file]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolchainError(f"'{options.cc} -M' does not list the headers: {error}", hint="check --cc") from error
-    if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        raise ToolchainError(f"'{options.cc} -M' does not list the headers: {said}", hint="check --cflags")
-    return tuple(Path(name) for name in names(done.stdout.decode("utf-8", "surrogateescape")))[1:]
+    headers = included(source, options.cc, (*options.unit_flags(), *options.cflags))
+    return tuple(dict.fromkeys([source, *headers, *files, *more]))
 
 
 def rule(target: Path, files: Iterable[Path]) -> str:
@@ -81,34 +65,3 @@ def escaped(path: Path) -> str:
         made.append("$$" if character == "$" else character)
         backslashes = backslashes + 1 if character == "\\" else 0
     return "".join(made)
-
-
-def names(text: str) -> Iterator[str]:
-    """The prerequisites in a rule of Make that a compiler wrote."""
-    _, _, text = text.replace("\\\r\n", " ").replace("\\\n", " ").partition(": ")
-    word = ""
-    at = 0
-    while at < len(text):
-        end = at
-        while end < len(text) and text[end] == "\\":
-            end += 1
-        count = end - at
-        following = text[end : end + 1]
-        if count and following in (" ", "\t", "#"):
-            word += "\\" * (count // 2)
-            if count % 2:
-                word += following
-                end += 1
-        elif count:
-            word += "\\" * count
-        elif text.startswith("$$", at):
-            word, end = word + "$", at + 2
-        elif following.isspace():
-            if word:
-                yield word
-            word, end = "", at + 1
-        else:
-            word, end = word + following, at + 1
-        at = end
-    if word:
-        yield word

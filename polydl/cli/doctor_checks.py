@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from polydl._version import __version__
-from polydl.base import cache as kept
-from polydl.base import resources
+from polydl.base import cache, resources
 from polydl.base.errors import ModelError, PolyDLError
 from polydl.measure import Toolchain
 from polydl.rank.dnn import DnnRanker
@@ -188,7 +187,7 @@ def _known(machine: Machine, key: str) -> bool:
 
 
 def _permissions() -> Iterator[Check]:
-    folder = kept.folder()
+    folder = cache.folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -1,4 +1,4 @@
-"""The command `optimize`: what is kept of an earlier run, or a run that is kept."""
+"""The command `optimize`: prints a cached result, or runs the optimizer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 from rich.console import Console
 
 from polydl import pipeline
-from polydl.base import cache as kept
 from polydl.base.errors import InputError, PolyDLError
 from polydl.base.files import output_path, write
 from polydl.cli import present
@@ -19,6 +18,7 @@ from polydl.cli.depfile import Depfile
 from polydl.cli.diagnostics import Diagnostic, of_document
 from polydl.cli.reading import print_json
 from polydl.options import Options
+from polydl.search import result_cache
 
 
 def optimize_command(
@@ -45,17 +45,17 @@ def optimize_command(
         if record is not None and record.absolute() == target.absolute():
             raise InputError(f"--save and the output are both {target}", hint="give them different names")
         try:
-            name = kept.key(file, target, options)
+            name = result_cache.key(file, target, options)
         except OSError:
             found = None  # what cannot be read is told further down, or does not matter to the search
         else:
-            found = None if fresh else kept.load(name)
+            found = None if fresh else result_cache.load(name)
         if found is not None and (record is None or found.record is not None):
             write(target, found.text)
             if depfile is not None:
                 depfile.write(target, file, options)
             notes += of_document(found.document, file)
-            _show_kept(found, as_json)
+            _show_cached(found, as_json)
             if record is not None and found.record is not None:
                 _write_record(record, found.record, as_json)
             return
@@ -89,8 +89,8 @@ def optimize_command(
     else:
         text = io.StringIO()
         present.show_optimized(result, ran=run, console=Console(file=text, width=10_000))
-        entry = kept.Kept(result.text, document, text.getvalue(), time.time(), recorded_run)
-        kept.save(name, entry, result.scops[0].ranking.scop.source, options)
+        entry = result_cache.CachedResult(result.text, document, text.getvalue(), time.time(), recorded_run)
+        result_cache.save(name, entry, file, options)
 
 
 def depfile_of(file: Path, path: str, compile_commands: Path | None) -> Depfile:
@@ -104,9 +104,9 @@ def _write_record(path: Path, text: str, as_json: bool) -> None:
         present.say(present.output_console(), f"recorded the run in {path}: polydl report shows it")
 
 
-def _show_kept(found: kept.Kept, as_json: bool) -> None:
+def _show_cached(found: result_cache.CachedResult, as_json: bool) -> None:
     if as_json:
-        print_json({**found.document, "kept_from": kept.when(found)})
+        print_json({**found.document, "kept_from": result_cache.when(found)})
         return
     sys.stdout.write(found.shown)
-    present.say(present.output_console(), f"as measured on {kept.when(found)}; --fresh measures anew")
+    present.say(present.output_console(), f"as measured on {result_cache.when(found)}; --fresh measures anew")

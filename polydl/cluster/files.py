@@ -17,8 +17,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from polydl.base import cache as kept
 from polydl.base.errors import InputError
+from polydl.measure.includes import included
 from polydl.model.scop import Source
 from polydl.options import Options
 
@@ -28,9 +28,10 @@ _PATH = re.compile(r"(-I|-iquote|-isystem|-include|)(/.*)", re.DOTALL)
 
 def packed(source: Source, options: Options) -> dict[str, str]:
     """Absolute path -> contents (base64) of all the files that the source and the options name, headers of the system
-    left out. Raises OSError, SubprocessError."""
+    left out. Raises OSError, ToolchainError."""
     named = [Path(name) for name in (*options.link, options.ranker, options.schedule or "") if Path(name).is_file()]
-    paths = [source.path, *kept.included(source, options, system=False), *named]
+    headers = included(source.path, options.cc, (*options.unit_flags(), *options.cflags), system=False)
+    paths = [source.path, *headers, *named]
     return {os.path.normpath(path.absolute()): base64.b64encode(path.read_bytes()).decode() for path in paths}
 
 

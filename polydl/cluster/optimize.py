@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from polydl import pipeline
-from polydl.base.errors import InputError, Interrupted, ToolchainError
+from polydl.base.errors import InputError, Interrupted
 from polydl.base.files import output_path, write
 from polydl.cluster.files import packed, plain
 from polydl.cluster.pool import Done, Job, Kind, Machine, Pool
@@ -69,11 +68,8 @@ def optimize_on_cluster(
     options.toolchain()
     try:
         files = packed(source, options)
-    except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip()
-        raise ToolchainError(f"'{options.cc} -MM' cannot list the files that {path} includes:\n{said}") from error
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ToolchainError(f"cannot list the files that {path} includes: {error}") from error
+    except OSError as error:
+        raise InputError(f"cannot read what {path} needs: {error}") from error
     found: list[ForMachine] = []
     failed: list[str] = []
     codes = [0]

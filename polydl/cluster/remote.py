@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,23 +37,10 @@ _SHOWN = 20
 def version() -> str:
     """polydl's version with a digest of its code and data: equal where the same input gives the same result."""
     digest = hashlib.sha256()
-    for name, path in _own_files():
+    for name, path in resources.own_files():
         digest.update(f"{name} {path.stat().st_size}\n".encode())
         digest.update(path.read_bytes())
     return f"{__version__} ({digest.hexdigest()[:8]})"
-
-
-def _own_files() -> Iterator[tuple[str, Path]]:
-    package = Path(__file__).resolve().parent.parent
-    folders = {
-        "polydl": (package, ("*.py", "*.toml")),
-        "templates": (resources.templates(), ("*.j2",)),
-        "trained_models": (resources.trained_models(), ("*.safetensors",)),
-        "kernels": (resources.kernels(), ("*.c",)),
-    }
-    for name, (folder, patterns) in folders.items():
-        found = {path.relative_to(folder): path for pattern in patterns for path in folder.rglob(pattern)}
-        yield from ((f"{name}/{path}", found[path]) for path in sorted(found))
 
 
 def describe() -> dict[str, Any]:

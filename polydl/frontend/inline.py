@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from polydl.base import cache as kept
+from polydl.base import cache
 from polydl.base import files as output
 from polydl.base.errors import PolyDLError
 from polydl.options import Options
@@ -29,7 +29,7 @@ def located(source: str | Path, options: Options) -> tuple[Path, Options]:
         return Path(source), options
     text = str(source)
     name = f"{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}.c"
-    folder = kept.folder() / "sources"
+    folder = cache.folder() / "sources"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         output.write(folder / name, text)

@@ -10,7 +10,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Unpack
 
-from polydl.base import cache as kept
 from polydl.base.errors import InputError, PolyDLError
 from polydl.frontend import Program
 from polydl.frontend.inline import located
@@ -24,6 +23,7 @@ from polydl.options import CompileChanges, Options
 from polydl.pipeline import load
 from polydl.pipeline import optimize as optimize_file
 from polydl.results import OptimizeResult
+from polydl.search import result_cache
 
 
 def compile_kernel(
@@ -73,10 +73,10 @@ def compile_kernel(
     o = with_sizes(path, sizes or {}, o)
     how = "as written" if not optimize else "measured" if tune else "ranked"
     try:
-        name = kept.key(path, Path(f"function {how}"), o)
+        name = result_cache.key(path, Path(f"function {how}"), o)
     except OSError:
         name = None  # a file that cannot be read: `load` says so
-    found = kept.load(name) if name is not None and not fresh else None
+    found = result_cache.load(name) if name is not None and not fresh else None
     if found is not None:
         return _kernel(found.text, found.document, o)
     program = load(path, o)
@@ -86,7 +86,7 @@ def compile_kernel(
     text, made = _optimized(program, function, how, o, progress)
     document = {"signature": declared.to_data(), "made": asdict(made), "flags": unit_flags(program.source)}
     if name is not None:
-        kept.save(name, kept.Kept(text, document, "", time.time()), program.source, o)
+        result_cache.save(name, result_cache.CachedResult(text, document, "", time.time()), path, o)
     return _kernel(text, document, o)
 
 

@@ -1,33 +1,24 @@
-"""Shared objects of kernels, compiled once and kept by content in the user's cache folder.
+"""Shared objects of kernels, compiled once and cached by content.
 
-An entry's name is a digest of the preprocessed C text, the compiler and its flags, the files linked and the
-processor. It ends with a digest of its own bytes; one that does not fit (a disk that was full, another program) is
-compiled anew. Entries appear whole (written beside, then renamed), so that any number of processes may share them.
+An entry's key is a digest of the preprocessed C text, the compiler and its flags, the files linked and the processor.
 """
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
 import platform
-import re
-import secrets
 import tempfile
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from polydl.base import cache as kept
+from polydl.base.cache import Cache, compiler_parts, key_of
 from polydl.base.errors import ToolchainError
 from polydl.measure import Toolchain
 from polydl.measure.compile import find_compiler, link_flags, run_compiler
+from polydl.target.detect import read_processor
 
-FORMAT = 1
-MOST = 500
-"""Entries kept; the ones used longest ago go first."""
-_MARK = b"polydl-shared-object\0"
+CACHE = Cache("compiled", ".so", 500)
 _TIMEOUT = 600.0
 """Seconds that one run of the compiler may take."""
 _SHARED = ("-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs")
@@ -46,30 +37,18 @@ class Unit:
     toolchain: Toolchain
 
 
-def folder() -> Path:
-    """Where shared objects are kept."""
-    return kept.folder().parent / "compiled" if not os.environ.get("POLYDL_CACHE") else kept.folder() / "compiled"
-
-
 def load(unit: Unit) -> tuple[ctypes.CDLL, Path]:
     """The shared object of a unit, from the cache or compiled, and its file. Raises ToolchainError."""
     with tempfile.TemporaryDirectory(prefix="polydl-native-") as temporary:
         source = Path(temporary, "kernel.c")
         source.write_bytes(unit.text.encode("utf-8", "surrogateescape"))
-        path = folder() / f"{_key(unit, source)}.so"
-        if _whole(path):
-            os.utime(path)
-            return _open(path), path
-        made = Path(temporary, "kernel.so")
-        _run(unit, [*_SHARED, "-o", made, source, *link_flags(unit.toolchain)])
-        data = made.read_bytes()
-        sealed = data + _MARK + hashlib.sha256(data).digest()
-        try:
-            _keep(path, sealed)
-        except OSError as error:
-            warnings.warn(f"the compiled kernel is not kept for the next run: {error}", stacklevel=2)
-            return _open(made), made  # the memory stays mapped when the file goes
-        return _open(path), path
+        key = _key(unit, source)
+        if CACHE.read(key) is None:
+            made = Path(temporary, "kernel.so")
+            _run(unit, [*_SHARED, "-o", made, source, *link_flags(unit.toolchain)])
+            if not CACHE.write(key, made.read_bytes()):
+                return _open(made), made  # the memory stays mapped when the file goes
+        return _open(CACHE.path(key)), CACHE.path(key)
 
 
 def _run(unit: Unit, arguments: list[str | Path]) -> str:
@@ -83,70 +62,16 @@ def _run(unit: Unit, arguments: list[str | Path]) -> str:
 def _key(unit: Unit, source: Path) -> str:
     expanded = source.with_suffix(".i")
     _run(unit, ["-E", "-P", "-o", expanded, source])
-    digest = hashlib.sha256()
-    for part in _parts(unit, expanded.read_bytes()):
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
-    return digest.hexdigest()
+    return key_of(_parts(unit, expanded.read_bytes()))
 
 
-def _parts(unit: Unit, expanded: bytes) -> Iterator[bytes]:
-    yield f"{FORMAT} {_processor()}".encode()
+def _parts(unit: Unit, expanded: bytes) -> Iterator[bytes | str]:
+    processor = read_processor()  # what -march=native depends on
+    yield repr((platform.machine(), processor.vendor, processor.family, processor.model, sorted(processor.flags)))
     yield expanded
     tools = unit.toolchain
-    yield repr((_SHARED, tools.cflags, tools.ldflags, tools.link)).encode("utf-8", "surrogateescape")
-    compiler = Path(find_compiler(tools)).resolve()
-    found = compiler.stat()
-    yield f"{compiler} {found.st_size} {found.st_mtime_ns}".encode("utf-8", "surrogateescape")
-    for item in tools.link:
-        if Path(item).is_file():
-            yield Path(item).absolute().as_posix().encode("utf-8", "surrogateescape")
-            yield Path(item).read_bytes()
-
-
-def _processor() -> str:
-    """What -march=native depends on: the processor's model and its flags."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
-    except OSError:
-        return platform.processor()
-    told = re.findall(r"^(?:model name|flags|Features|CPU part|CPU implementer)\s*:.*$", text, re.MULTILINE)
-    return f"{platform.machine()} {' '.join(told)}"
-
-
-def _whole(path: Path) -> bool:
-    """Whether an entry is there and as it was written."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return False
-    body, mark, digest = data.rpartition(_MARK)
-    return bool(mark) and hashlib.sha256(body).digest() == digest
-
-
-def _keep(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = path.with_name(f".{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o700)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    entries = sorted(path.parent.glob("*.so"), key=_used, reverse=True)
-    for old in entries[MOST:]:
-        old.unlink(missing_ok=True)
-
-
-def _used(path: Path) -> float:
-    """When an entry was last used; 0 for one that another process has just removed."""
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
+    yield repr((_SHARED, tools.cflags, tools.ldflags, tools.link))
+    yield from compiler_parts(tools.cc, tools.link)
 
 
 def _open(path: Path) -> ctypes.CDLL:

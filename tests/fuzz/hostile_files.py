@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polydl import target as machine
-from polydl.base import cache as kept
 from polydl.base import resources
 from polydl.base.errors import PolyDLError
 from polydl.learn.collect import read_problems
@@ -21,6 +20,7 @@ from polydl.measure.store import Measured, Store
 from polydl.rank.features import FEATURES_VERSION, names
 from polydl.rank.weights import load_weights
 from polydl.search import loop_string_file as given
+from polydl.search import result_cache
 
 _SIZES = "workload,M,N,K\nmine,64,96,48\nmine,100,70,33\n"
 _LOOPS = "aBc@schedule(dynamic,1) c=50;mk=14x32:k\nA{R:2}cB{C:2} c=50\nAB@hilbert\n"
@@ -46,9 +46,15 @@ def _write_store(path: Path) -> None:
         store.add([Measured("k", "w", "p", {"N": 1}, "float", 1, "new", "", "", "m", "cc", (), "verified")])
 
 
-def _read_kept(path: Path) -> None:
-    assert path.parent == kept.folder()
-    kept.load(path.stem)
+def _read_cached(path: Path) -> None:
+    """As an entry that is whole as a file, whatever is inside."""
+    result_cache.CACHE.write(path.stem, path.read_bytes())
+    result_cache.load(path.stem)
+
+
+def _read_damaged(path: Path) -> None:
+    shutil.copy(path, result_cache.CACHE.path(path.stem))
+    result_cache.load(path.stem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +81,7 @@ KINDS = {
         lambda path: path.write_text(
             '{"headers": {}, "result": {"text": "", "document": {}, "shown": "", "seconds": 1.0}}'
         ),
-        (_read_kept,),
+        (_read_cached, _read_damaged),
     ),
 }
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from polydl import pipeline
-from polydl.base import cache as kept
 from polydl.base.errors import InputError, PolyDLError
 from polydl.inspect.explain import explain
 from polydl.options import Options
 from polydl.rank import rankers
+from polydl.search import result_cache
 
 MATMUL = """
 void matmul(float A[restrict 64][64], float B[restrict 64][64], float C[restrict 64][64])
@@ -124,7 +124,7 @@ def test_unknown_names_list_it(install: Callable[..., Path]) -> None:
 def test_its_code_is_part_of_what_is_kept(install: Callable[..., Path], source: Path) -> None:
     module = install(BACKWARDS, ":Backwards")
     options, out = Options(ranker="mine"), source.with_suffix(".out.c")
-    before = kept.key(source, out, options)
-    assert kept.key(source, out, options) == before
+    before = result_cache.key(source, out, options)
+    assert result_cache.key(source, out, options) == before
     module.write_text(BACKWARDS.replace(", 0, -1", ""))
-    assert kept.key(source, out, options) != before
+    assert result_cache.key(source, out, options) != before

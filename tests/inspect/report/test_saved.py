@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from polydl import pipeline
-from polydl.base import cache as kept
 from polydl.base.errors import InputError, QuotaExceeded
 from polydl.cli.optimize_command import optimize_command
 from polydl.cli.tune import optimize
@@ -22,6 +21,7 @@ from polydl.inspect.report.record import ORIGINAL, Run, dumps, load, loads
 from polydl.options import Options
 from polydl.rank import rankers
 from polydl.results import OptimizeResult
+from polydl.search import result_cache
 from tests.cli.running import EXAMPLES, polydl
 
 SIZES = ("-D", "M=24", "-D", "N=32", "-D", "K=16")
@@ -168,12 +168,12 @@ def test_a_record_is_kept_with_its_result(command: Callable[[str | None], int], 
     assert command("second.json") == 2
     assert command(None) == 2
     assert Path("second.json").read_bytes() == Path("first.json").read_bytes()
-    (entry,) = (tmp_path / "kept").glob("*.json")
-    document = json.loads(entry.read_bytes())
+    (entry,) = (tmp_path / "kept" / "results").iterdir()
+    document = json.loads(result_cache.CACHE.read(entry.stem) or b"")
     document["result"]["record"] = 7
-    entry.write_text(json.dumps(document))
-    with pytest.warns(UserWarning, match="no record of a run"):
-        assert kept.load(entry.stem) is None
+    result_cache.CACHE.write(entry.stem, json.dumps(document).encode())
+    with pytest.warns(UserWarning, match=r"is no result .*record"):
+        assert result_cache.load(entry.stem) is None
 
 
 def test_integers_have_no_roofline(command: Callable[[str | None], int]) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from polydl import pipeline
-from polydl.base import cache as kept
 from polydl.base.errors import InputError
 from polydl.cli.optimize_command import optimize_command
 from polydl.options import Options
 from polydl.results import OptimizeResult
+from polydl.search import result_cache
 
 SOURCE = """#include "sizes.h"
 void scale(float x[N][N])
@@ -112,17 +112,28 @@ def test_the_input_is_never_replaced(run: Callable[..., int]) -> None:
 
 def test_a_damaged_entry(run: Callable[..., int]) -> None:
     run()
-    (entry,) = kept.folder().iterdir()
-    for damage in (entry.read_bytes()[:100], b"\xff\xfe", b"[]", b'{"headers": {}, "result": {"text": 1}}'):
+    (entry,) = result_cache.CACHE.path("any").parent.iterdir()
+    good = entry.read_bytes()
+    for searched, damage in enumerate((good[:100], good[:-1], good[:50] + b"?" + good[51:], b"\xff\xfe", b""), 2):
         entry.write_bytes(damage)
-        with pytest.warns(UserWarning, match="measuring anew"):
-            run()
+        with pytest.warns(UserWarning, match="is damaged: made anew"):
+            assert run() == searched
+
+
+def test_an_entry_that_is_no_result(run: Callable[..., int]) -> None:
+    """Whole as a file, but not what this polydl writes."""
+    run()
+    (entry,) = result_cache.CACHE.path("any").parent.iterdir()
+    for searched, other in enumerate((b"[]", b"[" * 10**6, b"\xff", b'{"headers": {}, "result": {"text": 1}}'), 2):
+        result_cache.CACHE.write(entry.stem, other)
+        with pytest.warns(UserWarning, match=r"is no result .*: made anew"):
+            assert run() == searched
 
 
 def test_where_nothing_can_be_kept(run: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
     Path("file").write_text("")
     monkeypatch.setenv("POLYDL_CACHE", str(Path("file/results").absolute()))
-    with pytest.warns(UserWarning, match="not kept for the next run"):
+    with pytest.warns(UserWarning, match="not cached for the next run"):
         run()
     assert Path("scale.polydl.c").is_file()
 
@@ -146,9 +157,9 @@ def test_in_a_folder_that_is_gone(run: Callable[..., int], tmp_path: Path, monke
 
 
 def test_the_oldest_go_first(run: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MOST", 2)
+    monkeypatch.setattr(result_cache, "CACHE", replace(result_cache.CACHE, most=2))
     for n in (1, 2, 3):
         run(seed=n)
-    assert len(list(kept.folder().iterdir())) == 2
+    assert len(list(result_cache.CACHE.path("any").parent.iterdir())) == 2
     assert run(seed=3) == 3
     assert run(seed=1) == 4
