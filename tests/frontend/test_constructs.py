@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from polydl.base.errors import InputErrors
 from polydl.frontend import load
+from polydl.frontend.text import parse
 from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import rank
@@ -158,14 +158,13 @@ def test_conditions_around_what_is_not_used_do_not_count(tmp_path: Path) -> None
     assert scop(tmp_path, code).conditions == {}
 
 
-def test_long_tables_are_skipped(tmp_path: Path) -> None:
+def test_long_tables_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = ",\n".join(", ".join(f"{(r * 8 + c) % 97}.5" for c in range(8)) for r in range(40_000))
     code = (
         f"static const double T[] = {{\n{rows}\n}}, U[2][2] = {{{{1, 2}}, {{3, 4}}}};\n"
         "void f(double A[9]) {\n#pragma scop\nfor (int i = 0; i < 9; i++) A[i] = T[i] + U[1][0];\n#pragma endscop\n}\n"
     )
-    begin = time.process_time()
+    monkeypatch.setattr(parse, "MOST_TOKENS", 1000)  # the table has 640,000
     found = scop(tmp_path, code)
-    assert time.process_time() - begin < 3, "pycparser alone takes ten seconds"
     assert found.statements[0].span.line == 40_005
     assert set(found.arrays) == {"A", "T", "U"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ import pytest
 
 from polydl.base.errors import InputErrors
 from polydl.frontend import load
-from polydl.frontend.text import limited, parse
+from polydl.frontend.text import limited, parse, preprocess
 
 SPIN = "while True: pass"
 GREEDY = "x = bytearray(1 << 28)"
@@ -34,11 +35,14 @@ def test_output_ends_at_its_limit() -> None:
 
 def test_processor_time_and_memory_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limited, "CPU_SECONDS", 1)
-    assert limited.run(python(SPIN), b"", 1000).code < 0
+    spun = limited.run(python(SPIN), b"", 1000)
+    assert spun.code == -signal.SIGXCPU
+    assert spun.too_slow
     monkeypatch.setattr(limited, "MEMORY", 1 << 27)
     done = limited.run(python(f"import time; time.sleep(0.2); {GREEDY}"), b"", 1000)
     assert done.code != 0
     assert b"MemoryError" in done.messages
+    assert not done.too_slow
 
 
 def test_a_command_that_sleeps_is_ended_with_its_children(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -62,6 +66,31 @@ def running(stat: Path) -> bool:
         return stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def bomb(levels: int, text: str) -> str:
+    """C of which the macros expand to 2**levels copies of a text."""
+    lines = [f"#define M0 {text}", *(f"#define M{n} M{n - 1} M{n - 1}" for n in range(1, levels + 1))]
+    return "\n".join(lines) + f"\nvoid f(float A[8]) {{\n#pragma scop\nA[0] = 1; M{levels}\n#pragma endscop\n}}\n"
+
+
+def test_macros_are_refused_by_the_bytes_that_they_expand_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(preprocess, "MOST_EXPANDED", 1 << 20)
+    path = tmp_path / "bomb.c"
+    path.write_text(bomb(6, "A[0] = 1;"))
+    assert len(load(path).scops[0].statements) == 65
+    path.write_text(bomb(20, "A[0] = 1;"))
+    with pytest.raises(InputErrors, match="longer than 1 MiB"):
+        load(path)
+
+
+def test_macros_that_expand_to_nothing_end_as_the_last_resort(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(limited, "CPU_SECONDS", 1)
+    path = tmp_path / "bomb.c"
+    path.write_text(bomb(34, ""))
+    with pytest.raises(InputErrors, match="took 1 s of processor time") as caught:
+        load(path)
+    assert "faster machine" in caught.value.errors[0].hint
 
 
 def test_too_many_tokens_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

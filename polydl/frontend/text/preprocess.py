@@ -23,8 +23,7 @@ BARE = "__polydl_bare_{}__"
 MOST_EXPANDED = 8 << 20
 """Bytes that macros and headers may add."""
 _GIVEN_UP = re.compile(
-    r"out of memory|memory exhausted|CPU time limit|cpu time limit|Killed|bad_alloc|signal terminated program|"
-    r"LLVM ERROR|internal compiler error"
+    r"out of memory|memory exhausted|Killed|bad_alloc|signal terminated program|LLVM ERROR|internal compiler error"
 )
 """What compilers say when they run into a limit."""
 
@@ -116,6 +115,10 @@ def preprocess(
     if done.too_long:
         reason = f"preprocessed, this is longer than {most >> 20} MiB"
         raise InputErrors([InputError(reason, source.line_span(1), "look for macros that expand to too much")])
+    if done.too_slow:
+        reason = f"the preprocessor took {limited.CPU_SECONDS} s of processor time and was stopped"
+        hint = "look for macros that expand without end; a faster machine may come through"
+        raise InputErrors([InputError(reason, source.line_span(1), hint)])
     if done.code != 0:
         raise _rejected(source, done.messages.decode("utf-8", "replace"), cc)
     text = done.output.decode("utf-8", "surrogateescape")
@@ -178,7 +181,7 @@ def _rejected(source: SourceText, messages: str, cc: str) -> PolyDLError:
     if errors:
         return InputErrors(errors)
     if _GIVEN_UP.search(messages):
-        reason = f"the preprocessor needs more than {limited.CPU_SECONDS} s or {limited.MEMORY >> 30} GiB for this"
+        reason = f"the preprocessor needs more than {limited.MEMORY >> 30} GiB for this"
         return InputErrors([InputError(reason, source.line_span(1), "look for macros that expand to too much")])
     return ToolchainError(f"'{cc} -E' failed: {messages.strip() or 'no message'}", hint="check --cc")
 
