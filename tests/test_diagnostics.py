@@ -116,7 +116,7 @@ def test_a_measured_run_says_what_became_of_it_also_when_kept(folder: Path) -> N
     own = {"POLYDL_CACHE": str(folder / "kept")}
     for _ in range(2):
         outcome = polydl(
-            folder, "optimize", "good.c", "--threads", "1", "--top-k", "1", "--format", "gcc", timeout=120, **own
+            folder, "optimize", "good.c", "--threads", "1", "--top-k", "1", "--format", "gcc", timeout=600, **own
         )
         assert outcome.code == 0, outcome.stderr
         assert re.search(r"good\.c:3:1: note: f: (variant \w+ is .* faster|not optimized: )", outcome.stderr)

@@ -41,7 +41,7 @@ def one(name: str, options: Options = SMALL) -> Explanation:
 
 def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "polydl", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
 
 def test_best_is_the_best_of_the_ranker_asked_for() -> None:

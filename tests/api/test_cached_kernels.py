@@ -85,7 +85,7 @@ def run_elsewhere(cache: Path, count: int = 1) -> None:
         "assert k().tolist() == [3] * 8"
     )
     running = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(count)]
-    assert [process.wait(timeout=120) for process in running] == [0] * count
+    assert [process.wait(timeout=600) for process in running] == [0] * count
 
 
 def test_two_processes_at_once(empty: Path) -> None:

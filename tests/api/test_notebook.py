@@ -18,7 +18,7 @@ def test_the_notebook_runs(cache: Path, tmp_path: Path, monkeypatch: pytest.Monk
     for variable in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR"):
         monkeypatch.setenv(variable, str(tmp_path / variable))  # nothing of the user's, nothing left behind
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(EXAMPLES)}})
+    client = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(EXAMPLES)}})
     client.execute()
     shown = [html(cell) for cell in notebook.cells if cell.cell_type == "code"]
     for text in (

@@ -37,7 +37,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, **own, **more}
 
 
-def polydl(folder: Path, *arguments: str | bytes | Path, timeout: float = 60, **more: str) -> Outcome:
+def polydl(folder: Path, *arguments: str | bytes | Path, timeout: float = 600, **more: str) -> Outcome:
     """Run `python -m polydl` in a folder. No run ends with a traceback."""
     done = subprocess.run(
         [sys.executable, "-m", "polydl", *arguments],

@@ -18,7 +18,7 @@ def test_the_command_that_is_printed_works(tmp_path: Path) -> None:
     command = shlex.split(following.removeprefix("next: "))
     done = subprocess.run(
         [*command, "--no-run", "-o", "out.c"], cwd=tmp_path, env=environment(), capture_output=True, text=True,
-        timeout=60, check=False,
+        timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "polydl" in (tmp_path / "out.c").read_text()

@@ -35,7 +35,7 @@ def build(folder: Path, name: str, case: Case, *flags: str) -> Path:
 
 def outputs(program: Path, case: Case) -> list[str]:
     """What the program prints, one run after the other."""
-    runs = (subprocess.run([program, *a], capture_output=True, text=True, check=True, timeout=20) for a in case.runs)
+    runs = (subprocess.run([program, *a], capture_output=True, text=True, check=True, timeout=600) for a in case.runs)
     return [run.stdout for run in runs]
 
 

@@ -31,7 +31,7 @@ def _run(folder: Path, source: str, *flags: str) -> str:
         [COMPILER, *FLAGS, *flags, "program.c", "-o", "program"], cwd=folder, capture_output=True, text=True
     )
     assert built.returncode == 0, built.stderr[:4000]
-    ran = subprocess.run([EMULATOR, folder / "program"], capture_output=True, text=True, timeout=120)
+    ran = subprocess.run([EMULATOR, folder / "program"], capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, f"died with {ran.returncode} after {ran.stdout[-200:]!r} {ran.stderr[-500:]!r}"
     return ran.stdout
 

@@ -51,7 +51,7 @@ def compile_and_run(folder: Path, source: str, compiler: str, flags: tuple[str, 
     command = [compiler, *WARNINGS, *flags, "program.c", "-o", "program"]
     built = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr[:4000]
-    ran = subprocess.run([folder / "program"], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([folder / "program"], capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, f"died with {ran.returncode} after {ran.stdout[-200:]!r}"
     return ran.stdout
 

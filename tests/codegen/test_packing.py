@@ -122,7 +122,7 @@ def run(folder: Path, source: str, flags: tuple[str, ...]) -> str:
     command = ["gcc", "-Wall", "-Wextra", "-Werror", *flags, "program.c", "-o", "program"]
     built = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr[:4000]
-    ran = subprocess.run([folder / "program"], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([folder / "program"], capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, f"died with {ran.returncode} after {ran.stdout[-200:]!r}"
     return ran.stdout
 

@@ -68,7 +68,7 @@ def test_the_new_instruction_set_computes_what_the_twin_computes(tmp_path: Path)
     wide = ["-march=armv8.2-a+sve", "-msve-vector-bits=256"]
     subprocess.run([COMPILER, *flags, *wide, "product.c", "-o", "product"], cwd=copy, check=True)
     emulator = [EMULATOR, "-cpu", "max,sve256=on,sve-default-vector-length=32"]
-    ran = subprocess.run([*emulator, "./product"], cwd=copy, capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run([*emulator, "./product"], cwd=copy, capture_output=True, text=True, timeout=600, check=False)
     assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr[-1000:]
     subprocess.run([COMPILER, *flags, *wide, "-S", "product.c", "-o", "product.s"], cwd=copy, check=True)
     assert "fmla\tz" in (copy / "product.s").read_text()

@@ -35,7 +35,7 @@ def project(name: str, folder: Path) -> Path:
 def run(arguments: list[str | Path], folder: Path) -> str:
     """Run a tool; what it printed."""
     own = {**environment(), "MAKEFLAGS": ""}
-    done = subprocess.run(arguments, cwd=folder, env=own, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(arguments, cwd=folder, env=own, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -114,7 +114,7 @@ def results(program: Program, folder: Path, most: int, flags: tuple[str, ...] = 
     assert compiled.returncode == 0, compiled.stderr + render(program)
     # libgomp keeps its threads' memory until the end: that is no leak of the generated code
     environment = {**os.environ, "OMP_NUM_THREADS": "3", "ASAN_OPTIONS": "detect_leaks=0"}
-    done = subprocess.run([str(binary)], env=environment, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([str(binary)], env=environment, capture_output=True, text=True, check=False, timeout=600)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), "\n".join(
         [done.stdout, done.stderr, render(program), *texts]
     )

@@ -52,7 +52,7 @@ def check(entry: Entry, comparisons: list[Comparison], folder: Path, flags: tupl
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done.stdout + done.stderr
 

@@ -61,7 +61,7 @@ def differs(program: Program, text: str, folder: Path) -> str:
     source.write_text(text + main_text(program, data, expected, 1))
     compiled = subprocess.run(["cc", *PLAIN, str(source), "-o", str(binary), "-lm"], capture_output=True, check=False)
     assert compiled.returncode == 0, compiled.stderr
-    done = subprocess.run([str(binary)], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([str(binary)], capture_output=True, text=True, check=False, timeout=600)
     return done.stdout + ("" if done.returncode == 0 else f"exit code {done.returncode}")
 
 

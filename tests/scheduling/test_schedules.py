@@ -59,9 +59,9 @@ def compares(
     source.write_text(comparison_program(entry, [Comparison(entry.sizes[0], [entry.text, *texts])]))
     program = tmp_path / "compare"
     command = ["cc", "-O1", "-fopenmp", "-w", *flags, "-o", str(program), str(source), "-lm"]
-    subprocess.run(command, check=True, timeout=120)
+    subprocess.run(command, check=True, timeout=600)
     environment = os.environ | {"OMP_NUM_THREADS": "3", "OMP_WAIT_POLICY": "passive"}
-    return subprocess.run([str(program)], check=False, capture_output=True, text=True, timeout=120, env=environment)
+    return subprocess.run([str(program)], check=False, capture_output=True, text=True, timeout=600, env=environment)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -56,7 +56,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
     folder = tmp_path_factory.mktemp("saved")
     (folder / "matmul.c").write_bytes((EXAMPLES / "matmul.c").read_bytes())
     options = (*SIZES, "-k", "3", "--threads", "2", "--save", "run.json", "--json")
-    done = polydl(folder, "optimize", "matmul.c", *options, timeout=120)
+    done = polydl(folder, "optimize", "matmul.c", *options, timeout=600)
     assert done.code == 0, done.stderr
     return folder, json.loads(done.stdout)
 
