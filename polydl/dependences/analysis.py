@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-import islpy as isl
-
 from polydl.base import html
 from polydl.dependences.scalars import private_scalars
+from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Assignment, BlackBox, MicrokernelCall, Scop, Statement
@@ -97,14 +96,12 @@ def _kind(source: Access, target: Access) -> Kind:
 
 def _restrict_order(relation: isl.Map, source: Statement, target: Statement, depth: int, carried: bool) -> isl.Map:
     """The pairs that agree on the `depth` outer loops and, if `carried`, have source before target at loop `depth`."""
-    for d in range(depth):
-        relation = relation.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
-    if carried:
-        if source.iterators[depth] in source.descending:
-            relation = relation.order_gt(isl.dim_type.in_, depth, isl.dim_type.out, depth)
-        else:
-            relation = relation.order_lt(isl.dim_type.in_, depth, isl.dim_type.out, depth)
-    return relation
+    relation = isl.agree(relation, range(depth))
+    if not carried:
+        return relation
+    if source.iterators[depth] in source.descending:
+        return isl.descending(relation, depth)
+    return isl.ascending(relation, depth)
 
 
 def _between(source: Statement, target: Statement, private: Mapping[str, int], known: isl.Set) -> Iterable[Dependence]:
@@ -116,8 +113,7 @@ def _between(source: Statement, target: Statement, private: Mapping[str, int], k
             if a.array != b.array:
                 continue
             same_element = a.relation.apply_range(b.relation.reverse())
-            for d in range(private.get(a.array, 0)):
-                same_element = same_element.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
+            same_element = isl.agree(same_element, range(private.get(a.array, 0)))
             if same_element.intersect_params(known).is_empty():
                 continue
             orders = [(d, True) for d in range(shared)] + ([(shared, False)] if textually_before else [])

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import islpy as isl
-
 from polydl.dependences.analysis import Dependence, Kind
+from polydl.model import isl
 from polydl.model.isl import quota
 
 
@@ -45,12 +44,8 @@ def _violation(
 
 def _instance(point: isl.Set | isl.BasicSet) -> str:
     """`S0[1, 2]` from a set with one point."""
-    sample = point.sample_point()
-    space = sample.get_space()
-    values = [
-        str(sample.get_coordinate_val(isl.dim_type.set, d).to_python()) for d in range(space.dim(isl.dim_type.set))
-    ]
-    return f"{space.get_tuple_name(isl.dim_type.set)}[{', '.join(values)}]"
+    coordinates, _ = isl.sample(point)
+    return f"{point.get_tuple_name()}[{', '.join(map(str, coordinates))}]"
 
 
 def ordering(dependences: Iterable[Dependence], *, reassociate: bool) -> tuple[Dependence, ...]:
@@ -85,27 +80,22 @@ def violation(
             time = _in_time(dependence, schedule)
             private = summed if dependence.reduction and reassociate else None
             if private is not None:
-                time = time.intersect(_same_block(time.get_space(), *private))
+                time = _same_block(time, *private)
             for dim in parallel:
                 if private is not None and dim == private[0]:
                     continue  # inside a block one thread runs it in order
                 # The pairs that every outer sequential loop leaves together, but this parallel one takes apart.
-                together = time
-                for d in range(parallel[0] if grid else dim):
-                    if d not in parallel:
-                        together = together.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
-                apart = together.subtract(together.equate(isl.dim_type.in_, dim, isl.dim_type.out, dim))
+                outer = range(parallel[0] if grid else dim)
+                apart = isl.differ(isl.agree(time, (d for d in outer if d not in parallel)), [dim])
                 if not apart.is_empty():
                     return _violation(dependence, schedule, apart, parallel=True)
     return None
 
 
-def _same_block(space: isl.Space, dim: int, length: int) -> isl.Map:
-    """{ t -> t' : floor(t_dim / length) = floor(t'_dim / length) }, for a space of maps between times."""
-    times = space.domain()
-    value = isl.Aff.var_on_domain(isl.LocalSpace.from_space(times), isl.dim_type.set, dim)
-    block = isl.Map.from_aff(value.scale_down_val(isl.Val.int_from_si(space.get_ctx(), length)).floor())
-    return block.apply_range(block.reverse())
+def _same_block(pairs: isl.Map, dim: int, length: int) -> isl.Map:
+    """The pairs t -> t' with floor(t_dim / length) = floor(t'_dim / length)."""
+    block = isl.floor_div(isl.coordinate(pairs.get_space().domain(), dim), length)
+    return isl.meet(pairs, block, block)
 
 
 def block_violation(
@@ -148,9 +138,9 @@ def sign_vectors(relation: isl.Map, loops: Sequence[int], descending: Sequence[b
             return
         d = loops[len(signs)]
         later, earlier = (1, -1) if not descending[len(signs)] else (-1, 1)
-        refine(rest.equate(isl.dim_type.in_, d, isl.dim_type.out, d), (*signs, 0))
-        refine(rest.order_lt(isl.dim_type.in_, d, isl.dim_type.out, d), (*signs, later))
-        refine(rest.order_gt(isl.dim_type.in_, d, isl.dim_type.out, d), (*signs, earlier))
+        refine(isl.agree(rest, [d]), (*signs, 0))
+        refine(isl.ascending(rest, d), (*signs, later))
+        refine(isl.descending(rest, d), (*signs, earlier))
 
     with quota("the direction vectors"):
         refine(relation, ())

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
 from typing import Any
-
-import islpy as isl
 
 from polydl._version import __version__
 from polydl.dependences.analysis import Dependence, Kind, dependences
-from polydl.exchange.names import aff_in_public, map_in_public, public_names, set_in_public
-from polydl.model.isl import context
+from polydl.exchange.names import map_in_public, public_names
+from polydl.model import isl
 from polydl.model.scop import Scop
+from polydl.model.trees import partial_schedule, union_map, union_set
 from polydl.rewrite.dead import without_dead
 from polydl.rewrite.scalars import in_place
 from polydl.schedule.relations import by_name
@@ -41,7 +39,7 @@ def _document(scop: Scop) -> dict[str, Any]:
         "line": scop.span.line,
         "renamed": {name: public for name, public in names.items() if name != public},
         "statements": {s.name: s.span.text.strip() if s.span.text else "" for s in scop.statements},
-        "context": str(set_in_public(scop.context, names)),
+        "context": str(isl.renamed(scop.context, names)),
         "domain": _sets((s.domain for s in scop.statements), names),
         "reads": _maps((a.relation for a in accesses if not a.write), names),
         "writes": _maps((a.relation for a in accesses if a.write), names),
@@ -60,17 +58,11 @@ def _relation(found: Sequence[Dependence], kind: Kind, names: Mapping[str, str],
 
 
 def _sets(found: Iterable[isl.Set], names: Mapping[str, str]) -> str:
-    union = isl.UnionSet.read_from_str(context(), "{ }")
-    for one in found:
-        union = union.union(isl.UnionSet.from_set(set_in_public(one, names)))
-    return str(union)
+    return str(union_set(isl.renamed(one, names) for one in found))
 
 
 def _maps(found: Iterable[isl.Map], names: Mapping[str, str]) -> str:
-    union = isl.UnionMap.read_from_str(context(), "{ }")
-    for one in found:
-        union = union.union(isl.UnionMap.from_map(map_in_public(one, names)))
-    return str(union.coalesce())
+    return str(union_map(map_in_public(one, names) for one in found).coalesce())
 
 
 def tree(scop: Scop, names: Mapping[str, str]) -> dict[str, Any]:
@@ -101,9 +93,5 @@ def _node(node: Node, scop: Scop, names: Mapping[str, str]) -> dict[str, Any]:
 
 def _partial(members: Sequence[Member], scop: Scop, names: Mapping[str, str]) -> str:
     """isl's text of the loops of a band: a function of the instances for each."""
-    columns = isl.UnionPwAffList.alloc(context(), len(members))
-    for member in members:
-        affs = (isl.PwAff.from_aff(aff_in_public(aff, names)) for aff in member.affs.values())
-        columns = columns.add(reduce(isl.UnionPwAff.union_add, map(isl.UnionPwAff.from_pw_aff, affs)))
-    space = set_in_public(scop.context, names).get_space().params().add_unnamed_tuple_ui(len(members))
-    return str(isl.MultiUnionPwAff.from_union_pw_aff_list(space, columns))
+    columns = [[isl.PwAff.from_aff(isl.renamed(aff, names)) for aff in member.affs.values()] for member in members]
+    return str(partial_schedule(columns, isl.renamed(scop.context, names).get_space()))

@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import islpy as isl
-
 from polydl.base.errors import IllegalVariant
 from polydl.dependences.analysis import Dependence, Kind
 from polydl.exchange.names import public_names
 from polydl.exchange.yaml import Document, Place, read
-from polydl.model.isl import context, dim_index, dim_names, pieces, quota
+from polydl.model import isl
+from polydl.model.isl import quota
 from polydl.model.schedule import time_affs
 from polydl.model.scop import Scop, Statement
+from polydl.model.trees import loops_of, sets_of
 from polydl.rank.tree_cost import Work, seconds
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import Link, Links, among, by_name, coincident, left
@@ -99,7 +99,7 @@ class _Reader:
             mine = known.pop(statement.name, None)
             if mine is None:
                 raise place.error(f"the domain leaves out {statement.name}", "names and domains: polydl export")
-            if mine.dim(isl.dim_type.set) != statement.depth:
+            if isl.arity(mine) != statement.depth:
                 raise place.error(f"{statement.name} has {statement.depth} iterators")
             mine = mine.intersect_params(self.scop.context)
             for one, other, what in ((own, mine, "leaves out"), (mine, own, "has")):
@@ -113,22 +113,19 @@ class _Reader:
     def _union(self, place: Place) -> dict[str, isl.Set]:
         """The sets of a union by their tuples, in the scop's parameters."""
         try:
-            union = isl.UnionSet.read_from_str(context(), place.text())
+            union = isl.UnionSet(place.text())
         except isl.Error as error:
             raise place.error("not a set in isl's notation", "as in [n] -> { S0[i] : 0 <= i < n }") from error
-        found = union.get_set_list()
-        sets = [found.get_at(k) for k in range(found.n_set())]
         return {
-            str(one.get_tuple_name()): self._aligned(one, place) for one in sets if one.get_tuple_name() is not None
+            str(one.get_tuple_name()): self._aligned(one, place)
+            for one in sets_of(union)
+            if one.get_tuple_name() is not None
         }
 
     def _aligned(self, one: isl.Set, place: Place) -> isl.Set:
         """With the scop's parameters, in its order and by its names."""
-        for k in range(one.dim(isl.dim_type.param)):
-            one = one.set_dim_name(
-                isl.dim_type.param, k, self._parameter(one.get_dim_name(isl.dim_type.param, k), place)
-            )
-        return one.align_params(self.scop.context.get_space())
+        own = {name: self._parameter(name, place) for name in isl.parameters(one)}
+        return isl.renamed(one, own).align_params(self.scop.context.get_space())
 
     def _parameter(self, public: str | None, place: Place) -> str:
         """The C name of a parameter."""
@@ -187,56 +184,42 @@ class _Reader:
 
     def _members(self, place: Place, names: Sequence[str]) -> tuple[Member, ...]:
         try:
-            partial = isl.MultiUnionPwAff.read_from_str(context(), place.text())
+            partial = isl.MultiUnionPwAff(place.text())
         except isl.Error as error:
             raise place.error("not a schedule in isl's notation", "as in [n] -> [{ S0[i, j] -> [(i)] }]") from error
         return tuple(
-            Member({name: self._aff(partial.get_union_pw_aff(d), self.scop.statement(name), place) for name in names})
-            for d in range(partial.dim(isl.dim_type.set))
+            Member({name: self._aff(functions, self.scop.statement(name), place) for name in names})
+            for functions in loops_of(partial)
         )
 
-    def _aff(self, union: isl.UnionPwAff, statement: Statement, place: Place) -> isl.Aff:
-        found = union.get_pw_aff_list()
-        for k in range(found.n_pw_aff()):
-            one = found.get_at(k)
-            if one.get_domain_space().get_tuple_name(isl.dim_type.set) != statement.name:
-                continue
-            if one.dim(isl.dim_type.in_) != statement.depth:
-                raise place.error(f"{statement.name} has {statement.depth} iterators")
-            model = self.scop.context.get_space()
-            for p in range(one.dim(isl.dim_type.param)):
-                name = self._parameter(one.get_dim_name(isl.dim_type.param, p), place)
-                # An id of the same name that is made anew is another parameter to isl.
-                own = model.get_dim_id(isl.dim_type.param, dim_index(model, name, isl.dim_type.param))
-                one = one.set_dim_id(isl.dim_type.param, p, own)
-            one = one.align_params(model)
-            domain = statement.domain.intersect_params(self.scop.context)
-            one = one.intersect_domain(domain).gist(domain).coalesce()
-            affine = pieces(one)
-            if len(affine) != 1:
-                raise place.error(
-                    f"the schedule of {statement.name} is not one affine expression", "take it apart by filters"
-                )
-            aff = affine[0][1]
-            if not domain.is_subset(isl.Map.from_aff(aff).domain()) or not domain.is_subset(one.domain()):
-                raise place.error(f"the schedule of {statement.name} is not an integer everywhere", "use floor(…)")
-            for d, name in enumerate(statement.iterators):
-                aff = aff.set_dim_name(isl.dim_type.in_, d, name)
-            return self._in_domain(aff, statement, place)
-        raise place.error(f"this band leaves out {statement.name}")
+    def _aff(self, functions: Mapping[str, isl.PwAff], statement: Statement, place: Place) -> isl.Aff:
+        one = functions.get(statement.name)
+        if one is None:
+            raise place.error(f"this band leaves out {statement.name}")
+        if isl.domain_arity(one) != statement.depth:
+            raise place.error(f"{statement.name} has {statement.depth} iterators")
+        own = {name: self._parameter(name, place) for name in isl.parameters(one)}
+        one = isl.renamed(one, own).align_params(self.scop.context.get_space())
+        domain = statement.domain.intersect_params(self.scop.context)
+        one = one.intersect_domain(domain).gist(domain).coalesce()
+        affine = isl.pieces(one)
+        if len(affine) != 1:
+            raise place.error(
+                f"the schedule of {statement.name} is not one affine expression", "take it apart by filters"
+            )
+        aff = affine[0][1]
+        if not domain.is_subset(isl.Map.from_aff(aff).domain()) or not domain.is_subset(one.domain()):
+            raise place.error(f"the schedule of {statement.name} is not an integer everywhere", "use floor(…)")
+        return self._in_domain(isl.domain_renamed(aff, statement.iterators), statement, place)
 
     @staticmethod
     def _in_domain(aff: isl.Aff, statement: Statement, place: Place) -> isl.Aff:
         """With no other parameters than the statement's domain has: isl's bands take no more."""
-        own = dim_names(statement.domain.get_space(), isl.dim_type.param)
-        for p in reversed(range(aff.dim(isl.dim_type.param))):
-            name = aff.get_dim_name(isl.dim_type.param, p)
-            if name in own:
-                continue
-            if aff.involves_dims(isl.dim_type.param, p, 1):
+        own = isl.parameters(statement.domain)
+        for name in isl.involved_parameters(aff):
+            if name not in own:
                 raise place.error(f"the schedule of {statement.name} has the parameter {name}, its domain has not")
-            aff = aff.drop_dims(isl.dim_type.param, p, 1)
-        return aff
+        return isl.parametric(aff, own)
 
 
 def _not(what: str) -> str:

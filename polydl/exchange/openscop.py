@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import islpy as isl
-
 from polydl.exchange.export import exported
+from polydl.model import isl
 from polydl.model.schedule import map_from_affs, original_affs
 from polydl.model.scop import BlackBox, Scop, Statement
 
@@ -47,8 +46,8 @@ def _statement(scop: Scop, statement: Statement, arrays: dict[str, int]) -> Iter
     write = "MAY_WRITE" if isinstance(statement.body, BlackBox) else "WRITE"
     for access in statement.accesses:
         yield from ("", f"# {access.array}")
-        elements = access.relation.insert_dims(isl.dim_type.out, 0, 1)
-        elements = elements.fix_val(isl.dim_type.out, 0, isl.Val.int_from_si(elements.get_ctx(), arrays[access.array]))
+        number = isl.PwAff.from_aff(isl.constant(statement.domain, arrays[access.array]))
+        elements = isl.Map.from_pw_aff(number).flat_range_product(access.relation)
         # What the domain says need not be said again.
         yield from _relation(write if access.write else "READ", elements.gist_domain(statement.domain), scop)
     yield from ("", "# Statement body is provided", "1", "<body>", "# Number of original iterators")
@@ -72,15 +71,7 @@ def _relation(kind: str, relation: isl.Map, scop: Scop) -> Iterator[str]:
     if len(parts) > 1:
         yield str(len(parts))
     for part in parts:
-        yield from _part(part, len(scop.parameters))
-
-
-def _part(part: isl.BasicMap, parameters: int) -> Iterator[str]:
-    kinds = (isl.dim_type.out, isl.dim_type.in_, isl.dim_type.div, isl.dim_type.param, isl.dim_type.cst)
-    equal, at_least = part.equalities_matrix(*kinds), part.inequalities_matrix(*kinds)
-    rows = [(sign, matrix, r) for sign, matrix in ((0, equal), (1, at_least)) for r in range(matrix.rows())]
-    outputs, inputs, local = (part.dim(kind) for kind in kinds[:3])
-    yield f"{len(rows)} {equal.cols() + 1} {outputs} {inputs} {local} {parameters}"
-    for sign, matrix, r in rows:
-        values = (str(matrix.get_element_val(r, c)) for c in range(matrix.cols()))
-        yield " ".join((str(sign), *values))
+        dimensions, rows = isl.openscop_rows(part)
+        sizes = (*dimensions, len(scop.parameters))
+        yield " ".join(map(str, (len(rows), 2 + sum(sizes), *sizes)))
+        yield from (" ".join(map(str, row)) for row in rows)

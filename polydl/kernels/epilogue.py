@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import islpy as isl
-
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.lower.instance import Instance
+from polydl.model import isl
 from polydl.model.contraction import linear_strides
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.rewrite.conditions import Fused, Group

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import islpy as isl
-
 from polydl.kernels.vector_text import NotVectorised
-from polydl.model.isl import expression_kind, operation, to_int
+from polydl.model import isl
+from polydl.model.isl import to_int
 from polydl.model.scop import Access, Assignment, Statement
+from polydl.model.trees import expression_kind, operands_of, operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def row_loops(body: Sequence[RowStatement], inner: Sequence[tuple[int, int]]) ->
 
     Raises NotVectorised where the printed loops are not the last dimensions of the schedule, all of them running.
     """
-    depths = {at.schedule.dim(isl.dim_type.out) for at in body}
+    depths = {isl.range_arity(at.schedule) for at in body}
     depth = depths.pop()
     first = depth - len(inner) - 1
     if depths or first < 0:
@@ -60,15 +60,10 @@ def row_loops(body: Sequence[RowStatement], inner: Sequence[tuple[int, int]]) ->
     for at in body:
         times = at.schedule.range()
         for d, (low, high) in enumerate(inner, first + 1):
-            if not (times.dim_min_val(d).eq(isl.Val(low)) and times.dim_max_val(d).eq(isl.Val(high))):
+            if (isl.least(times, d), isl.greatest(times, d)) != (low, high):
                 raise NotVectorised("loops that are not the schedule's")
-        within = isl.Map.from_domain_and_range(times, times)
-        for d in range(first):
-            within = within.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
-        within = within.project_out(isl.dim_type.out, first + 1, depth - first - 1).project_out(
-            isl.dim_type.out, 0, first
-        )
-        if within.is_single_valued():
+        within = isl.agree(isl.Map.from_domain_and_range(times, times), range(first))
+        if isl.range_onto(within, [first]).is_single_valued():
             raise NotVectorised("a loop of one iteration")
     return RowLoops(tuple(range(first, depth)), tuple(high - low + 1 for low, high in inner))
 
@@ -80,7 +75,7 @@ def loop_bounds(loop: isl.AstNode) -> tuple[isl.AstExpr, isl.AstExpr] | None:
         return None
     if expression_kind(condition) != "op" or operation(condition) != "le":
         return None
-    return loop.for_get_init(), condition.get_op_arg(1)
+    return loop.for_get_init(), operands_of(condition)[1]
 
 
 def are_numbers(*expressions: isl.AstExpr) -> bool:

@@ -12,14 +12,12 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import islpy as isl
-
 from polydl.kernels.microkernel import environment, isa_prologue
 from polydl.kernels.row_loops import RowLoops, RowStatement
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
+from polydl.model import isl
 from polydl.model.contraction import array_strides
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load
-from polydl.model.isl import pieces, to_int
 from polydl.model.scop import Access, Array, Assignment
 from polydl.target.isa import ELEMENT_TYPES, Dtype
 
@@ -119,13 +117,13 @@ class _Builder:
         return along[-1]
 
     def _coefficients(self, name: str, relation: isl.Map, loop: int) -> list[int]:
-        function = relation.as_pw_multi_aff()
         found = []
-        for d in range(function.dim(isl.dim_type.out)):
-            one = pieces(function.get_pw_aff(d).gist(relation.domain()))
-            if len(one) != 1 or one[0][1].dim(isl.dim_type.div) != 0:
+        for subscript in isl.components(relation.as_pw_multi_aff()):
+            one = isl.pieces(subscript.gist(relation.domain()))
+            factors = isl.coefficients(one[0][1]) if len(one) == 1 else None
+            if factors is None:
                 raise NotVectorised(f"the subscripts of {name} are not affine")
-            found.append(to_int(one[0][1].get_coefficient_val(isl.dim_type.in_, loop)))
+            found.append(factors[loop])
         return found
 
     def _elements(self, array: Array, moves: Sequence[int]) -> int:
@@ -252,13 +250,8 @@ class _Builder:
     def _conflict(self, a: isl.Map, b: isl.Map) -> bool:
         """Whether two different iterations of one row touch the same element."""
         pairs = a.apply_range(b.reverse())
-        for d in range(pairs.dim(isl.dim_type.in_)):
-            if d not in self.loops.dims:
-                pairs = pairs.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
-        same = pairs
-        for d in self.loops.dims:
-            same = same.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
-        return not pairs.subtract(same).is_empty()
+        outer = (d for d in range(isl.domain_arity(pairs)) if d not in self.loops.dims)
+        return not isl.differ(isl.agree(pairs, outer), self.loops.dims).is_empty()
 
 
 def _extreme(value: Expr, own: Callable[[int], bool], same: Callable[[Expr, Expr], bool]) -> tuple[str, Expr] | None:

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import islpy as isl
 import numpy as np
 import numpy.typing as npt
 
+from polydl.model import isl
 from polydl.model.nest import TimedAccess, TimedNest
+from polydl.model.schedule import map_from_affs
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -160,8 +161,7 @@ def timed_nest(nest: BoxNest, batch: LoopBatch, variant: int) -> TimedNest:
         spans[batch.iterator[variant, d]].append((position, int(batch.span[variant, d])))
     block = [int(size) for size in batch.cover[variant, batch.depth, :]]
     # { [time, inside the block] }: the iterator is the sum of span * counter and its place inside the block.
-    space = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, times + len(nest.iterators))
-    places = isl.BasicSet.universe(space)
+    places = isl.BasicSet.universe(isl.unnamed_space(times + len(nest.iterators)))
     values: list[dict[int, int]] = []
     for index, extent in enumerate(nest.extents):
         value = dict(spans[index]) | {times + index: 1}
@@ -169,11 +169,11 @@ def timed_nest(nest: BoxNest, batch: LoopBatch, variant: int) -> TimedNest:
         limits = [extent, *(span for _, span in spans[index]), block[index]]
         inside = [*(position for position, _ in spans[index]), times + index]
         for level, position in enumerate(inside):
-            places = places.add_constraint(_at_least(space, {position: 1}, 0))
+            places = isl.not_negative(places, {position: 1})
             rest = {other: -value[other] for other in inside[level:]}
-            places = places.add_constraint(_at_least(space, rest, limits[level] - 1))
-        places = places.add_constraint(_at_least(space, {times + index: -1}, block[index] - 1))
-    domain = places.to_set().project_out(isl.dim_type.set, times, len(nest.iterators))
+            places = isl.not_negative(places, rest, limits[level] - 1)
+        places = isl.not_negative(places, {times + index: -1}, block[index] - 1)
+    domain = isl.project_onto(places.to_set(), range(times))
     accesses = tuple(
         TimedAccess(each.statement, each.array, each.write, _relation(places, values, each, times))
         for each in nest.accesses
@@ -183,31 +183,16 @@ def timed_nest(nest: BoxNest, batch: LoopBatch, variant: int) -> TimedNest:
     return TimedNest(names, domain, accesses, nest.element_bytes, shared)
 
 
-def _at_least(space: isl.Space, coefficients: Mapping[int, int], constant: int) -> isl.Constraint:
-    """sum of coefficients + constant >= 0."""
-    constraint = isl.Constraint.alloc_inequality(isl.LocalSpace.from_space(space)).set_constant_val(_val(constant))
-    for position, coefficient in coefficients.items():
-        constraint = constraint.set_coefficient_val(isl.dim_type.set, position, _val(coefficient))
-    return constraint
-
-
-def _val(value: int) -> isl.Val:
-    return isl.Val.int_from_si(isl.DEFAULT_CONTEXT, value)
-
-
 def _relation(places: isl.BasicSet, values: list[dict[int, int]], access: BoxAccess, times: int) -> isl.Map:
     """{ [time] -> array[subscripts] } of the whole block that a time executes."""
-    local = isl.LocalSpace.from_space(places.get_space())
-    target = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(access.rows)).set_tuple_name(
-        isl.dim_type.set, access.array
-    )
-    subscripts = isl.MultiAff.zero(places.get_space().map_from_domain_and_range(target))
-    for dimension, (row, offset) in enumerate(zip(access.rows, access.offsets, strict=True)):
-        affine = isl.Aff.zero_on_domain(local).set_constant_val(_val(offset))
-        for index, coefficient in enumerate(row):
-            for position, span in values[index].items() if coefficient else ():
-                affine = affine.set_coefficient_val(isl.dim_type.in_, position, _val(coefficient * span))
-        subscripts = subscripts.set_aff(dimension, affine)
-    relation = isl.Map.from_multi_aff(subscripts).intersect_domain(places.to_set())
-    inside = relation.dim(isl.dim_type.in_) - times
-    return relation.project_out(isl.dim_type.in_, times, inside)
+    subscripts = []
+    for row, offset in zip(access.rows, access.offsets, strict=True):
+        factors = {
+            position: coefficient * span
+            for value, coefficient in zip(values, row, strict=True)
+            for position, span in value.items()
+            if coefficient
+        }
+        subscripts.append(isl.linear(places.get_space(), factors, offset))
+    relation = isl.range_named(map_from_affs(places.to_set(), subscripts), access.array)
+    return isl.domain_onto(relation, range(times))

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-import islpy as isl
 import numpy as np
 
 from polydl.locality.boxes import BoolArray, BoxAccess, BoxNest, IntArray, LoopBatch
+from polydl.model import isl
 from polydl.model.isl import lex_extreme, quota
 
 
@@ -203,11 +203,7 @@ class PairSolver:
 
     def _solve_with_isl(self, group: Group, key: _Key) -> Ends | None:
         loops, block, equal, carries = key
-        places = len(loops) + len(group.iterators)
-        space = isl.Space.alloc(isl.DEFAULT_CONTEXT, 0, places, places)
-        local = isl.LocalSpace.from_space(space)
-        relation = isl.BasicMap.universe(space)
-
+        places = isl.BasicSet.universe(isl.unnamed_space(len(loops) + len(group.iterators)))
         values: list[dict[int, int]] = []
         for number, iterator in enumerate(group.iterators):
             own = [(position, span) for position, (index, span) in enumerate(loops) if index == iterator]
@@ -215,44 +211,35 @@ class PairSolver:
             values.append(dict(inside))
             limits = [self.nest.extents[iterator], *(span for _, span in own)]
             limits[-1] = min(limits[-1], block[number])
-            for side in (isl.dim_type.in_, isl.dim_type.out):
-                for level, (position, _) in enumerate(inside):
-                    above = isl.Constraint.alloc_inequality(local).set_coefficient_val(side, position, _val(1))
-                    below = isl.Constraint.alloc_inequality(local).set_constant_val(_val(limits[level] - 1))
-                    for other, span in inside[level:]:
-                        below = below.set_coefficient_val(side, other, _val(-span))
-                    relation = relation.add_constraint(above).add_constraint(below)
+            for level, (position, _) in enumerate(inside):
+                places = isl.not_negative(places, {position: 1})
+                rest = {other: -span for other, span in inside[level:]}
+                places = isl.not_negative(places, rest, limits[level] - 1)
+        pairs = isl.Map.from_domain_and_range(places.to_set(), places.to_set())
         for dimension in group.dimensions:
-            difference = self.source.offsets[dimension] - self.target.offsets[dimension]
-            meets = isl.Constraint.alloc_equality(local).set_constant_val(_val(difference))
-            for number, iterator in enumerate(group.iterators):
-                for position, span in values[number].items():
-                    left = self.source.rows[dimension][iterator] * span
-                    right = -self.target.rows[dimension][iterator] * span
-                    meets = meets.set_coefficient_val(isl.dim_type.in_, position, _val(left))
-                    meets = meets.set_coefficient_val(isl.dim_type.out, position, _val(right))
-            relation = relation.add_constraint(meets)
-        pairs = relation.to_map()
-        for position in range(equal):
-            pairs = pairs.equate(isl.dim_type.in_, position, isl.dim_type.out, position)
+            source, target = (
+                isl.linear(
+                    places.get_space(),
+                    {
+                        position: access.rows[dimension][iterator] * span
+                        for value, iterator in zip(values, group.iterators, strict=True)
+                        for position, span in value.items()
+                    },
+                    access.offsets[dimension],
+                )
+                for access in (self.source, self.target)
+            )
+            pairs = isl.meet(pairs, source, target)
+        pairs = isl.agree(pairs, range(equal))
         if carries:
-            pairs = pairs.order_lt(isl.dim_type.in_, equal, isl.dim_type.out, equal)
-        inner = len(group.iterators)
-        pairs = pairs.project_out(isl.dim_type.in_, len(loops), inner).project_out(isl.dim_type.out, len(loops), inner)
+            pairs = isl.ascending(pairs, equal)
+        pairs = isl.range_onto(isl.domain_onto(pairs, range(len(loops))), range(len(loops)))
         if pairs.is_empty():
             return None
-        source = lex_extreme(pairs.domain())
-        of_source = pairs
-        for position, value in enumerate(source):
-            of_source = of_source.fix_val(isl.dim_type.in_, position, _val(value))
-        targets = of_source.range()
-        differs = tuple(
-            not pairs.is_subset(
-                isl.Map.universe(pairs.get_space()).equate(isl.dim_type.in_, position, isl.dim_type.out, position)
-            )
-            for position in range(len(loops))
-        )
-        return Ends(source, lex_extreme(targets), lex_extreme(targets, greatest=True), differs)
+        first = lex_extreme(pairs.domain())
+        targets = isl.fix_domain(pairs, first).range()
+        differs = tuple(not isl.agrees(pairs, position) for position in range(len(loops)))
+        return Ends(first, lex_extreme(targets), lex_extreme(targets, greatest=True), differs)
 
 
 class _GroupLoops:
@@ -281,7 +268,3 @@ class _GroupLoops:
             iterators, sizes = case[: batch.depth], case[batch.depth : 2 * batch.depth]
             loops = tuple((i, s) for i, s in zip(iterators, sizes, strict=True) if i >= 0)
             self.arrangements.append((loops, tuple(case[2 * batch.depth :])))
-
-
-def _val(value: int) -> isl.Val:
-    return isl.Val.int_from_si(isl.DEFAULT_CONTEXT, value)

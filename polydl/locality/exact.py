@@ -15,10 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-import islpy as isl
-
+from polydl.model import isl
 from polydl.model.counting import Count, count, total
-from polydl.model.isl import DEFAULT_QUOTA, context, lex_extreme, quota, to_int
+from polydl.model.isl import DEFAULT_QUOTA, lex_extreme, quota
 from polydl.model.nest import TimedAccess, TimedNest
 
 
@@ -105,9 +104,7 @@ def working_sets(nest: TimedNest, operations: int = DEFAULT_QUOTA) -> tuple[Work
     Raises ValueError when the nest has parameters left (see `polydl.locality.symbolic`), QuotaExceeded when an isl
     operation takes more than `operations`.
     """
-    if nest.domain.dim(isl.dim_type.param) and nest.domain.involves_dims(
-        isl.dim_type.param, 0, nest.domain.dim(isl.dim_type.param)
-    ):
+    if isl.involved_parameters(nest.domain):
         raise ValueError(f"the working sets depend on parameters: {nest.domain.get_space()}")
     analysis = _Analysis(nest, operations)
     found = []
@@ -175,7 +172,7 @@ class _Analysis:
         self.touches: dict[str, isl.Map] = {}
         with quota("reading the accesses of a nest", operations):
             if _is_box(nest.domain):
-                self._box = [self._range_of(nest.domain, loop) for loop in range(self.depth)]
+                self._box = [isl.bounds(nest.domain, loop) for loop in range(self.depth)]
             space = nest.domain.get_space()
             self._carries = [carried_by(space, loop) for loop in range(self.depth)]
             for access in nest.accesses:
@@ -210,7 +207,7 @@ class _Analysis:
             if carried.is_empty():
                 continue
             source = lex_extreme(carried.domain())
-            targets = _fix(carried, isl.dim_type.in_, source).range()
+            targets = isl.fix_domain(carried, source).range()
             first, last = lex_extreme(targets), lex_extreme(targets, greatest=True)
             yield _Carried(loop, source, first, last, self._spans(carried, loop))
 
@@ -219,10 +216,7 @@ class _Analysis:
             if position == loop:
                 return position
             if position > loop:
-                same = isl.Map.universe(carried.get_space()).equate(
-                    isl.dim_type.in_, position, isl.dim_type.out, position
-                )
-                if not carried.is_subset(same):
+                if not isl.agrees(carried, position):
                     return position
         return None
 
@@ -294,14 +288,10 @@ class _Analysis:
         known = self._bounds.get(prefix)
         if known is None:
             times = self.nest.domain
-            for position, value in enumerate(prefix):
-                times = times.fix_val(isl.dim_type.set, position, isl.Val.int_from_si(context(), value))
-            known = self._bounds[prefix] = self._range_of(times, len(prefix))
+            for depth, value in enumerate(prefix):
+                times = isl.fix(times, depth, value)
+            known = self._bounds[prefix] = isl.bounds(times, len(prefix))
         return known
-
-    @staticmethod
-    def _range_of(times: isl.Set, position: int) -> tuple[int, int]:
-        return to_int(times.dim_min_val(position)), to_int(times.dim_max_val(position))
 
     def touched(self, pieces: list[_Piece]) -> Footprint:
         """Distinct elements of each array touched at the times of the pieces."""
@@ -320,13 +310,8 @@ class _Analysis:
     def _image(self, relation: isl.Map, pieces: list[_Piece]) -> isl.Set:
         images: isl.Set | None = None
         for piece in pieces:
-            part = _fix(relation, isl.dim_type.in_, piece.prefix)
-            low, high = piece.bounds or (None, None)
-            if low is not None:
-                part = part.lower_bound_val(isl.dim_type.in_, len(piece.prefix), isl.Val.int_from_si(context(), low))
-            if high is not None:
-                part = part.upper_bound_val(isl.dim_type.in_, len(piece.prefix), isl.Val.int_from_si(context(), high))
-            image = part.range()
+            part = isl.fix_domain(relation, piece.prefix)
+            image = isl.domain_between(part, len(piece.prefix), *(piece.bounds or (None, None))).range()
             images = image if images is None else images.union(image)
         return isl.Set.empty(relation.get_space().range()) if images is None else images
 
@@ -337,21 +322,9 @@ def _is_box(times: isl.Set) -> bool:
     if times.n_basic_set() != 1:
         return False
     (only,) = times.get_basic_sets()
-    return not only.dim(isl.dim_type.div) and all(
-        sum(constraint.involves_dims(isl.dim_type.set, i, 1) for i in range(only.dim(isl.dim_type.set))) <= 1
-        for constraint in only.get_constraints()
-    )
+    return isl.is_box(only)
 
 
 def carried_by(space: isl.Space, loop: int) -> isl.Map:
     """{ t -> t' : t[:loop] = t'[:loop] and t[loop] < t'[loop] } on the space of the times."""
-    relation = isl.Map.universe(space.map_from_set())
-    for position in range(loop):
-        relation = relation.equate(isl.dim_type.in_, position, isl.dim_type.out, position)
-    return relation.order_lt(isl.dim_type.in_, loop, isl.dim_type.out, loop)
-
-
-def _fix(relation: isl.Map, kind: isl.dim_type, values: Time) -> isl.Map:
-    for position, value in enumerate(values):
-        relation = relation.fix_val(kind, position, isl.Val.int_from_si(context(), value))
-    return relation
+    return isl.ascending(isl.agree(isl.Map.universe(space.map_from_set()), range(loop)), loop)

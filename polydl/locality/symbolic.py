@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import islpy as isl
-
 from polydl.locality.exact import Kind, carried_by
+from polydl.model import isl
 from polydl.model.counting import count_symbolic, format_symbolic
 from polydl.model.isl import DEFAULT_QUOTA, quota
 from polydl.model.nest import TimedNest
@@ -80,10 +79,8 @@ def _sizes(
     source = carried.domain().lexmin()
     targets = source.apply(carried)
     for position in parallel:
-        if position == loop or (position > loop and not carried.is_subset(_equal_at(carried, position))):
-            same_prefix = isl.Map.universe(domain.get_space().map_from_set())
-            for outer in range(position):
-                same_prefix = same_prefix.equate(isl.dim_type.in_, outer, isl.dim_type.out, outer)
+        if position == loop or (position > loop and not isl.agrees(carried, position)):
+            same_prefix = isl.agree(isl.Map.universe(domain.get_space().map_from_set()), range(position))
             whole = _size(source.apply(same_prefix).intersect(domain), touched, exists)
             return whole, whole
     after_source = source.lex_le_set(domain).range()
@@ -92,10 +89,6 @@ def _sizes(
         for target in (targets.lexmin(), targets.lexmax())
     )
     return low, high
-
-
-def _equal_at(carried: isl.Map, position: int) -> isl.Map:
-    return isl.Map.universe(carried.get_space()).equate(isl.dim_type.in_, position, isl.dim_type.out, position)
 
 
 def _size(times: isl.Set, touched: dict[str, isl.Map], exists: isl.Set) -> str | None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-
-import islpy as isl
 
 from polydl.dependences.scalars import private_scalars
 from polydl.lower.instance import Instance
 from polydl.lower.nest_plan import NestPlan, plan_nest
 from polydl.lower.scratch import Scratch
-from polydl.lower.tree import PARALLEL, SERIAL, SIMD, SUM, Part, identity_affs, insert_copies, union_pw_affs
-from polydl.model.isl import context
+from polydl.lower.tree import PARALLEL, SERIAL, SIMD, SUM, Part, insert_copies, union_pw_affs
+from polydl.model import isl
 from polydl.model.scop import Scop, Statement
+from polydl.model.trees import add_loop, add_mark, add_sequence, tree_of, union_set, unrolled
 from polydl.schedule.tree import Band, Blocks, Kernel, Leaf, Member, Node, Order, Run, kernels, statements
 
 
@@ -76,17 +74,14 @@ def _called(plan: NestPlan) -> list[Piece]:
 def affine_tree(plan: AffinePlan) -> isl.Schedule:
     """isl's schedule tree for a tree: a band a loop, marks around the parallel ones."""
     names = statements(plan.root)
-    node = isl.Schedule.from_domain(_everything(plan.of, names)).get_root().child(0)
+    node = tree_of(_everything(plan.of, names))
     height = node.get_tree_depth()
     node = _insert(node, plan.root, _Inside(plan, plan.of, private_scalars(plan.scop)))
     return node.ancestor(node.get_tree_depth() - height).get_schedule()
 
 
 def _everything(of: Mapping[str, Sequence[Piece]], names: Sequence[str]) -> isl.UnionSet:
-    everything = isl.UnionSet.empty(of[names[0]][0].domain.get_space().params())
-    for piece in (piece for name in names for piece in of[name]):
-        everything = everything.union(isl.UnionSet.from_set(piece.domain))
-    return everything
+    return union_set(piece.domain for name in names for piece in of[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,22 +113,15 @@ def _insert(node: isl.ScheduleNode, tree: Node, at: _Inside) -> isl.ScheduleNode
                 at.plan, {n: [p for p in at.of[n] if p.back is None] for n in names}, at.private, at.parallel
             )
             plans = [plan for kernel, plan in at.plan.plans if any(kernel is k for k in found)]
-            calls = [_union(p.domain for p in _called(plan)) for plan in plans]
+            calls = [union_set(p.domain for p in _called(plan)) for plan in plans]
             return _sequence(node, [_everything(plain.of, names), *calls], [child, *plans], plain)
-
-
-def _union(domains: Iterable[isl.Set]) -> isl.UnionSet:
-    return reduce(isl.UnionSet.union, (isl.UnionSet.from_set(d) for d in domains))
 
 
 def _sequence(
     node: isl.ScheduleNode, filters: Sequence[isl.UnionSet], children: Sequence[Node | NestPlan], at: _Inside
 ) -> isl.ScheduleNode:
     """Subtrees one after the other, each with the instances of its filter."""
-    every = isl.UnionSetList.alloc(context(), len(filters))
-    for one in filters:
-        every = every.add(one)
-    node = node.insert_sequence(every)
+    node = add_sequence(node, filters)
     height = node.get_tree_depth()
     for k, child in enumerate(children):
         inside = node.child(k).child(0)
@@ -148,30 +136,26 @@ def _calls(node: isl.ScheduleNode, plan: NestPlan, at: _Inside) -> isl.ScheduleN
     assert plan.call is not None
     domain = plan.call.domain
     node = insert_copies(node, plan.packs, [domain], in_parallel=False)
-    for position, aff in enumerate(identity_affs(domain)):
-        if kernel.structure.loops[position].within is not None:
-            node = node.insert_partial_schedule(union_pw_affs([Part(domain, [aff])], 1)).child(0)
+    for loop, aff in zip(kernel.structure.loops, isl.coordinates(domain), strict=True):
+        if loop.within is not None:
+            node = add_loop(node, aff, domain)
     return node
 
 
 def _loop(node: isl.ScheduleNode, member: Member, names: tuple[str, ...], at: _Inside) -> isl.ScheduleNode:
     of = {s.name: s for s in at.plan.scop.statements}
     if member.run is Run.SUM:
-        node = _mark(node, SUM)
+        node = add_mark(node, SUM)
     elif member.run is not Run.SERIAL:
         own = _written_inside(names, of, at.private)
         clauses = f" private({', '.join(own)})" if own else ""
-        node = _mark(node, (PARALLEL if member.run is Run.PARALLEL else SIMD) + clauses)
+        node = add_mark(node, (PARALLEL if member.run is Run.PARALLEL else SIMD) + clauses)
     parts = [Part(piece.domain, [piece.at(member.affs[name])]) for name in names for piece in at.of[name]]
     node = node.insert_partial_schedule(union_pw_affs(parts, 1))
     if member.unroll:
-        node = node.band_member_set_ast_loop_type(0, isl.ast_loop_type.unroll)
+        node = unrolled(node)
     node = node.child(0)
-    return _mark(node, SERIAL) if member.run is Run.PARALLEL else node
-
-
-def _mark(node: isl.ScheduleNode, name: str) -> isl.ScheduleNode:
-    return node.insert_mark(isl.Id(name, context=context())).child(0)
+    return add_mark(node, SERIAL) if member.run is Run.PARALLEL else node
 
 
 def _written_inside(names: tuple[str, ...], of: Mapping[str, Statement], private: Collection[str]) -> list[str]:

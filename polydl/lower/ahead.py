@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import islpy as isl
-
 from polydl.kernels.microkernel import environment
 from polydl.lower.ast import Writer, quietly
 from polydl.lower.cexpr import Helpers
 from polydl.lower.instance import Instance, Names
 from polydl.lower.packing_plan import PackCall
 from polydl.lower.tree import COPIED, PARALLEL
+from polydl.model import isl
 from polydl.model.scop import Scop
+from polydl.model.trees import add_loop, add_mark, tree_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,11 @@ class Ahead:
 
 def _tree(pack: PackCall) -> isl.Schedule:
     """One instance a panel, shared out among the threads."""
-    node = isl.Schedule.from_domain(pack.domain).get_root().child(0)
-    dims = pack.domain.dim(isl.dim_type.set)
-    for name in (PARALLEL, *([None] * dims), COPIED) if dims else ():
-        if name is not None:
-            node = node.insert_mark(isl.Id(name, context=isl.DEFAULT_CONTEXT)).child(0)
-            continue
-        position = node.get_schedule_depth()
-        aff = isl.Aff.var_on_domain(isl.LocalSpace.from_space(pack.domain.get_space()), isl.dim_type.set, position)
-        one = isl.UnionMap.from_map(isl.Map.from_aff(aff).intersect_domain(pack.domain))
-        node = node.insert_partial_schedule(isl.MultiUnionPwAff.from_union_map(one)).child(0)
+    node = tree_of(pack.domain)
+    counters = isl.coordinates(pack.domain)
+    if counters:
+        node = add_mark(node, PARALLEL)
+        for counter in counters:
+            node = add_loop(node, counter, pack.domain)
+        node = add_mark(node, COPIED)
     return node.get_schedule()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import islpy as isl
-
 from polydl.kernels.row_loops import RowStatement, are_numbers, loop_bounds, row_loops, row_statement
 from polydl.kernels.rows import RowOptions, row
 from polydl.kernels.vector_text import NotVectorised
@@ -14,8 +12,10 @@ from polydl.lower.cexpr import Helpers, IslPrinter
 from polydl.lower.instance import Instance, Names, black_box, sides, user_call
 from polydl.lower.instance_marks import instance_mark, is_mark, row_mark, with_value
 from polydl.lower.tree import CURVE, PARALLEL, SERIAL, SIMD, SUM
-from polydl.model.isl import expression_kind, node_kind, operation, to_int
+from polydl.model import isl
+from polydl.model.isl import to_int
 from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop
+from polydl.model.trees import children_of, expression_kind, node_kind, operands_of, operation, syntax_tree
 
 _VECTOR = -1
 """In place of a number of parallel loops: the next loop runs in vectors."""
@@ -72,24 +72,14 @@ class Writer:
 
     def write(self, tree: isl.Schedule, indent: int) -> list[str]:
         """Lines of C that execute the schedule."""
-        ctx = isl.DEFAULT_CONTEXT
         dims = 64  # more loop depth than any nest; unused names cost nothing
         self._iterators = {f"polydl_isl_{d}": f"{self._names.iterator}{d}" for d in range(dims)}
-        ids = isl.IdList.alloc(ctx, dims)
-        for name in self._iterators:
-            ids = ids.add(isl.Id(name, context=ctx))
-        build = isl.AstBuild.from_context(self._scop.context.params()).set_iterators(ids)
-        build, _callback = build.set_at_each_domain(self._at_domain)
-        detect = ctx.get_ast_build_detect_min_max()
-        ctx.set_ast_build_detect_min_max(1)
         try:
-            node = build.node_from_schedule(tree)
+            node = syntax_tree(tree, self._scop.context.params(), tuple(self._iterators), self._at_domain)
         except isl.Error as error:
             if self._failure is not None:
                 raise self._failure from error
             raise
-        finally:
-            ctx.set_ast_build_detect_min_max(detect)
         if self._failure is not None:
             raise self._failure
         return self._node(node, indent, 0)
@@ -103,11 +93,11 @@ class Writer:
             return node
         key = f"user{len(self._user_text)}"
         self._user_text[key] = text
-        return node.set_annotation(isl.Id(key, context=isl.DEFAULT_CONTEXT))
+        return node.set_annotation(isl.identifier(key))
 
     def _instance(self, schedule: isl.Map, build: isl.AstBuild) -> str:
         back = schedule.reverse().as_pw_multi_aff()
-        name = schedule.get_tuple_name(isl.dim_type.in_)
+        name = isl.domain_name(schedule)
         at = Instance(build, back, self._scop.arrays, self._print)
         if name in self._calls:
             return self._calls[name](at)
@@ -134,7 +124,7 @@ class Writer:
         pad = "  " * indent
         match node_kind(node):
             case "block":
-                parts = self._children(node)
+                parts = children_of(node)
                 return [line for part in parts for line in self._node(part, indent, parallel, len(parts) > 1)]
             case "user":
                 key = node.get_annotation().get_name()
@@ -173,10 +163,6 @@ class Writer:
                 return self._for(node, indent, parallel)
         raise ValueError(f"isl AST node {node_kind(node)} has no C form here")
 
-    def _children(self, node: isl.AstNode) -> list[isl.AstNode]:
-        children = node.block_get_children()
-        return [children.get_at(i) for i in range(children.n_ast_node())]
-
     def _for(self, node: isl.AstNode, indent: int, parallel: int, *, within: bool = False) -> list[str]:
         """`within`: where some condition of `_guards` does not hold."""
         pad = "  " * indent
@@ -214,7 +200,7 @@ class Writer:
         """Conditions in the body of a loop that do not depend on its variable."""
         match node_kind(node):
             case "block":
-                for child in self._children(node):
+                for child in children_of(node):
                     yield from self._guards(child, variable)
             case "mark":
                 yield from self._guards(node.mark_get_node(), variable)
@@ -281,7 +267,7 @@ class Writer:
         while node_kind(chain[-1].for_get_body()) == "for_":
             chain.append(chain[-1].for_get_body())
         body = chain[-1].for_get_body()
-        users = self._children(body) if node_kind(body) == "block" else [body]
+        users = children_of(body) if node_kind(body) == "block" else [body]
         if any(node_kind(user) != "user" for user in users):
             return None
         keys = [user.get_annotation().get_name() for user in users]
@@ -373,7 +359,7 @@ def _range(node: isl.AstNode) -> tuple[int, int] | None:
     if node_kind(node) != "for_" or node.for_is_degenerate():
         return None
     condition, first, step = node.for_get_cond(), node.for_get_init(), node.for_get_inc()
-    numbers = [first, condition.get_op_arg(1), step]
+    numbers = [first, operands_of(condition)[1], step]
     if operation(condition) not in ("le", "lt") or any(expression_kind(n) != "int" for n in numbers):
         return None
     low, high, by = (to_int(n.get_val()) for n in numbers)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-import islpy as isl
-
+from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
-from polydl.model.isl import expression_kind, operation, to_int
+from polydl.model.isl import to_int
+from polydl.model.trees import expression_kind, operands_of, operation
 
 # C precedence levels, higher binds tighter.
 _POSTFIX, _UNARY, _MUL, _ADD, _SHIFT, _REL, _EQ, _BAND, _XOR, _BOR, _AND, _OR, _TERNARY = range(13, 0, -1)
@@ -95,7 +95,7 @@ class IslPrinter:
         """Text of -expression, where expression is a product with a negative constant or a negation; else None."""
         if expression_kind(expression) != "op":
             return None
-        operands = self.arguments(expression)
+        operands = operands_of(expression)
         if operation(expression) == "minus":
             return self._at(operands[0], _MUL)
         if operation(expression) == "mul" and expression_kind(operands[0]) == "int":
@@ -104,13 +104,9 @@ class IslPrinter:
                 return f"{-value} * {self._at(operands[1], _UNARY)}"
         return None
 
-    def arguments(self, expression: isl.AstExpr, start: int = 0) -> list[isl.AstExpr]:
-        """The operands of an operation."""
-        return [expression.get_op_arg(i) for i in range(start, expression.get_op_n_arg())]
-
     def _operation(self, expression: isl.AstExpr) -> tuple[str, int]:
         op = operation(expression)
-        operands = self.arguments(expression)
+        operands = operands_of(expression)
         if op == "add" and self._negated(operands[0]) is not None:
             # isl writes `-4 * c0 + 99`; people write `99 - 4 * c0`.
             return f"{self._at(operands[1], _ADD)} - {self._negated(operands[0])}", _ADD

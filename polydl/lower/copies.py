@@ -11,18 +11,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import islpy as isl
-
 from polydl.base.errors import InputError
 from polydl.lower.ast import Writer
 from polydl.lower.cexpr import Helpers
 from polydl.lower.instance import Instance, Names
 from polydl.lower.scratch import Scratch
 from polydl.lower.tree import COPIED, PARALLEL, SERIAL
+from polydl.model import isl
 from polydl.model.contraction import array_strides
 from polydl.model.ctypes import element_bytes
 from polydl.model.isl import to_int
+from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Access, Array, Assignment, Scop
+from polydl.model.trees import add_loop, add_mark, tree_of
 from polydl.schedule.structure import Structure, trips
 
 _MANY = 1 << 16
@@ -63,17 +64,14 @@ class Copies:
 
     def _instances(self, name: str) -> isl.Set:
         """{ name[w, a…] } every block with every element that the nest writes."""
-        written = self.access.relation.range().insert_dims(isl.dim_type.set, 0, 1)
-        ctx = written.get_ctx()
-        written = written.lower_bound_val(isl.dim_type.set, 0, isl.Val.zero(ctx))
-        last = isl.Val.int_from_si(ctx, self.count - 1)
-        return written.upper_bound_val(isl.dim_type.set, 0, last).set_tuple_name(name)
+        blocks = isl.interval(0, self.count - 1)
+        return blocks.flat_product(self.access.relation.range()).set_tuple_name(name)
 
     def _element(self, at: Instance, array: str, instances: isl.Set) -> str:
         """C text of the element of an instance { name[w, a…] }."""
-        to_array = isl.Map.identity(instances.get_space().map_from_set()).intersect_domain(instances)
-        to_array = to_array.project_out(isl.dim_type.out, 0, 1).set_tuple_name(isl.dim_type.out, self.array.name)
-        return at.element(array, to_array.as_pw_multi_aff())
+        _, *subscripts = isl.coordinates(instances)
+        to_array = map_from_affs(instances, subscripts)
+        return at.element(array, isl.range_named(to_array, self.array.name).as_pw_multi_aff())
 
     def zeroing(self, names: Names, helpers: Helpers) -> list[str]:
         """Lines that set all copies to zero, a block a thread."""
@@ -83,10 +81,11 @@ class Copies:
         def zero(at: Instance) -> str:
             return f"{self._element(at, self.array.name, instances)} = 0;"
 
-        node = _mark(isl.Schedule.from_domain(instances).get_root().child(0), PARALLEL)
-        node = _mark(_loop(node, instances, 0), SERIAL)
-        for d in range(1, instances.dim(isl.dim_type.set)):
-            node = _loop(node, instances, d)
+        block, *subscripts = isl.coordinates(instances)
+        node = add_mark(tree_of(instances), PARALLEL)
+        node = add_mark(add_loop(node, block, instances), SERIAL)
+        for subscript in subscripts:
+            node = add_loop(node, subscript, instances)
         writer = Writer(self.scop, names, helpers, {name: zero}, (self._declare(f"{names.iterator}0"),))
         return writer.write(node.get_schedule(), 1)
 
@@ -99,28 +98,17 @@ class Copies:
             part = self._element(at, key, instances)
             return f"{self._element(at, self.array.name, instances)} += {part};"
 
-        dims = instances.dim(isl.dim_type.set)
-        many = self.count * self.each >= _MANY and dims > 2
-        node = isl.Schedule.from_domain(instances).get_root().child(0)
+        block, *subscripts = isl.coordinates(instances)
+        many = self.count * self.each >= _MANY and len(subscripts) > 1
+        node = tree_of(instances)
         if many:
-            node = _mark(_loop(_mark(node, PARALLEL), instances, 1), COPIED)
-        node = _mark(_loop(node, instances, 0), SERIAL)
-        for d in range(2 if many else 1, dims):
-            node = _loop(node, instances, d)
+            node = add_mark(add_loop(add_mark(node, PARALLEL), subscripts.pop(0), instances), COPIED)
+        node = add_mark(add_loop(node, block, instances), SERIAL)
+        for subscript in subscripts:
+            node = add_loop(node, subscript, instances)
         both = replace(original, arrays={**original.arrays, key: self._part()})
-        block = f"{names.iterator}{1 if many else 0}"
-        return Writer(both, names, helpers, {name: add}, (self._declare(block),)).write(node.get_schedule(), 1)
-
-
-def _loop(node: isl.ScheduleNode, instances: isl.Set, dimension: int) -> isl.ScheduleNode:
-    local_space = isl.LocalSpace.from_space(instances.get_space())
-    aff = isl.Aff.var_on_domain(local_space, isl.dim_type.set, dimension)
-    schedule = isl.UnionMap.from_map(isl.Map.from_aff(aff).intersect_domain(instances))
-    return node.insert_partial_schedule(isl.MultiUnionPwAff.from_union_map(schedule)).child(0)
-
-
-def _mark(node: isl.ScheduleNode, name: str) -> isl.ScheduleNode:
-    return node.insert_mark(isl.Id(name, context=isl.DEFAULT_CONTEXT)).child(0)
+        counter = f"{names.iterator}{1 if many else 0}"
+        return Writer(both, names, helpers, {name: add}, (self._declare(counter),)).write(node.get_schedule(), 1)
 
 
 def copies(scop: Scop, structure: Structure, scratch: Scratch) -> Copies:

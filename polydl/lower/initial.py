@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import islpy as isl
-
 from polydl.dependences.nests import Nest
+from polydl.model import isl
 from polydl.model.expr import Const
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.schedule.kernel_call import kernel_call

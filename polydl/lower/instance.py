@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import islpy as isl
-
 from polydl.lower.cexpr import IslPrinter, expression_text
+from polydl.model import isl
 from polydl.model.contraction import array_strides
 from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Statement
 
@@ -43,8 +42,8 @@ class Instance:
         found = self.arrays[array]
         if found.is_scalar:
             return found.name
-        where = subscript.pullback_pw_multi_aff(self.back)
-        subscripts = [self.build.expr_from_pw_aff(where.get_pw_aff(d).coalesce()) for d in range(len(found.extents))]
+        where = isl.components(subscript.pullback_pw_multi_aff(self.back))
+        subscripts = [self.build.expr_from_pw_aff(one.coalesce()) for one in where]
         if not found.linear:
             return found.name + "".join(f"[{self.printer(s)}]" for s in subscripts)
         strides = array_strides(found)

@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import islpy as isl
-
 from polydl.lower.instance import Instance
+from polydl.model import isl
 from polydl.model.scop import Statement
 
 _MARK = "polydl_instance_"
@@ -25,9 +24,8 @@ _LINE = re.compile(r"^[ \t]*polydl\d*_instance_\w+\(.*\);\r?\n", re.MULTILINE)
 
 def instance_mark(statement: Statement, at: Instance) -> str:
     """The line for one statement of the scop."""
-    local_space = isl.LocalSpace.from_space(statement.domain.get_space())
-    iterators = [isl.Aff.var_on_domain(local_space, isl.dim_type.set, d) for d in range(statement.depth)]
-    values = (at.affine(isl.PwAff.from_aff(i).intersect_domain(statement.domain)) for i in iterators)
+    iterators = map(isl.PwAff.from_aff, isl.coordinates(statement.domain))
+    values = (at.affine(i.intersect_domain(statement.domain)) for i in iterators)
     return f"{_MARK}{statement.name}({', '.join(values)});"
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import islpy as isl
-
 from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
 from polydl.kernels.epilogue import Epilogue, epilogue
@@ -19,6 +17,7 @@ from polydl.lower.ahead import Ahead
 from polydl.lower.instance import Instance
 from polydl.lower.packing_plan import PackCall, pack_call
 from polydl.lower.scratch import Scratch
+from polydl.model import isl
 from polydl.model.contraction import Operand
 from polydl.model.expr import Const, Load
 from polydl.model.isl import to_int
@@ -306,22 +305,17 @@ def _repeated(structure: Structure) -> list[int]:
 
 def _repetitions(structure: Structure, call: KernelCall) -> list[isl.PwAff]:
     """{ S_mk[t…] -> [t] } the loops around the calls that come back to the same block of the output."""
-    local_space = isl.LocalSpace.from_space(call.domain.get_space())
-    return [
-        isl.PwAff.from_aff(isl.Aff.var_on_domain(local_space, isl.dim_type.set, d)).intersect_domain(call.domain)
-        for d in _repeated(structure)
-    ]
+    counters = (isl.coordinate(call.domain, d) for d in _repeated(structure))
+    return [isl.PwAff.from_aff(counter).intersect_domain(call.domain) for counter in counters]
 
 
 def _last_repetitions(structure: Structure, call: KernelCall) -> list[isl.PwAff]:
     """{ S_mk[t…] -> [t] } the values of `_repetitions` in the last call for a block."""
     repeated = _repeated(structure)
-    same = isl.Map.from_domain_and_range(call.domain, call.domain)
-    for d in range(len(structure.loops)):
-        if d not in repeated:
-            same = same.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
-    last = same.lexmax_pw_multi_aff()
-    return [last.get_pw_aff(d) for d in repeated]
+    kept = (d for d in range(len(structure.loops)) if d not in repeated)
+    same = isl.agree(isl.Map.from_domain_and_range(call.domain, call.domain), kept)
+    last = isl.components(same.lexmax_pw_multi_aff())
+    return [last[d] for d in repeated]
 
 
 def _repeats(structure: Structure) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import islpy as isl
-
+from polydl.model import isl
 from polydl.model.contraction import Operand
+from polydl.model.schedule import map_from_affs
 from polydl.schedule.kernel_call import KernelCall
 from polydl.schedule.structure import Loop, Structure
 from polydl.schedule.transforms import Pack
@@ -50,12 +50,8 @@ class PackCall:
 
     def offset(self, space: isl.Set, loops: tuple[Loop, ...]) -> isl.PwAff:
         """{ space[t…] -> [elements] } where in the buffer the panel of a time lies; `loops` names its dimensions."""
-        local_space = isl.LocalSpace.from_space(space.get_space())
-        total = isl.Aff.zero_on_domain(local_space)
-        for loop, stride in zip(self.panels, self.strides, strict=False):
-            one = isl.Aff.var_on_domain(local_space, isl.dim_type.set, loops.index(loop))
-            total = total.add(one.scale_val(isl.Val.int_from_si(space.get_ctx(), stride)))
-        return isl.PwAff.from_aff(total)
+        strides = {loops.index(loop): stride for loop, stride in zip(self.panels, self.strides, strict=False)}
+        return isl.PwAff.from_aff(isl.linear(space, strides))
 
 
 def _trips(structure: Structure, loop: Loop) -> int:
@@ -80,12 +76,8 @@ def pack_call(structure: Structure, pack: Pack, call: KernelCall) -> PackCall:
     strides = tuple(block * math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
     name = f"{call.statement.name}_pack_{pack.operand}"
     kept = [*range(depth), *(structure.loops.index(loop) for loop in panels)]
-    to_pack = isl.Map.from_domain(call.domain)
-    local_space = isl.LocalSpace.from_space(call.domain.get_space())
-    for position in kept:
-        variable = isl.Aff.var_on_domain(local_space, isl.dim_type.set, position)
-        to_pack = to_pack.flat_range_product(isl.Map.from_pw_aff(isl.PwAff.from_aff(variable)))
-    to_pack = to_pack.set_tuple_name(isl.dim_type.out, name)
+    to_pack = map_from_affs(call.domain, [isl.coordinate(call.domain, position) for position in kept])
+    to_pack = isl.range_named(to_pack, name)
     section = to_pack.reverse().lexmin_pw_multi_aff()
     wanted = [structure.inside.index(loop) for loop in reductions]
     if pack.operand == "B" or kernel.rows is not None:

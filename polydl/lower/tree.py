@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-
-import islpy as isl
 
 from polydl.lower.packing_plan import PackCall
+from polydl.model import isl
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Statement
+from polydl.model.trees import add_loop, add_mark, add_sequence, partial_schedule, separated, tree_of, union_set
 from polydl.schedule.kernel_call import KernelCall
 from polydl.schedule.structure import HILBERT, Structure, loop_aff, normalised, outer_affs, rest_affs
 
@@ -35,25 +34,12 @@ class Part:
 
 def union_pw_affs(statements: Sequence[Part], dims: int) -> isl.MultiUnionPwAff:
     """The partial schedule of several statements."""
-    ctx = isl.DEFAULT_CONTEXT
-    columns = isl.UnionPwAffList.alloc(ctx, dims)
-    for d in range(dims):
-        pieces = [
-            isl.UnionPwAff.from_pw_aff(_pieces(part.affs[d]).intersect_domain(part.domain)) for part in statements
-        ]
-        columns = columns.add(reduce(isl.UnionPwAff.union_add, pieces))
-    space = statements[0].domain.get_space().params().add_unnamed_tuple_ui(dims)
-    return isl.MultiUnionPwAff.from_union_pw_aff_list(space, columns)
+    columns = [[_pieces(part.affs[d]).intersect_domain(part.domain) for part in statements] for d in range(dims)]
+    return partial_schedule(columns, statements[0].domain.get_space())
 
 
 def _pieces(aff: isl.Aff | isl.PwAff) -> isl.PwAff:
     return isl.PwAff.from_aff(aff) if isinstance(aff, isl.Aff) else aff
-
-
-def identity_affs(domain: isl.Set) -> list[isl.Aff]:
-    """{ S[i…] -> [i] } for each dimension."""
-    local_space = isl.LocalSpace.from_space(domain.get_space())
-    return [isl.Aff.var_on_domain(local_space, isl.dim_type.set, d) for d in range(domain.dim(isl.dim_type.set))]
 
 
 def nest_tree(structure: Structure, call: KernelCall | None, packs: Sequence[PackCall]) -> isl.Schedule:
@@ -72,15 +58,12 @@ def nest_tree(structure: Structure, call: KernelCall | None, packs: Sequence[Pac
             covered = map_from_affs(statement.domain, affs).intersect_range(call.domain.reset_tuple_id())
             domain = domain.subtract(covered.domain())
             if not call.domain.is_empty():
-                outer.append(Part(call.domain, identity_affs(call.domain)))
+                outer.append(Part(call.domain, isl.coordinates(call.domain)))
         if not domain.is_empty():
             outer.append(Part(domain, affs))
             plain.append(Part(domain, inner))
-    everything = isl.UnionSet.empty(nest.statements[0].domain.get_space().params())
-    for part in (*outer, *(Part(p.domain, ()) for p in packs)):
-        everything = everything.union(isl.UnionSet.from_set(part.domain))
-    node = isl.Schedule.from_domain(everything).get_root().child(0)
-    node = _insert_loops(node, structure, outer, packs)
+    everything = union_set([*(part.domain for part in outer), *(pack.domain for pack in packs)])
+    node = _insert_loops(tree_of(everything), structure, outer, packs)
     return _insert_leaf(node, plain, call).get_schedule()
 
 
@@ -100,17 +83,17 @@ def _insert_loops(
         if position == len(structure.loops):
             break
         if parallel and position == parallel[0]:
-            node = _insert_mark(node, CURVE if structure.omp_schedule == HILBERT else PARALLEL + _clause(structure))
+            node = add_mark(node, CURVE if structure.omp_schedule == HILBERT else PARALLEL + _clause(structure))
             if structure.grid:
-                node = _insert_mark(_insert_grid(node, structure, statements, later), SERIAL)
+                node = add_mark(_insert_grid(node, structure, statements, later), SERIAL)
         column = [Part(s.domain, [s.affs[position]]) for s in statements]
-        column += [Part(p.domain, [identity_affs(p.domain)[position]]) for p in later]
+        column += [Part(p.domain, [isl.coordinate(p.domain, position)]) for p in later]
         node = node.insert_partial_schedule(union_pw_affs(column, 1))
         if position in split:
-            node = node.band_member_set_ast_loop_type(0, isl.ast_loop_type.separate)
+            node = separated(node)
         node = node.child(0)
         if parallel and position == parallel[-1] and not structure.grid:
-            node = _insert_mark(node, SERIAL)
+            node = add_mark(node, SERIAL)
     return node
 
 
@@ -128,9 +111,7 @@ def split_positions(structure: Structure) -> tuple[int, ...]:
 
 def _is_fixed(statement: Statement, iterator: str) -> bool:
     """Whether a statement runs for one value of a loop, whatever the loops around it are."""
-    d = statement.iterators.index(iterator)
-    values = statement.domain.project_out(isl.dim_type.set, d + 1, statement.depth - d - 1)
-    return bool(values.project_out(isl.dim_type.set, 0, d).is_singleton())
+    return bool(isl.project_onto(statement.domain, [iterator]).is_singleton())
 
 
 def _clause(structure: Structure) -> str:
@@ -147,38 +128,27 @@ def _insert_grid(
     names = [loop.name for loop in structure.loops]
     for axis in sorted(structure.grid, key=lambda a: "LRC".index(a.axis)):
         position = names.index(axis.loop)
-        chunk = isl.Val.int_from_si(node.get_ctx(), axis.chunk)
-        column = [Part(s.domain, [s.affs[position].scale_down_val(chunk).floor()]) for s in statements]
-        column += [Part(p.domain, [identity_affs(p.domain)[position].scale_down_val(chunk).floor()]) for p in packs]
+        column = [Part(s.domain, [isl.floor_div(_pieces(s.affs[position]), axis.chunk)]) for s in statements]
+        column += [Part(p.domain, [isl.floor_div(isl.coordinate(p.domain, position), axis.chunk)]) for p in packs]
         node = node.insert_partial_schedule(union_pw_affs(column, 1)).child(0)
     return node
-
-
-def _insert_mark(node: isl.ScheduleNode, name: str) -> isl.ScheduleNode:
-    return node.insert_mark(isl.Id(name, context=isl.DEFAULT_CONTEXT)).child(0)
 
 
 def insert_copies(
     node: isl.ScheduleNode, due: Sequence[PackCall], rest: Sequence[isl.Set], *, in_parallel: bool
 ) -> isl.ScheduleNode:
     """Copies first, then the rest; returns the place of the rest. Shared copies are made by all threads."""
-    members = isl.UnionSetList.alloc(node.get_ctx(), len(due) + 1)
-    for pack in due:
-        members = members.add(isl.UnionSet.from_set(pack.domain))
-    together = isl.UnionSet.from_set(rest[0])
-    for domain in rest[1:]:
-        together = together.union(isl.UnionSet.from_set(domain))
-    sequence = node.insert_sequence(members.add(together))
+    sequence = add_sequence(node, [*(union_set([pack.domain]) for pack in due), union_set(rest)])
     height = sequence.get_tree_depth()
     for k, pack in enumerate(due):
         place = sequence.child(k).child(0)
         shared = pack.shared and in_parallel and bool(pack.panels)
         if shared:
-            place = _insert_mark(place, PARALLEL)
-        for aff in identity_affs(pack.domain)[pack.depth :]:
-            place = place.insert_partial_schedule(union_pw_affs([Part(pack.domain, [aff])], 1)).child(0)
+            place = add_mark(place, PARALLEL)
+        for aff in isl.coordinates(pack.domain)[pack.depth :]:
+            place = add_loop(place, aff, pack.domain)
         if shared:
-            place = _insert_mark(place, COPIED)
+            place = add_mark(place, COPIED)
         sequence = place.ancestor(place.get_tree_depth() - height)
     return sequence.child(len(due)).child(0)
 
@@ -186,14 +156,10 @@ def insert_copies(
 def _insert_leaf(node: isl.ScheduleNode, plain: Sequence[Part], call: KernelCall | None) -> isl.ScheduleNode:
     if not plain:
         return node
-    together = isl.UnionSet.from_set(plain[0].domain)
-    for one in plain[1:]:
-        together = together.union(isl.UnionSet.from_set(one.domain))
     dims = len(plain[0].affs)
     if call is not None and not call.domain.is_empty():
-        choices = isl.UnionSetList.alloc(node.get_ctx(), 2)
-        choices = choices.add(isl.UnionSet.from_set(call.domain)).add(together)
-        node = node.insert_sequence(choices).child(1).child(0)
+        together = union_set(part.domain for part in plain)
+        node = add_sequence(node, [union_set([call.domain]), together]).child(1).child(0)
     if dims:
         node = node.insert_partial_schedule(union_pw_affs(plain, dims))
     return node

@@ -11,18 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-import islpy as isl
-
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence, Kind, dependences
 from polydl.dependences.scalars import private_scalars
 from polydl.lower.ast import Writer
 from polydl.lower.cexpr import Helpers
 from polydl.lower.emit import Generated, declarations, finished, helper_texts, names_for
+from polydl.model import isl
 from polydl.model.counting import count
-from polydl.model.isl import quota, to_int
+from polydl.model.isl import quota
 from polydl.model.schedule import original_schedule
 from polydl.model.scop import Scop, Storage
+from polydl.model.trees import union_map, union_set
 
 WHOLE = 1_000_000_000
 """Statement instances up to which a scop is not cut into parts: plain code runs them in about a second."""
@@ -101,9 +101,7 @@ def _selection(scop: Scop, array: str, wanted: int, rank: int) -> Selection | No
     `wanted` elements. None where there is no such dimension."""
     regions = [a.relation.range() for s in scop.statements for a in s.accesses if a.write and a.array == array]
     region = reduce(isl.Set.union, regions)
-    bounds = [
-        (to_int(region.dim_min_val(d)), to_int(region.dim_max_val(d))) for d in range(region.dim(isl.dim_type.set))
-    ]
+    bounds = [isl.bounds(region, d) for d in range(isl.arity(region))]
     ordered = sorted(range(len(bounds)), key=lambda d: (bounds[d][0] - bounds[d][1], d))
     if len(ordered) <= rank:
         return None
@@ -117,11 +115,8 @@ def _selection(scop: Scop, array: str, wanted: int, rank: int) -> Selection | No
 def _elements(scop: Scop, array: str, selection: Selection) -> isl.Set:
     """{ A[a…] } the selected elements."""
     space = next(a.relation for s in scop.statements for a in s.accesses if a.array == array).get_space().range()
-    local_space = isl.LocalSpace.from_space(space)
-    chosen = isl.PwAff.from_aff(isl.Aff.var_on_domain(local_space, isl.dim_type.set, selection.dimension))
-    ctx = space.get_ctx()
-    shifted = chosen.add_constant_val(isl.Val.int_from_si(ctx, -selection.first))
-    return shifted.mod_val(isl.Val.int_from_si(ctx, selection.step)).zero_set()
+    shifted = isl.linear(space, {selection.dimension: 1}, -selection.first)
+    return isl.PwAff.from_aff(shifted.mod_val(isl.value(selection.step))).zero_set()
 
 
 def _slice(scop: Scop, flow: Sequence[Dependence], total: int, wanted: int, rank: int) -> Slice | None:
@@ -163,13 +158,10 @@ def _closure(needed: Mapping[str, isl.Set], flow: Sequence[Dependence]) -> dict[
 def _generate(scop: Scop, domains: Mapping[str, isl.Set]) -> Generated:
     """C text that runs the given instances in the original order, one thread."""
     times = original_schedule(scop)
-    everything = isl.UnionSet.empty(scop.statements[0].domain.get_space().params())
-    schedule = isl.UnionMap.empty(everything.get_space())
-    for name, points in domains.items():
-        if not points.is_empty():
-            everything = everything.union(isl.UnionSet.from_set(points))
-            schedule = schedule.union(isl.UnionMap.from_map(times[name].intersect_domain(points)))
-    tree = isl.Schedule.from_domain(everything).insert_partial_schedule(isl.MultiUnionPwAff.from_union_map(schedule))
+    run = {name: points for name, points in domains.items() if not points.is_empty()}
+    schedule = union_map(times[name].intersect_domain(points) for name, points in run.items())
+    tree = isl.Schedule.from_domain(union_set(run.values()))
+    tree = tree.insert_partial_schedule(isl.MultiUnionPwAff.from_union_map(schedule))
     names = names_for(scop)
     helpers = Helpers(names.prefix, set())
     lines = [f"  {a.declaration};" for a in scop.arrays.values() if a.storage is Storage.REGION]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import islpy as isl
-
+from polydl.model import isl
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Statement
 from polydl.schedule.structure import Structure, loop_aff, normalised, outer_affs
@@ -39,42 +38,32 @@ def kernel_call(structure: Structure, statement: Statement) -> KernelCall:
     name = f"{statement.name}_mk"
     outer = map_from_affs(statement.domain, outer_affs(structure, statement))
     inside = map_from_affs(statement.domain, [loop_aff(loop, y[loop.iterator]) for loop in structure.inside])
-    block = outer.reverse().apply_range(inside).set_tuple_name(isl.dim_type.in_, name)
+    block = outer.reverse().apply_range(inside)
+    block = isl.domain_named(block, name)
     box = isl.Map.from_domain(block.domain())
     low: list[isl.PwAff] = []
     high: list[isl.PwAff] = []
     for d in range(len(structure.inside)):
-        one = block.project_out(isl.dim_type.out, d + 1, len(structure.inside) - d - 1).project_out(
-            isl.dim_type.out, 0, d
-        )
-        low.append(one.lexmin_pw_multi_aff().get_pw_aff(0))
-        high.append(one.lexmax_pw_multi_aff().get_pw_aff(0))
+        one = isl.range_onto(block, [d])
+        low += isl.components(one.lexmin_pw_multi_aff())
+        high += isl.components(one.lexmax_pw_multi_aff())
         span = (
             isl.Map.from_pw_aff(low[-1])
-            .apply_range(_at_least())
-            .intersect(isl.Map.from_pw_aff(high[-1]).apply_range(_at_most()))
+            .apply_range(isl.Map.lex_le(isl.unnamed_space(1)))
+            .intersect(isl.Map.from_pw_aff(high[-1]).apply_range(isl.Map.lex_ge(isl.unnamed_space(1))))
         )
         box = box.flat_range_product(span)
     full = block.domain().subtract(box.subtract(block).domain())
     first = isl.Map.from_domain(block.domain())
     for d in range(len(structure.inside)):
         first = first.flat_range_product(isl.Map.from_pw_aff(low[d]))
-    corner = outer.reverse().set_tuple_name(isl.dim_type.in_, name).intersect(first.apply_range(inside.reverse()))
-    one_val = isl.Val.one(statement.domain.get_ctx())
+    corner = isl.domain_named(outer.reverse(), name).intersect(first.apply_range(inside.reverse()))
     return KernelCall(
         name,
         statement,
         full.coalesce(),
         block.domain(),
         tuple(low),
-        tuple(last.sub(start).add_constant_val(one_val) for start, last in zip(low, high, strict=True)),
+        tuple(last.sub(start).add_constant_val(isl.value(1)) for start, last in zip(low, high, strict=True)),
         corner.intersect_domain(full).as_pw_multi_aff(),
     )
-
-
-def _at_least() -> isl.Map:
-    return isl.Map.lex_le(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, 1))
-
-
-def _at_most() -> isl.Map:
-    return isl.Map.lex_ge(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, 1))
