@@ -8,8 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 
-import islpy as isl
-
 from polydl._version import __version__
 from polydl.base.errors import QuotaExceeded
 from polydl.inspect.report.record import (
@@ -32,6 +30,7 @@ from polydl.locality.exact import working_sets
 from polydl.lower.emit import generate
 from polydl.lower.region import original_text
 from polydl.measure import Measurement
+from polydl.model import isl
 from polydl.model.counting import Count, count, total
 from polydl.model.ctypes import element_bytes
 from polydl.model.expr import Binary, Call, Cast, Conditional, Expr, Unary

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from polydl.base.errors import InputError
 from polydl.measure.driver import Block, Place
 from polydl.measure.unit import passed_arrays, written_arrays
+from polydl.model import isl
 from polydl.model.isl import to_int
 from polydl.model.scop import Array, Scop, Storage
 
@@ -111,12 +112,12 @@ def _shape(scop: Scop, array: Array) -> tuple[tuple[int, ...], int]:
     if len(inner) != len(array.extents) - 1:
         raise InputError(f"array '{array.name}' has an inner dimension of unknown size", array.span)
     stride = int(np.prod(inner, dtype=np.int64)) if inner else 1
-    low = min((to_int(region.dim_min(0).min_val()) for region in touched), default=0)
+    low = min((isl.bounds(region, 0)[0] for region in touched), default=0)
     first = array.extents[0]
     if first is not None:
         outer = to_int(first.max_val())
     else:
-        outer = max((to_int(region.dim_max(0).max_val()) + 1 for region in touched), default=1)
+        outer = max((isl.bounds(region, 0)[1] + 1 for region in touched), default=1)
     before = max(0, -low)
     if outer + before < 1 or any(extent < 1 for extent in inner):
         raise InputError(f"array '{array.name}' has no elements at these sizes", array.span, "give other sizes")

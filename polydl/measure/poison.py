@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import islpy as isl
 import numpy as np
 
 from polydl.base.errors import QuotaExceeded
+from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.schedule import original_schedule
 from polydl.model.scop import BlackBox, Scop
+from polydl.model.trees import sets_of, union_map
 
 if TYPE_CHECKING:
     from polydl.measure.data import AnyArray, Buffer
@@ -26,14 +27,10 @@ def overwritten(scop: Scop) -> frozenset[str]:
     """
     if any(isinstance(s.body, BlackBox) for s in scop.statements):
         return frozenset()
-    reads, writes = isl.UnionMap("{ }"), isl.UnionMap("{ }")
-    for statement in scop.statements:
-        for access in statement.accesses:
-            relation = isl.UnionMap.from_map(access.relation)
-            reads, writes = (reads, writes.union(relation)) if access.write else (reads.union(relation), writes)
-    times = isl.UnionMap("{ }")
-    for time in original_schedule(scop).values():
-        times = times.union(isl.UnionMap.from_map(time))
+    accesses = [access for statement in scop.statements for access in statement.accesses]
+    reads = union_map(a.relation for a in accesses if not a.write)
+    writes = union_map(a.relation for a in accesses if a.write)
+    times = union_map(original_schedule(scop).values())
     try:
         with quota("finding what is read before it is written"):
             info = isl.UnionAccessInfo.from_sink(reads).set_must_source(writes).set_schedule_map(times)
@@ -41,8 +38,7 @@ def overwritten(scop: Scop) -> frozenset[str]:
     except QuotaExceeded:
         return frozenset()
 
-    found = unwritten.range().get_set_list()
-    read = {found.get_at(i).get_tuple_name() for i in range(found.n_set())}
+    read = {elements.get_tuple_name() for elements in sets_of(unwritten.range())}
     return frozenset(
         name
         for name, array in scop.arrays.items()

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import islpy as isl
-
+from polydl.model import isl
 from polydl.model.expr import Binary, Const, Expr, Load
-from polydl.model.isl import pieces, to_int
+from polydl.model.isl import to_int
 from polydl.model.scop import Access, Array, Assignment, Scop, Statement
 
 ELEMENT_TYPES = ("float", "double")
@@ -94,22 +93,15 @@ def affine_rows(statement: Statement, access: Access) -> list[tuple[dict[str, in
     one affine expression (a modulo, a case distinction, a parameter) or the access is not single-valued."""
     if not access.relation.is_single_valued():
         return None
-    function = access.relation.as_pw_multi_aff()
     rows: list[tuple[dict[str, int], int]] = []
-    for dim in range(function.dim(isl.dim_type.out)):
-        affine = pieces(function.get_pw_aff(dim).gist(statement.domain))
-        if len(affine) != 1:
+    for subscript in isl.components(access.relation.as_pw_multi_aff()):
+        affine = isl.pieces(subscript.gist(statement.domain))
+        if len(affine) != 1 or isl.involved_parameters(affine[0][1]):
             return None
-        aff = affine[0][1]
-        if aff.dim(isl.dim_type.div) != 0 or any(
-            not aff.get_coefficient_val(isl.dim_type.param, i).is_zero() for i in range(aff.dim(isl.dim_type.param))
-        ):
+        factors, constant = isl.coefficients(affine[0][1]), isl.offset(affine[0][1])
+        if factors is None or constant is None:
             return None
-        values = [aff.get_coefficient_val(isl.dim_type.in_, d) for d in range(statement.depth)]
-        if not all(v.is_int() for v in (*values, aff.get_constant_val())):
-            return None
-        coefficients = dict(zip(statement.iterators, map(to_int, values), strict=True))
-        rows.append((coefficients, to_int(aff.get_constant_val())))
+        rows.append((dict(zip(statement.iterators, factors, strict=True)), constant))
     return rows
 
 

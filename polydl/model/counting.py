@@ -7,13 +7,12 @@ stays), and each piece is counted by `polydl.model.lattice`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import islpy as isl
-
 from polydl.base.errors import QuotaExceeded
-from polydl.model import lattice
+from polydl.model import isl, lattice
 from polydl.model.isl import DEFAULT_QUOTA, quota, to_int
 
 ENUMERATION_BUDGET = 20_000
@@ -86,12 +85,9 @@ def count(points: isl.Set, operations: int = DEFAULT_QUOTA, budget: int = ENUMER
 
 
 def _without_parameters(points: isl.Set) -> isl.Set:
-    parameters = points.dim(isl.dim_type.param)
-    if parameters == 0:
-        return points
-    if points.involves_dims(isl.dim_type.param, 0, parameters):
+    if isl.involved_parameters(points):
         raise ValueError(f"the number of points depends on parameters: {points}")
-    return points.project_out(isl.dim_type.param, 0, parameters)
+    return isl.without_parameters(points)
 
 
 def disjoint_pieces(points: isl.Set) -> list[isl.BasicSet]:
@@ -101,28 +97,17 @@ def disjoint_pieces(points: isl.Set) -> list[isl.BasicSet]:
     if points.n_basic_set() > 1:
         points = points.make_disjoint()
     pieces: list[isl.BasicSet] = points.get_basic_sets()
-    if any(piece.dim(isl.dim_type.div) for piece in pieces):
+    if any(isl.divisions(piece) for piece in pieces):
         # compute_divs may cut a piece in two that overlap nowhere but were one; it keeps disjoint pieces disjoint.
         points = points.compute_divs().make_disjoint()
         pieces = points.get_basic_sets()
     return pieces
 
 
-_COLUMNS = (isl.dim_type.set, isl.dim_type.div, isl.dim_type.param, isl.dim_type.cst)
-
-
-def _rows(matrix: isl.Mat) -> list[tuple[int, ...]]:
-    columns = matrix.cols()
-    return [
-        tuple(to_int(matrix.get_element_val(row, column)) for column in range(columns)) for row in range(matrix.rows())
-    ]
-
-
 def _count_piece(piece: isl.BasicSet, operations: int, budget: int) -> Count:
     """Points of one basic set without parameters."""
-    width = piece.dim(isl.dim_type.set) + piece.dim(isl.dim_type.div)
-    equalities = _rows(piece.equalities_matrix(*_COLUMNS))
-    inequalities = _rows(piece.inequalities_matrix(*_COLUMNS)) + _division_rows(piece)
+    width = isl.arity(piece) + isl.divisions(piece)
+    equalities, inequalities = isl.rows(piece)
     try:
         return Count.of(lattice.count_points(width, equalities, inequalities, lattice.Budget(budget)))
     except lattice.Unbounded:
@@ -131,28 +116,6 @@ def _count_piece(piece: isl.BasicSet, operations: int, budget: int) -> Count:
     except lattice.BudgetExhausted:
         pass
     return _scan_or_bound(piece.to_set(), operations)
-
-
-def _division_rows(piece: isl.BasicSet) -> list[tuple[int, ...]]:
-    """m*q <= e <= m*q + m - 1 for every existential variable q = floor(e / m) of a piece.
-
-    isl may leave these out when it finds them implied by the definition of q, which the rows don't carry.
-    """
-    dimensions, divisions = piece.dim(isl.dim_type.set), piece.dim(isl.dim_type.div)
-    rows = []
-    for position in range(divisions):
-        definition = piece.get_div(position)
-        modulus = to_int(definition.get_denominator_val())
-        scaled = definition.scale_val(definition.get_denominator_val())
-        numerator = [
-            *(to_int(scaled.get_coefficient_val(isl.dim_type.in_, i)) for i in range(dimensions)),
-            *(to_int(scaled.get_coefficient_val(isl.dim_type.div, i)) for i in range(divisions)),
-            to_int(scaled.get_constant_val()),
-        ]
-        numerator[dimensions + position] -= modulus
-        rows.append(tuple(numerator))
-        rows.append((*(-a for a in numerator[:-1]), modulus - 1 - numerator[-1]))
-    return rows
 
 
 def _scan_or_bound(points: isl.Set, operations: int) -> Count:
@@ -165,9 +128,8 @@ def _scan_or_bound(points: isl.Set, operations: int) -> Count:
                 return Count.of(to_int(scanned))
             raise QuotaExceeded(f"scanning the points of a set needs more than {operations} isl operations")
     except QuotaExceeded:
-        upper = 1
-        for position in range(points.dim(isl.dim_type.set)):
-            upper *= to_int(points.dim_max_val(position)) - to_int(points.dim_min_val(position)) + 1
+        ends = (isl.bounds(points, d) for d in range(isl.arity(points)))
+        upper = math.prod(high - low + 1 for low, high in ends)
         return Count(0 if points.is_empty() else 1, upper)
 
 
@@ -186,29 +148,25 @@ def count_symbolic(points: isl.Set) -> isl.PwQPolynomial | None:
         result = size if result is None else result.add(size)
     if result is None:
         nothing = isl.Set.empty(points.get_space().params())
-        result = isl.PwQPolynomial.from_pw_aff(isl.PwAff.val_on_domain(nothing, isl.Val.zero(points.get_ctx())))
+        result = isl.PwQPolynomial.from_pw_aff(isl.PwAff.val_on_domain(nothing, isl.value(0)))
     return result
 
 
 def _piece_polynomial(piece: isl.BasicSet) -> isl.PwQPolynomial | None:
     """Product of the extents of a box with parametric ends; None when the piece isn't one."""
     piece = piece.detect_equalities().remove_redundancies()
-    if piece.dim(isl.dim_type.div):
+    if not isl.is_box(piece):
         return None
-    dimensions = piece.dim(isl.dim_type.set)
-    for constraint in piece.get_constraints():
-        if sum(constraint.involves_dims(isl.dim_type.set, i, 1) for i in range(dimensions)) > 1:
-            return None
-    domain = piece.to_set().params()
-    result = isl.PwQPolynomial.from_pw_aff(isl.PwAff.val_on_domain(domain, isl.Val.one(domain.get_ctx())))
-    for position in range(dimensions):
+    points = piece.to_set()
+    result = isl.PwQPolynomial.from_pw_aff(isl.PwAff.val_on_domain(points.params(), isl.value(1)))
+    for dim in range(isl.arity(points)):
         try:
-            least, greatest = piece.to_set().dim_min(position), piece.to_set().dim_max(position)
+            least, greatest = isl.symbolic_bounds(points, dim)
         except isl.Error as error:
             if "unbounded" in str(error):
                 return None
             raise
-        result = result.mul(isl.PwQPolynomial.from_pw_aff(greatest.sub(least).add_constant_val(1)))
+        result = result.mul(isl.PwQPolynomial.from_pw_aff(greatest.sub(least).add_constant_val(isl.value(1))))
     return result
 
 
@@ -235,13 +193,9 @@ def _condition(domain: isl.Set) -> str:
 def _format_polynomial(polynomial: isl.QPolynomial) -> str:
     """Terms by falling degree, then in the order of the parameters."""
     terms = []
-    space = polynomial.get_domain_space()
-    names = [str(space.get_dim_name(isl.dim_type.param, i)) for i in range(space.dim(isl.dim_type.param))]
-    for term in polynomial.get_terms():
-        powers = [term.get_exp(isl.dim_type.param, i) for i in range(len(names))]
-        coefficient = term.get_coefficient_val().to_python()
-        factors = [name for name, power in zip(names, powers, strict=True) for _ in range(power)]
-        terms.append((-sum(powers), [-power for power in powers], coefficient, "*".join(factors)))
+    for coefficient, powers in isl.terms(polynomial):
+        factors = [name for name, power in powers.items() for _ in range(power)]
+        terms.append((-len(factors), [-power for power in powers.values()], coefficient, "*".join(factors)))
     text = ""
     for _, _, coefficient, product in sorted(terms):
         size = abs(coefficient)

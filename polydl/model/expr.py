@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import islpy as isl
+from polydl.model import isl
 
 
 @dataclass(frozen=True, slots=True)

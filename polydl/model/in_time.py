@@ -9,9 +9,8 @@ import warnings
 from collections.abc import Callable
 from typing import NoReturn
 
-import islpy as isl
-
 from polydl.base.errors import QuotaExceeded
+from polydl.model import isl
 
 
 def in_seconds(make: Callable[[], str], seconds: int, what: str) -> str:

@@ -253,6 +253,11 @@ def _only(of: Projected, kind: dim_type, dims: Iterable[Dim]) -> Projected:
     return _without(of, kind, (i for i in range(of.dim(kind)) if i not in kept))
 
 
+def divisions(of: BasicSet | Aff) -> int:
+    """Number of integer divisions, or other existential variables, in the description of a set or function."""
+    return int(of.dim(_DIV))
+
+
 def project_onto(of: Set, dims: Iterable[Dim]) -> Set:
     """The values that these dimensions take, in the order in which the set has them."""
     return _only(of, _SET, dims)
@@ -340,6 +345,12 @@ def bounds(of: Set, dim: Dim) -> tuple[int, int]:
     return to_int(of.dim_min_val(place)), to_int(of.dim_max_val(place))
 
 
+def symbolic_bounds(of: Set, dim: Dim) -> tuple[PwAff, PwAff]:
+    """Least and greatest value of a dimension as functions of the parameters. Raises Error where it is unbounded."""
+    place = _place(of, _SET, dim)
+    return of.dim_min(place), of.dim_max(place)
+
+
 def lex_extreme(points: Set, greatest: bool = False) -> tuple[int, ...]:
     """Coordinates of the lexicographically least (greatest) point of a bounded set without parameters, not empty.
 
@@ -352,6 +363,12 @@ def lex_extreme(points: Set, greatest: bool = False) -> tuple[int, ...]:
         found.append(to_int(bound))
         points = points.fix_val(_SET, place, bound)
     return tuple(found)
+
+
+def least_pair(of: Map) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Source and target of the lexicographically least pair of a bounded relation, not empty."""
+    both = lex_extreme(of.wrap().flatten())
+    return both[: domain_arity(of)], both[domain_arity(of) :]
 
 
 def sample(of: Set | BasicSet) -> tuple[tuple[int, ...], dict[str, int]]:
@@ -428,6 +445,15 @@ def offset(of: Aff) -> int | None:
     """The constant term; None for a fraction."""
     found = of.get_constant_val()
     return to_int(found) if found.is_int() else None
+
+
+def terms(of: QPolynomial) -> list[tuple[Any, dict[str, int]]]:
+    """The terms of a polynomial in parameters: the factor (int or Fraction), and the power of each parameter."""
+    names = parameters(of.get_domain_space())
+    return [
+        (t.get_coefficient_val().to_python(), {name: t.get_exp(_PARAM, i) for i, name in enumerate(names)})
+        for t in of.get_terms()
+    ]
 
 
 # Constraints

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import islpy as isl
+from polydl.model import isl
 
 
 @dataclass(frozen=True, slots=True)

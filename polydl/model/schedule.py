@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import islpy as isl
-
+from polydl.model import isl
 from polydl.model.scop import Scop, Statement
 
 
@@ -17,24 +16,12 @@ def common_depth(a: Statement, b: Statement) -> int:
     return depth
 
 
-def iterator_affs(statement: Statement) -> list[isl.Aff]:
-    """{ S[i…] -> [i_d] } for each iterator."""
-    local_space = isl.LocalSpace.from_space(statement.domain.get_space())
-    return [isl.Aff.var_on_domain(local_space, isl.dim_type.set, d) for d in range(statement.depth)]
-
-
 def time_affs(statement: Statement) -> list[isl.Aff]:
     """{ S[i…] -> [±i_d] } for each iterator: values that increase as the loop runs."""
     return [
         aff.neg() if name in statement.descending else aff
-        for name, aff in zip(statement.iterators, iterator_affs(statement), strict=True)
+        for name, aff in zip(statement.iterators, isl.coordinates(statement.domain), strict=True)
     ]
-
-
-def constant_aff(statement: Statement, value: int) -> isl.Aff:
-    """{ S[i…] -> [value] }."""
-    local_space = isl.LocalSpace.from_space(statement.domain.get_space())
-    return isl.Aff.val_on_domain(local_space, isl.Val.int_from_si(local_space.get_ctx(), value))
 
 
 def original_affs(statement: Statement, depth: int) -> list[isl.Aff]:
@@ -42,9 +29,9 @@ def original_affs(statement: Statement, depth: int) -> list[isl.Aff]:
     affs: list[isl.Aff] = []
     times = time_affs(statement)
     for d in range(depth):
-        affs.append(constant_aff(statement, statement.position[d] if d < len(statement.position) else 0))
-        affs.append(times[d] if d < statement.depth else constant_aff(statement, 0))
-    affs.append(constant_aff(statement, statement.position[depth] if depth < len(statement.position) else 0))
+        affs.append(isl.constant(statement.domain, statement.position[d] if d < len(statement.position) else 0))
+        affs.append(times[d] if d < statement.depth else isl.constant(statement.domain, 0))
+    affs.append(isl.constant(statement.domain, statement.position[depth] if depth < len(statement.position) else 0))
     return affs
 
 

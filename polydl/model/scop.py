@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-import islpy as isl
-
 from polydl.base import html
 from polydl.base.errors import Span
+from polydl.model import isl
 from polydl.model.expr import Expr
 
 

@@ -7,11 +7,10 @@ import time
 from collections.abc import Sequence
 from functools import reduce
 
-import islpy as isl
-
 from polydl.base.errors import QuotaExceeded
 from polydl.lower.instance_marks import without_marks
 from polydl.lower.region import original_text
+from polydl.model import isl
 from polydl.model.in_time import in_seconds
 from polydl.model.isl import DEFAULT_QUOTA, lex_extreme, quota
 from polydl.model.scop import Assignment, Scop, Statement
@@ -170,7 +169,7 @@ def _matches(scop: Scop, program: Program, sources: Copied) -> list[Match]:
                 if match.printed.kind == "product":
                     for (name, p), value in list(sources.items()):
                         if name == product.name:
-                            moved = value[1].set_tuple_name(isl.dim_type.in_, match.printed.name)
+                            moved = isl.domain_named(value[1], match.printed.name)
                             sources[match.printed.name, p] = (value[0], moved)
             number += len(found)
             matches += found
@@ -275,7 +274,7 @@ def _same_accesses(scop: Scop, matches: Sequence[Match], match: Match, sources: 
                     compare(
                         access,
                         made.statement.accesses[target].array,
-                        elements.set_tuple_name(isl.dim_type.in_, printed.name),
+                        isl.domain_named(elements, printed.name),
                     )
                     _last_made(scop, matches, made, printed, statement.accesses[access].array)
                 case _:
@@ -314,7 +313,7 @@ def _stays_inside(scop: Scop, matches: Sequence[Match], match: Match) -> bool:
         assert isinstance(body, Assignment)
         if other.printed.target is not None and other.statement.accesses[body.target].array == array:
             elements = other.instances.apply_range(linear(scop, other.statement, body.target))
-            if elements.set_tuple_name(isl.dim_type.in_, match.printed.name).is_equal(mine):
+            if isl.domain_named(elements, match.printed.name).is_equal(mine):
                 return True
     return array not in scop.live_out and not any(at.base == array for m in matches for at in loads(m.printed.value))
 
@@ -385,12 +384,9 @@ def _copies_hold(order: Order, program: Program) -> None:
             around = {entry.number: entry for entry in (*printed.loops, *copy.loops) if entry.kind == "parallel"}
             for entry in around.values():
                 both = entry in printed.loops and entry in copy.loops
-                same = flow
-                for d in range(max(entry.times) + 1):
-                    value = order.time(printed).reverse().apply_range(flow)
-                    same = value.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
-                    if not both or not value.subtract(same).is_empty():
-                        raise Wrong(f"line {printed.line}: a copy in {at.base} that another thread may have made")
+                value = order.time(printed).reverse().apply_range(flow)
+                if not both or not all(isl.agrees(value, d) for d in range(max(entry.times) + 1)):
+                    raise Wrong(f"line {printed.line}: a copy in {at.base} that another thread may have made")
     _apart(program)
 
 
@@ -403,6 +399,6 @@ def _apart(program: Program) -> None:
             for copy in program.statements:
                 if copy.kind != "copy" or copy.target is None or copy.target.base != one.name:
                     continue
-                last = address(copy, copy.target).range().dim_max_val(0)
-                if not last.is_int() or one.start + (int(last.to_python()) + 1) * one.element > end:
+                last = isl.greatest(address(copy, copy.target).range(), 0)
+                if last is None or one.start + (last + 1) * one.element > end:
                     raise Wrong(f"the copies in {one.name} do not fit into its memory")

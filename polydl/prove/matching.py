@@ -8,10 +8,10 @@ from functools import reduce
 from itertools import permutations
 from typing import assert_never
 
-import islpy as isl
 import numpy as np
 
 from polydl.model import expr as e
+from polydl.model import isl
 from polydl.model.contraction import array_strides
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.prove.integers import Affine, Unreadable, Wrong, integer, number, with_choices
@@ -43,10 +43,7 @@ def linear(scop: Scop, statement: Statement, access: int) -> isl.Map:
     if strides is None:
         raise Unreadable(f"the extents of {one.array} are not known")
     space = one.relation.get_space().range()
-    ls = isl.LocalSpace.from_space(space)
-    total = isl.Aff.zero_on_domain(ls)
-    for d, stride in enumerate(strides):
-        total = total.add(isl.Aff.var_on_domain(ls, isl.dim_type.set, d).scale_val(isl.Val(stride)))
+    total = isl.linear(space, dict(enumerate(strides)))
     return one.relation.intersect_domain(statement.domain).apply_range(isl.Map.from_aff(total))
 
 

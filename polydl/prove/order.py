@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import islpy as isl
-
-from polydl.model.isl import lex_extreme
+from polydl.model import isl
 from polydl.model.schedule import original_schedule
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.prove.integers import ZERO, Affine, Wrong
@@ -108,10 +106,10 @@ class Order:
         kind = {(True, False): "RAW", (False, True): "WAR", (True, True): "WAW"}[first.write, second.write]
         rest = pairs.apply_domain(first.time).apply_range(second.time)
         for d in range(self.length):
-            late = rest.order_gt(isl.dim_type.in_, d, isl.dim_type.out, d)
+            late = isl.descending(rest, d)
             if not late.is_empty():
                 return Wrong(self._shown(kind, pairs, first, second, late))
-            rest = rest.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
+            rest = isl.agree(rest, [d])
             if rest.is_empty():
                 return None
         return Wrong(self._shown(kind, pairs, first, second, rest))
@@ -119,8 +117,7 @@ class Order:
     def _shown(self, kind: str, pairs: isl.Map, first: Event, second: Event, late: isl.Map) -> str:
         """The pair with numbers."""
         wrong = pairs.intersect(first.time.apply_range(late).apply_range(second.time.reverse()))
-        points = lex_extreme(wrong.wrap().flatten())
-        a, b = points[: first.statement.depth], points[first.statement.depth :]
+        a, b = isl.least_pair(wrong)
         return (
             f"{kind} pair of {first.array} in the wrong order: {first.statement.name}{list(a)} comes before "
             f"{second.statement.name}{list(b)} in the original, not in the output"
@@ -228,22 +225,19 @@ def _check_shared(order: Order, one: Loop, base: str, touches: Sequence[_Touch])
         conflict = written.apply_range(everything.reverse())
         for d in range(end):
             if d in one.times:
-                differ = conflict.subtract(conflict.equate(isl.dim_type.in_, d, isl.dim_type.out, d))
+                differ = isl.differ(conflict, [d])
                 if not differ.is_empty():
-                    a, b = _sample(differ, end)
+                    a, b = isl.least_pair(differ)
                     raise Wrong(
                         f"line {one.line}: iterations {[a[k] for k in one.times]} and {[b[k] for k in one.times]} of "
                         f"the {one.kind} loop touch the same element of {base}, and one of them writes it"
                     )
-            conflict = conflict.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
+            conflict = isl.agree(conflict, [d])
     if summed and everything is not None:
         sums = _elements(order, summed, min(one.times))
         rest = _elements(order, others, min(one.times))
         assert sums is not None and rest is not None
-        same = sums.apply_range(rest.reverse())
-        for d in range(min(one.times)):
-            same = same.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
-        if not same.is_empty():
+        if not isl.agree(sums.apply_range(rest.reverse()), range(min(one.times))).is_empty():
             raise Wrong(f"line {one.line}: the sum in {base} is used inside of the loop that adds it up")
 
 
@@ -255,11 +249,6 @@ def _elements(order: Order, touches: Sequence[_Touch], end: int) -> isl.Map | No
         one = when.reverse().apply_range(address(touch.printed, touch.at))
         found = one if found is None else found.union(one)
     return found.coalesce() if found is not None else None
-
-
-def _sample(relation: isl.Map, length: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    points = lex_extreme(relation.wrap().flatten())
-    return points[:length], points[length:]
 
 
 def check_private(order: Order, statements: Sequence[Printed]) -> None:
@@ -283,9 +272,7 @@ def check_private(order: Order, statements: Sequence[Printed]) -> None:
                     )
                 before = isl.Map.lex_gt(own.get_space()).intersect_domain(own)
                 before = before.intersect_range(writes) if writes is not None else before.subtract(before)
-                for d in range(max(entry.times) + 1):
-                    before = before.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
-                if not own.is_subset(before.domain()):
+                if not own.is_subset(isl.agree(before, range(max(entry.times) + 1)).domain()):
                     raise Wrong(f"line {entry.line}: {name} is private to the iterations of a loop that hands it on")
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import islpy as isl
-
+from polydl.model import isl
 from polydl.prove.integers import Affine, with_choices
 
 

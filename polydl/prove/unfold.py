@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-import islpy as isl
-
+from polydl.model import isl
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.prove.integers import Unreadable, Wrong, number
 from polydl.prove.matching import Match, Pair, assignment_pairs, by_address, product_pairs, symbol_factors
@@ -109,9 +108,7 @@ def _matched(
             )
         else:
             made.value = value
-        moved = {
-            at: (array, where.set_tuple_name(isl.dim_type.in_, made.name)) for at, (array, where) in sources.items()
-        }
+        moved = {at: (array, isl.domain_named(where, made.name)) for at, (array, where) in sources.items()}
         found = _named(scop, made, moved, elsewhere)
         if found is None:
             return None
