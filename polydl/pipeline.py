@@ -8,6 +8,7 @@ C text ◀─ codegen ◀─ schedule tree ◀─ recipe applied ◀────
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -262,8 +263,8 @@ def optimize(
 
     The output (default: FILE.polydl.c beside the input; none for C given as text) has the same functions with the same
     signatures. With run=False the best ranked variant is written without being measured, and only if `output` is
-    given. When none of the variants of any scop computes what the original computes, nothing is written
-    (`OptimizeResult.output`).
+    given; that it compiles is checked where there is a compiler. When none of the variants of any scop computes what
+    the original computes, nothing is written (`OptimizeResult.output`).
     Keywords are fields of `Options`. Raises InputError, ToolchainError, QuotaExceeded; nothing is written then.
     """
     o = (options or Options()).changed(**changes)
@@ -277,7 +278,7 @@ def optimize(
         (d.ranking.scop, generate(d.chosen.scop or d.ranking.scop, d.chosen.parts) if d.chosen else None) for d in done
     ]
     text = splice(program.source, pieces, header(done, o))
-    if run:
+    if run or shutil.which(toolchain.cc):
         diagnostics = check_compiles(text, toolchain, program.source)
         if not diagnostics.ok:
             raise ToolchainError(f"the output does not compile: {diagnostics.message}")
