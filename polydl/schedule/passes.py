@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from graphlib import TopologicalSorter
 from types import MappingProxyType
 
 import islpy as isl
@@ -141,28 +142,24 @@ def clusters(names: Sequence[str], links: Links, member: Member) -> list[list[st
 def components(names: Sequence[str], links: Links) -> list[list[str]]:
     """Strongly connected components of the statements under the links, in an order that the links allow; of several
     that could come next, the one that comes first in `names`."""
-    reach = {n: {n} for n in names}
     edges = {(link.source, link.target) for link in links}
     edges |= {(link.target, link.source) for link in links if link.apart is not None}
+    reach = {n: {n} for n in names}
     for _ in names:
         for a, b in edges:
             reach[a] |= reach[b]
-    groups: list[list[str]] = []
-    for n in names:
-        for group in groups:
-            if group[0] in reach[n] and n in reach[group[0]]:
-                group.append(n)
-                break
-        else:
-            groups.append([n])
+    first = {n: next(m for m in names if m in reach[n] and n in reach[m]) for n in names}
+    order: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(first.values(), ()))
+    for a, b in edges:
+        if first[a] != first[b]:
+            order.add(first[b], first[a])
+    order.prepare()
+    ready: list[str] = []
     ordered: list[list[str]] = []
-    while groups:
-        for group in groups:
-            others = [m for g in groups if g is not group for m in g]
-            if not any(group[0] in reach[m] for m in others):
-                ordered.append(group)
-                groups.remove(group)
-                break
+    while order.is_active():
+        ready = sorted((*ready, *order.get_ready()), key=names.index)
+        ordered.append([n for n in names if first[n] == ready[0]])
+        order.done(ready.pop(0))
     return ordered
 
 

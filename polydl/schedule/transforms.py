@@ -1,15 +1,26 @@
-"""Transforms of one loop nest. A transform is a small frozen value; a variant is a list of them (`Recipe`)."""
+"""Transforms of one loop nest. A transform is a small frozen value; a variant is a list of them (`Recipe`).
+
+In JSON a transform is an object of its fields and its class's name under `transform`; fields that have their default
+are left out, but for those made by `_stated`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import Any
 
-OPTIONAL = {"optional": True}
-"""Metadata of fields that the text and JSON forms leave out when they have their default."""
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class _Transform(Struct, frozen=True, tag_field="transform", tag=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How all of them are read and written."""
+
+
+def _stated(default: Any) -> Any:
+    """A default that the JSON form states all the same: ids of recipes are digests of it."""
+    return field(default_factory=lambda: default)
+
+
+class Tile(_Transform, frozen=True):
     """Split one loop into nested tile loops and a point loop.
 
     before:    for i in [0, N)
@@ -23,8 +34,7 @@ class Tile:
     """Iterations of the original loop per tile, outermost tile first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Microkernel:
+class Microkernel(_Transform, frozen=True):
     """Give the innermost block of a contraction to a generated microkernel.
 
     before:    for … for rows for columns for reduce…: C[…] += A[…] * B[…]
@@ -45,12 +55,11 @@ class Microkernel:
     """Columns per call, in elements, at least 1."""
     reduce: tuple[str, ...]
     """Reduction loops that run inside the call, outermost first."""
-    statement: str = ""
+    statement: str = _stated("")
     """The statement; may be left out when the nest has only one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Permute:
+class Permute(_Transform, frozen=True):
     """Reorder the loops that are not inside a microkernel.
 
     before:    for i: for j: for k
@@ -62,8 +71,7 @@ class Permute:
     """Every loop, outermost first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parallelize:
+class Parallelize(_Transform, frozen=True):
     """Run one loop, or several adjacent ones collapsed into one, on all threads; or up to three on a grid of threads.
 
     before:    for i: for j
@@ -79,23 +87,22 @@ class Parallelize:
 
     loops: tuple[str, ...]
     """Outermost first; adjacent unless on a grid."""
-    schedule: str = field(default="", metadata=OPTIONAL)
+    schedule: str = ""
     """What OpenMP's schedule clause says, `dynamic,1`; empty: no clause; `hilbert`: the iterations of two loops in the
     order of a generalised Hilbert curve, a contiguous stretch of it a thread."""
-    axes: str = field(default="", metadata=OPTIONAL)
+    axes: str = ""
     """On a grid the axis of each loop, one letter a loop: R (rows), C (columns), L (layers); empty: no grid."""
-    ways: tuple[int, ...] = field(default=(), metadata=OPTIONAL)
+    ways: tuple[int, ...] = ()
     """On a grid into how many blocks each loop is cut."""
-    barriers: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
+    barriers: tuple[str, ...] = ()
     """Loops at whose end all threads wait. None of them is inside a parallel loop, and each parallel loop ends in a
     barrier anyway: these are kept as a part of the variant's text only."""
-    summed: str = field(default="", metadata=OPTIONAL)
+    summed: str = ""
     """On a grid the reduction loop whose blocks have a copy of the output each: the sums are reassociated, in the same
     way for any number of threads; empty: none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pack:
+class Pack(_Transform, frozen=True):
     """Copy what the loops further inside use of one operand into a contiguous, aligned buffer.
 
     before:    for i: for j: … microkernel(&A[…], …)
@@ -111,12 +118,11 @@ class Pack:
     """`A` (moved by rows, broadcast along columns) or `B` (read in vectors) of the microkernel."""
     after: str
     """The loop inside which the copy is made, once per iteration; empty: once, before all loops."""
-    function: str = field(default="", metadata=OPTIONAL)
+    function: str = ""
     """The generated function that makes the copy ahead of time, once for many runs; empty: each run makes its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fuse:
+class Fuse(_Transform, frozen=True):
     """Move an element-wise nest into another nest: it runs on each element when that one has finished with it (or,
     where it comes first, before it begins).
 
@@ -128,13 +134,12 @@ class Fuse:
 
     into: str
     """Name of the other nest."""
-    loops: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
+    loops: tuple[str, ...] = ()
     """Where two nests become one by loop fusion: the loops that they share; empty: at the end of the other's
     reductions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(_Transform, frozen=True):
     """Order the statements of one or several nests anew, whatever their shape.
 
     before:    the loops as they are written
@@ -146,23 +151,22 @@ class Schedule:
 
     base: str
     """Where the tree comes from: `written`, `skewed`, or a setting of isl's scheduler (`pluto-max`, …)."""
-    sizes: tuple[int, ...] = field(default=(), metadata=OPTIONAL)
+    sizes: tuple[int, ...] = ()
     """Tile sizes of each permutable band, outermost loop first; the last one holds for all further in."""
-    parallel: bool = True
-    simd: bool = True
-    diagonal: bool = field(default=False, metadata=OPTIONAL)
+    parallel: bool = _stated(True)
+    simd: bool = _stated(True)
+    diagonal: bool = False
     """Where the innermost loop waits for its own results: run the two innermost loops along diagonals, whose
     iterations are independent."""
-    outer: int = field(default=1, metadata=OPTIONAL)
+    outer: int = 1
     """Tiles of a second level hold this many tiles in each direction; 1: one level."""
-    block: tuple[int, ...] = field(default=(), metadata=OPTIONAL)
+    block: tuple[int, ...] = ()
     """Rows and columns of the microkernel that takes the whole tiles of contractions; empty: they stay loops."""
-    unroll: bool = field(default=False, metadata=OPTIONAL)
+    unroll: bool = False
     """Write short innermost loops out, and run the loop around them in vectors."""
 
 
-@dataclass(frozen=True, slots=True)
-class Vectorize:
+class Vectorize(_Transform, frozen=True):
     """Run innermost loops without a microkernel as vector functions, wherever their statements allow it.
 
     before:    for j in [0, N): T = f(x[j]); y[j] = T > 0 ? T : 0
@@ -170,9 +174,9 @@ class Vectorize:
     requires:  no dependence between the iterations of a row but a sum or an extreme (codegen.rows)
     """
 
-    stream: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
+    stream: tuple[str, ...] = ()
     """Arrays that are stored past the caches."""
-    keep_order: int = field(default=0, metadata=OPTIONAL)
+    keep_order: int = 0
     """1: sums stay in their order, which leaves them out."""
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import islpy as isl
+from msgspec import structs
 
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence
@@ -177,7 +177,7 @@ def _candidates(
         ways = [*kernel_ways(scop, statements, machine, KERNEL_TILES), *ways]
     found_bases = bases(scop, statements, links, strict, given_up, patience)
     for (name, base), way in ((base, way) for base in found_bases for way in ways):
-        how = replace(way, base=name)
+        how = structs.replace(way, base=name)
         if time.process_time() - begin > patience.seconds / 2:
             given_up.append(
                 f"schedules from {name} with tiles {how.sizes} on: half of {patience.seconds:.1f} s was over"
