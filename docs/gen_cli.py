@@ -93,7 +93,7 @@ def _section(name: str, function: Callable[..., Any]) -> str:
 def _default(value: Any) -> str:
     if value is inspect.Parameter.empty:
         return "required"
-    return "" if value in (None, "", [], False) else f"`{value}`"
+    return "" if value is None or value is False or value in ("", []) else f"`{value}`"
 
 
 def _cell(text: str) -> str:

@@ -1,148 +1,159 @@
-"""What can be asked for: `Options`; its fields are the command line's options and the Python API's keywords."""
+"""What can be asked for: `Options`. Its fields are the keywords of the Python API and the options of the command line.
+
+An option is stated once, here: what it means, its type and default, which values it may have, how it is written on the
+command line, and which commands take it.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from polydl.base.errors import InputError, one_of
-from polydl.measure import Toolchain
-from polydl.target import Machine, detect, preset, preset_names
-from polydl.target import load as load_machine
+from polydl.base.flags import check, definitions, option, shell_words, sizes
+
+if TYPE_CHECKING:  # the command line reads this file to print its help, and these take their time
+    from polydl.measure import Toolchain
+    from polydl.target import Machine
+
+SPACES = ("small", "default", "wide")
+"""The names of the spaces of variants, the smallest first."""
+_READING = ("optimize", "rank", "explain", "analyze", "fuse", "export")
+"""The commands that read C."""
+_RANKING = ("optimize", "rank", "explain")
+_MEASURING = ("optimize", "explain")
 
 
-class CommonChanges(TypedDict, total=False):
-    """The keywords that set fields of `Options`, for type checkers: same names, same types. Some functions take some
-    of the fields as parameters of their own; these are the others."""
+def _rankers() -> Iterable[str]:
+    from polydl.rank.plugged import installed
+    from polydl.rank.rankers import NAMES
 
-    function: str | None
-    defines: Mapping[str, str | int]
-    undefines: tuple[str, ...]
-    include_dirs: tuple[str | Path, ...]
-    preprocessor_flags: tuple[str, ...]
-    top_k: int
-    threads: int | None
-    strict_alias: bool
-    reassociate: bool
-    fast_math: bool
-    fuse: bool
-    seed: int
-    cc: str
-    cflags: tuple[str, ...]
-    ldflags: tuple[str, ...]
-    link: tuple[str, ...]
-    timeout: float
-    cold: bool
-    loops: str
-    blocks: str
-    schedule: str | Path | None
-    prepack: tuple[str, ...]
-    prove: bool
-    command: str
+    return (*NAMES, *installed())
 
 
-class RankChanges(CommonChanges, total=False):
-    """The keywords of `rank`."""
+def _machines() -> Iterable[str]:
+    from polydl.target import preset_names
 
-    sizes: Mapping[str, int]
-
-
-class CompileChanges(CommonChanges, total=False):
-    """The keywords of `compile`."""
-
-    space: str
-    ranker: str
-    machine: str | Path | None
-
-
-class OptionChanges(CompileChanges, RankChanges, total=False):
-    """All of the keywords."""
+    return preset_names()
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """What can be asked for; every field is an option of the command line and a keyword of the Python API.
 
-    Making one raises InputError for a value out of range and TypeError for a string where a sequence is meant.
+    `polydl COMMAND --help` and docs/cli.md list them. Making one raises InputError for a value that is not allowed and
+    TypeError for a string where a sequence is meant.
     """
 
-    function: str | None = None
-    """Only the scops of this function."""
-    defines: Mapping[str, str | int] = field(default_factory=dict)
-    """-D macros, name to value."""
-    undefines: tuple[str, ...] = ()
-    """-U macros."""
-    include_dirs: tuple[str | Path, ...] = ()
-    """-I folders."""
+    defines: Mapping[str, str | int] = option(
+        {}, "Define a macro, as for the compiler.", _READING, "-D", metavar="NAME[=VALUE]", read=definitions
+    )
+    undefines: tuple[str, ...] = option((), "Undefine a macro.", _READING, "-U", metavar="NAME")
+    include_dirs: tuple[str | Path, ...] = option((), "Search a folder for headers.", _READING, "-I", metavar="DIR")
     preprocessor_flags: tuple[str, ...] = ()
-    """More flags of the preprocessor (-isystem, -include, -std=…), one argument each, before those above."""
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    """Values of integer function parameters to tune for."""
-    space: str = "default"
-    """`small`, `default` or `wide`."""
-    ranker: str = "traffic"
-    """How variants are ranked: `traffic`, `trace`, `cost`, `dnn`, `dnn-paper`, or a file of trained weights."""
-    top_k: int = 5
-    """Variants compiled, checked and timed, >= 1."""
-    threads: int | None = None
-    """Threads of the timed runs, >= 1; None: every core this process may use (of `machine`, when one is given)."""
-    machine: str | Path | None = None
-    """TOML file or preset name; None: detected."""
-    strict_alias: bool = False
-    """Refuse arrays that might overlap, instead of assuming that they do not."""
-    reassociate: bool = True
-    """Sums may be added up in another order."""
-    fuse: bool = True
-    """Variants with element-wise nests fused into others, and neighbouring nests into one, are candidates too."""
-    fast_math: bool = False
-    """Vectors may take quicker approximations of mathematical functions (polydl.kernels.vector_text.FAST)."""
-    seed: int = 0
-    """Of the input data, >= 0."""
-    cc: str = "cc"
-    """The C compiler: a name on PATH or a path, no flags."""
-    cflags: tuple[str, ...] = ()
-    """Added to -O3 -march=native -fopenmp, one argument each."""
-    ldflags: tuple[str, ...] = ()
-    """Added to -lm, one argument each."""
-    link: tuple[str, ...] = ()
-    """Object files and libraries with the microkernels."""
-    timeout: float = 60.0
-    """Seconds that one run of the nest may take, > 0."""
-    cold: bool = False
-    """Time with flushed caches."""
-    loops: str = ""
-    """A loop string (polydl.schedule.loopstring): this variant instead of a search; empty: a search."""
-    blocks: str = ""
-    """Tile sizes and microkernel of `loops`, as in `b=12,4;c=8;mk=14x32:k`."""
-    schedule: str | Path | None = None
-    """A schedule tree of isl's as YAML (polydl.interchange): this order instead of a search."""
-    prepack: tuple[str, ...] = ()
-    """Arrays that do not change from run to run: packed ahead of time by a function `<function>_pack` of the output,
-    outside of what is timed."""
-    prove: bool = False
-    """Before anything is compiled, hold the C of each variant against the file (polydl.prove); what is shown to be
-    wrong is dropped."""
+    """More flags of the preprocessor (-isystem, -include, -std=…), one argument each, before those above. On the
+    command line they come from a compile_commands.json."""
+    sizes: Mapping[str, int] = option(
+        {}, "Tune for these values of integer function parameters.", _READING, "--size", metavar="N=V,…", read=sizes
+    )
+    function: str | None = option(None, "Only the scops of this function.", _READING, metavar="F")
+    ranker: str = option(
+        "traffic",
+        "How variants are ranked: the name of a ranker, as traffic or dnn, or a file of trained weights.",
+        _RANKING,
+        metavar="R",
+        words=_rankers,
+        suffix=".safetensors",
+    )
+    top_k: int = option(
+        5, "Variants compiled, checked and timed.", ("optimize",), "--top-k", "-k", metavar="K", least=1
+    )
+    threads: int | None = option(
+        None,
+        "Threads of the timed runs; default: every core this process may use, or those of --machine.",
+        (*_RANKING, "collect"),
+        metavar="T",
+        least=1,
+    )
+    space: str = option(
+        "default",
+        "How many variants are ranked.",
+        (*_RANKING, "collect"),
+        metavar="|".join(SPACES),
+        words=lambda: SPACES,
+        only_words=True,
+    )
+    machine: str | Path | None = option(
+        None,
+        "The machine to rank for, a TOML file or the name of a preset; default: this one, as detected.",
+        (*_RANKING, "analyze", "machine"),
+        metavar="TOML",
+        words=_machines,
+        suffix=".toml",
+    )
+    strict_alias: bool = option(
+        False, "Refuse arrays that might overlap, instead of assuming that they do not.", _READING
+    )
+    reassociate: bool = option(
+        True, "Sums may be added up in another order.", (*_RANKING, "export"), off="Keep the order of every sum."
+    )
+    fast_math: bool = option(False, "Approximate exp, tanh and erf in vectors (relative error 2^-12).", ("optimize",))
+    seed: int = option(0, "Seed of the input data.", (*_MEASURING, "collect"), metavar="SEED", least=0)
+    cc: str = option(
+        "cc", "The C compiler: a name on PATH or a path, without flags.", (*_READING, "doctor"), metavar="COMPILER"
+    )
+    cflags: tuple[str, ...] = option(
+        (), "More compiler flags, after -O3 -march=native -fopenmp.", _MEASURING, metavar="FLAGS", read=shell_words
+    )
+    ldflags: tuple[str, ...] = option(
+        (), "More linker flags, after -lm.", _MEASURING, metavar="FLAGS", read=shell_words
+    )
+    link: tuple[str, ...] = option((), "Object or library with your microkernels.", _MEASURING, metavar="FILE.o")
+    timeout: float = option(60.0, "Seconds that one run of the nest may take.", _MEASURING, metavar="SECONDS")
+    cold: bool = option(False, "Time with flushed caches.", _MEASURING)
+    loops: str = option(
+        "", "The variant of this loop string, as bcaBCb, instead of a search.", ("optimize",), metavar="STRING"
+    )
+    blocks: str = option(
+        "", "Tile sizes and microkernel of --loops, as b=12,4;c=8;mk=14x32:k.", ("optimize",), metavar="SIZES"
+    )
+    schedule: str | Path | None = option(
+        None,
+        "The order of this schedule tree (isl's YAML) instead of a search.",
+        ("optimize", "rank"),
+        metavar="FILE.yaml",
+        suffix=".yaml",
+    )
+    prove: bool = option(
+        False, "Read the variants' C back and prove it equivalent, before any of them runs.", ("optimize",)
+    )
+    fuse: bool = option(
+        True,
+        "Try variants with element-wise nests fused into others, and neighbouring nests into one.",
+        ("optimize",),
+        off="Leave the nests apart.",
+    )
+    prepack: tuple[str, ...] = option(
+        (),
+        "An array that stays the same from run to run: packed once, by a function FUNCTION_pack, untimed.",
+        ("optimize",),
+        metavar="ARRAY",
+    )
     command: str = ""
     """The command line, for the output's header."""
 
     def __post_init__(self) -> None:
-        for name in ("undefines", "include_dirs", "preprocessor_flags", "cflags", "ldflags", "link", "prepack"):
-            if isinstance(getattr(self, name), str):
-                raise TypeError(f"{name} is a sequence of strings, one for each argument, not one string")
-        for name, least in (("top_k", 1), ("threads", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise InputError(f"{name} is {value}", hint=f"give {least} or more")
+        check(self)
         if self.blocks and not self.loops:
             raise InputError("blocks without a loop string", hint="give --loops too, as in --loops aBc --blocks c=8")
         if self.schedule is not None and (self.loops or self.prepack):
             raise InputError("a schedule beside a loop string or packed arrays", hint="give one of them")
         if not 0 < self.timeout < math.inf:
-            raise InputError(f"timeout is {self.timeout}", hint="give a positive number of seconds")
+            raise InputError(f"timeout is {self.timeout}", hint="--timeout takes a positive number of seconds")
 
     def changed(self, **changes: Unpack[OptionChanges]) -> Options:
         """These options with some fields replaced. Raises TypeError for a name that is no field."""
@@ -154,6 +165,8 @@ class Options:
 
     def toolchain(self) -> Toolchain:
         """The compiler with the default flags and the user's. Raises InputError when a file to link is not there."""
+        from polydl.measure import Toolchain
+
         for item in self.link:
             if not item.startswith("-") and not Path(item).exists():
                 raise InputError(f"there is no file {item} to link", hint="check --link; libraries are named as -lNAME")
@@ -176,6 +189,8 @@ class Options:
 
     def target(self) -> Machine:
         """The machine to rank for. Raises InputError."""
+        from polydl.target import detect, load, preset, preset_names
+
         if self.machine is None:
             return detect()
         name, path = str(self.machine), Path(self.machine)
@@ -186,8 +201,59 @@ class Options:
                 f"there is no machine file and no preset called '{name}'",
                 hint=f"name a TOML file, or a preset: {one_of(name, preset_names())}",
             )
-        return load_machine(path)
+        return load(path)
 
     def thread_count(self, machine: Machine) -> int:
         """Threads of the timed runs."""
         return self.threads or (machine.cores if self.machine else len(os.sched_getaffinity(0)))
+
+
+# The keywords that set fields of `Options`, for type checkers, which cannot derive them from the dataclass. The text
+# below is made from the fields: after a change, `pytest tests/api/test_keywords.py --update-golden` writes it anew.
+
+
+class CommonChanges(TypedDict, total=False):
+    """The keywords that every function takes."""
+
+    defines: Mapping[str, str | int]
+    undefines: tuple[str, ...]
+    include_dirs: tuple[str | Path, ...]
+    preprocessor_flags: tuple[str, ...]
+    function: str | None
+    top_k: int
+    threads: int | None
+    strict_alias: bool
+    reassociate: bool
+    fast_math: bool
+    seed: int
+    cc: str
+    cflags: tuple[str, ...]
+    ldflags: tuple[str, ...]
+    link: tuple[str, ...]
+    timeout: float
+    cold: bool
+    loops: str
+    blocks: str
+    schedule: str | Path | None
+    prove: bool
+    fuse: bool
+    prepack: tuple[str, ...]
+    command: str
+
+
+class RankChanges(CommonChanges, total=False):
+    """The keywords of `rank`, of which some fields are parameters."""
+
+    sizes: Mapping[str, int]
+
+
+class CompileChanges(CommonChanges, total=False):
+    """The keywords of `compile`, of which some fields are parameters."""
+
+    ranker: str
+    space: str
+    machine: str | Path | None
+
+
+class OptionChanges(CompileChanges, RankChanges, total=False):
+    """All keywords."""

@@ -8,7 +8,6 @@ C text ◀─ codegen ◀─ schedule tree ◀─ recipe applied ◀────
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Unpack
 
 from polydl._version import __version__
-from polydl.base.errors import InputError, ToolchainError, one_of
+from polydl.base.errors import InputError, ToolchainError
 from polydl.base.files import output_path, write
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.directions import nest_legality
@@ -134,8 +133,6 @@ def rank(
     given = isinstance(machine, Machine)
     machine = machine if isinstance(machine, Machine) else o.target()
     threads = o.threads or (machine.cores if given else o.thread_count(machine))
-    if o.space not in SPACES:
-        raise InputError(f"no space called '{o.space}'", hint=one_of(o.space, SPACES))
     ranker = rankers.usable(o.ranker) if ranker is None or isinstance(ranker, str) else ranker
     found = dependences(scop, reads=False)
     if o.schedule is not None:
@@ -263,8 +260,8 @@ def optimize(
 
     The output (default: FILE.polydl.c beside the input; none for C given as text) has the same functions with the same
     signatures. With run=False the best ranked variant is written without being measured, and only if `output` is
-    given; that it compiles is checked where there is a compiler. When none of the variants of any scop computes what
-    the original computes, nothing is written (`OptimizeResult.output`).
+    given. When none of the variants of any scop computes what the original computes, nothing is written
+    (`OptimizeResult.output`).
     Keywords are fields of `Options`. Raises InputError, ToolchainError, QuotaExceeded; nothing is written then.
     """
     o = (options or Options()).changed(**changes)
@@ -278,7 +275,7 @@ def optimize(
         (d.ranking.scop, generate(d.chosen.scop or d.ranking.scop, d.chosen.parts) if d.chosen else None) for d in done
     ]
     text = splice(program.source, pieces, header(done, o))
-    if run or shutil.which(toolchain.cc):
+    if run:
         diagnostics = check_compiles(text, toolchain, program.source)
         if not diagnostics.ok:
             raise ToolchainError(f"the output does not compile: {diagnostics.message}")

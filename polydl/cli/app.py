@@ -12,7 +12,7 @@ import typer
 
 from polydl._version import __version__
 from polydl.base.errors import PolyDLError
-from polydl.cli import doctor, export, init, learn, look, report, tune, why
+from polydl.cli import analyze, doctor, explain, export, fuse, init, learn, machine, optimize, rank, report, why
 
 _INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
@@ -26,20 +26,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.command()(tune.optimize)
-app.command()(tune.rank)
-app.command()(tune.explain)
-app.command()(learn.collect)
-app.command()(look.fuse)
-app.command()(learn.train)
-app.command()(learn.evaluate)
-app.command()(look.analyze)
-app.command()(export.export)
-app.command(name="machine")(look.show_machine)
-app.command()(doctor.doctor)
-app.command()(init.init)
-app.command()(why.why)
-app.command()(report.report)
+for command in (
+    optimize.optimize, rank.rank, explain.explain, learn.collect, fuse.fuse, learn.train, learn.evaluate,
+    analyze.analyze, export.export, machine.machine, doctor.doctor, init.init, why.why, report.report,
+):  # fmt: skip
+    app.command()(command)
 
 
 def _version(value: bool) -> None:

@@ -1,69 +1,115 @@
-"""The arguments and options that several commands take."""
+"""What several commands take: fields of `Options` as parameters of commands, and the arguments that are none."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+import shlex
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from polydl.base.flags import Option, options_of
 from polydl.cli import completion
+from polydl.cli.answer import Style, answering
+from polydl.cli.compile_commands import flags_for
+from polydl.options import Options
 
 File = Annotated[
     Path,
-    typer.Argument(metavar="FILE.c", show_default=False, readable=False, autocompletion=completion.sources),
+    typer.Argument(metavar="FILE.c", show_default=False, readable=False, autocompletion=completion.files(".c")),
 ]
-Define = Annotated[list[str], typer.Option("-D", metavar="NAME[=VALUE]", help="Define a macro, as for the compiler.")]
-Undefine = Annotated[list[str], typer.Option("-U", metavar="NAME", help="Undefine a macro.")]
-Include = Annotated[list[str], typer.Option("-I", metavar="DIR", help="Search a folder for headers.")]
 CompileCommands = Annotated[
     Path | None,
     typer.Option("--compile-commands", metavar="DIR|FILE", help="Take -D, -I, -std… from this compile_commands.json."),
 ]
-Size = Annotated[
-    list[str], typer.Option("--size", metavar="N=V,…", help="Tune for these values of function parameters.")
-]
-Function = Annotated[str | None, typer.Option("--function", metavar="F", help="Only this function's scops.")]
-Ranker = Annotated[
-    str, typer.Option("--ranker", metavar="R", help="How variants are ranked.", autocompletion=completion.rankers)
-]
-TopK = Annotated[int, typer.Option("--top-k", "-k", min=1, help="Variants compiled, checked and timed.")]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads; default: all cores.")]
-SpaceName = Annotated[
-    str,
-    typer.Option("--space", metavar="small|default|wide", help="How many variants.", autocompletion=completion.spaces),
-]
-MachineFile = Annotated[
-    str | None,
-    typer.Option("--machine", metavar="TOML", help="Machine file or preset.", autocompletion=completion.machines),
-]
-StrictAlias = Annotated[bool, typer.Option("--strict-alias", help="Refuse arrays that might overlap.")]
-NoReassociate = Annotated[bool, typer.Option("--no-reassociate", help="Keep the order of every sum.")]
-FastMath = Annotated[
-    bool, typer.Option("--fast-math", help="Approximate exp, tanh and erf in vectors (relative error 2^-12).")
-]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the input data.")]
-Cc = Annotated[str, typer.Option("--cc", help="C compiler.")]
-Flags = Annotated[list[str], typer.Option("--cflags", metavar="FLAGS", help="More compiler flags.")]
-LdFlags = Annotated[list[str], typer.Option("--ldflags", metavar="FLAGS", help="More linker flags.")]
-Link = Annotated[list[str], typer.Option("--link", metavar="FILE.o", help="Object or library with your microkernel.")]
-Timeout = Annotated[float, typer.Option("--timeout", min=0.001, help="Seconds one run of the nest may take.")]
-ScheduleFile = Annotated[
-    str | None,
-    typer.Option(
-        "--schedule",
-        metavar="FILE.yaml",
-        help="The order of this schedule tree (isl's YAML).",
-        autocompletion=completion.schedules,
-    ),
-]
-Prepack = Annotated[
-    list[str], typer.Option("--prepack", metavar="ARRAY", help="Packed once, by a function FUNCTION_pack, untimed.")
+Output = Annotated[
+    str | None, typer.Option("-o", "--output", metavar="OUT.c", show_default=False, help="Default: FILE.polydl.c.")
 ]
 Cluster = Annotated[
     str | None, typer.Option("--cluster", metavar="ADDRESS", help="Measure on the workers of this Dask scheduler.")
 ]
 For = Annotated[
-    str, typer.Option("--for", metavar="FINGERPRINT", help="Of the cluster, only machines that are this (or begin so).")
+    str,
+    typer.Option("--for", metavar="FINGERPRINT", help="Of the cluster, only machines whose fingerprint begins so."),
 ]
+Format = Annotated[Style, typer.Option("--format", help="Diagnostics for people, as gcc writes them, or as SARIF.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+Command = Callable[..., None]
+
+
+def takes_options(command: Command) -> Command:
+    """The command with the options of polydl.options in place of its parameter `options`.
+
+    Options are those that polydl/options.py gives to the command with the function's name; `--compile-commands` joins
+    them where the function has a parameter `file`. A parameter `answer` becomes `--format` and `--json`; what is wrong
+    in the options is then reported as what is wrong in the file is.
+    """
+    name = command.__name__
+    own = inspect.signature(command, eval_str=True).parameters
+    parameters: list[inspect.Parameter] = []
+    for parameter in own.values():
+        if parameter.name == "options":
+            parameters += [_parameter(option) for option in options_of(Options, name)]
+            if "file" in own and "compile_commands" not in own:
+                parameters.append(_keyword("compile_commands", CompileCommands, None))
+        elif parameter.name == "answer":
+            parameters += [_keyword("format_", Format, Style.TEXT), _keyword("json_", Json, False)]
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        ours = {name: value for name, value in given.items() if name in own}
+        if "answer" not in own:
+            command(**ours, options=read_options(given))
+            return
+        with answering(given["file"], given["format_"], as_json=given["json_"]) as answer:
+            command(**ours, options=read_options(given), answer=answer)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def read_options(given: Mapping[str, Any]) -> Options:
+    """The options in what a command was given, parameters by their names. Raises InputError."""
+    values = {o.name: o.value(given[o.name]) for o in options_of(Options) if o.name in given}
+    if given.get("compile_commands") is not None:
+        values["preprocessor_flags"] = flags_for(given["file"], given["compile_commands"])
+    return Options(**values, command=shlex.join(["polydl", *sys.argv[1:]]))
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    """An option as a parameter of a function that typer reads."""
+    flag = option.flag
+    text = flag.off if option.negated else flag.help
+    info = typer.Option(
+        *option.names,
+        metavar=flag.metavar,
+        help=text if flag.least is None else f"{text.rstrip('.')} (at least {flag.least}).",
+        autocompletion=completion.words_or_files(flag.words, flag.suffix),
+    )
+    return _keyword(option.name, Annotated[_type(option), info], _default(option))
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _type(option: Option) -> Any:
+    """What the command line holds for an option: a switch, a number, a text, or a list of texts."""
+    if isinstance(option.default, tuple | dict):
+        return list[str]
+    kind = next((kind for kind in (bool, int, float) if option.type.startswith(kind.__name__)), str)
+    return kind | None if option.default is None else kind
+
+
+def _default(option: Option) -> Any:
+    if isinstance(option.default, tuple | dict):
+        return []
+    return False if option.negated else option.default

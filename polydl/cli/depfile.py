@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polydl.base.errors import InputError
-from polydl.base.files import write
+from polydl.base.files import output_path, write
+from polydl.cli.compile_commands import database
 from polydl.measure.includes import included
 from polydl.options import Options
 
@@ -19,6 +20,11 @@ class Depfile:
     path: Path
     more: tuple[Path, ...] = ()
     """Files that the options themselves were read from."""
+
+    @classmethod
+    def at(cls, source: Path, path: str, compile_commands: Path | None) -> Depfile:
+        """The one that `--depfile path` asks for. Raises InputError when nothing can be written there."""
+        return cls(output_path(source, path), () if compile_commands is None else (database(compile_commands),))
 
     def write(self, output: Path, source: Path, options: Options) -> None:
         """Write what `output` depends on. Raises ToolchainError, InputError."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import typer
 
-from polydl.cli.arguments import Cc, Json
-from polydl.cli.reading import print_json
+from polydl.cli.answer import print_json
+from polydl.cli.arguments import Json, takes_options
+from polydl.options import Options
 
 
-def doctor(cc: Cc = "cc", json_: Json = False) -> None:
+@takes_options
+def doctor(*, options: Options, json_: Json = False) -> None:
     """Check compiler, OpenMP, vectors, permissions, limits and optional parts; say how to mend each."""
     from rich.text import Text
 
     from polydl.cli.doctor_checks import Status, examine, to_data, usable
-    from polydl.cli.present import output_console
+    from polydl.inspect.terminal import output_console
 
-    checks = examine(cc)
+    checks = examine(options.cc)
     if json_:
         print_json(to_data(checks))
     else:

@@ -8,29 +8,23 @@ from typing import Annotated
 import typer
 
 from polydl.base.errors import InputError
-from polydl.cli.arguments import (
-    Cluster,
-    For,
-    Json,
-    Seed,
-    SpaceName,
-    Threads,
-)
-from polydl.cli.reading import print_json
+from polydl.cli.answer import print_json
+from polydl.cli.arguments import Cluster, For, Json, takes_options
+from polydl.options import Options
 
 
+@takes_options
 def collect(
+    *,
     layers: Annotated[list[Path], typer.Option("--layers", metavar="CSV", help="Layers or matrix sizes; repeatable.")],
     store: Annotated[Path, typer.Option("--store", metavar="SQLITE", help="Where the measurements go.")],
     samples: Annotated[int, typer.Option("--samples", min=1, help="Variants measured of each size.")] = 72,
     images: Annotated[int | None, typer.Option("--images", min=1, help="Default: as many as threads.")] = None,
     most: Annotated[float, typer.Option("--most-gflop", min=0.0, help="Leave larger sizes out.")] = 1e9,
     workload: Annotated[list[str], typer.Option("--workload", metavar="NAME", help="Only these networks.")] = [],
-    threads: Threads = None,
-    space: SpaceName = "default",
-    seed: Seed = 0,
+    options: Options,
     scratch: Annotated[
-        Path | None, typer.Option("--scratch", metavar="DIR", help="Build here; kept until it is measured.")
+        Path | None, typer.Option("--scratch", metavar="DIR", help="Build in this folder instead of a temporary one.")
     ] = None,
     prepare_only: Annotated[bool, typer.Option("--prepare-only", help="Build in --scratch, measure nothing.")] = False,
     cluster: Cluster = None,
@@ -39,24 +33,22 @@ def collect(
     """Measure many variants of many sizes, to train rankers on; goes on where it was interrupted."""
     if for_ and cluster is None:
         raise InputError("--for without --cluster", hint="it chooses among the machines of a cluster")
-    if cluster is not None:
+    if cluster is not None and (prepare_only or scratch is not None):
+        raise InputError("--scratch and --cluster together", hint="leave it out: workers build in their own folders")
+    from polydl.learn.collect.command import Selection, collect_here
+    from polydl.learn.collect.run import CollectOptions
+
+    selection = Selection(tuple(layers), images, tuple(workload))
+    collecting = CollectOptions(
+        count=samples, space=options.space, seed=options.seed, most_operations=most * 1e9, scratch=scratch,
+        prepare_only=prepare_only,
+    )  # fmt: skip
+    if cluster is None:
+        collect_here(selection, store, collecting, options.threads)
+    else:
         from polydl.cli import on_cluster
 
-        if prepare_only or scratch is not None:
-            raise InputError(
-                "--scratch and --cluster together", hint="leave it out: workers build in their own folders"
-            )
-        on_cluster.collect_command(
-            layers, store, cluster, for_, samples=samples, images=images, most_operations=most * 1e9,
-            workloads=workload, threads=threads, space=space, seed=seed,
-        )  # fmt: skip
-        return
-    from polydl.learn.collect.command import collect_command
-
-    collect_command(
-        layers, store, samples=samples, images=images, most_operations=most * 1e9, workloads=workload, threads=threads,
-        space=space, seed=seed, scratch=scratch, prepare_only=prepare_only,
-    )  # fmt: skip
+        on_cluster.collect(selection, store, collecting, options.threads, cluster, for_)
 
 
 def train(

@@ -41,10 +41,10 @@ def report(
 ) -> None:
     """Show a run of optimize: one HTML page that works offline, its charts, tables or variants."""
     from polydl.base.files import output_path, write, write_bytes
-    from polydl.cli.present import output_console, say
     from polydl.inspect.report import figure, page, svg, text
     from polydl.inspect.report.figures import charts
     from polydl.inspect.report.record import load
+    from polydl.inspect.terminal import output_console, say
 
     chosen = _format(output, format_)
     if chosen not in (As.SVG, As.PNG) and (chart or function):

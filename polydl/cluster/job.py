@@ -24,8 +24,9 @@ from rich.console import Console
 
 from polydl import pipeline
 from polydl.base.errors import PolyDLError
-from polydl.cli import present
 from polydl.cluster.files import moved, unpacked
+from polydl.inspect.documents import optimize_json
+from polydl.inspect.terminal import show_optimized
 from polydl.learn.collect.prepare import prepare
 from polydl.learn.collect.problems import Problem
 from polydl.learn.collect.run import CollectOptions, compiler_version, measured, preparing, timing_options
@@ -47,10 +48,10 @@ def optimize(job: Mapping[str, Any]) -> dict[str, Any]:
         if result.output is not None:
             result = replace(result, output=Path(job["output"]))
         shown = io.StringIO()
-        present.show_optimized(result, ran=True, console=Console(file=shown, width=10_000))
+        show_optimized(result, ran=True, console=Console(file=shown, width=10_000))
         found = {
             "text": result.text,
-            "document": present.optimize_json(result),
+            "document": optimize_json(result),
             "shown": shown.getvalue(),
             "usable": any(scop.usable for scop in result.scops),
             "threads": result.scops[0].ranking.threads,

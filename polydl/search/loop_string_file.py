@@ -23,7 +23,7 @@ from polydl.search.scoring import score
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ScoredLines:
     """The scored lines of a file."""
 
     ranking: Ranking
@@ -67,7 +67,7 @@ def read(path: Path) -> tuple[tuple[Written, Written], ...]:
     return tuple(found)
 
 
-def score_file(scop: Scop, path: Path, options: Options) -> Given:
+def score_file(scop: Scop, path: Path, options: Options) -> ScoredLines:
     """Score each line of a file. Raises InputError(s) with file, line and column of each bad line."""
     lines = read(path)
-    return Given(score(scop, lines, options), lines)
+    return ScoredLines(score(scop, lines, options), lines)

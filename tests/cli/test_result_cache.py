@@ -12,7 +12,8 @@ import pytest
 
 from polydl import pipeline
 from polydl.base.errors import InputError
-from polydl.cli.optimize_command import optimize_command
+from polydl.cli.answer import Answer
+from polydl.cli.optimize_here import optimize_here
 from polydl.options import Options
 from polydl.results import OptimizeResult
 from polydl.search import result_cache
@@ -50,7 +51,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
 
     def command(fresh: bool = False, as_json: bool = False, **changes: Any) -> int:
         options = Options(threads=1, top_k=1).changed(**changes)
-        optimize_command(Path("scale.c"), None, options, run=True, fresh=fresh, as_json=as_json, depfile=None, notes=[])
+        answer = Answer(Path("scale.c"), as_json)
+        optimize_here(answer.file, None, options, answer, run=True, fresh=fresh, depfile=None)
         return len(searched)
 
     return command
@@ -143,16 +145,9 @@ def test_in_a_folder_that_is_gone(run: Callable[..., int], tmp_path: Path, monke
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    optimize_command(
-        tmp_path / "scale.c",
-        str(tmp_path / "o.c"),
-        Options(threads=1, top_k=1),
-        run=True,
-        fresh=False,
-        as_json=False,
-        depfile=None,
-        notes=[],
-    )
+    answer = Answer(tmp_path / "scale.c", as_json=False)
+    options = Options(threads=1, top_k=1)
+    optimize_here(answer.file, str(tmp_path / "o.c"), options, answer, run=True, fresh=False, depfile=None)
     assert (tmp_path / "o.c").is_file()
 
 

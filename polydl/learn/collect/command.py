@@ -6,7 +6,8 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from polydl.base.errors import InputError, Interrupted, PolyDLError, one_of
@@ -15,39 +16,33 @@ from polydl.learn.collect.run import CollectOptions, Tally, Tell, collect
 from polydl.measure.store import Store
 
 
-def collect_command(
-    layers: Sequence[Path],
-    store: Path,
-    *,
-    samples: int,
-    images: int | None,
-    most_operations: float,
-    workloads: Sequence[str],
-    threads: int | None,
-    space: str,
-    seed: int,
-    scratch: Path | None = None,
-    prepare_only: bool = False,
-) -> Tally:
-    """Collect and say how far it is. Raises InputError, StoreError, ToolchainError; PolyDLError when some of the
-    problems could not be measured."""
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which problems to collect: the layers of some files."""
+
+    files: tuple[Path, ...]
+    """CSV files of layers or matrix sizes."""
+    images: int | None
+    """Images in a batch of each layer; None: as many as threads."""
+    workloads: tuple[str, ...]
+    """The networks whose layers are taken; empty: all."""
+
+    def problems(self, threads: int) -> list[Problem]:
+        """The problems, for a number of threads. Raises InputError."""
+        problems = [p for path in self.files for p in read_problems(path, self.images or threads)]
+        known = {p.workload for p in problems}
+        for name in self.workloads:
+            if name not in known:
+                raise InputError(f"no layers of '{name}'", hint=one_of(name, sorted(known)))
+        return [p for p in problems if not self.workloads or p.workload in self.workloads]
+
+
+def collect_here(selection: Selection, store: Path, options: CollectOptions, threads: int | None) -> Tally:
+    """Collect on this machine and show the progress; `threads` of None means all cores. Raises InputError, StoreError,
+    ToolchainError; PolyDLError when some of the problems could not be measured."""
     count = threads or len(os.sched_getaffinity(0))
-    problems = chosen_problems(layers, images or count, workloads)
-    options = CollectOptions(
-        count=samples, threads=count, space=space, seed=seed, most_operations=most_operations, scratch=scratch,
-        prepare_only=prepare_only,
-    )  # fmt: skip
-    return collected(store, lambda opened, tell: collect(problems, opened, options, tell))
-
-
-def chosen_problems(layers: Sequence[Path], images: int, workloads: Sequence[str]) -> list[Problem]:
-    """The problems of some files, those of `workloads` where there are any. Raises InputError."""
-    problems = [p for path in layers for p in read_problems(path, images)]
-    known = {p.workload for p in problems}
-    for name in workloads:
-        if name not in known:
-            raise InputError(f"no layers of '{name}'", hint=one_of(name, sorted(known)))
-    return [p for p in problems if not workloads or p.workload in workloads]
+    problems = selection.problems(count)
+    return collected(store, lambda opened, tell: collect(problems, opened, replace(options, threads=count), tell))
 
 
 def collected(store: Path, run: Callable[[Store, Tell], Tally]) -> Tally:

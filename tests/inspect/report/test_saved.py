@@ -12,8 +12,9 @@ import pytest
 
 from polydl import pipeline
 from polydl.base.errors import InputError, QuotaExceeded
-from polydl.cli.optimize_command import optimize_command
-from polydl.cli.tune import optimize
+from polydl.cli.answer import Answer, Style
+from polydl.cli.optimize import optimize
+from polydl.cli.optimize_here import optimize_here
 from polydl.inspect import recording
 from polydl.inspect.recording import recorded
 from polydl.inspect.report.figures import charts
@@ -131,7 +132,7 @@ def test_what_cannot_be_saved_is_refused(
     monkeypatch.chdir(tmp_path)
     Path("matmul.c").write_bytes((EXAMPLES / "matmul.c").read_bytes())
     with pytest.raises(InputError, match=reason):
-        optimize(Path("matmul.c"), **changes)
+        optimize(file=Path("matmul.c"), format_=Style.TEXT, json_=False, **changes)
     assert [p.name for p in tmp_path.iterdir()] == ["matmul.c"], "nothing was searched or written"
 
 
@@ -154,9 +155,8 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str | 
 
     def run(save: str | None) -> int:
         options = Options(threads=1, top_k=1, defines={"N": 40})
-        optimize_command(
-            Path("scale.c"), None, options, run=True, fresh=False, as_json=True, depfile=None, notes=[], save=save
-        )
+        answer = Answer(Path("scale.c"), as_json=True)
+        optimize_here(answer.file, None, options, answer, run=True, fresh=False, depfile=None, save=save)
         return len(searched)
 
     return run

@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from polydl.cli.present import output_console, say, seconds_text
 from polydl.inspect.explain import Explained, Explanation
+from polydl.inspect.terminal import output_console, say, seconds_text
 
 
 def show_explained(found: Explained) -> None:

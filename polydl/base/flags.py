@@ -1,0 +1,165 @@
+"""How the fields of a dataclass are written on the command line, stated in the fields themselves.
+
+    threads: int | None = option(None, "Threads of the timed runs.", ("optimize",), metavar="T", least=1)
+
+From these the command line makes its parameters, its completion and its help, and `check` validates a value, whether it
+was typed or came from Python.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, TypeVar, cast
+
+from polydl.base.errors import InputError, one_of
+
+_KEY = "flag"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """How one field is written on the command line, and which values it may have."""
+
+    help: str
+    """What the option does, for people."""
+    commands: tuple[str, ...]
+    """The commands that take it."""
+    names: tuple[str, ...]
+    """As typed: `--top-k`, `-k`. None: `--` and the field's name, `--no-` and the name for a switch that is on."""
+    metavar: str | None
+    """What stands for the value in help texts. None: a word for its type."""
+    off: str
+    """For a switch that is on by default: what its `--no-` option does."""
+    least: int | None
+    """The smallest number that is allowed. None: any."""
+    words: Callable[[], Iterable[str]] | None
+    """The names that the value may be, which shells complete."""
+    only_words: bool
+    """Whether nothing else than `words` is allowed."""
+    suffix: str
+    """The ending of the files that the value may name, which shells complete: `.toml`. Empty: it names no file."""
+    read: Callable[[Sequence[str]], Any] | None
+    """Makes the field's value from the texts of a repeatable option; raises InputError. None: they are the value."""
+
+
+def option(
+    default: T,
+    help: str,  # noqa: A002
+    commands: Sequence[str],
+    *names: str,
+    metavar: str | None = None,
+    off: str = "",
+    least: int | None = None,
+    words: Callable[[], Iterable[str]] | None = None,
+    only_words: bool = False,
+    suffix: str = "",
+    read: Callable[[Sequence[str]], Any] | None = None,
+) -> T:
+    """A field of a dataclass that is an option, with its default; the rest is what `Flag` says."""
+    metadata = {_KEY: Flag(help, tuple(commands), names, metavar, off, least, words, only_words, suffix, read)}
+    made: Any
+    if isinstance(default, dict):
+        made = field(default_factory=default.copy, metadata=metadata)
+    else:
+        made = field(default=default, metadata=metadata)
+    return cast("T", made)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A field that is an option of the command line."""
+
+    name: str
+    """Of the field."""
+    type: str
+    """The annotation of the field, as text."""
+    default: Any
+    """The value where the option is not given."""
+    flag: Flag
+
+    @property
+    def negated(self) -> bool:
+        """Whether the option turns off what is on by default."""
+        return self.default is True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As typed, the long name first."""
+        dashed = self.name.replace("_", "-")
+        return self.flag.names or (f"--no-{dashed}" if self.negated else f"--{dashed}",)
+
+    def value(self, typed: Any) -> Any:
+        """The field's value for what the command line holds: a text, a number, a switch, or a list of texts.
+
+        Raises InputError for a text that means nothing.
+        """
+        if isinstance(typed, list):
+            return self.flag.read(typed) if self.flag.read else tuple(typed)
+        return not typed if self.negated else typed
+
+
+def options_of(kind: type, command: str | None = None) -> list[Option]:
+    """The fields of a dataclass that are options, of one command where it is named, in their order."""
+    return [
+        Option(f.name, str(f.type), _default(f), f.metadata[_KEY])
+        for f in fields(kind)
+        if _KEY in f.metadata and command in (None, *f.metadata[_KEY].commands)
+    ]
+
+
+def _default(one: Field[Any]) -> Any:
+    return one.default if one.default_factory is MISSING else one.default_factory()
+
+
+def check(options: Any) -> None:
+    """Compare the values of a dataclass's options with what their flags allow.
+
+    Raises InputError for a value that is not allowed, TypeError for a string where a sequence of strings is meant.
+    """
+    for one in fields(options):
+        if isinstance(one.default, tuple) and isinstance(getattr(options, one.name), str):
+            raise TypeError(f"{one.name} is a sequence of strings, one for each argument, not one string")
+    for known in options_of(type(options)):
+        value, allowed = getattr(options, known.name), known.flag
+        if allowed.least is not None and value is not None and value < allowed.least:
+            raise InputError(f"{known.name} is {value}", hint=f"{known.names[0]} takes {allowed.least} or more")
+        if allowed.only_words and allowed.words is not None and value not in (words := tuple(allowed.words())):
+            raise InputError(f"no {known.name} called '{value}'", hint=one_of(str(value), words))
+
+
+def definitions(texts: Sequence[str]) -> dict[str, str]:
+    """What `-D NAME` and `-D NAME=VALUE` define. Raises InputError."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name.isidentifier():
+            raise InputError(f"-D {text}: not NAME or NAME=VALUE", hint="for example -D N=1024")
+        found[name] = value if equals else "1"
+    return found
+
+
+def sizes(texts: Sequence[str]) -> dict[str, int]:
+    """The values in `--size N=V,…`. Raises InputError."""
+    found: dict[str, int] = {}
+    for part in (p for text in texts for p in text.split(",") if p.strip()):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        try:
+            number = int(value, 0)
+        except ValueError:
+            number, equals = 0, ""
+        if not equals or not name.isidentifier():
+            raise InputError(f"--size {part}: not NAME=INTEGER", hint="for example --size M=1024,N=512")
+        if found.setdefault(name, number) != number:
+            raise InputError(f"--size: {name} is {found[name]} and {number}", hint="give each name one value")
+    return found
+
+
+def shell_words(texts: Sequence[str]) -> tuple[str, ...]:
+    """The words of texts as a shell separates them: `-O2 -g` is two. Raises InputError."""
+    try:
+        return tuple(word for text in texts for word in shlex.split(text))
+    except ValueError as error:
+        raise InputError(f"'{' '.join(texts)}': {error}", hint="every quotation mark needs its partner") from None

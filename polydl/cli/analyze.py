@@ -1,0 +1,18 @@
+"""The command `analyze`."""
+
+from __future__ import annotations
+
+from polydl.cli.answer import Answer
+from polydl.cli.arguments import File, takes_options
+from polydl.options import Options
+
+
+@takes_options
+def analyze(*, file: File, options: Options, answer: Answer) -> None:
+    """Show what was extracted: domains, accesses, dependences, parallel loops, working sets."""
+    from polydl import pipeline
+    from polydl.inspect import analysis, terminal
+
+    program = pipeline.load(file, options, require_sizes=False)
+    results = [analysis.analyze(scop, options.target()) for scop in program.scops]
+    answer.give({"scops": [r.to_data() for r in results]}, lambda: terminal.show_analyses(results))

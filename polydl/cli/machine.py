@@ -1,0 +1,29 @@
+"""The command `machine`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from polydl.cli.answer import print_json
+from polydl.cli.arguments import Json, takes_options
+from polydl.options import Options
+
+
+@takes_options
+def machine(
+    *,
+    calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure it (under 20 s), keep it.")] = False,
+    options: Options,
+    json_: Json = False,
+) -> None:
+    """Show what the machine is taken to be."""
+    from polydl import target
+    from polydl.inspect import documents, terminal
+
+    found = target.calibrate() if calibrate else options.target()
+    if json_:
+        print_json(documents.machine_json(found))
+    else:
+        terminal.show_machine(found)

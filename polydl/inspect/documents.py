@@ -1,0 +1,168 @@
+"""What a run found, as the documents that `--json` prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from polydl.results import FuseResult, Optimized, OptimizeResult, RankedVariant, Ranking
+from polydl.rewrite.fuse import FusedScop
+from polydl.schedule.loopstring import letters, text
+from polydl.search.loop_string_file import ScoredLines
+from polydl.target import Machine
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def flops(ranking: Ranking) -> float | None:
+    """Floating-point operations of a scop's contractions (two an instance); None when it has none."""
+    total = 0
+    for nest in ranking.nests:
+        if nest.contraction is not None:
+            product = 2
+            for count in nest.counts.values():
+                if count.extent is None:
+                    return None
+                product *= count.extent
+            total += product
+    return float(total) if total else None
+
+
+def loop_strings(variant: RankedVariant) -> dict[str, dict[str, str]]:
+    """Per nest the loop string and the blocks, as `--loops` and `--blocks` take them."""
+    return {s.nest.name: asdict(text(s)) for s in variant.structures if len(s.nest.loops) <= 26}
+
+
+def loop_letters(ranking: Ranking) -> dict[str, dict[str, str]]:
+    """Per nest the loop that each letter of a loop string stands for."""
+    return {nest.name: letters(nest) for nest in ranking.nests if len(nest.loops) <= 26}
+
+
+def variant_json(variant: RankedVariant) -> dict[str, Any]:
+    """A ranked variant as data."""
+    return {
+        "id": variant.id,
+        "recipe": variant.recipe.to_data(),
+        "loops": variant.loops,
+        "loop_strings": loop_strings(variant),
+        "score": _finite(variant.score),
+        "features": {k: _finite(float(v)) for k, v in variant.features.items()},
+    }
+
+
+def rank_json(rankings: Sequence[Ranking]) -> dict[str, Any]:
+    """The document of `polydl rank --json`: of the only scop, or of the first with the others under `scops`."""
+    documents = [
+        {
+            "function": r.scop.function,
+            "line": r.scop.span.line,
+            "sizes": dict(r.scop.sizes),
+            "machine": r.machine.name,
+            "ranker": r.ranker,
+            "space_size": r.space_size,
+            "pruned": dict(r.pruned),
+            "given_up": list(r.given_up),
+            "letters": loop_letters(r),
+            "variants": [variant_json(v) for v in r.variants],
+            "seconds": r.seconds,
+        }
+        for r in rankings
+    ]
+    return documents[0] if len(documents) == 1 else {**documents[0], "scops": documents}
+
+
+def scored_json(scored: Sequence[ScoredLines]) -> dict[str, Any]:
+    """The document of `polydl rank --loops-file --json`: as `rank_json`, the variants in the order of the file."""
+    document = rank_json([one.ranking for one in scored])
+    for data, one in zip(document.get("scops", [document]), scored, strict=True):
+        for variant, (rank, _, loops, blocks) in zip(data["variants"], one.rows(), strict=True):
+            variant |= one.to_data(rank, loops, blocks)
+    return document
+
+
+def _timing(seconds: float, work: float | None) -> dict[str, float | None]:
+    return {
+        "seconds": _finite(seconds),
+        "gflops": None if work is None or not seconds > 0 else work / seconds / 1e9,
+    }
+
+
+def _optimized_json(done: Optimized) -> dict[str, Any]:
+    work = flops(done.ranking)
+    report = done.report
+    recipes = {v.id: v for v in done.ranking.variants} if report else {}
+    return {
+        "function": done.ranking.scop.function,
+        "line": done.ranking.scop.span.line,
+        "letters": loop_letters(done.ranking),
+        "chosen": done.chosen.id if done.chosen else "original",
+        "recipe": done.chosen.recipe.to_data() if done.chosen else [],
+        "speedup": _finite(done.speedup),
+        "original": {
+            **_timing(report.original.median if report else math.nan, work),
+            "estimated": report is not None and report.original.estimated,
+        },
+        "variants": [
+            {
+                "id": m.id,
+                "loops": recipes[m.id].loops,
+                "loop_strings": loop_strings(recipes[m.id]),
+                **_timing(m.median, work),
+                "spread": _finite(m.spread),
+                "verified": m.verified,
+                "status": m.status.value,
+                "message": m.message,
+            }
+            for m in (report.measurements if report else ())
+        ],
+        "notes": list(done.chosen.notes) if done.chosen else [],
+        "noise": _finite(report.noise) if report else None,
+        "warnings": list(report.warnings) if report else [],
+        "illegal": list(done.illegal),
+        "proofs": {name: proof.to_data() for name, proof in done.proofs.items()},
+        "given_up": list(done.ranking.given_up),
+        "assumptions": list(done.ranking.scop.assumptions),
+    }
+
+
+def optimize_json(result: OptimizeResult) -> dict[str, Any]:
+    """The document of `polydl optimize --json`."""
+    scops = [_optimized_json(d) for d in result.scops]
+    document = {"output": str(result.output) if result.output else None, **scops[0], "seconds": dict(result.seconds)}
+    return document if len(scops) == 1 else {**document, "scops": scops}
+
+
+def fused_json(fused: FusedScop) -> dict[str, Any]:
+    """The decisions about one scop."""
+    return {
+        "function": fused.scop.function,
+        "line": fused.scop.span.line,
+        "decisions": [
+            {
+                "into": d.heavy,
+                "nest": d.light,
+                "before": d.before,
+                "fused": d.failure is None,
+                "condition": d.failure.condition.name.lower() if d.failure else None,
+                "reason": str(d.failure) if d.failure else None,
+            }
+            for d in fused.decisions
+        ],
+        "merged": [{"nest": m.second, "into": m.first, "loops": list(m.loops)} for m in fused.merges],
+        "contracted": list(fused.contracted),
+    }
+
+
+def fuse_json(result: FuseResult) -> dict[str, Any]:
+    """The document of `polydl fuse --json`."""
+    return {"output": str(result.output), "scops": [fused_json(f) for f in result.scops]}
+
+
+def machine_json(machine: Machine) -> dict[str, Any]:
+    """A machine as data."""
+    provenance = {key: value.value for key, value in machine.provenance.items()}
+    return {"fingerprint": machine.fingerprint, **asdict(machine), "provenance": provenance}

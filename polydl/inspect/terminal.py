@@ -1,0 +1,211 @@
+"""What a run found, as the tables and lines that people read on a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+from rich.text import Text
+
+from polydl.inspect.analysis import Analysis
+from polydl.inspect.documents import flops, loop_letters
+from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
+from polydl.search.loop_string_file import ScoredLines
+from polydl.target import Machine, dumps
+
+_LOOPS = "loops (* parallel, | in the microkernel)"
+"""Heading of the column with a variant's loops."""
+
+
+def output_console() -> Console:
+    """Standard output; where it is no terminal nothing is wrapped, so that files and pipes get whole lines."""
+    console = Console()
+    return console if console.is_terminal else Console(width=10_000)
+
+
+def say(console: Console, text: str, style: str | None = None) -> None:
+    """A line of plain text: what it holds (file names, compiler messages) is no markup."""
+    console.print(Text(_printable(text)), style=style, soft_wrap=True)
+
+
+def _printable(text: str) -> str:
+    """Names of files may hold anything; what a terminal would obey is shown as an escape."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+
+
+def seconds_text(value: float) -> str:
+    """A time with three digits and its unit; `-` for NaN."""
+    if not math.isfinite(value):
+        return "-"
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if value * scale >= 1 or unit == "µs":
+            return f"{value * scale:.3g} {unit}"
+    return ""
+
+
+def _rate(gflops: float) -> str:
+    if not math.isfinite(gflops):
+        return "-"
+    return f"{gflops:.1f}" if gflops >= 1 else f"{gflops:.2g}"
+
+
+def _result_table(*columns: tuple[str, JustifyMethod]) -> Table:
+    """A table whose last column is folded where the terminal is narrow; the others are always whole."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, justify in columns[:-1]:
+        table.add_column(name, justify=justify, no_wrap=True)
+    table.add_column(columns[-1][0], justify=columns[-1][1], overflow="fold")
+    return table
+
+
+def show_scored(scored: Sequence[ScoredLines]) -> None:
+    """The scored lines of a file of loop strings."""
+    console = output_console()
+    for one in scored:
+        ranking = one.ranking
+        say(
+            console,
+            f"{ranking.scop.function}: ranked by {ranking.ranker} for {ranking.machine.name}, "
+            f"{ranking.threads} threads",
+        )
+        table = _result_table(
+            ("rank", "right"), ("score", "right"), ("loop string", "left"), ("blocks", "left"), ("variant", "left"),
+            (_LOOPS, "left"),
+        )  # fmt: skip
+        for rank, variant, loops, blocks in one.rows():
+            shown = (Text(loops.text), Text(blocks.text), variant.id, Text(variant.loops))
+            table.add_row(str(rank), f"{variant.score:.4g}", *shown)
+        console.print(table)
+        show_letters(console, ranking)
+
+
+def show_letters(console: Console, ranking: Ranking) -> None:
+    """Which loop each letter of a loop string stands for."""
+    for nest, named in loop_letters(ranking).items():
+        said = ", ".join(f"{letter} = {loop}" for letter, loop in named.items())
+        say(console, f"letters of {nest}: {said}")
+
+
+def show_optimized(result: OptimizeResult, *, ran: bool, console: Console | None = None) -> None:
+    """The result table, on standard output where no console is given."""
+    console = console or output_console()
+    for done in result.scops:
+        if not ran or done.report is None:
+            show_rankings([done.ranking], 10)
+        else:
+            _measured_table(console, done)
+        notes = [*(done.report.warnings if done.report else ()), *(f"refused: {i}" for i in done.illegal)]
+        notes += done.chosen.notes if done.chosen else ()
+        for text in notes:
+            say(console, f"note: {text}", "yellow")
+        for name, proof in done.proofs.items():
+            chosen = done.chosen is not None and done.chosen.id == name
+            for text in proof.lines() if chosen else ():
+                say(console, text)
+            if proof.verdict == "open" and not chosen:
+                say(console, f"note: {name} not proved: {proof.reason}", "yellow")
+        for assumption in done.ranking.scop.assumptions:
+            say(console, f"assumed: {assumption}")
+        if done.report is not None:
+            faster = f"{done.speedup:.2f}x faster than the original"
+            verdict = faster if done.chosen else "nothing beat the original: unchanged"
+            say(console, f"{done.ranking.scop.function}: {verdict}", "bold")
+    times = ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items())
+    written = f"wrote {result.output}" if result.output else "nothing written"
+    say(console, f"{written} ({times})")
+
+
+def _measured_table(console: Console, done: Optimized) -> None:
+    report = done.report
+    assert report is not None
+    work = flops(done.ranking)
+    ranking = done.ranking
+    tried = f"{len(report.measurements)} of {ranking.space_size} variants measured"
+    say(console, f"{ranking.scop.function}: {tried}, {ranking.threads} threads")
+    table = _result_table(
+        ("", "left"), ("variant", "left"), ("time", "right"), ("spread", "right"), ("GFLOP/s", "right"),
+        ("speed-up", "right"), (_LOOPS, "left"),
+    )  # fmt: skip
+    variants = {v.id: v for v in ranking.variants}
+    rows = [(report.original, "as written"), *((m, variants[m.id].loops) for m in report.measurements)]
+    for measured, loops in rows:
+        chosen = measured.id == (done.chosen.id if done.chosen else report.original.id)
+        rate = work / measured.median / 1e9 if work and measured.median > 0 else math.nan
+        table.add_row(
+            ">" if chosen else "" if measured.verified else "x",
+            measured.id, ("about " if measured.estimated else "") + seconds_text(measured.median),
+            f"{measured.spread * 100:.1f} %" if math.isfinite(measured.spread) else "-",
+            _rate(rate),
+            f"{measured.speedup:.2f}x" if math.isfinite(measured.speedup) else "-",
+            Text(loops), style="bold green" if chosen else None if measured.verified else "red",
+        )  # fmt: skip
+    console.print(table)
+    for measured in report.measurements:
+        if not measured.verified:
+            say(console, f"dropped: {measured.id} {measured.status.value}: {measured.message}", "red")
+
+
+def show_rankings(rankings: Sequence[Ranking], top: int) -> None:
+    """The best ranked variants."""
+    console = output_console()
+    for ranking in rankings:
+        say(
+            console,
+            f"{ranking.scop.function}: {ranking.space_size} variants ranked by {ranking.ranker} "
+            f"for {ranking.machine.name}, {ranking.threads} threads, in {ranking.seconds:.2f} s",
+        )
+        if ranking.pruned:
+            say(console, "not tried: " + ", ".join(f"{count} {reason}" for reason, count in ranking.pruned.items()))
+        table = _result_table(("rank", "right"), ("variant", "left"), ("score", "right"), (_LOOPS, "left"))
+        for place, variant in enumerate(ranking.variants[:top], 1):
+            table.add_row(str(place), variant.id, f"{variant.score:.4g}", Text(variant.loops))
+        console.print(table)
+        show_letters(console, ranking)
+
+
+def show_analyses(results: Sequence[Analysis]) -> None:
+    """What was extracted."""
+    console = output_console()
+    for result in results:
+        data = result.to_data()
+        say(console, f"{data['file']}:{data['line']}: {data['function']}", "bold")
+        for statement in data["statements"]:
+            say(console, f"  {statement['name']}: {statement['domain']}")
+            for verb in ("reads", "writes"):
+                for access in statement[verb]:
+                    say(console, f"    {verb} {access}")
+        say(console, f"  parallel loops: {', '.join(data['parallel_loops']) or 'none'}")
+        for assumption in data["assumptions"]:
+            say(console, f"  assumed: {assumption}")
+        _table(console, "dependences", data["dependences"], ("kind", "array", "carried_by", "map"))
+        _table(
+            console, "working sets (elements)", data["working_sets"],
+            ("kind", "array", "carried_by", "min", "max", "level_min", "level_max"),
+        )  # fmt: skip
+
+
+def _table(console: Console, title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    say(console, f"\n{title}")
+    table = _result_table(*((column.replace("_", " "), "left") for column in columns))
+    for row in rows:
+        table.add_row(*(Text("" if row[c] is None else str(row[c])) for c in columns))
+    console.print(table)
+
+
+def show_fused(result: FuseResult) -> None:
+    """The decisions on standard output."""
+    console = output_console()
+    for fused in result.scops:
+        lines = fused.lines() or ["nothing to fuse"]
+        for line in lines:
+            say(console, f"{fused.scop.function}: {line}")
+    say(console, f"wrote {result.output}")
+
+
+def show_machine(machine: Machine) -> None:
+    """A machine as its TOML text, each figure with where it comes from."""
+    say(output_console(), dumps(machine))
