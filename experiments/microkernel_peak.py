@@ -19,9 +19,9 @@ import numpy as np
 
 from polydl.kernels import microkernel
 from polydl.kernels.microkernel import Microkernel, MicrokernelSpec, Reduction
-from polydl.target.isa import ELEMENT_TYPES, Dtype
+from polydl.model.types import F32, F64, ElementType
 
-BLOCKS = {"float": "6x64,8x48,12x32,14x32,7x64,28x16", "double": "6x32,8x24,12x16,14x16,7x32,28x8"}
+BLOCKS = {F32: "6x64,8x48,12x32,14x32,7x64,28x16", F64: "6x32,8x24,12x16,14x16,7x32,28x8"}
 REDUCTION = 256
 """Iterations of the GEMM's reduction."""
 IFM_TILES, FILTER, IFM = 2, 3, 64
@@ -30,12 +30,12 @@ SAMPLE_FLOPS = 4e8
 """Work in one timed sample: some milliseconds, far above the clock's resolution."""
 
 
-def gemm(dtype: Dtype, m: int, n: int) -> MicrokernelSpec:
+def gemm(dtype: ElementType, m: int, n: int) -> MicrokernelSpec:
     """Rows of A contiguous along the reduction, B packed n wide."""
     return MicrokernelSpec(dtype, m, n, REDUCTION, n, (Reduction(REDUCTION, 1, n),))
 
 
-def convolution(dtype: Dtype, m: int, n: int) -> MicrokernelSpec:
+def convolution(dtype: ElementType, m: int, n: int) -> MicrokernelSpec:
     """m neighbouring output pixels, n output channels; input [ifm_tile][row][pixel][ifm], a row wide enough for m."""
     row = (m + FILTER - 1) * IFM
     tap = IFM * n
@@ -53,7 +53,7 @@ def iterations(spec: MicrokernelSpec) -> int:
     return int(np.prod([r.extent for r in spec.reductions], dtype=np.int64))
 
 
-def program(dtype: Dtype, kernels: list[Microkernel], samples: int) -> str:
+def program(dtype: ElementType, kernels: list[Microkernel], samples: int) -> str:
     """C text of the timing program."""
     flops = [2 * k.spec.m * k.spec.n * iterations(k.spec) for k in kernels]
     largest_m, largest_n = max(k.spec.m for k in kernels), max(k.spec.n for k in kernels)
@@ -62,7 +62,7 @@ def program(dtype: Dtype, kernels: list[Microkernel], samples: int) -> str:
         microkernel.environment()
         .get_template("microkernel_peak.c.j2")
         .render(
-            t=ELEMENT_TYPES[dtype],
+            t=dtype,
             prologue=microkernel.isa_prologue(dtype),
             kernels=kernels,
             flops=flops,
@@ -76,7 +76,9 @@ def program(dtype: Dtype, kernels: list[Microkernel], samples: int) -> str:
     )
 
 
-def measure(dtype: Dtype, kernels: list[Microkernel], samples: int, compiler: str, flags: list[str]) -> np.ndarray:
+def measure(
+    dtype: ElementType, kernels: list[Microkernel], samples: int, compiler: str, flags: list[str]
+) -> np.ndarray:
     """GFLOP/s, one row a sample: the FMA loop, then each kernel. Raises CalledProcessError."""
     with tempfile.TemporaryDirectory() as folder:
         source, binary = Path(folder) / "peak.c", Path(folder) / "peak"
@@ -94,7 +96,7 @@ def main() -> None:
     parser.add_argument("--cflags", default="-O3 -march=native")
     parser.add_argument("--blocks", help="MxN,… for both element types; default: the blocks of the table")
     options = parser.parse_args()
-    for dtype in ELEMENT_TYPES:
+    for dtype in BLOCKS:
         blocks = [tuple(map(int, b.split("x"))) for b in (options.blocks or BLOCKS[dtype]).split(",")]
         specs = [(kind.__name__, kind(dtype, m, n)) for m, n in blocks for kind in (gemm, convolution)]
         kernels = [microkernel.generate(spec) for _, spec in specs]

@@ -17,19 +17,20 @@ import numpy as np
 
 from polydl.kernels import microkernel, packing
 from polydl.kernels.packing import PackLoop, PackSpec
-from polydl.target.isa import ELEMENT_TYPES
+from polydl.model.types import F32, F64
+from polydl.target.isa import VECTOR_TYPES
 
 
 def specifications(size: int) -> list[tuple[str, PackSpec]]:
     """The layouts that occur in GEMM: B and A as stored row-major, and both transposed."""
     row_major, transposed = (PackLoop(size, size),), (PackLoop(size, 1),)
     return [
-        ("B row-major, panels of 64", PackSpec("float", 64, 1, row_major)),
-        ("B row-major, panels of 32", PackSpec("float", 32, 1, row_major)),
-        ("B transposed, panels of 64", PackSpec("float", 64, size, transposed)),
-        ("A row-major, panels of 14", PackSpec("float", 14, size, transposed)),
-        ("B row-major, panels of 32", PackSpec("double", 32, 1, row_major)),
-        ("B transposed, panels of 32", PackSpec("double", 32, size, transposed)),
+        ("B row-major, panels of 64", PackSpec(F32, 64, 1, row_major)),
+        ("B row-major, panels of 32", PackSpec(F32, 32, 1, row_major)),
+        ("B transposed, panels of 64", PackSpec(F32, 64, size, transposed)),
+        ("A row-major, panels of 14", PackSpec(F32, 14, size, transposed)),
+        ("B row-major, panels of 32", PackSpec(F64, 32, 1, row_major)),
+        ("B transposed, panels of 32", PackSpec(F64, 32, size, transposed)),
     ]
 
 
@@ -43,12 +44,12 @@ def main() -> None:
     options = parser.parse_args()
     layouts = specifications(options.size)
     routines = [packing.pack_routine(spec) for _, spec in layouts]
-    sizes = [options.size**2 * ELEMENT_TYPES[spec.dtype].bytes for _, spec in layouts]
+    sizes = [options.size**2 * spec.dtype.bytes for _, spec in layouts]
     text = (
         microkernel.environment()
         .get_template("packing_bandwidth.c.j2")
         .render(
-            prologue="".join(microkernel.isa_prologue(d) + packing.pack_prologue(d) for d in ELEMENT_TYPES),
+            prologue="".join(microkernel.isa_prologue(d) + packing.pack_prologue(d) for d in VECTOR_TYPES),
             routines=routines,
             size=options.size,
             sizes=sizes,

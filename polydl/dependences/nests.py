@@ -15,10 +15,11 @@ import islpy as isl
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import ordering
 from polydl.dependences.scalars import kept_together, private_scalars
-from polydl.model.contraction import Contraction, contraction
+from polydl.model.contraction import Contraction
 from polydl.model.isl import quota, to_int
 from polydl.model.schedule import common_depth
 from polydl.model.scop import MicrokernelCall, Scop, Statement
+from polydl.target.isa import kernel_contraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +171,10 @@ def _nests(scop: Scop, dependences: Sequence[Dependence], together: Sequence[tup
             top.append([statement])
     result: list[Nest] = []
     for group in top:
-        heavy = any(isinstance(s.body, MicrokernelCall) or contraction(scop, s) is not None for s in group)
+        heavy = any(isinstance(s.body, MicrokernelCall) or kernel_contraction(scop, s) is not None for s in group)
         for part in _split(group, kept, inseparable) if heavy and len(group) > 1 else [group]:
             shared = _shared(part)
-            alone = contraction(scop, part[0]) if len(part) == 1 else None
+            alone = kernel_contraction(scop, part[0]) if len(part) == 1 else None
             loops = part[0].iterators[:shared]
             counts = {i: counted(part, i) for i in loops}
             result.append(Nest(tuple(part), loops, alone, counts, _is_box(part, loops, counts)))

@@ -91,7 +91,7 @@ class Analysis:
 def _array(array: Array) -> dict[str, Any]:
     return {
         "name": array.name,
-        "type": array.ctype,
+        "type": array.element.c,
         "extents": [None if e is None else str(e) for e in array.extents],
         "storage": array.storage.value,
         "restrict": array.restrict,

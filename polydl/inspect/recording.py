@@ -32,7 +32,6 @@ from polydl.lower.region import original_text
 from polydl.measure import Measurement
 from polydl.model import isl
 from polydl.model.counting import Count, count, total
-from polydl.model.ctypes import element_bytes
 from polydl.model.expr import Binary, Call, Cast, Conditional, Expr, Unary
 from polydl.model.nest import TimedNest
 from polydl.model.scop import Assignment, MicrokernelCall, Scop, Statement
@@ -45,7 +44,6 @@ from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import Structure, start
 from polydl.schedule.timed import original_nest, timed
 
-_FLOATING = ("double", "float")
 _ANALYSED = 3
 """Of the fastest variants whose working sets are recorded: the exact analysis of a deep nest takes a second or more."""
 _NOT_ANALYSED = f"working sets are recorded for the original, the chosen variant and the {_ANALYSED} fastest"
@@ -114,7 +112,7 @@ def _scop(done: Optimized) -> ScopRun:
             for v in ranking.variants
         ),
         noise=report.noise,
-        dtype=_dtype(scop),
+        dtype=str(scop.element or ""),
         operations=_known(_operations, scop),
         compulsory_bytes=_known(_touched, scop),
         dependences=tuple(
@@ -258,12 +256,6 @@ def _bounds(found: Count) -> Bounds:
     return Bounds(found.lower, found.upper)
 
 
-def _dtype(scop: Scop) -> str:
-    """The floating-point type of most of what is written."""
-    types = [scop.arrays[a.array].ctype for s in scop.statements for a in s.accesses if a.write]
-    return max(_FLOATING, key=types.count) if set(types) & set(_FLOATING) else ""
-
-
 def _known(counted: Callable[[Scop], Bounds | None], scop: Scop) -> Bounds | None:
     """What is counted of a scop; None where that takes too long."""
     try:
@@ -289,7 +281,7 @@ def _of_one_instance(scop: Scop, statement: Statement) -> int | None:
     body = statement.body
     if not isinstance(body, Assignment):
         return None
-    if scop.arrays[statement.accesses[body.target].array].ctype not in _FLOATING:
+    if scop.arrays[statement.accesses[body.target].array].element.is_int:
         return 0
     return _in(body.value) + (body.op != "=")
 
@@ -315,7 +307,7 @@ def _touched(scop: Scop) -> Bounds:
         for access in statement.accesses:
             some = access.relation.range()
             elements[access.array] = elements[access.array].union(some) if access.array in elements else some
-    return _bounds(total(count(found) * element_bytes(scop.arrays[name].ctype) for name, found in elements.items()))
+    return _bounds(total(count(found) * scop.arrays[name].element.bytes for name, found in elements.items()))
 
 
 def _fusion(fused: FusedScop | None) -> Fusion | None:

@@ -14,10 +14,10 @@ from polydl.lower.instance import Instance
 from polydl.model import isl
 from polydl.model.contraction import linear_strides
 from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.model.types import ElementType
 from polydl.rewrite.conditions import Fused, Group
 from polydl.schedule.kernel_call import KernelCall
 from polydl.schedule.structure import Structure
-from polydl.target.isa import ELEMENT_TYPES, Dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class Operand:
     column: int
     """0 or 1 elements from one column to the next."""
     scalar: bool
-    ctype: str
+    element: ElementType
 
     @property
     def declaration(self) -> str:
         if self.scalar:
-            return f"{self.ctype} {self.name}"
-        return f"{'' if self.access.write else 'const '}{self.ctype} *{self.name}"
+            return f"{self.element} {self.name}"
+        return f"{'' if self.access.write else 'const '}{self.element} *{self.name}"
 
     @property
     def address(self) -> str:
@@ -77,7 +77,7 @@ class _Writer:
     scop: Scop
     structure: Structure
     group: Group
-    dtype: Dtype
+    element: ElementType
     stride: Callable[[str, int], int]
     lines: list[str] = field(default_factory=list)
     operands: list[Operand] = field(default_factory=list)
@@ -86,15 +86,15 @@ class _Writer:
 
     @property
     def vector(self) -> str:
-        return f"polydl_{ELEMENT_TYPES[self.dtype].suffix}"
+        return f"polydl_{self.element.name}"
 
     def add(self, fused: Fused) -> None:
         """The lines of one more statement. Raises NotVectorised."""
         statement = fused.statement
         assert isinstance(statement.body, Assignment)
         for a in statement.accesses:
-            if self.scop.arrays[a.array].ctype != self.dtype:
-                raise NotVectorised(f"{a.array} is {self.scop.arrays[a.array].ctype}, the sums are {self.dtype}")
+            if self.scop.arrays[a.array].element is not self.element:
+                raise NotVectorised(f"{a.array} is {self.scop.arrays[a.array].element}, the sums are {self.element}")
         heavy = self._from_heavy(fused)
 
         def load(access: int) -> str:
@@ -107,7 +107,7 @@ class _Writer:
             return f"POLYDL_FETCH({operand.address})"
 
         body, target = statement.body, statement.accesses[statement.body.target]
-        value = Vectors(self.dtype, load, self.scop.fast_math).text(body.value)
+        value = Vectors(self.element, load, self.scop.fast_math).text(body.value)
         if body.op != "=":
             if body.op[:-1] not in "+-*/" or body.target_read is None:
                 raise NotVectorised(f"the operator {body.op}")
@@ -144,7 +144,7 @@ class _Writer:
         array, statement = self.scop.arrays[access.array], self.structure.nest.statements[0]
         moved = Access(access.array, access.write, relation)
         row, column = (0, 0) if array.is_scalar else self._strides(statement, moved)
-        operand = Operand(f"polydl_e{len(self.operands)}", moved, row, column, array.is_scalar, self.dtype)
+        operand = Operand(f"polydl_e{len(self.operands)}", moved, row, column, array.is_scalar, self.element)
         self.operands.append(operand)
         return operand
 
@@ -166,7 +166,7 @@ def epilogue(
     scop: Scop,
     structure: Structure,
     group: Group,
-    dtype: Dtype,
+    element: ElementType,
     stride: Callable[[str, int], int],
     *,
     before: bool,
@@ -177,7 +177,7 @@ def epilogue(
     `stride(iterator, elements)` turns elements per step of an iterator into elements per step of its loop. With
     `before` the sums must start from zero (beta = 0). Raises NotVectorised.
     """
-    writer = _Writer(scop, structure, group, dtype, stride)
+    writer = _Writer(scop, structure, group, element, stride)
     if before and group.before:
         reads = any(a.array == group.output and not a.write for a in group.before[0].statement.accesses)
         start = "POLYDL_FETCH(p)" if reads else f"{writer.vector}_zero()"
@@ -197,5 +197,5 @@ def epilogue(
             if array != group.output:
                 writer.store(array, fused)
     text = " ".join(writer.lines)
-    prologue = (math_prologue(dtype),) if uses_functions(text, dtype) else ()
+    prologue = (math_prologue(element),) if uses_functions(text, element) else ()
     return Epilogue(tuple(writer.lines), tuple(writer.operands), prologue)

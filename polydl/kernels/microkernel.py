@@ -15,7 +15,8 @@ from functools import cache
 import jinja2
 
 from polydl.base import resources
-from polydl.target.isa import ELEMENT_TYPES, ISAS, Dtype, paired_rows, split_block
+from polydl.model.types import F64, ElementType
+from polydl.target.isa import ISAS, VECTOR_TYPES, paired_rows, split_block
 
 MOST_CASES = max(target.registers for target in ISAS)
 """Longest POLYDL_EACH_n list of the prologue: no register block has more rows."""
@@ -53,7 +54,7 @@ class MicrokernelSpec:
     B and C have unit stride along j, the vector dimension; C overlaps neither A nor B. With beta = 0, C is not read.
     """
 
-    dtype: Dtype
+    dtype: ElementType
     m: int
     """Rows of the largest block the function is called with, >= 1."""
     n: int
@@ -163,7 +164,7 @@ def environment() -> jinja2.Environment:
     )
 
 
-def isa_prologue(dtype: Dtype) -> str:
+def isa_prologue(element: ElementType) -> str:
     """What every microkernel of one element type needs: includes and reserved `polydl_`/`POLYDL_` names, with include
     guards. Once per file and element type, before the first microkernel."""
     portable = [target for target in ISAS if not target.intrinsics]
@@ -171,7 +172,7 @@ def isa_prologue(dtype: Dtype) -> str:
     widths = sorted({target.vector_bytes for target in portable}, reverse=True)
     conditions = [(w, " || ".join(t.condition for t in portable if t.vector_bytes == w)) for w in widths]
     template = environment().get_template("microkernel_prologue.c.j2")
-    return template.render(t=ELEMENT_TYPES[dtype], most_cases=MOST_CASES, isas=ISAS, portable=conditions)
+    return template.render(t=element, x86=VECTOR_TYPES[element], most_cases=MOST_CASES, isas=ISAS, portable=conditions)
 
 
 def parameters(spec: MicrokernelSpec) -> tuple[Parameter, ...]:
@@ -186,7 +187,7 @@ def parameters(spec: MicrokernelSpec) -> tuple[Parameter, ...]:
         strides.append((f"b_stride{index}", reduction.b_stride))
     fixed += [Parameter("ptrdiff_t", name) for name, value in strides if value is None]
     if spec.alpha:
-        fixed.append(Parameter(spec.dtype, "alpha"))
+        fixed.append(Parameter(spec.dtype.c, "alpha"))
     for declaration in spec.epilogue_parameters:
         cut = max(declaration.rfind(" "), declaration.rfind("*")) + 1
         fixed.append(Parameter(declaration[:cut].strip(), declaration[cut:]))
@@ -200,7 +201,6 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
     and vectors, with the last vector masked. Where m x n accumulators do not fit the registers of the instruction set
     the function loops over register blocks that do (`polydl.target.isa.split_block`).
     """
-    element = ELEMENT_TYPES[spec.dtype]
     name = _name(spec)
     arguments = parameters(spec)
     inside = arguments[2:]
@@ -229,14 +229,14 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
         environment()
         .get_template("microkernel.c.j2")
         .render(
-            t=element,
+            t=spec.dtype,
             name=name,
             spec=spec,
             summary=_summary(spec),
             choices=choices,
             outer=loops[:-1],
             inner=loops[-1],
-            rows_ahead=_LINE_BYTES // element.bytes if _streams_rows(spec) else 0,
+            rows_ahead=_LINE_BYTES // spec.dtype.bytes if _streams_rows(spec) else 0,
             group=_ROWS_PER_POINTER if spec.a_m is None and spec.m > _ROWS_PER_POINTER else 0,
             a_m=a_m,
             c_m=c_m,
@@ -285,7 +285,7 @@ def _joined(spec: MicrokernelSpec) -> list[tuple[int, Reduction]]:
 
 def _is_paired(spec: MicrokernelSpec) -> bool:
     """Whether blocks one vector wide take two reduction steps at a time: neighbours in A, a whole number of pairs."""
-    if spec.dtype == "double" and spec.m >= _PAIRED_DOUBLE_ROWS:
+    if spec.dtype is F64 and spec.m >= _PAIRED_DOUBLE_ROWS:
         return False
     loop = _joined(spec)[-1][1]
     return spec.a_m is not None and loop.a_stride == 1 and loop.extent is not None and loop.extent % 2 == 0
@@ -321,7 +321,7 @@ def _join(outer: Reduction, inner: Reduction) -> Reduction | None:
 
 def _result(spec: MicrokernelSpec) -> str:
     """C expression of the vector to store, before the epilogue."""
-    v = f"polydl_{ELEMENT_TYPES[spec.dtype].suffix}"
+    v = f"polydl_{spec.dtype.name}"
     product = f"sum * {v}_all(alpha)" if spec.alpha else "sum"
     old = f"(cut ? {v}_load_part(p, part) : {v}_load(p))" if spec.beta else f"{v}_zero()"
     if spec.negate:
@@ -336,8 +336,7 @@ def _extents(spec: MicrokernelSpec) -> str:
 def _name(spec: MicrokernelSpec) -> str:
     """A readable name, made unique by a hash of the whole specification."""
     digest = hashlib.sha256(repr(spec).encode()).hexdigest()[:8]
-    suffix = ELEMENT_TYPES[spec.dtype].suffix
-    return f"polydl_mk_{suffix}_{spec.m}x{spec.n}_k{_extents(spec)}_b{spec.beta}_{digest}"
+    return f"polydl_mk_{spec.dtype.name}_{spec.m}x{spec.n}_k{_extents(spec)}_b{spec.beta}_{digest}"
 
 
 def _summary(spec: MicrokernelSpec) -> str:

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polydl.kernels.microkernel import MOST_REDUCTIONS, Parameter, environment, stride_text
-from polydl.target.isa import ELEMENT_TYPES, ISAS, Dtype
+from polydl.model.types import ElementType
+from polydl.target.isa import ISAS
 
 _LINE_BYTES = 64
 """Unit in which a transposing routine reads: the cache line of every machine with these instruction sets, and at
@@ -38,7 +39,7 @@ class PackLoop:
 class PackSpec:
     """What a pack routine copies."""
 
-    dtype: Dtype
+    dtype: ElementType
     block: int
     """Elements of the width in a panel, >= 1: the n of the microkernel for B, the m for A."""
     width_stride: int | None
@@ -87,11 +88,10 @@ def packed_elements(width: int, extents: Sequence[int], block: int) -> int:
     return -(-width // block) * block * math.prod(extents)
 
 
-def pack_prologue(dtype: Dtype) -> str:
+def pack_prologue(element: ElementType) -> str:
     """What pack routines need beside `microkernel.isa_prologue`, after it: transposition in registers."""
-    element = ELEMENT_TYPES[dtype]
     widths = []
-    for lanes in sorted({target.lanes(dtype) for target in ISAS}):
+    for lanes in sorted({target.lanes(element) for target in ISAS}):
         distances = []
         for exponent in range(lanes.bit_length() - 1):
             d = 1 << exponent
@@ -132,12 +132,12 @@ def pack_routine(spec: PackSpec) -> PackRoutine:
         environment()
         .get_template("pack.c.j2")
         .render(
-            t=ELEMENT_TYPES[spec.dtype],
+            t=spec.dtype,
             name=name,
             summary=_summary(spec),
             layout=layout,
             block=spec.block,
-            line=_LINE_BYTES // ELEMENT_TYPES[spec.dtype].bytes,
+            line=_LINE_BYTES // spec.dtype.bytes,
             steps=" * ".join(f"(ptrdiff_t){loop.extent}" for loop in texts),
             outer=texts[:-1],
             inner=texts[-1],
@@ -172,7 +172,7 @@ def _joined(spec: PackSpec) -> list[tuple[int, PackLoop]]:
 def _name(spec: PackSpec) -> str:
     digest = hashlib.sha256(repr(spec).encode()).hexdigest()[:8]
     extents = "x".join("n" if loop.extent is None else str(loop.extent) for loop in spec.loops) or "1"
-    return f"polydl_pack_{ELEMENT_TYPES[spec.dtype].suffix}_{spec.block}_k{extents}_{digest}"
+    return f"polydl_pack_{spec.dtype.name}_{spec.block}_k{extents}_{digest}"
 
 
 def _summary(spec: PackSpec) -> str:

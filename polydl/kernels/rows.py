@@ -19,7 +19,8 @@ from polydl.model import isl
 from polydl.model.contraction import array_strides
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load
 from polydl.model.scop import Access, Array, Assignment
-from polydl.target.isa import ELEMENT_TYPES, Dtype
+from polydl.model.types import ElementType
+from polydl.target.isa import VECTOR_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,13 @@ class _Argument:
     text: str
     pointer: bool
     written: bool
-    ctype: str
+    element: ElementType
 
     @property
     def declaration(self) -> str:
         if not self.pointer:
-            return f"const {self.ctype} {self.name}"
-        return f"{'' if self.written else 'const '}{self.ctype} *{self.name}"
+            return f"const {self.element} {self.name}"
+        return f"{'' if self.written else 'const '}{self.element} *{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class _Builder:
     loops: RowLoops
     body: Sequence[RowStatement]
     options: RowOptions
-    dtype: Dtype
+    element: ElementType
     lines: list[str] = field(default_factory=list)
     arguments: list[_Argument] = field(default_factory=list)
     keys: list[tuple[str, isl.Map | None, bool]] = field(default_factory=list)
@@ -99,7 +100,7 @@ class _Builder:
 
     @property
     def vector(self) -> str:
-        return f"polydl_{ELEMENT_TYPES[self.dtype].suffix}"
+        return f"polydl_{self.element.name}"
 
     def relation(self, at: RowStatement, access: Access) -> isl.Map:
         return at.schedule.reverse().apply_range(access.relation)
@@ -143,7 +144,7 @@ class _Builder:
                 return known
         text = at.text(access)
         made = _Argument(
-            f"polydl_e{len(self.arguments)}", f"&{text}" if pointer else text, pointer, access.write, self.dtype
+            f"polydl_e{len(self.arguments)}", f"&{text}" if pointer else text, pointer, access.write, self.element
         )
         self.keys.append((access.array, relation, pointer))
         self.arguments.append(made)
@@ -167,12 +168,14 @@ class _Builder:
         if not isinstance(body, Assignment):
             raise NotVectorised(f"{statement.name} is a call")
         for a in statement.accesses:
-            if self.arrays[a.array].ctype != self.dtype:
-                raise NotVectorised(f"{a.array} is {self.arrays[a.array].ctype}")
+            if self.arrays[a.array].element is not self.element:
+                raise NotVectorised(f"{a.array} is {self.arrays[a.array].element}")
         target = statement.accesses[body.target]
         relation = self.relation(at, target)
         stride = self.stride(target, relation)
-        vectors = Vectors(self.dtype, lambda access: self.load(at, statement.accesses[access]), self.options.fast_math)
+        vectors = Vectors(
+            self.element, lambda access: self.load(at, statement.accesses[access]), self.options.fast_math
+        )
         if stride == 0 and target.array not in self.private:
             self._accumulate(at, vectors)
             return
@@ -299,11 +302,11 @@ def row(
     options: RowOptions,
 ) -> Row:
     """The vector function for a body of statements. Raises NotVectorised with the reason."""
-    types = {arrays[a.array].ctype for at in body for a in at.statement.accesses}
-    if len(types) != 1 or not types <= set(ELEMENT_TYPES):
-        raise NotVectorised(f"elements of type {', '.join(sorted(types))}")
-    dtype: Dtype = "double" if types == {"double"} else "float"
-    builder = _Builder(arrays, private, loops, body, options, dtype)
+    types = {arrays[a.array].element for at in body for a in at.statement.accesses}
+    if len(types) != 1 or not types <= VECTOR_TYPES.keys():
+        raise NotVectorised(f"elements of type {', '.join(sorted(t.c for t in types))}")
+    element = types.pop()
+    builder = _Builder(arrays, private, loops, body, options, element)
     for at in body:
         if not isinstance(at.statement.body, Assignment):
             raise NotVectorised(f"{at.statement.name} is a call")
@@ -319,11 +322,11 @@ def row(
 
 
 def _rendered(builder: _Builder, stores: Sequence[Store]) -> Row:
-    t, arguments, accumulators = ELEMENT_TYPES[builder.dtype], builder.arguments, builder.accumulators
+    t, arguments, accumulators = builder.element, builder.arguments, builder.accumulators
     streamed = [s.address.partition(" ")[0] for s in stores if s.stream]
     declared = "".join(f", {a.declaration}" for a in arguments)
-    content = repr((builder.dtype, builder.lines, stores, accumulators, declared))
-    name = f"polydl_row_{t.suffix}_{hashlib.sha256(content.encode()).hexdigest()[:10]}"
+    content = repr((builder.element, builder.lines, stores, accumulators, declared))
+    name = f"polydl_row_{t.name}_{hashlib.sha256(content.encode()).hexdigest()[:10]}"
     text = (
         environment()
         .get_template("row.c.j2")
@@ -342,12 +345,12 @@ def _rendered(builder: _Builder, stores: Sequence[Store]) -> Row:
             accumulators_passed="".join(f", &{a.name}" for a in accumulators),
         )
     )
-    math = uses_functions(" ".join([*builder.lines, *(a.finish for a in accumulators)]), builder.dtype)
-    pieces_ = [isa_prologue(builder.dtype), row_prologue(builder.dtype)]
-    pieces_ += [math_prologue(builder.dtype)] if math else []
+    math = uses_functions(" ".join([*builder.lines, *(a.finish for a in accumulators)]), builder.element)
+    pieces_ = [isa_prologue(builder.element), row_prologue(builder.element)]
+    pieces_ += [math_prologue(builder.element)] if math else []
     return Row(name, (*pieces_, text), tuple(a.text for a in arguments), bool(streamed))
 
 
-def row_prologue(dtype: Dtype) -> str:
+def row_prologue(element: ElementType) -> str:
     """What every row of one element type needs, after `microkernel.isa_prologue`."""
-    return environment().get_template("row_prologue.c.j2").render(t=ELEMENT_TYPES[dtype])
+    return environment().get_template("row_prologue.c.j2").render(t=element, x86=VECTOR_TYPES[element])

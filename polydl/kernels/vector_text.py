@@ -16,7 +16,8 @@ import numpy as np
 
 from polydl.kernels.microkernel import environment
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
-from polydl.target.isa import ELEMENT_TYPES, Dtype
+from polydl.model.types import F32, F64, ElementType, float_literal
+from polydl.target.isa import VECTOR_TYPES
 
 ULPS: Mapping[str, float] = {"exp": 2, "tanh": 3, "sigmoid": 3, "erf": 3, "gelu": 4, "rsqrt": 1.5, "sqrt": 0.5}
 """Largest error of the fp32 functions of `microkernel_math.c.j2`, in units in the last place of the exact result, over
@@ -45,16 +46,16 @@ class NotVectorised(Exception):
 
 
 @cache
-def math_prologue(dtype: Dtype) -> str:
+def math_prologue(element: ElementType) -> str:
     """The vector functions of one element type, with include guards; after `microkernel.isa_prologue`."""
-    return environment().get_template("microkernel_math.c.j2").render(t=ELEMENT_TYPES[dtype])
+    return environment().get_template("microkernel_math.c.j2").render(t=element, x86=VECTOR_TYPES[element])
 
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
     """How one statement's right-hand side is printed."""
 
-    dtype: Dtype
+    element: ElementType
     load: Callable[[int], str]
     """C text of the vector that an access reads."""
     fast: bool = False
@@ -63,7 +64,7 @@ class Vectors:
 
     @property
     def prefix(self) -> str:
-        return f"polydl_{ELEMENT_TYPES[self.dtype].suffix}"
+        return f"polydl_{self.element.name}"
 
     def text(self, value: Expr) -> str:
         """C text of a vector. Raises NotVectorised."""
@@ -84,10 +85,10 @@ class Vectors:
                 return self._call(function, arguments)
             case Conditional(condition, then, otherwise):
                 return self._conditional(condition, then, otherwise)
-            case Cast(ctype, operand) if ctype == self.dtype or (self.fast and ctype == "double"):
+            case Cast(element, operand) if element is self.element or (self.fast and element is F64):
                 return self.text(operand)
-            case Cast(ctype, _):
-                raise NotVectorised(f"a cast to {ctype} among {self.dtype}s")
+            case Cast(element, _):
+                raise NotVectorised(f"a cast to {element} among {self.element}s")
             case AffineValue():
                 raise NotVectorised("a value made of loop variables")
             case Unary(op, _) | Binary(op, _, _):
@@ -98,17 +99,19 @@ class Vectors:
     def _constant(self, text: str, *, arithmetic: bool) -> str:
         """A literal in the vectors' type. One that is a double would make C compute a float in double: allowed only
         where nothing is computed with it (`arithmetic` False) and a float holds it exactly."""
-        if self.dtype == "double" or text[-1] in "fF" or text.lstrip("+-").isdigit():
+        literal = float_literal(text)
+        if literal is None or self.element.holds(literal):
             return text
         try:
             number = float(text)
         except ValueError:
             raise NotVectorised(f"the literal {text}") from None
+        own = f"{text.rstrip('lL')}{self.element.suffix}"
         if self.fast:
-            return f"{text.rstrip('lL')}f"
-        if arithmetic or float(np.float32(number)) != number:
-            raise NotVectorised(f"the double literal {text} in an expression of floats (write {text}f)")
-        return f"{text}f"
+            return own
+        if arithmetic or float(np.dtype(self.element.numpy).type(number)) != number:
+            raise NotVectorised(f"the {literal} literal {text} in an expression of {self.element}s (write {own})")
+        return own
 
     def _arm(self, value: Expr) -> str:
         """An operand that is compared or chosen, not computed with."""
@@ -123,13 +126,12 @@ class Vectors:
                 return self.text(value)
 
     def _call(self, function: str, arguments: tuple[Expr, ...]) -> str:
-        single = function.endswith("f") and function[:-1] in _FUNCTIONS
-        base = function[:-1] if single else function
-        suits = single == (self.dtype == "float") or (self.fast and not single)
-        if base not in _FUNCTIONS or not suits or len(arguments) != _FUNCTIONS[base][1]:
-            raise NotVectorised(f"the function {function} among {self.dtype}s")
+        own = {f"{name}{self.element.suffix}": name for name in _FUNCTIONS}
+        base = own.get(function, function if self.fast else "")
+        if base not in _FUNCTIONS or len(arguments) != _FUNCTIONS[base][1]:
+            raise NotVectorised(f"the function {function} among {self.element}s")
         take = self._arm if base in ("fmax", "fmin") else self.text
-        form = "_fast" if self.fast and self.dtype == "float" and base in FAST else ""
+        form = "_fast" if self.fast and self.element is F32 and base in FAST else ""
         return f"{self.prefix}_{_FUNCTIONS[base][0]}{form}({', '.join(take(a) for a in arguments)})"
 
     def _conditional(self, condition: Expr, then: Expr, otherwise: Expr) -> str:
@@ -169,9 +171,9 @@ def _is_integer(value: Expr) -> bool:
             return False
 
 
-def uses_functions(text: str, dtype: Dtype) -> bool:
+def uses_functions(text: str, element: ElementType) -> bool:
     """Whether vector text needs `math_prologue`."""
-    prefix = f"polydl_{ELEMENT_TYPES[dtype].suffix}_"
+    prefix = f"polydl_{element.name}_"
     basic = ("all", "zero", "load", "load_part", "store", "store_part", "fma", "max", "min")
     names = {piece.partition("(")[0] for piece in text.split(prefix)[1:]}
     return not names <= set(basic)

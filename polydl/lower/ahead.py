@@ -21,6 +21,7 @@ from polydl.lower.tree import COPIED, PARALLEL
 from polydl.model import isl
 from polydl.model.scop import Scop
 from polydl.model.trees import add_loop, add_mark, tree_of
+from polydl.model.types import ElementType
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Ahead:
     """An operand that is packed ahead of time."""
 
     pack: PackCall
-    ctype: str
+    element: ElementType
     printer: Callable[[Instance], str]
     """Prints a panel's copy, from the operand to `buffer`."""
     buffer: str
@@ -49,7 +50,7 @@ class Ahead:
             .get_template("ahead.c.j2")
             .render(
                 function=self.pack.pack.function,
-                ctype=self.ctype,
+                ctype=self.element.c,
                 array=array,
                 buffer=self.buffer,
                 bytes=self.bytes,
@@ -61,16 +62,16 @@ class Ahead:
     def lines(self) -> list[str]:
         """Lines of the region before the nest: the copy, or one made now."""
         return [
-            f"  const {self.ctype} *{self.buffer} = {self.buffer}_find(&{self.pack.operand.array}[0]);",
+            f"  const {self.element.c} *{self.buffer} = {self.buffer}_find(&{self.pack.operand.array}[0]);",
             f"  if (!{self.buffer}) {{",
-            f"    {self.buffer}_fill((const {self.ctype} *)&{self.pack.operand.array}[0], {self.own});",
+            f"    {self.buffer}_fill((const {self.element.c} *)&{self.pack.operand.array}[0], {self.own});",
             f"    {self.buffer} = {self.own};",
             "  }",
         ]
 
     def call(self) -> str:
         """The statement that a user would write before the first run."""
-        return f"{self.pack.pack.function}((const {self.ctype} *)&{self.pack.operand.array}[0]);"
+        return f"{self.pack.pack.function}((const {self.element.c} *)&{self.pack.operand.array}[0]);"
 
 
 def _tree(pack: PackCall) -> isl.Schedule:

@@ -16,6 +16,7 @@ from polydl.model import isl
 from polydl.model.isl import to_int
 from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop
 from polydl.model.trees import children_of, expression_kind, node_kind, operands_of, operation, syntax_tree
+from polydl.model.types import ElementType
 
 _VECTOR = -1
 """In place of a number of parallel loops: the next loop runs in vectors."""
@@ -61,7 +62,7 @@ class Writer:
         self._statements = {s.name: s for s in scop.statements}
         self._iterators: dict[str, str] = {}
         self._user_text: dict[str, str] = {}
-        self._sums: dict[str, tuple[str, str, str, str]] = {}
+        self._sums: dict[str, tuple[ElementType, str, str, str]] = {}
         self._failure: Exception | None = None
         self._holds: frozenset[str] = frozenset()
 
@@ -110,8 +111,8 @@ class Writer:
         match statement.body:
             case Assignment():
                 target, value = sides(statement, statement.body, at)
-                ctype = self._scop.arrays[statement.accesses[statement.body.target].array].ctype
-                self._sums[f"user{len(self._user_text)}"] = (ctype, target, statement.body.op, value)
+                element = self._scop.arrays[statement.accesses[statement.body.target].array].element
+                self._sums[f"user{len(self._user_text)}"] = (element, target, statement.body.op, value)
                 return f"{target} {statement.body.op} {value};"
             case MicrokernelCall():
                 return user_call(statement.body, at)
@@ -239,7 +240,7 @@ class Writer:
         found = self._sums.get(body.get_annotation().get_name()) if node_kind(body) == "user" else None
         if found is None:
             return None
-        ctype, target, op, value = found
+        element, target, op, value = found
         if op not in _NEUTRAL or _mentions(target, variable):
             return None
         start, reduction = _NEUTRAL[op]
@@ -250,7 +251,7 @@ class Writer:
             f"{pad}{{",
             f"{pad}  const {self._names.integer} {variable} = {first};",
             f"{pad}  if ({self._print(node.for_get_cond())}) {{",
-            f"{pad}    {ctype} {own} = {start};",
+            f"{pad}    {element} {own} = {start};",
             f"{pad}    #pragma omp simd reduction({reduction} : {own})",
             f"{pad}    {self._head(node, variable)}",
             *([self._marks[body.get_annotation().get_name()]] if self._marks else ()),

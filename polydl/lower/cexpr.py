@@ -10,6 +10,7 @@ from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
 from polydl.model.isl import to_int
 from polydl.model.trees import expression_kind, operands_of, operation
+from polydl.model.types import F32, F64
 
 # C precedence levels, higher binds tighter.
 _POSTFIX, _UNARY, _MUL, _ADD, _SHIFT, _REL, _EQ, _BAND, _XOR, _BOR, _AND, _OR, _TERNARY = range(13, 0, -1)
@@ -146,10 +147,10 @@ HELPER_TEXT: Mapping[str, str] = {
     "floord": "static inline {type} {prefix}floord({type} a, {type} b) "
     "{{ return a >= 0 ? a / b : -((-a + b - 1) / b); }}",
     **{
-        name: f"static inline {ctype} {{prefix}}{name}({ctype} a, {ctype} b) "
+        name: f"static inline {element.c} {{prefix}}{name}({element.c} a, {element.c} b) "
         f"{{{{ return (a {sign} b) || (b != b) ? a : b; }}}}"
-        for ctype, end in (("float", "f"), ("double", ""))
-        for name, sign in ((f"fmax{end}", ">"), (f"fmin{end}", "<"))
+        for element in (F32, F64)
+        for name, sign in ((f"fmax{element.suffix}", ">"), (f"fmin{element.suffix}", "<"))
     },
 }
 """C text of the helper functions. floord rounds towards minus infinity, for b > 0. Those named as functions of libm
@@ -181,8 +182,8 @@ def _expr(
         case Unary(op, operand):
             inner = at(operand, _UNARY)
             return f"{op}({inner})" if inner.startswith(("-", "+")) else f"{op}{inner}", _UNARY
-        case Cast(ctype, operand):
-            return f"({ctype}){at(operand, _UNARY)}", _UNARY
+        case Cast(element, operand):
+            return f"({element.c}){at(operand, _UNARY)}", _UNARY
         case Binary(op, left, right):
             level = _BINARY_LEVEL[op]
             # gcc asks for parentheses where && meets || and where bit operators meet others.

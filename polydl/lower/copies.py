@@ -19,7 +19,6 @@ from polydl.lower.scratch import Scratch
 from polydl.lower.tree import COPIED, PARALLEL, SERIAL
 from polydl.model import isl
 from polydl.model.contraction import array_strides
-from polydl.model.ctypes import element_bytes
 from polydl.model.isl import to_int
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Access, Array, Assignment, Scop
@@ -52,7 +51,7 @@ class Copies:
 
     def _declare(self, block: str) -> str:
         """C declaration of the pointer to a block's copy, which has the type of the output's."""
-        of = f"{self.array.ctype} *" if self.array.is_scalar else f"__typeof__(&{self.array.name}[0]) "
+        of = f"{self.array.element.c} *" if self.array.is_scalar else f"__typeof__(&{self.array.name}[0]) "
         name = f"{self.buffer}_here"
         return f"{of}__restrict__ const {name} = ({of})({self.buffer} + (size_t){block} * {self.each});"
 
@@ -125,13 +124,13 @@ def copies(scop: Scop, structure: Structure, scratch: Scratch) -> Copies:
         raise InputError(f"no copy can be made of '{array.name}': its shape is not known", array.span)
     highest = [to_int(written.dim_max_val(d)) for d in range(len(array.extents))]
     elements = 1 + sum(high * stride for high, stride in zip(highest, strides, strict=True))
-    size = element_bytes(array.ctype)
+    size = array.element.bytes
     each = -(-elements * size // _PAGE) * _PAGE // size
     axis = next(a for a in structure.grid if a.loop == structure.summed)
     trip = trips(structure.nest, structure.loop(structure.summed))
     assert trip is not None, "a thread grid knows how often its loops run"
     count = -(-trip // axis.chunk)
-    buffer = scratch.reserve(f"polydl_{structure.nest.name}_copies", array.ctype, count * each * size)
+    buffer = scratch.reserve(f"polydl_{structure.nest.name}_copies", array.element, count * each * size)
     name = f"(*{buffer}_here)" if array.is_scalar else f"{buffer}_here"
     changed = replace(scop, arrays={**scop.arrays, array.name: replace(array, name=name)})
     return Copies(changed, structure, access, array, buffer, each, count)

@@ -22,10 +22,10 @@ from polydl.model.contraction import Operand
 from polydl.model.expr import Const, Load
 from polydl.model.isl import to_int
 from polydl.model.scop import Scop, Statement
+from polydl.model.types import ElementType
 from polydl.rewrite.conditions import Group
 from polydl.schedule.kernel_call import KernelCall, kernel_call
 from polydl.schedule.structure import Structure
-from polydl.target.isa import ELEMENT_TYPES, Dtype
 
 PAGE_BYTES = 4096
 """Hardware prefetchers stop at the boundary of a (base) page."""
@@ -95,8 +95,7 @@ def microkernel_spec(
     )
     a_m = 0 if rows is None else 1 if "A" in packs else _stride(nest, a, rows)
     c_m = 0 if rows is None else _stride(nest, found.output, rows)
-    dtype: Dtype = "double" if found.dtype == "double" else "float"
-    size = ELEMENT_TYPES[dtype].bytes
+    size = found.element.bytes
     rows_ahead = ROWS_AHEAD if a_m * size >= PAGE_BYTES else 0
     if 0 < a_m * size < PAGE_BYTES and "A" not in packs and _spread(nest, a) * size > LARGE_BYTES:
         # Rows that follow one another are one stream, which the hardware runs ahead of up to the page's end only: the
@@ -104,7 +103,7 @@ def microkernel_spec(
         # large images (Zen 5), within 1 % where the data come from a cache.
         rows_ahead = kernel.m * a_m
     return MicrokernelSpec(
-        dtype=dtype,
+        dtype=found.element,
         m=kernel.m,
         n=kernel.n,
         a_m=a_m,
@@ -186,13 +185,12 @@ def fused_epilogue(scop: Scop, structure: Structure, group: Group, *, before: bo
     """The epilogue of a structure's microkernel. Raises NotVectorised."""
     found = structure.nest.contraction
     assert found is not None
-    dtype: Dtype = "double" if found.dtype == "double" else "float"
 
     def stride(iterator: str, elements: int) -> int:
         sign = -1 if iterator in structure.nest.statements[0].descending else 1
         return elements * structure.nest.counts[iterator].stride * sign
 
-    return epilogue(scop, structure, group, dtype, stride, before=before, after=after)
+    return epilogue(scop, structure, group, found.element, stride, before=before, after=after)
 
 
 def obstacle(scop: Scop, structure: Structure, group: Group) -> str | None:
@@ -235,36 +233,36 @@ def plan_nest(
     call = kernel_call(structure, structure.nest.statements[0])
     if call.domain.is_empty():
         return NestPlan(call)
-    dtype: Dtype = "double" if found.dtype == "double" else "float"
+    element = found.element
     packs = {p.operand: pack_call(structure, p, call) for p in structure.packs}
     versions = _versions(scop, structure, call, packs, zeroed, group)
     needed = versions.distinct(repeats=_repeats(structure))
-    prologue = [isa_prologue(dtype), *([pack_prologue(dtype)] if packs else [])]
+    prologue = [isa_prologue(element), *([pack_prologue(element)] if packs else [])]
     prologue += [*versions.fused_first.prologue, *versions.fused_last.prologue, *(m.text for m in needed)]
-    buffers = {r: f"polydl_{p.name}" if p.pack.function else scratch.add(p, dtype) for r, p in packs.items()}
+    buffers = {r: f"polydl_{p.name}" if p.pack.function else scratch.add(p, element) for r, p in packs.items()}
     printers = {call.name: _call_printer(structure, call, versions, packs, buffers)}
     ahead: list[Ahead] = []
     for role, pack in packs.items():
-        routine = pack_routine(_pack_spec(structure, pack, dtype))
+        routine = pack_routine(_pack_spec(structure, pack, element))
         prologue.append(routine.text)
         printers[pack.name] = _copy_printer(structure, pack, routine, buffers[role])
         if pack.pack.function:
-            size = pack.elements * ELEMENT_TYPES[dtype].bytes
-            own = scratch.reserve(f"{buffers[role]}_own", dtype, size)
-            ahead.append(Ahead(pack, dtype, printers.pop(pack.name), buffers[role], own, size))
+            size = pack.elements * element.bytes
+            own = scratch.reserve(f"{buffers[role]}_own", element, size)
+            ahead.append(Ahead(pack, element, printers.pop(pack.name), buffers[role], own, size))
     thread_lines = tuple(scratch.thread_line(buffers[r]) for r, p in packs.items() if not p.shared)
     now = tuple(p for p in packs.values() if not p.pack.function)
     return NestPlan(call, now, tuple(prologue), printers, thread_lines, tuple(ahead))
 
 
-def _pack_spec(structure: Structure, pack: PackCall, dtype: Dtype) -> PackSpec:
+def _pack_spec(structure: Structure, pack: PackCall, element: ElementType) -> PackSpec:
     nest, operand = structure.nest, pack.operand
     width = structure.inside[_width_index(structure, pack)].iterator if _has_width(structure, pack) else None
     loops = tuple(
         PackLoop(_constant(extent, pack.domain), _stride(nest, operand, loop.iterator))
         for loop, extent in zip(pack.reductions, pack.extents, strict=False)
     )
-    return PackSpec(dtype, pack.block, 1 if width is None else _stride(nest, operand, width), loops)
+    return PackSpec(element, pack.block, 1 if width is None else _stride(nest, operand, width), loops)
 
 
 def _has_width(structure: Structure, pack: PackCall) -> bool:

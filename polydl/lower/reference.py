@@ -27,7 +27,7 @@ def reference(spec: MicrokernelSpec) -> str:
             twin=microkernel.generate(spec).name,
             signature=", ".join(p.declaration for p in microkernel.parameters(spec)),
             loops=microkernel.plain_loops(spec),
-            ctype=spec.dtype,
+            ctype=spec.dtype.c,
             a_m=microkernel.stride_text(spec.a_m, "a_m"),
             c_m=microkernel.stride_text(spec.c_m, "c_m"),
             result=_result(spec),

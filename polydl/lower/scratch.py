@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from polydl.lower.packing_plan import PackCall
-from polydl.target.isa import ELEMENT_TYPES, Dtype
+from polydl.model.types import ElementType
 
 _ALIGNMENT = 4096
 """Bytes between buffers: page-aligned, so that the placement does not depend on the sizes before it."""
@@ -69,8 +69,7 @@ class Buffer:
 
     name: str
     """C name of the pointer to it."""
-    ctype: str
-    """Element type."""
+    element: ElementType
     bytes: int
     """A multiple of the alignment."""
     shared: bool
@@ -83,13 +82,13 @@ class Scratch:
 
     buffers: list[Buffer] = field(default_factory=list)
 
-    def add(self, pack: PackCall, dtype: Dtype) -> str:
+    def add(self, pack: PackCall, element: ElementType) -> str:
         """Reserve a buffer for a packed operand; returns its C name."""
-        return self.reserve(f"polydl_{pack.name}", dtype, pack.elements * ELEMENT_TYPES[dtype].bytes, pack.shared)
+        return self.reserve(f"polydl_{pack.name}", element, pack.elements * element.bytes, pack.shared)
 
-    def reserve(self, name: str, ctype: str, size: int, shared: bool = True) -> str:
+    def reserve(self, name: str, element: ElementType, size: int, shared: bool = True) -> str:
         """Reserve `size` bytes; returns the C name."""
-        self.buffers.append(Buffer(name, ctype, -(-size // _ALIGNMENT) * _ALIGNMENT, shared))
+        self.buffers.append(Buffer(name, element, -(-size // _ALIGNMENT) * _ALIGNMENT, shared))
         return name
 
     def _offset(self, wanted: Buffer) -> int:
@@ -108,7 +107,7 @@ class Scratch:
         """C declaration of a thread's own buffer, for inside of the parallel loops."""
         # Later nests may still reserve more: `around` knows the sizes.
         buffer = next(b for b in self.buffers if b.name == name)
-        t, start = buffer.ctype, self._offset(buffer)
+        t, start = buffer.element.c, self._offset(buffer)
         return f"{t} *const {name} = ({t} *)(polydl_own + (size_t)polydl_thread() * polydl_each + {start});"
 
     def prologue(self) -> str:
@@ -120,7 +119,7 @@ class Scratch:
         each = self._total(shared=False)
         size = f"{self._total(shared=True)}" + (f" + (size_t)polydl_threads() * {each}" if each else "")
         shared = [
-            f"    {b.ctype} *const {b.name} = ({b.ctype} *)(polydl_memory + {self._offset(b)});"
+            f"    {b.element.c} *const {b.name} = ({b.element.c} *)(polydl_memory + {self._offset(b)});"
             for b in self.buffers
             if b.shared
         ]

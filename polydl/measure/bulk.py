@@ -165,9 +165,8 @@ def verified_exactly(setting: Setting, original: Built, candidates: Sequence[Bui
     A candidate that takes far longer than the fastest one before it is cut off: the likely best should come first.
     """
     terms = max([original.candidate.tolerance_terms, *(c.candidate.tolerance_terms for c in candidates)])
-    smallest = min((b.dtype.itemsize for b in setting.buffers if b.dtype.kind in "fc"), default=4)
     options = setting.options
-    inputs = integer_inputs(setting.buffers, options.seed, integer_range(terms, smallest))
+    inputs = integer_inputs(setting.buffers, options.seed, integer_range(terms, setting.buffers))
     run = Run(
         "integers", poisoned(inputs, setting.buffers), blocks_for(setting.buffers, flush_end=False), options.threads
     )

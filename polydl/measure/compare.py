@@ -15,6 +15,7 @@ from polydl.measure.data import AnyArray
 from polydl.measure.values import WorstError
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
 from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop, Statement
+from polydl.model.types import ElementType
 
 _CHUNK = 1 << 22
 """Elements compared at a time, to bound the memory of temporaries."""
@@ -96,16 +97,14 @@ def _nodes(value: Expr) -> Iterator[Expr]:
         yield from _nodes(child)
 
 
-def gamma(n: int, dtype: np.dtype[np.generic]) -> float:
+def gamma(n: int, element: ElementType) -> float:
     """n·u / (1 − n·u), u the unit roundoff: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., §3.1.
 
     A sum of n terms in any order, each with one rounding, is within gamma(n)·Σ|terms| of the exact sum (§3.1 and
     §4.2); so two orders are within twice that of each other. 0 for integers. At most 1: with so many terms no digit
     of the original is certain either.
     """
-    if dtype.kind not in "fc":
-        return 0.0
-    unit = float(np.finfo(dtype.name).eps) / 2
+    unit = element.roundoff
     return n * unit / (1 - n * unit) if n * unit < 0.5 else 1.0
 
 

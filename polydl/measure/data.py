@@ -18,16 +18,13 @@ from polydl.measure.unit import passed_arrays, written_arrays
 from polydl.model import isl
 from polydl.model.isl import to_int
 from polydl.model.scop import Array, Scop, Storage
+from polydl.model.types import F32, ElementType
 
 AnyArray = npt.NDArray[np.generic]
 
-_KINDS = {1: "i", 2: "u", 3: "f", 4: "b", 5: "c"}
-"""NumPy kind of the unit's element kinds (see `harness_unit.c.j2`)."""
 _CANARY = 0xA5
 _MEMORY_SHARE = 0.6
 """Part of the free memory that measuring may use."""
-_MANTISSA = {2: 11, 4: 24, 8: 53}
-"""Bits of the significand by bytes of a floating-point number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +32,6 @@ class Buffer:
     """An array as the harness sees it."""
 
     array: Array
-    dtype: np.dtype[np.generic]
     shape: tuple[int, ...]
     """Elements per dimension; () for a scalar."""
     lower: int
@@ -50,6 +46,15 @@ class Buffer:
     """Nothing reads what it holds before the region (measure.poison)."""
 
     @property
+    def element(self) -> ElementType:
+        return self.array.element
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """NumPy's type of the elements."""
+        return np.dtype(self.element.numpy)
+
+    @property
     def elements(self) -> int:
         count = 1
         for extent in self.shape:
@@ -58,27 +63,33 @@ class Buffer:
 
     @property
     def bytes(self) -> int:
-        return self.elements * self.dtype.itemsize
+        return self.elements * self.element.bytes
 
 
 def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[Buffer, ...]:
     """The buffers of a scop whose sizes all have values.
 
-    `description` has a row (element bytes, kind, object bytes, is pointer) for each of `passed_arrays`, as the
-    compiled unit reports it. Raises InputError for element types that cannot be compared or extents without a bound.
+    `description` has a row (element bytes, object bytes, is pointer) for each of `passed_arrays`, as the compiled unit
+    reports it. Raises InputError for element types that cannot be compared or have another size than polydl takes
+    them to have, and for extents without a bound.
     """
     written = written_arrays(scop)
     values = {guard.name: guard.value for guard in scop.guards if not guard.macro}
     buffers = []
-    for array, (element, kind, size, pointer) in zip(passed_arrays(scop), description, strict=True):
-        try:
-            dtype: np.dtype[np.generic] = np.dtype(f"{_KINDS[kind]}{element}")
-        except (KeyError, TypeError):
+    for array, (element, size, pointer) in zip(passed_arrays(scop), description, strict=True):
+        if array.element.numpy is None:
             raise InputError(
-                f"array '{array.name}' has elements of type '{array.ctype}', which cannot be compared",
+                f"array '{array.name}' has elements of type '{array.element}', which cannot be compared",
                 array.span,
-                "use an integer type, float, double or _Float16",
-            ) from None
+                "use another type, or rank without running (--no-run)",
+            )
+        if element != array.element.bytes:
+            raise InputError(
+                f"the compiler gives {element} bytes to an element of '{array.name}' ('{array.element}'), "
+                f"and polydl took it to have {array.element.bytes}",
+                array.span,
+                "compile for a 64-bit system, without flags that change the sizes of types",
+            )
         place = Place.BUFFER
         if array.storage is Storage.GLOBAL and not pointer:
             place = Place.CONSTANT if array.const else Place.IN_UNIT
@@ -90,7 +101,6 @@ def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[
         buffers.append(
             Buffer(
                 array,
-                dtype,
                 shape,
                 lower,
                 place,
@@ -136,18 +146,19 @@ def blocks_for(buffers: Sequence[Buffer], *, flush_end: bool) -> tuple[Block, ..
         block = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
         start = block - size if flush_end else 0
         blocks.append(
-            Block(buffer.place, size, block, offset, start, buffer.lower * buffer.dtype.itemsize, buffer.written)
+            Block(buffer.place, size, block, offset, start, buffer.lower * buffer.element.bytes, buffer.written)
         )
         offset += block
     return tuple(blocks)
 
 
-def integer_range(terms: int, dtype_bytes: int = 4) -> int:
+def integer_range(terms: int, buffers: Sequence[Buffer]) -> int:
     """Largest value k of the integer inputs, so that a sum of `terms` products of three inputs stays exact.
 
-    k^3 * terms < 2^significand, between 2 (more than one value, so that mixed-up elements show) and 4.
+    k^3 * terms < 2^significand, between 2 (more than one value, so that mixed-up elements show) and 4. The
+    significand is the shortest of the floating-point buffers, that of float where there are none.
     """
-    bits = _MANTISSA.get(dtype_bytes, 24)
+    bits = min((b.element.significand for b in buffers if b.element.rounds), default=F32.significand)
     k = 4
     while k > 2 and k**3 * terms >= 2**bits:
         k -= 1
@@ -179,10 +190,10 @@ def integer_inputs(buffers: Sequence[Buffer], seed: int, largest: int, *, domina
         if buffer.fixed is not None:
             inputs.append(np.full(buffer.shape, buffer.fixed).astype(buffer.dtype))
             continue
-        top = 1 if buffer.dtype.kind == "b" else largest
+        top = min(largest, buffer.element.maximum) if buffer.element.is_int else largest
         rng = np.random.default_rng([seed, 0, i])
         values = _filled(buffer.shape, buffer.dtype, partial(_integers, rng, top))
-        inputs.append(_dominant(values, top) if dominant else values)
+        inputs.append(_dominant(values, top) if dominant and buffer.element.rounds else values)
     return inputs
 
 
@@ -191,7 +202,7 @@ def _dominant(values: AnyArray, largest: float) -> AnyArray:
     are well conditioned then, and rounding in another order (or not rounding, in an FMA) changes little. Without it
     an elimination without pivots multiplies any difference by whatever small pivot comes its way (Higham, "Accuracy
     and stability of numerical algorithms", 9.3)."""
-    if values.dtype.kind in "fc" and values.ndim == 2 and values.shape[0] == values.shape[1]:
+    if values.ndim == 2 and values.shape[0] == values.shape[1]:
         at = np.arange(values.shape[0])
         values[at, at] = np.asarray(values[at, at] + 2 * largest * values.shape[0], values.dtype)
     return values
@@ -207,11 +218,11 @@ def real_inputs(
         rng = np.random.default_rng([seed, 1, i])
         if buffer.fixed is not None:
             inputs.append(np.full(buffer.shape, buffer.fixed).astype(buffer.dtype))
-        elif buffer.dtype.kind in "fc":
+        elif buffer.element.rounds:
             values = _filled(buffer.shape, buffer.dtype, partial(_reals, rng, low, high))
             inputs.append(_dominant(values, max(abs(low), abs(high))) if dominant else values)
         else:
-            top = 1 if buffer.dtype.kind == "b" else 4
+            top = min(4, buffer.element.maximum)
             inputs.append(_filled(buffer.shape, buffer.dtype, partial(_integers, rng, top)))
     return inputs
 

@@ -61,9 +61,8 @@ def verify_by_parts(
     if len(candidates) < 2 or not parts or any(b.written and b.live and b.lower for b in setting.buffers):
         return None
     terms = max(c.candidate.tolerance_terms for c in candidates)
-    smallest = min((b.dtype.itemsize for b in setting.buffers if b.dtype.kind in "fc"), default=4)
     singular = arithmetic(setting.scop).singular
-    largest = integer_range(terms, smallest)
+    largest = integer_range(terms, setting.buffers)
     integers = integer_inputs(setting.buffers, options.seed, largest, dominant=singular)
     first = Run("integers", integers, blocks_for(setting.buffers, flush_end=False), options.threads)
     second = Run("integers", integers, blocks_for(setting.buffers, flush_end=True), options.threads + 1)

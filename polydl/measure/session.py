@@ -191,7 +191,7 @@ def setting_for(scop: Scop, folder: Path, original: Built, options: MeasureOptio
             scop.span,
             "is a library missing (--link, --ldflags), or is the temporary folder mounted noexec (TMPDIR)?",
         )
-    rows = outcome.payload[: 4 * len(arrays)].reshape(len(arrays), 4).tolist()
+    rows = outcome.payload[: 3 * len(arrays)].reshape(len(arrays), 3).tolist()
     buffers = describe_buffers(scop, rows)
     _check_memory(scop, buffers)
     return Setting(scop, driver, marked(buffers, scop), sizes, options)

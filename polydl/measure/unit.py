@@ -92,10 +92,10 @@ def unit_text(scop: Scop, candidate: Candidate, *, whole: bool = False) -> str:
             if not array.is_scalar and not array.const:
                 bindings.append(_bind_global(array, i))
         else:
-            table.append(f"    {{sizeof({array.ctype}), POLYDL_KIND({array.ctype}), 0, 0, 0}},")
+            table.append(f"    {{sizeof({array.element}), 0, 0, 0}},")
             arguments.append(f"polydl_pointers[{i}]")
             if array.is_scalar:
-                parameters.append(f"{array.ctype} *polydl_scalar_{i}")
+                parameters.append(f"{array.element} *polydl_scalar_{i}")
                 declarations.append(f"{array.declaration} = *polydl_scalar_{i};")
                 if array.name in written:
                     stores.append(f"*polydl_scalar_{i} = {array.name};")
@@ -132,9 +132,9 @@ def _variant_line(candidate: Candidate) -> str:
 
 def _global_row(array: Array) -> str:
     """A table row with the address. A global pointer (`float *A;`) differs from an array: `&A[0]` has its type."""
-    kind = f"sizeof({array.ctype}), POLYDL_KIND({array.ctype}), sizeof({array.name})"
+    sizes = f"sizeof({array.element}), sizeof({array.name})"
     pointer = "0" if array.is_scalar else _is_pointer(array.name)
-    return f"    {{{kind}, {pointer}, (void *)&{array.name}}},"
+    return f"    {{{sizes}, {pointer}, (void *)&{array.name}}},"
 
 
 def _bind_global(array: Array, index: int) -> str:

@@ -152,12 +152,11 @@ def verify(
     options, traits = setting.options, arithmetic(setting.scop)
     progress = [Way(built, None, {}, []) for built in candidates]
     terms = max([original.candidate.tolerance_terms, *(c.candidate.tolerance_terms for c in candidates)])
-    smallest = min((b.dtype.itemsize for b in setting.buffers if b.dtype.kind in "fc"), default=4)
     warnings: list[str] = []
     if not any(buffer.written and buffer.live for buffer in setting.buffers):
         warnings.append("nothing that the region writes is live afterwards: there was no result to compare")
 
-    largest = integer_range(terms, smallest)
+    largest = integer_range(terms, setting.buffers)
     integers = integer_inputs(setting.buffers, options.seed, largest, dominant=traits.singular)
     aligned = blocks_for(setting.buffers, flush_end=False)
     first = Run("integers", poisoned(integers, setting.buffers), aligned, options.threads)
@@ -274,7 +273,7 @@ def _check(
         if not (buffer.written and buffer.live):
             continue
         value = read_array(mapping, block, buffer)
-        tolerance = 0.0 if reference.exact else 2 * gamma(candidate.tolerance_terms + roundings, buffer.dtype)
+        tolerance = 0.0 if reference.exact else 2 * gamma(candidate.tolerance_terms + roundings, buffer.element)
         magnitude = None if reference.magnitude is None else reference.magnitude[name]
         found = difference(name, value, reference.outputs[name], magnitude, tolerance)
         state.max_error[name] = max(state.max_error.get(name, 0.0), found.max_error)

@@ -9,9 +9,7 @@ from polydl.model import isl
 from polydl.model.expr import Binary, Const, Expr, Load
 from polydl.model.isl import to_int
 from polydl.model.scop import Access, Array, Assignment, Scop, Statement
-
-ELEMENT_TYPES = ("float", "double")
-"""Element types that the microkernel generator knows."""
+from polydl.model.types import ElementType, float_literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +17,7 @@ class Operand:
     """One array of a contraction with its memory layout."""
 
     array: str
+    element: ElementType
     access: int
     """Index into the statement's accesses."""
     strides: Mapping[str, int]
@@ -30,15 +29,19 @@ class Contraction:
     """`C[…] op= left[…] * right[…]` with affine addresses: every iterator moves each operand by a fixed stride."""
 
     statement: str
-    dtype: str
-    """`float` or `double`."""
     output: Operand
+    """Of the type in which it is computed."""
     left: Operand
     right: Operand
     negate: bool
     """`C -= A * B`."""
     scale: tuple[Const | Load, ...] = ()
     """Factors that are the same for every iteration, literals and scalars: `C += alpha * A * B`."""
+
+    @property
+    def element(self) -> ElementType:
+        """The type in which products and sums are computed."""
+        return self.output.element
 
     @property
     def reductions(self) -> tuple[str, ...]:
@@ -132,7 +135,8 @@ def _exact(factor: Expr, scop: Scop, output: str) -> bool:
         case Load():
             return True
         case Const(text):
-            return scop.arrays[output].ctype == "double" or text[-1:] in "fF" or text.lstrip("+-").isdigit()
+            literal = float_literal(text)
+            return literal is None or scop.arrays[output].element.holds(literal)
         case _:
             return False
 
@@ -140,6 +144,7 @@ def _exact(factor: Expr, scop: Scop, output: str) -> bool:
 def contraction(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contraction | None:
     """The contraction that a statement computes, or None when it computes something else.
 
+    Whether there is a microkernel for its element types is another question: see `target.isa.kernel_contraction`.
     A dimension whose addresses need more than a fixed stride (a modulo, a condition) makes it something else too.
     `in_place`: the operands may be other elements of the array that it adds to (as in a factorisation), where the
     caller sees to it that no operand changes while a microkernel runs.
@@ -156,11 +161,10 @@ def contraction(scop: Scop, statement: Statement, *, in_place: bool = False) -> 
         return None
     left, right = moving
     used = [accesses[body.target], accesses[left], accesses[right]]
-    scalars = {scop.arrays[accesses[f.access].array].ctype for f in scale if isinstance(f, Load)}
-    if scalars - {scop.arrays[used[0].array].ctype} or not all(_exact(f, scop, used[0].array) for f in scale):
+    scalars = {scop.arrays[accesses[f.access].array].element for f in scale if isinstance(f, Load)}
+    if scalars - {scop.arrays[used[0].array].element} or not all(_exact(f, scop, used[0].array) for f in scale):
         return None
-    types = {scop.arrays[a.array].ctype for a in used}
-    if len(types) != 1 or not types <= set(ELEMENT_TYPES):
+    if len({scop.arrays[a.array].element for a in used}) != 1:
         return None
     if used[0].array in (used[1].array, used[2].array) and not in_place:
         return None
@@ -169,8 +173,8 @@ def contraction(scop: Scop, statement: Statement, *, in_place: bool = False) -> 
         strides = linear_strides(scop, statement, access)
         if strides is None or scop.arrays[access.array].is_scalar:
             return None
-        operands.append(Operand(access.array, index, strides))
+        operands.append(Operand(access.array, scop.arrays[access.array].element, index, strides))
     output, a, b = operands
     constant = tuple(f for f in scale if isinstance(f, Const | Load))
-    found = Contraction(statement.name, types.pop(), output, a, b, negate=body.op == "-=", scale=constant)
+    found = Contraction(statement.name, output, a, b, negate=body.op == "-=", scale=constant)
     return found if found.columns() else None

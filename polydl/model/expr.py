@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polydl.model import isl
+from polydl.model.types import ElementType
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +65,9 @@ class Conditional:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """`(ctype)operand`."""
+    """`(element)operand`."""
 
-    ctype: str
+    element: ElementType
     operand: Expr
 
 

@@ -17,6 +17,7 @@ from polydl.base import html
 from polydl.base.errors import Span
 from polydl.model import isl
 from polydl.model.expr import Expr
+from polydl.model.types import ElementType
 
 
 class Storage(Enum):
@@ -35,8 +36,7 @@ class Array:
     """An array, or a scalar when `extents` is empty."""
 
     name: str
-    ctype: str
-    """Element type as C text without qualifiers: `float`, `double`, `int`, `unsigned char`."""
+    element: ElementType
     extents: tuple[isl.PwAff | None, ...]
     """Elements per dimension, each a parametric PwAff on the scop's parameters (constant where sizes are known).
     Only the first may be None: unknown (`float A[][N]`, `float *p`)."""
@@ -224,6 +224,13 @@ class Scop:
     fast_math: bool = False
     """Whether the user allows approximations of mathematical functions and of double arithmetic among floats."""
 
+    @property
+    def element(self) -> ElementType | None:
+        """The floating-point type of most of what is written; None where none is."""
+        written = [self.arrays[a.array].element for s in self.statements for a in s.accesses if a.write]
+        floats = [element for element in written if element.is_float]
+        return max(floats, key=lambda element: (floats.count(element), element.bytes), default=None)
+
     def statement(self, name: str) -> Statement:
         """The statement called `name`. Raises KeyError."""
         for statement in self.statements:
@@ -236,7 +243,7 @@ class Scop:
 
     def _repr_html_(self) -> str:
         arrays = [
-            (a.name, a.ctype, "".join(f"[{'' if e is None else _extent(e)}]" for e in a.extents), a.storage.value)
+            (a.name, a.element.c, "".join(f"[{'' if e is None else _extent(e)}]" for e in a.extents), a.storage.value)
             for a in self.arrays.values()
         ]
         statements = [(s.name, ", ".join(s.iterators), str(s.domain)) for s in self.statements]

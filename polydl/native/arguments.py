@@ -107,7 +107,7 @@ def check(found: Memory, extents: Sequence[int | None], *, sized: bool) -> None:
     p = found.parameter
     if found.dtype not in p.dtypes:
         raise ArgumentTypeError(
-            f"argument '{p.name}' has elements of {found.dtype}; expected {' or '.join(p.dtypes)} ({p.ctype})",
+            f"argument '{p.name}' has elements of {found.dtype}; expected {' or '.join(p.dtypes)} ({p.element})",
             hint=f"convert it: .astype('{p.dtypes[0]}'), for a tensor .to(torch.{p.dtypes[0]})",
         )
     _check_shape(found, extents, sized)
@@ -191,12 +191,13 @@ def check_apart(found: Sequence[Memory], *, all_apart: bool) -> None:
 
 def scalar(parameter: Parameter, value: Any) -> np.ndarray[Any, np.dtype[Any]]:
     """A scalar argument as C has it, shape (). Raises ArgumentTypeError; ArgumentValueError out of the type's range."""
-    name, kind = parameter.name, parameter.dtypes[0]
+    name, dtype = parameter.name, np.dtype(parameter.element.numpy)
     if torch_tensor(value) or isinstance(value, np.ndarray):
         if value.ndim:
-            raise ArgumentTypeError(f"argument '{name}' has shape {_tuple(value.shape)}; expected a number ({kind})")
+            raise ArgumentTypeError(
+                f"argument '{name}' has shape {_tuple(value.shape)}; expected a number ({dtype.name})"
+            )
         value = value.item()
-    dtype = np.dtype("longdouble" if kind == "float128" else kind)
     try:
         if dtype.kind == "b":
             return np.array(bool(operator.index(value)))
@@ -208,7 +209,7 @@ def scalar(parameter: Parameter, value: Any) -> np.ndarray[Any, np.dtype[Any]]:
             value = complex(value) if dtype.kind == "c" else float(value)
         return np.array(value, dtype=dtype)
     except (TypeError, OverflowError) as error:
-        expected = f"expected a number ({parameter.ctype})"
+        expected = f"expected a number ({parameter.element})"
         raise ArgumentTypeError(f"argument '{name}' is {value!r}; {expected}") from error
 
 
@@ -216,7 +217,7 @@ def _integer(parameter: Parameter, value: int, dtype: np.dtype[Any]) -> np.ndarr
     low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     if not low <= value <= high:
         raise ArgumentValueError(
-            f"argument '{parameter.name}' is {value}; expected {low} to {high} ({parameter.ctype})"
+            f"argument '{parameter.name}' is {value}; expected {low} to {high} ({parameter.element})"
         )
     return np.array(value, dtype=dtype)
 

@@ -14,6 +14,7 @@ import numpy as np
 from polydl.base import html
 from polydl.base.errors import ArgumentTypeError, ArgumentValueError
 from polydl.measure.unit import environment
+from polydl.model.types import ElementType
 from polydl.native import shared
 from polydl.native.arguments import Memory, check, check_apart, memory, scalar, torch_tensor
 from polydl.native.shared import Unit
@@ -63,7 +64,7 @@ class Kernel:
         self.__name__ = self.__qualname__ = signature.function
         self._parameters = signature.parameters
         self._positional = [p for p in signature.parameters if p.default is None]
-        self._free = any(not p.is_array and _integral(p) for p in self._positional)  # integers that each call gives
+        self._free = any(not p.is_array and p.element.is_int for p in self._positional)  # integers that each call gives
         self._known = {p.name for p in signature.parameters}
         self._defaults = {p.name: scalar(p, p.default) for p in signature.parameters if p.default is not None}
         self._extents = sum(e is not None for p in signature.parameters for e in p.dims or ())
@@ -195,20 +196,16 @@ class Kernel:
         return html.block(str(self), html.facts(known), *notes, html.code(self.source, "C text"))
 
 
-def _integral(parameter: Parameter) -> bool:
-    return parameter.dtypes[0].startswith(("int", "uint", "bool"))
-
-
 def _shown(p: Parameter) -> str:
     extents = "" if p.dims is None else "".join(f"[{'' if e is None else e}]" for e in p.dims)
-    return f"{'const ' if p.const and p.is_array else ''}{p.ctype}{extents}"
+    return f"{'const ' if p.const and p.is_array else ''}{p.element}{extents}"
 
 
 def _wrapper(signature: Signature) -> str:
     """C that is appended to the file."""
     parameters = signature.parameters
     arguments = [
-        f"polydl_arguments[{i}]" if p.is_array else f"*(const {p.ctype} *)polydl_arguments[{i}]"
+        f"polydl_arguments[{i}]" if p.is_array else f"*(const {p.element} *)polydl_arguments[{i}]"
         for i, p in enumerate(parameters)
     ]
     text = (
@@ -217,9 +214,9 @@ def _wrapper(signature: Signature) -> str:
         .render(
             function=signature.function,
             integers=[
-                {"name": p.name, "ctype": p.ctype, "at": i}
+                {"name": p.name, "ctype": p.element.c, "at": i}
                 for i, p in enumerate(parameters)
-                if not p.is_array and _integral(p)
+                if not p.is_array and p.element.is_int
             ],
             extents=[e for p in parameters for e in p.dims or () if e is not None],
             result=f"*({signature.result} *)polydl_result = " if signature.result else "",
@@ -235,25 +232,21 @@ def _zeros(parameter: Parameter, extents: Sequence[int | None], tensor: bool) ->
         raise ArgumentTypeError(
             f"argument '{parameter.name}' is missing, and how large it is is not declared", hint="give an array"
         )
-    kind = parameter.dtypes[0]
     shape = [e for e in extents if e is not None]
     if tensor:
         torch = sys.modules["torch"]
-        return torch.zeros(shape, dtype=getattr(torch, kind))
-    return np.zeros(shape, dtype="longdouble" if kind == "float128" else kind)
+        return torch.zeros(shape, dtype=getattr(torch, str(parameter.element.torch)))
+    return np.zeros(shape, dtype=parameter.element.numpy)
 
 
-def _room(ctype: str | None) -> Numbers | None:
+def _room(element: ElementType | None) -> Numbers | None:
     """Where the C function's value goes, shape ()."""
-    if ctype is None:
-        return None
-    kind = Parameter("", ctype, None, False, False, False).dtypes[0]
-    return np.zeros((), dtype="longdouble" if kind == "float128" else kind)
+    return None if element is None else np.zeros((), dtype=element.numpy)
 
 
 def _returned(result: Numbers | None, made: list[Any]) -> Any:
     if result is not None:
-        value = result.item() if result.dtype.name != "float128" else result[()]
+        value = result[()] if result.dtype == np.longdouble else result.item()
         return (value, *made) if made else value
     return None if not made else made[0] if len(made) == 1 else tuple(made)
 

@@ -3,50 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
 import islpy as isl
+import numpy as np
 from pycparser import c_ast, c_generator
 
 from polydl.base.errors import InputError
 from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.ctypes import VOID, CType
 from polydl.frontend.meaning.symbols import Scope, mentions
 from polydl.frontend.text.parse import Unit, parse
 from polydl.frontend.text.pragmas import find_pragmas
 from polydl.frontend.text.preprocess import preprocess
 from polydl.frontend.text.scan import SourceText
-from polydl.model.ctypes import canonical
 from polydl.model.isl import quota, to_int
 from polydl.model.scop import Array, Scop, Source, Storage
-
-DTYPES: Mapping[str, tuple[str, ...]] = {
-    "_Bool": ("bool",),
-    "char": ("int8", "uint8"),
-    "signed char": ("int8",),
-    "unsigned char": ("uint8",),
-    "short": ("int16",),
-    "unsigned short": ("uint16",),
-    "int": ("int32",),
-    "unsigned int": ("uint32",),
-    "long": ("int64",),
-    "unsigned long": ("uint64",),
-    "long long": ("int64",),
-    "unsigned long long": ("uint64",),
-    "float": ("float32",),
-    "double": ("float64",),
-    "long double": ("float128",),
-    "_Complex float": ("complex64",),
-    "_Complex double": ("complex128",),
-}
-"""C type (canonical, LP64) -> the names of the element types that are the same, as NumPy and torch say them."""
+from polydl.model.types import CHAR, ElementType, element_type
 
 
 @cache
-def dtypes(ctype: str) -> tuple[str, ...]:
-    """Names of the element types of a C type in any spelling. Raises KeyError."""
-    return DTYPES[canonical(ctype)]
+def dtypes(element: ElementType) -> tuple[str, ...]:
+    """The names of the element types that are the same, as NumPy and torch say them."""
+    names = [np.dtype(element.numpy).name] if element.numpy else []
+    names += [element.torch] if element.torch else []
+    # The sign of plain char is the compiler's choice: bytes of either kind are such elements.
+    names += ["uint8"] if element is CHAR else []
+    return tuple(dict.fromkeys(names))
 
 
 _AROUND = (
@@ -61,8 +46,8 @@ class Parameter:
     """A parameter of a C function."""
 
     name: str
-    ctype: str
-    """Of an element, or of the scalar; typedefs resolved."""
+    element: ElementType
+    """Of an element, or of the scalar."""
     dims: tuple[str | None, ...] | None
     """C text of the extents, in terms of integer parameters; only the first may be None: not declared. None: a
     scalar."""
@@ -83,7 +68,7 @@ class Parameter:
     @property
     def dtypes(self) -> tuple[str, ...]:
         """Names of the element types that fit."""
-        return dtypes(self.ctype)
+        return dtypes(self.element)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +77,31 @@ class Signature:
 
     function: str
     parameters: tuple[Parameter, ...]
-    result: str | None
-    """C type of the value it returns; None: void."""
+    result: ElementType | None
+    """Of the value it returns; None: void."""
 
     def to_data(self) -> dict[str, Any]:
         """For JSON; `from_data` reads it back."""
-        return asdict(self)
+        parameters = [
+            {f.name: getattr(p, f.name) for f in fields(p)} | {"element": p.element.c} for p in self.parameters
+        ]
+        result = None if self.result is None else self.result.c
+        return {"function": self.function, "parameters": parameters, "result": result}
 
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Signature:
         parameters = [
-            Parameter(**{**p, "dims": None if p["dims"] is None else tuple(p["dims"])}) for p in data["parameters"]
+            Parameter(
+                **{
+                    **p,
+                    "element": element_type(p["element"]),
+                    "dims": None if p["dims"] is None else tuple(p["dims"]),
+                }
+            )
+            for p in data["parameters"]
         ]
-        return Signature(data["function"], tuple(parameters), data["result"])
+        result = None if data["result"] is None else element_type(data["result"])
+        return Signature(data["function"], tuple(parameters), result)
 
 
 def read(source: Source, cc: str) -> Unit:
@@ -151,13 +148,19 @@ def signature(scops: Sequence[Scop], cc: str) -> Signature:
     given = declaration.args.params if declaration.args is not None else []
     parameters = []
     for node in given:
-        if isinstance(node, c_ast.Typename) and scope.resolve(node.type)[0].kind == "void" and len(given) == 1:
+        if isinstance(node, c_ast.Typename) and scope.resolve(node.type)[0] == VOID and len(given) == 1:
             break
         parameters.append(_parameter(node, scope, scops, outside))
     result, levels, _, _ = scope.resolve(declaration.type)
-    if levels or (result.kind != "void" and canonical(result.text) not in DTYPES):
+    value = _in_python(result)
+    if levels or (result != VOID and value is None):
         raise InputError(f"{first.function} returns a value that Python has no type for", first.span)
-    return Signature(first.function, tuple(parameters), None if result.kind == "void" else result.text)
+    return Signature(first.function, tuple(parameters), value)
+
+
+def _in_python(ctype: CType) -> ElementType | None:
+    """A type of which Python has values; None for others."""
+    return ctype if isinstance(ctype, ElementType) and ctype.numpy is not None else None
 
 
 def _parameter(node: Any, scope: Scope, scops: Sequence[Scop], outside: frozenset[str]) -> Parameter:
@@ -166,12 +169,13 @@ def _parameter(node: Any, scope: Scope, scops: Sequence[Scop], outside: frozense
         raise InputError(f"a parameter of {function} has no name, or there is any number of them", span)
     ctype, levels, const, is_function = scope.resolve(node.type)
     name = str(node.name)
-    if is_function or canonical(ctype.text) not in DTYPES or any(level.pointer for level in levels[1:]):
+    element = _in_python(ctype)
+    if is_function or element is None or any(level.pointer for level in levels[1:]):
         hint = "parameters are arrays, pointers to elements, and scalars of C's arithmetic types"
         raise InputError(f"parameter '{name}' of {function} has no counterpart in Python", span, hint)
     if not levels:
-        default = next((s.sizes[name] for s in scops if name in s.sizes and ctype.is_int), None)
-        return Parameter(name, ctype.text, None, const, False, False, default=default)
+        default = next((s.sizes[name] for s in scops if name in s.sizes and element.is_int), None)
+        return Parameter(name, element, None, const, False, False, default=default)
     writer = c_generator.CGenerator()
     dims = tuple(None if level.extent is None else str(writer.visit(level.extent)) for level in levels)
     # The first extent of a pointer is not declared; one written `A[*]` is none either.
@@ -179,7 +183,7 @@ def _parameter(node: Any, scope: Scope, scops: Sequence[Scop], outside: frozense
     inside = any(a.array == name and a.write for s in scops for st in s.statements for a in st.accesses)
     written = not const and (inside or name in outside)
     least = _least(name, scops) if dims[0] is None else None
-    return Parameter(name, ctype.text, dims, const, levels[0].restrict, written, least)
+    return Parameter(name, element, dims, const, levels[0].restrict, written, least)
 
 
 def _named_outside(body: Any, scops: Sequence[Scop]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pycparser import c_ast
 
+from polydl.model.types import spelled
 from polydl.prove.integers import ZERO, Affine, Unreadable, affine
 from polydl.prove.program import Pointer
 from polydl.prove.symbols import Accumulator, Layout, Load, Made, Operation, Sum, Symbol, place, pointer, symbol
@@ -123,7 +124,7 @@ def _straight(item: Any, env: dict[str, Any], layout: Layout, stores: list[tuple
         case c_ast.Decl():
             if isinstance(item.type, c_ast.PtrDecl):
                 env[item.name] = pointer(item.init, env, layout)
-            elif item.type.type.names[-1] in ("ptrdiff_t", "int", "long", "size_t"):
+            elif (element := spelled(" ".join(item.type.type.names))) is not None and element.is_int:
                 env[item.name] = affine(item.init, env)
             else:
                 env[item.name] = symbol(item.init, env, layout)

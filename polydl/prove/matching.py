@@ -82,8 +82,8 @@ def value_pairs(found: Symbol, wanted: e.Expr) -> list[Pair] | None:
                 turned = e.Binary("<>".replace(condition.op, ""), condition.right, condition.left)
                 same = _operands(found, "?:", (turned, then, otherwise))
             return same
-        case e.Cast(ctype, operand):
-            return _operands(found, f"({ctype})", (operand,))
+        case e.Cast(element, operand):
+            return _operands(found, f"({element.c})", (operand,))
         case e.Call(function, arguments):
             return _operands(found, function, arguments, call=True)
         case _:

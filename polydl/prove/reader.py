@@ -11,6 +11,7 @@ from pycparser import c_ast
 
 from polydl.model.contraction import array_strides
 from polydl.model.scop import Scop, Storage
+from polydl.model.types import spelled
 from polydl.prove.calls import Contract, PackContract, finish, kernel_contract, pack_contract, row_step
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, affine, condition, loop, number
 from polydl.prove.program import Buffer, Hint, Loop, Pointer, Printed, Program, domain
@@ -166,8 +167,10 @@ class Reader:
         init = item.init.expr if isinstance(item.init, c_ast.Cast) else item.init
         if not (isinstance(init, c_ast.BinaryOp) and isinstance(init.right, c_ast.Constant)):
             raise Unreadable(f"line {_line(item)}: the place of the buffer {name}")
-        element = 8 if "double" in item.type.type.type.names else 4
-        found = Buffer(name, own, affine(init.right, {}).constant, element)
+        element = spelled(" ".join(item.type.type.type.names))
+        if element is None:
+            raise Unreadable(f"line {_line(item)}: the type of the buffer {name}")
+        found = Buffer(name, own, affine(init.right, {}).constant, element.bytes)
         if self.program.buffers.setdefault(name, found) != found:
             raise Unreadable(f"two buffers are called {name}")
 

@@ -9,7 +9,6 @@ import numpy as np
 from polydl.dependences.nests import Nest
 from polydl.locality.boxes import BoxAccess, BoxNest, LoopBatch
 from polydl.model.contraction import affine_rows
-from polydl.model.ctypes import element_bytes
 from polydl.model.isl import to_int
 from polydl.model.scop import Scop
 from polydl.schedule.structure import Structure
@@ -56,7 +55,7 @@ def box_nest(scop: Scop, nest: Nest, *, hull: bool = False) -> BoxNest | None:
                 offsets.append(constant)
             subscripts = _separated(coefficients) if hull else tuple(coefficients)
             accesses.append(BoxAccess(access.array, subscripts, tuple(offsets), access.write, statement.name))
-    bytes_of = {name: element_bytes(scop.arrays[name].ctype) for name in shapes}
+    bytes_of = {name: scop.arrays[name].element.bytes for name in shapes}
     extents = tuple(nest.counts[i].extent or 1 for i in nest.loops)
     return BoxNest(nest.loops, extents, tuple(accesses), bytes_of, shapes)
 

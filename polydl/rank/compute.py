@@ -10,12 +10,12 @@ import numpy as np
 
 from polydl.dependences.nests import Nest
 from polydl.model.contraction import linear_strides
-from polydl.model.ctypes import element_bytes
 from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.types import ElementType
 from polydl.rank.ranker import FloatArray
 from polydl.schedule.structure import Structure
 from polydl.target import Machine
-from polydl.target.isa import Dtype, Isa, cycles, held_vectors, isa, split_block
+from polydl.target.isa import Isa, cycles, held_vectors, isa, split_block
 
 LOOP_CYCLES = 12.0
 """Cycles to enter and leave an innermost loop that runs a few times: a mispredicted branch (Agner Fog,
@@ -37,21 +37,21 @@ def pieces(extent: int, size: int) -> list[tuple[int, int]]:
 
 
 @cache
-def block_cycles(target: Isa, dtype: Dtype, m: int, n: int, rows: int, columns: int) -> float:
+def block_cycles(target: Isa, element: ElementType, m: int, n: int, rows: int, columns: int) -> float:
     """Cycles of one reduction step over a rows x columns output cut into m x n register blocks."""
-    lanes = target.lanes(dtype)
+    lanes = target.lanes(element)
     return math.fsum(
-        row_times * column_times * _held_cycles(target, dtype, r, -(-c // lanes))
+        row_times * column_times * _held_cycles(target, element, r, -(-c // lanes))
         for r, row_times in pieces(rows, m)
         for c, column_times in pieces(columns, n)
     )
 
 
-def _held_cycles(target: Isa, dtype: Dtype, rows: int, vectors: int) -> float:
+def _held_cycles(target: Isa, element: ElementType, rows: int, vectors: int) -> float:
     """Cycles of one reduction step of a block, split into register blocks when it is larger than the registers."""
     if held_vectors(target, rows, vectors) > 0:
         return _contended_cycles(target, rows, vectors)
-    split = split_block(target, dtype, rows, vectors * target.lanes(dtype))
+    split = split_block(target, element, rows, vectors * target.lanes(element))
     return math.fsum(
         row_times * vector_times * _contended_cycles(target, r, v)
         for r, row_times in pieces(rows, split.rows)
@@ -77,16 +77,15 @@ def _kernel_cycles(nest: Nest, structure: Structure, calls: float, target: Isa, 
     """Cycles of a whole nest in microkernel calls, all threads together."""
     kernel, found = structure.kernel, nest.contraction
     assert kernel is not None and found is not None
-    dtype: Dtype = "double" if found.dtype == "double" else "float"
     rows = None if kernel.rows is None else structure.inside[0].iterator
     columns = structure.inside[0 if rows is None else 1].iterator
     row_extent = 1 if rows is None else nest.counts[rows].extent or 1
     column_extent = nest.counts[columns].extent or 1
     steps = math.prod(c.extent or 1 for name, c in nest.counts.items() if name not in (rows, columns))
-    arithmetic = steps * block_cycles(target, dtype, kernel.m, kernel.n, row_extent, column_extent)
+    arithmetic = steps * block_cycles(target, found.element, kernel.m, kernel.n, row_extent, column_extent)
     # C is loaded and stored once a call: one store a cycle, the loads beside them. The pipeline of FMAs fills and
     # drains, and the reduction loop's exit is mispredicted.
-    stores = kernel.m * -(-kernel.n // target.lanes(dtype))
+    stores = kernel.m * -(-kernel.n // target.lanes(found.element))
     return arithmetic + calls * (stores + call_cycles + 2 * target.latency + LOOP_CYCLES)
 
 
@@ -103,7 +102,7 @@ def _plain_cycles(
 
 def _instance_cycles(scop: Scop, statement: Statement, last: str, target: Isa) -> float:
     strides = [(linear_strides(scop, statement, a) or {}).get(last) for a in statement.accesses]
-    widest = max((element_bytes(scop.arrays[a.array].ctype) for a in statement.accesses), default=8)
+    widest = max((scop.arrays[a.array].element.bytes for a in statement.accesses), default=8)
     carried = any(a.write and s == 0 for a, s in zip(statement.accesses, strides, strict=True))
     if carried and isinstance(statement.body, Assignment) and statement.body.op != "=":
         return float(target.latency)  # a sum in order: each addition waits for the one before

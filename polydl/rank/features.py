@@ -19,6 +19,7 @@ from polydl.locality.batch import BoxAnalysis
 from polydl.locality.boxes import BoolArray, BoxNest, IntArray, LoopBatch
 from polydl.model.contraction import Contraction
 from polydl.model.scop import Scop
+from polydl.model.types import ElementType
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.compute import block_cycles, target_isa
 from polydl.rank.ranker import FloatArray
@@ -27,7 +28,7 @@ from polydl.rank.traffic import TrafficRanker
 from polydl.schedule.structure import Structure
 from polydl.schedule.transforms import Pack
 from polydl.target import Machine
-from polydl.target.isa import Dtype, Isa
+from polydl.target.isa import Isa
 
 FEATURES_VERSION = 1
 """Counts up when a feature changes its meaning: weights made for another version are refused."""
@@ -129,7 +130,7 @@ class _Table:
         self.nest, self.box, self.structures, self.machine, self.threads = nest, box, structures, machine, threads
         self.batch, self.found = batch, found
         self.count = len(structures)
-        self.dtype: Dtype = "double" if found.dtype == "double" else "float"
+        self.element = found.element
         self.target = target_isa(machine)
         self.outer = np.array([len(s.loops) for s in structures])
         """(V,) loops around the call."""
@@ -140,8 +141,7 @@ class _Table:
         self.roles = self._roles()
         """(V, 3) index into the arrays of what is A, B and C."""
         self.operations = 2.0 * math.prod(c.extent or 1 for c in nest.counts.values())
-        peak = machine.fma_peak_gflops.get(found.dtype, machine.fma_peak_gflops["float"])
-        self.least = self.operations / (peak * 1e9 * threads)
+        self.least = self.operations / (machine.peak(found.element) * threads)
         scored = TrafficRanker().rank(scop, nest, structures, machine, threads)
         self.seconds, self.columns = scored.scores, scored.columns
         moves = np.zeros((len(box.iterators), len(arrays)), dtype=np.bool_)
@@ -239,7 +239,7 @@ class _Table:
             for loop in structure.inside
             if not loop.name.endswith(".mk")
         )
-        block = _block_features(self.target, self.dtype, kernel.m, kernel.n, row_extent, column_extent)
+        block = _block_features(self.target, self.element, kernel.m, kernel.n, row_extent, column_extent)
         return (0.0, *block, math.log2(max(reduction, 1)), float(len(kernel.reduce)))
 
     def call(self) -> dict[str, FloatArray]:
@@ -272,7 +272,7 @@ class _Table:
 
     def _layout(self, structure: Structure) -> tuple[float, ...]:
         """log2 of the pages that a call touches of A, B and C, and of the bytes between its rows in units of lines."""
-        kernel, size = structure.kernel, 8 if self.dtype == "double" else 4
+        kernel, size = structure.kernel, self.element.bytes
         if kernel is None:
             return (0.0,) * 6
         packed = {p.operand for p in structure.packs}
@@ -356,7 +356,7 @@ class _Table:
             "problem.columns": ones * math.log2(wide),
             "problem.reduction": ones * math.log2(reduction),
             "problem.threads": ones * math.log2(self.threads),
-            "problem.element_bytes": ones * (8.0 if self.dtype == "double" else 4.0),
+            "problem.element_bytes": ones * float(self.element.bytes),
         }
         caches = self.machine.caches
         for i, role in enumerate(_ROLES):
@@ -380,13 +380,13 @@ def _pages(steps: Sequence[tuple[int, int]], page: int) -> float:
 
 @cache
 def _block_features(
-    target: Isa, dtype: Dtype, m: int, n: int, rows: int, columns: int
+    target: Isa, element: ElementType, m: int, n: int, rows: int, columns: int
 ) -> tuple[float, float, float, float, float, float, float]:
     """(rows, log2 columns, vectors, accumulators per register, modelled fraction of the FMA peak, parts of the rows and
     of the columns that whole blocks leave over) of a register block."""
-    lanes = target.lanes(dtype)
+    lanes = target.lanes(element)
     vectors = -(-n // lanes)
-    spent = block_cycles(target, dtype, m, n, rows, columns)
+    spent = block_cycles(target, element, m, n, rows, columns)
     efficiency = rows * columns / (lanes * target.fmas) / spent
     held = m * vectors / target.registers
     return float(m), math.log2(n), float(vectors), held, efficiency, (rows % m) / rows, (columns % n) / columns

@@ -38,7 +38,6 @@ _KERNEL_SHARE = 0.7
 """Of the peak that a microkernel's calls reach on blocks in a cache."""
 _CALL = 20.0
 """Cycles of a call of libm."""
-_ELEMENT_BYTES: Mapping[str, int] = {"double": 8, "long": 8, "short": 2, "char": 1, "unsigned char": 1}
 
 
 @dataclass(frozen=True)
@@ -103,11 +102,6 @@ def _operations(value: Expr) -> tuple[float, float]:
             return 0.0, 0.0
 
 
-def element_bytes(scop: Scop, array: str) -> int:
-    """sizeof an array's element."""
-    return _ELEMENT_BYTES.get(scop.arrays[array].ctype, 4)
-
-
 @dataclass(frozen=True)
 class _Placed:
     """A statement with the loops above it."""
@@ -166,7 +160,7 @@ class _Placed:
         names = self.work.statement.iterators
         result: dict[str, float] = {}
         for array, rows in self.work.subscripts:
-            size = float(element_bytes(self.work.scop, array))
+            size = float(self.work.scop.arrays[array].element.bytes)
             for place, row in enumerate(rows):
                 values = 1 + sum(abs(row[n]) * (r - 1) for n, r in zip(names, ranges, strict=True))
                 if place == len(rows) - 1:
@@ -194,7 +188,7 @@ def seconds(scop: Scop, works: Mapping[str, Work], tree: Node, links: Links, mac
         core = machine.seconds(_core_cycles(scop, one, links, machine) * one.work.instances) / shared
         if name in blocked:
             whole = min(blocked[name].instances / max(one.work.instances, 1.0), 1.0)
-            peak = machine.fma_peak_gflops[blocked[name].dtype] * 1e9 * _KERNEL_SHARE
+            peak = machine.peak(blocked[name].element) * _KERNEL_SHARE
             core += whole * (2 * one.work.instances / peak / shared - core)
         moved = [
             _traffic(name, placed, cache.bytes / (max(1, min(shared, cache.shared_by_cores)))) / shared / speed
@@ -229,7 +223,7 @@ def _core_cycles(scop: Scop, one: _Placed, links: Links, machine: Machine) -> fl
         rows = [m.affs[name] for m in one.points]
         score = unit_score(scop, one.work.statement, rows, one.points.index(inner))
     if inner.run in (Run.SIMD, Run.SUM):
-        widest = max((element_bytes(scop, array) for array, _ in one.work.subscripts), default=8)
+        widest = max((scop.arrays[array].element.bytes for array, _ in one.work.subscripts), default=8)
         lanes = machine.simd.vector_bytes / 2 / widest
         own = 1 + (lanes - 1) * max(0.0, score - 0.3) / 0.7
         trips = one.inside(len(loops) - 1)[id(inner.key)]

@@ -60,7 +60,7 @@ def _without(scop: Scop, name: str) -> Scop:
     scalar = PREFIX + name
     while scalar in scop.arrays:
         scalar += "_"
-    new = Array(scalar, old.ctype, (), Storage.REGION, f"{old.ctype} {scalar}", restrict=True, span=old.span)
+    new = Array(scalar, old.element, (), Storage.REGION, f"{old.element.c} {scalar}", restrict=True, span=old.span)
 
     def access(a: Access) -> Access:
         if a.array != name:

@@ -9,12 +9,12 @@ from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.legality import Violation
 from polydl.dependences.nests import Nest, nests
-from polydl.model.contraction import contraction
 from polydl.model.scop import MicrokernelCall, Scop
 from polydl.rewrite.chains import plan
 from polydl.rewrite.conditions import Condition, Decision, Failure
 from polydl.rewrite.contract import contracted
 from polydl.rewrite.fusion import Rewritten, distributed, merged, sunk
+from polydl.target.isa import kernel_contraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _together(scop: Scop) -> tuple[tuple[str, str], ...]:
 
 
 def _is_for_a_microkernel(scop: Scop, part: Nest) -> bool:
-    return any(isinstance(s.body, MicrokernelCall) or contraction(scop, s) is not None for s in part.statements)
+    return any(isinstance(s.body, MicrokernelCall) or kernel_contraction(scop, s) is not None for s in part.statements)
 
 
 def _broken(decisions: Sequence[Decision], heavy: str, why: Violation) -> list[Decision]:

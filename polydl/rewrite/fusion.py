@@ -96,8 +96,8 @@ def _in_new_loops(value: Expr, back: isl.PwMultiAff) -> Expr:
             return AffineValue(inner.pullback_pw_multi_aff(back).coalesce())
         case Unary(op, operand):
             return Unary(op, _in_new_loops(operand, back))
-        case Cast(ctype, operand):
-            return Cast(ctype, _in_new_loops(operand, back))
+        case Cast(element, operand):
+            return Cast(element, _in_new_loops(operand, back))
         case Binary(op, left, right):
             return Binary(op, _in_new_loops(left, back), _in_new_loops(right, back))
         case Conditional(condition, then, otherwise):

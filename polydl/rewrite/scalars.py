@@ -57,9 +57,12 @@ def lives_apart(scop: Scop) -> Scop:
         arrays, statements = dict(scop.arrays), {s.name: s for s in scop.statements}
         for number, life in enumerate(lives[1:], 2):
             own = f"{RENAMED}{name}_{number}"
-            ctype = scop.arrays[name].ctype
             arrays[own] = replace(
-                scop.arrays[name], name=own, storage=Storage.REGION, declaration=f"{ctype} {own}", const=False
+                scop.arrays[name],
+                name=own,
+                storage=Storage.REGION,
+                declaration=f"{scop.arrays[name].element.c} {own}",
+                const=False,
             )
             for statement in life:
                 accesses = tuple(_renamed(a, name, own) for a in statement.accesses)
@@ -149,8 +152,8 @@ def _in_place(scop: Scop, name: str, reassociate: bool) -> Scop | None:
     region = scop.region
     if scop.arrays[name].storage is Storage.LOCAL:
         # The original loops still use it.
-        ctype = scop.arrays[name].ctype
-        region = replace(region, declared_outside=(*region.declared_outside, f"{ctype} {name}"))
+        declared = f"{scop.arrays[name].element.c} {name}"
+        region = replace(region, declared_outside=(*region.declared_outside, declared))
     return replace(scop, statements=statements, arrays=arrays, live_out=scop.live_out - {name}, region=region)
 
 
@@ -195,7 +198,7 @@ def _accumulates(statement: Statement, name: str) -> bool:
 
 
 def _same_type(scop: Scop, scalar: str, array: str) -> bool:
-    return scop.arrays[scalar].ctype == scop.arrays[array].ctype
+    return scop.arrays[scalar].element is scop.arrays[array].element
 
 
 def _is_zero(statement: Statement) -> bool:

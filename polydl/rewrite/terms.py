@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import islpy as isl
 
-from polydl.model.contraction import contraction
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Expr, Load, Unary, loads
 from polydl.model.isl import context
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.target.isa import kernel_contraction
 
 
 def part_of(statement: Statement, domain: isl.Set, name: str, position: tuple[int, ...]) -> Statement:
@@ -75,7 +75,7 @@ def _terms(scop: Scop, statement: Statement) -> list[Statement]:
         read = None if body.target_read is None else place[body.target_read]
         own = Assignment(place[body.target], "-=" if negative else "+=", _renamed(value, name, moved), read)
         one = replace(whole, accesses=tuple(whole.accesses[i] for i in used), body=own)
-        if contraction(scop, one) is None:
+        if kernel_contraction(scop, one) is None:
             return []
         found.append(one)
     return found
@@ -111,7 +111,7 @@ def _renamed(value: Expr, name: str, places: Sequence[int]) -> Expr:
             return Call(function, tuple(moved(a) for a in arguments))
         case Conditional(condition, then, otherwise):
             return Conditional(moved(condition), moved(then), moved(otherwise))
-        case Cast(ctype, operand):
-            return Cast(ctype, moved(operand))
+        case Cast(element, operand):
+            return Cast(element, moved(operand))
         case _:
             return value

@@ -16,7 +16,7 @@ from dataclasses import replace
 import islpy as isl
 
 from polydl.dependences.nests import Count1D, Nest
-from polydl.model.contraction import Contraction, contraction
+from polydl.model.contraction import Contraction
 from polydl.model.counting import count
 from polydl.model.isl import to_int
 from polydl.model.schedule import map_from_affs
@@ -26,6 +26,7 @@ from polydl.schedule.kernel_call import kernel_call
 from polydl.schedule.structure import Structure, apply, extended, outer_affs
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile
 from polydl.schedule.tree import Band, Blocks, Kernel, Leaf, Member, Node, Order, Run
+from polydl.target.isa import kernel_contraction
 
 Axis = tuple[str, int]
 """An iterator of a statement, and the constant that a tile's loop adds to it."""
@@ -44,7 +45,7 @@ def blocked(
     `points` are the loops of the band, `sizes` their tile sizes. The body itself where there is nothing to give.
     """
     names = list(points[0].affs)
-    found = {name: contraction(scop, of[name], in_place=True) for name in names}
+    found = {name: kernel_contraction(scop, of[name], in_place=True) for name in names}
     tile_of = {
         name: map_from_affs(of[name].domain, [_floor(m.affs[name], s) for m, s in zip(points, sizes, strict=True)])
         for name in names

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import islpy as isl
 
-from polydl.model.ctypes import element_bytes
 from polydl.model.nest import TimedAccess, TimedNest
 from polydl.model.schedule import map_from_affs, original_affs
 from polydl.model.scop import Scop, Statement
@@ -36,7 +35,7 @@ def _nest(
         for s in statements
         for a in s.accesses
     )
-    bytes_of = {a.array: element_bytes(scop.arrays[a.array].ctype) for s in statements for a in s.accesses}
+    bytes_of = {a.array: scop.arrays[a.array].element.bytes for s in statements for a in s.accesses}
     kept = tuple(name for d, name in enumerate(loops) if d not in idle)
     return TimedNest(kept, domain.coalesce(), accesses, bytes_of, parallel)
 

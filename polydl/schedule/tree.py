@@ -15,6 +15,7 @@ import islpy as isl
 
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Statement
+from polydl.model.types import ElementType
 from polydl.schedule.structure import Structure
 
 
@@ -83,10 +84,10 @@ class Kernel:
         return self.structure.nest.name
 
     @property
-    def dtype(self) -> str:
+    def element(self) -> ElementType:
         """Element type."""
         assert self.structure.nest.contraction is not None
-        return self.structure.nest.contraction.dtype
+        return self.structure.nest.contraction.element
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,6 @@ from msgspec import structs
 
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence
-from polydl.model.contraction import contraction
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.rank.blocks import whole_block
@@ -24,6 +23,7 @@ from polydl.schedule.tree_check import broken
 from polydl.search.bases import SETTINGS, NotATree, Patience, computed, skewed, written
 from polydl.search.regions import shortest
 from polydl.target import Machine
+from polydl.target.isa import kernel_contraction
 
 _DEEP = 4
 """Loops from which on a band that skewing found is taken for all that there is: the scheduler's integer programs get
@@ -211,11 +211,13 @@ def _candidates(
 
 def kernel_ways(scop: Scop, statements: Sequence[Statement], machine: Machine, tiles: Sequence[int]) -> list[Schedule]:
     """Tiles with the best register block that divides them, where a statement is a contraction (in place or not)."""
-    types = {c.dtype for s in statements if (c := contraction(scop, s, in_place=True)) is not None and s.depth > 2}
+    types = {
+        c.element for s in statements if (c := kernel_contraction(scop, s, in_place=True)) is not None and s.depth > 2
+    }
     found: list[Schedule] = []
-    for dtype in sorted(types):
+    for element in sorted(types, key=str):
         for size in tiles:
-            block = whole_block(machine, "double" if dtype == "double" else "float", size)
+            block = whole_block(machine, element, size)
             found += [Schedule("", (size,), block=block)] if block else []
     return found
 

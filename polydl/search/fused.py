@@ -12,7 +12,6 @@ from polydl.lower.emit import generate
 from polydl.lower.initial import absorbed_zeroing
 from polydl.lower.nest_plan import obstacle
 from polydl.model.contraction import array_strides
-from polydl.model.ctypes import element_bytes
 from polydl.model.isl import to_int
 from polydl.model.scop import Array, Scop
 from polydl.results import RankedVariant, Ranking
@@ -202,7 +201,7 @@ def _bytes(array: Array) -> int:
     first = array.extents[0] if array.extents else None
     if not strides or first is None or not first.is_cst():
         return 0
-    return to_int(first.max_val()) * strides[0] * element_bytes(array.ctype)
+    return to_int(first.max_val()) * strides[0] * array.element.bytes
 
 
 def _recipes(variant: RankedVariant, structures: Sequence[Structure]) -> list[NestRecipe]:

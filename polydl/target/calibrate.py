@@ -15,6 +15,7 @@ from polydl.base.errors import ToolchainError
 from polydl.base.resources import templates
 from polydl.target.detect import calibration_path, detect
 from polydl.target.files import save
+from polydl.target.isa import VECTOR_TYPES
 from polydl.target.model import CacheLevel, Machine, Provenance
 
 TIMEOUT_SECONDS = 120
@@ -141,13 +142,13 @@ def _apply(machine: Machine, found: dict[str, float]) -> Machine:
     for cache in caches:
         for key in ("latency_cycles", "bandwidth_bytes_per_cycle", "shared_bandwidth_bytes_per_cycle"):
             provenance[f"cache.{cache.level}.{key}"] = Provenance.MEASURED
-    peaks = {ctype: found[f"fma_peak_gflops.{ctype}"] for ctype in ("float", "double")}
+    peaks = {element: found[f"fma_peak_gflops.{element.c}"] for element in VECTOR_TYPES}
     memory = replace(
         machine.memory,
         **{key: found[f"memory.{key}"] for key in ("latency_ns", "bandwidth_gbs", "shared_bandwidth_gbs")},
     )
     for key in (
-        *(f"fma_peak_gflops.{ctype}" for ctype in peaks),
+        *(f"fma_peak_gflops.{element.c}" for element in peaks),
         "memory.latency_ns",
         "memory.bandwidth_gbs",
         "memory.shared_bandwidth_gbs",

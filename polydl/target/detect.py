@@ -96,7 +96,7 @@ def _keys(machine: Machine) -> list[str]:
         "frequency_ghz",
         "call_cycles",
         "parallel_region_us",
-        *(f"fma_peak_gflops.{ctype}" for ctype in machine.fma_peak_gflops),
+        *(f"fma_peak_gflops.{element.c}" for element in machine.fma_peak_gflops),
     ]
     for name in ("simd", "memory", "tlb"):
         keys += [f"{name}.{item.name}" for item in fields(getattr(machine, name))]
@@ -174,7 +174,7 @@ def _with_processor(machine: Machine, processor: Processor, root: Path) -> Machi
         simd=simd,
         frequency_ghz=frequency,
         tlb=replace(machine.tlb, page_bytes=page),
-        fma_peak_gflops={ctype: peak * scale for ctype, peak in machine.fma_peak_gflops.items()},
+        fma_peak_gflops={element: peak * scale for element, peak in machine.fma_peak_gflops.items()},
         provenance=provenance,
     )
 

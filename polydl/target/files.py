@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from polydl.base.errors import InputError, InputErrors, Span
+from polydl.model.types import TYPES, ElementType, spelled
 from polydl.target.model import CacheLevel, Machine, Memory, Provenance, Simd, Tlb
 
 PRESETS = Path(__file__).resolve().parent / "presets"
@@ -146,18 +147,21 @@ class _Reader:
             self._section("match", self._table(document, "match"), self._line_of("[match]"))
         levels = self._caches(document, figures, given)
         peaks = dict(base.fma_peak_gflops) if base is not None else {}
-        for ctype, value in self._table(document, "fma_peak_gflops").items():
+        for name, value in self._table(document, "fma_peak_gflops").items():
             start = self._line_of("[fma_peak_gflops]")
-            if self._typed(value, float):
-                peaks[ctype] = float(value)
-                given.add(f"fma_peak_gflops.{ctype}")
+            element = spelled(name)
+            if element is None:
+                self._fault(f"'{name}' is no element type", name, start, _nearest(name, tuple(t.c for t in TYPES)))
+            elif self._typed(value, float):
+                peaks[element] = float(value)
+                given.add(f"fma_peak_gflops.{element.c}")
             else:
-                self._fault(f"'{ctype}' must be a number", ctype, start)
+                self._fault(f"'{name}' must be a number", name, start)
         provenance = dict(base.provenance) if base is not None else {}
         provenance.update(dict.fromkeys(sorted(given), Provenance.FILE))
         provenance.update(self._provenance(document))
         if not self.unknown_base:
-            self._require(figures, levels)
+            self._require(figures, levels, peaks)
         if self.errors:
             raise InputErrors(self.errors)
         return _build(figures, levels, peaks, provenance)
@@ -227,7 +231,7 @@ class _Reader:
             else:
                 self._fault(f"'{value}' is not a provenance", key, start, f"one of {', '.join(values)}")
 
-    def _require(self, figures: Mapping[str, Any], levels: list[int]) -> None:
+    def _require(self, figures: Mapping[str, Any], levels: list[int], peaks: Mapping[ElementType, float]) -> None:
         wanted = [key for key in _SECTIONS[""] if key != "base"]
         wanted += [f"{name}.{key}" for name in ("simd", "memory", "tlb") for key in _SECTIONS[name]]
         wanted += [f"cache.{level}.{key}" for level in levels for key in _SECTIONS["cache"]]
@@ -237,6 +241,8 @@ class _Reader:
             self._fault(f"missing: {', '.join(missing)}", None, 1, hint)
         if not levels:
             self._fault("missing: a [[cache]]", None, 1, hint)
+        if not peaks:
+            self._fault("missing: a figure in [fma_peak_gflops]", None, 1, hint)
 
     def _line_of(self, header: str) -> int:
         for number, line in enumerate(self.lines, 1):
@@ -272,7 +278,7 @@ def _figures(machine: Machine) -> dict[str, Any]:
 
 
 def _build(
-    figures: Mapping[str, Any], levels: list[int], peaks: dict[str, float], provenance: dict[str, Provenance]
+    figures: Mapping[str, Any], levels: list[int], peaks: dict[ElementType, float], provenance: dict[str, Provenance]
 ) -> Machine:
     def part(prefix: str, keys: Mapping[str, type]) -> dict[str, Any]:
         return {key: figures[f"{prefix}.{key}"] for key in keys}
@@ -302,7 +308,7 @@ def dumps(machine: Machine) -> str:
         lines += ["", "[[cache]]"]
         lines += [f"{key} = {_value(figures[f'cache.{cache.level}.{key}'])}" for key in _SECTIONS["cache"]]
     lines += ["", "[fma_peak_gflops]"]
-    lines += [f"{_value(ctype)} = {_value(peak)}" for ctype, peak in sorted(machine.fma_peak_gflops.items())]
+    lines += sorted(f"{_value(element.c)} = {_value(peak)}" for element, peak in machine.fma_peak_gflops.items())
     lines += ["", "[provenance]"]
     lines += [f"{_value(key)} = {_value(source.value)}" for key, source in sorted(machine.provenance.items())]
     return "\n".join(lines) + "\n"

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
 
-Dtype = Literal["float", "double"]
-"""Element type, as C spells it."""
+from polydl.model.contraction import Contraction, contraction
+from polydl.model.scop import Scop, Statement
+from polydl.model.types import F32, F64, ElementType
 
 
 @dataclass(frozen=True, slots=True)
-class ElementType:
-    """How C and the vector intrinsics spell an element type."""
+class Intrinsics:
+    """How the x86 intrinsics spell an element type."""
 
-    ctype: Dtype
-    bytes: int
-    suffix: str
-    """Of generated names: `f32`."""
     letters: str
-    """Suffix of the x86 intrinsics: `ps`."""
+    """Suffix of the operations: `ps`."""
     register_letter: str
-    """Suffix of the x86 register types: `__m512` + ''."""
-    mask_ctype: str
-    """Integer type as wide as the element."""
+    """Suffix of the register types: `__m512` + ''."""
 
 
-ELEMENT_TYPES: dict[Dtype, ElementType] = {
-    "float": ElementType("float", 4, "f32", "ps", "", "int32_t"),
-    "double": ElementType("double", 8, "f64", "pd", "d", "int64_t"),
-}
+VECTOR_TYPES: Mapping[ElementType, Intrinsics] = {F32: Intrinsics("ps", ""), F64: Intrinsics("pd", "d")}
+"""The element types that kernels are generated for. Statements on others stay plain C."""
+
+
+def kernel_contraction(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contraction | None:
+    """The contraction that a statement computes, where microkernels are generated for its element types; else None.
+
+    `in_place`: see `model.contraction.contraction`.
+    """
+    found = contraction(scop, statement, in_place=in_place)
+    if found is None or {o.element for o in (found.left, found.right)} != {found.element}:
+        return None
+    return found if found.element in VECTOR_TYPES else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +70,9 @@ class Isa:
         """C preprocessor condition after `isa_prologue`; empty for the one that is left."""
         return f"defined({self.macro})" if self.compiler else ""
 
-    def lanes(self, dtype: Dtype) -> int:
+    def lanes(self, element: ElementType) -> int:
         """Elements per vector."""
-        return self.vector_bytes // ELEMENT_TYPES[dtype].bytes
+        return self.vector_bytes // element.bytes
 
 
 _X86 = "immintrin.h"
@@ -165,13 +168,13 @@ def _cover(extent: int, step: int) -> list[tuple[int, int]]:
 
 
 @cache
-def split_block(target: Isa, dtype: Dtype, m: int, n: int, paired: bool = False) -> RegisterBlock:
+def split_block(target: Isa, element: ElementType, m: int, n: int, paired: bool = False) -> RegisterBlock:
     """The register block that covers m rows x n elements in the fewest modelled cycles.
 
     Remainders count for what they cost, so blocks that divide m x n are preferred; ties go to the fewest pieces,
     then to the fewest loads.
     """
-    vectors_in_all = -(-n // target.lanes(dtype))
+    vectors_in_all = -(-n // target.lanes(element))
 
     def price(block: tuple[int, int]) -> tuple[float, int, float]:
         rows, vectors = block
@@ -190,28 +193,28 @@ def split_block(target: Isa, dtype: Dtype, m: int, n: int, paired: bool = False)
     return RegisterBlock(rows, vectors, held_vectors(target, rows, vectors))
 
 
-def efficiency(dtype: Dtype, target: Isa, m: int, n: int, paired: bool = False) -> float:
+def efficiency(element: ElementType, target: Isa, m: int, n: int, paired: bool = False) -> float:
     """Modelled fraction of the FMA peak, in (0, 1], of an m x n block (elements) on data in the first-level cache.
 
     Counts lanes that a masked last vector leaves empty as lost. Any m, n >= 1: split into register blocks as
     `split_block` does.
     """
-    block = split_block(target, dtype, m, n, paired)
+    block = split_block(target, element, m, n, paired)
     spent = sum(
         rows_times * vectors_times * cycles(target, r, v, paired)
         for r, rows_times in _cover(m, block.rows)
-        for v, vectors_times in _cover(-(-n // target.lanes(dtype)), block.vectors)
+        for v, vectors_times in _cover(-(-n // target.lanes(element)), block.vectors)
     )
-    return m * n / (target.lanes(dtype) * target.fmas) / spent
+    return m * n / (target.lanes(element) * target.fmas) / spent
 
 
-def register_blocks(dtype: Dtype, target: Isa, least: float = 0.9) -> tuple[tuple[int, int], ...]:
+def register_blocks(element: ElementType, target: Isa, least: float = 0.9) -> tuple[tuple[int, int], ...]:
     """The (m, n) blocks, in elements, whose accumulators stay in registers, best modelled efficiency first.
 
     Only those whose `efficiency` is at least `least`; n is a whole number of vectors. Ties: the larger block first,
     then the squarer, since both lower the traffic of A and B.
     """
-    lanes = target.lanes(dtype)
+    lanes = target.lanes(element)
     # More than eight vectors leave each with fewer than four rows to be used in.
     blocks = [(rows, vectors) for rows, vectors in _fitting(target, target.registers, 8)]
     scored = [

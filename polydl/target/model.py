@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 
 from polydl.base import html
+from polydl.model.types import ElementType
 
 
 class Provenance(Enum):
@@ -103,15 +104,15 @@ class Machine:
     """Fastest first; at least one."""
     memory: Memory
     tlb: Tlb
-    fma_peak_gflops: Mapping[str, float]
-    """Of one core, 10^9 floating-point operations (an FMA is two) per second, by C type: `float`, `double`."""
+    fma_peak_gflops: Mapping[ElementType, float]
+    """Of one core, 10^9 floating-point operations (an FMA is two) per second, by the type that they are done in."""
     provenance: Mapping[str, Provenance] = field(default_factory=dict)
     """By key of the TOML form: `cores`, `cache.1.bytes`, `memory.latency_ns`, …"""
 
     def _repr_html_(self) -> str:
         vectors = f"{self.simd.isa}, {self.simd.registers} registers of {self.simd.vector_bytes} bytes"
         known = {"cores": self.cores, "clock, GHz": self.frequency_ghz, "vectors": vectors}
-        peaks = {f"peak of a core, {ctype}, GFLOP/s": peak for ctype, peak in self.fma_peak_gflops.items()}
+        peaks = {f"peak of a core, {element.c}, GFLOP/s": peak for element, peak in self.fma_peak_gflops.items()}
         rows = [
             (f"L{c.level}", c.bytes, c.line_bytes, c.ways, c.shared_by_cores, c.bandwidth_bytes_per_cycle)
             for c in self.caches
@@ -120,6 +121,14 @@ class Machine:
         memory = f"memory: {self.memory.bandwidth_gbs:.4g} GB/s into one core, {self.memory.latency_ns:.4g} ns"
         title = f"{self.name} ({self.fingerprint})"
         return html.block(title, html.facts(known | peaks), html.table(columns, rows), html.line(memory))
+
+    def peak(self, element: ElementType) -> float:
+        """Floating-point operations per second of one core in FMAs on vectors of a type.
+
+        Of a type that the machine's description leaves out: as many vectors per second as of one that it gives.
+        """
+        known = min(self.fma_peak_gflops, key=lambda e: (e is not element, e.bytes))
+        return self.fma_peak_gflops[known] * known.bytes / element.bytes * 1e9
 
     def seconds(self, cycles: float) -> float:
         """Core cycles as seconds."""
@@ -138,7 +147,8 @@ class Machine:
     @property
     def fingerprint(self) -> str:
         """Stable id of the figures (not of the name nor of where they come from): 12 hexadecimal digits."""
-        figures = asdict(self)
+        peaks = {element.c: peak for element, peak in self.fma_peak_gflops.items()}
+        figures = asdict(replace(self, fma_peak_gflops={}))
         del figures["name"], figures["provenance"]
-        figures["fma_peak_gflops"] = dict(sorted(self.fma_peak_gflops.items()))
+        figures["fma_peak_gflops"] = dict(sorted(peaks.items()))
         return hashlib.sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()[:12]

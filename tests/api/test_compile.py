@@ -18,7 +18,8 @@ import pytest
 
 import polydl
 from polydl.base.errors import ArgumentTypeError, ArgumentValueError, InputError, PolyDLError, ToolchainError
-from polydl.native.signature import DTYPES
+from polydl.model.types import element_type
+from polydl.native.signature import dtypes
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
@@ -246,13 +247,13 @@ def test_rows_of_an_array_without_a_first_extent() -> None:
 
 
 @pytest.mark.parametrize("ctype", ["char", "unsigned char", "short", "unsigned int", "long long", "size_t", "float",
-                                   "double", "_Bool"])  # fmt: skip
+                                   "double", "_Bool", "_Float16", "long double"])  # fmt: skip
 def test_element_types_and_scalars(ctype: str) -> None:
     text = f"#include <stddef.h>\nvoid f({ctype} s, {ctype} y[8])\n{{\n for (int i = 0; i < 8; i++) y[i] = s;\n}}\n"
     kernel = polydl.compile(text, optimize=False)
     value = True if ctype == "_Bool" else 100
     made = kernel(value)
-    assert made.dtype.name in DTYPES[{"size_t": "unsigned long"}.get(ctype, ctype)]
+    assert made.dtype.name in dtypes(element_type(ctype))
     np.testing.assert_array_equal(made, np.full(8, value, made.dtype))
 
 

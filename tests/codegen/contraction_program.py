@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from polydl.kernels import microkernel
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction
 from polydl.lower import reference
-from polydl.target.isa import ELEMENT_TYPES, Dtype
+from polydl.model.types import F32, F64
+from polydl.target.isa import VECTOR_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def program(specs: Sequence[MicrokernelSpec], calls: Sequence[Call]) -> str:
     upper and against the lower guard page.
     """
     parts = [HARNESS]
-    parts += [microkernel.isa_prologue(dtype) for dtype in ELEMENT_TYPES]
+    parts += [microkernel.isa_prologue(dtype) for dtype in VECTOR_TYPES]
     for spec in dict.fromkeys(specs):
         kernel = microkernel.generate(spec)
         rest = "".join(f", v[{8 + i}]" for i in range(len(kernel.parameters) - 5))
@@ -114,7 +115,7 @@ def _row(spec: MicrokernelSpec, call: Call) -> str:
         a_terms.append((extent, value(r.a_stride, f"a_stride{i}")))
         b_terms.append((extent, value(r.b_stride, f"b_stride{i}")))
     c_terms = [(max(1, call.m), value(spec.c_m, "c_m")), (max(1, call.n), 1)]
-    size = ELEMENT_TYPES[spec.dtype].bytes
+    size = spec.dtype.bytes
     ends = [spread(terms) for terms in (a_terms, b_terms, c_terms)]
     kernel = microkernel.generate(spec)
     row = [call.m, call.n, *(-low for low, _ in ends), *((high - low + 1) * size for low, high in ends)]
@@ -124,7 +125,7 @@ def _row(spec: MicrokernelSpec, call: Call) -> str:
 
 def random_spec(rng: random.Random) -> MicrokernelSpec:
     """Any specification: sizes around the registers' and lanes' multiples, every option."""
-    dtype: Dtype = rng.choice(("float", "double"))
+    dtype = rng.choice((F32, F64))
     m, n = rng.randint(1, 9), rng.choice((1, 3, 4, 7, 8, 15, 16, 17, 24, 32, 33, 48))
 
     def stride(most: int) -> int | None:

@@ -12,6 +12,7 @@ import pytest
 
 from polydl import pipeline
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction
+from polydl.model.types import F32
 from tests.codegen import contraction_program
 from tests.codegen.contraction_program import Call
 
@@ -49,14 +50,14 @@ def test_random_specifications_equal_their_twin(seed: int, tmp_path: Path) -> No
 
 
 def test_every_remainder(tmp_path: Path) -> None:
-    spec = MicrokernelSpec("float", 7, 24, None, 24, (Reduction(5, 1, 24),))
+    spec = MicrokernelSpec(F32, 7, 24, None, 24, (Reduction(5, 1, 24),))
     calls = [Call(0, m, n, {"a_m": 5}) for m in range(8) for n in range(25)]
     assert _run(tmp_path, contraction_program.program([spec], calls), "-O3") == "done\n"
 
 
 def test_vectors_are_neon(tmp_path: Path) -> None:
     """The portable path comes out as fused multiply-adds on vectors, not as scalars."""
-    spec = MicrokernelSpec("float", 4, 16, 32, 16, (Reduction(32, 1, 16),), remainders=False)
+    spec = MicrokernelSpec(F32, 4, 16, 32, 16, (Reduction(32, 1, 16),), remainders=False)
     (tmp_path / "kernel.c").write_text(contraction_program.program([spec], [Call(0, 4, 16, {})]))
     subprocess.run([COMPILER, "-O3", "-S", "kernel.c", "-o", "kernel.s"], cwd=tmp_path, check=True)
     assert (tmp_path / "kernel.s").read_text().count("fmla") >= 16

@@ -15,8 +15,9 @@ import pytest
 from polydl.kernels import microkernel
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction, generate, isa_prologue
 from polydl.lower import reference
+from polydl.model.types import F32, F64, ElementType
 from polydl.target import isa
-from polydl.target.isa import ELEMENT_TYPES, ISAS, Dtype
+from polydl.target.isa import ISAS, VECTOR_TYPES
 from tests.codegen import contraction_program
 from tests.codegen.contraction_program import Call
 
@@ -28,10 +29,10 @@ TARGETS = {
     "generic": ("-march=x86-64",),
 }
 
-GEMM = MicrokernelSpec("float", 6, 64, 96, 64, (Reduction(96, 1, 64),))
+GEMM = MicrokernelSpec(F32, 6, 64, 96, 64, (Reduction(96, 1, 64),))
 
 
-def convolution(dtype: Dtype, m: int, n: int, ifm: int = 8) -> MicrokernelSpec:
+def convolution(dtype: ElementType, m: int, n: int, ifm: int = 8) -> MicrokernelSpec:
     """m pixels x n channels over 2 ifm tiles and a 3 x 3 filter."""
     row, tap = (m + 2) * ifm, ifm * n
     return MicrokernelSpec(dtype, m, n, ifm, n, (
@@ -75,7 +76,7 @@ def test_random_specifications_equal_their_twin(target: str, seed: int, compiler
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_remainder_of_a_gemm_and_a_convolution(target: str, level: str, tmp_path: Path) -> None:
     """All row counts, and column counts around every multiple of a vector, in range of guard pages."""
-    specs = [MicrokernelSpec("float", 7, 48, None, 48, (Reduction(5, 1, 48),)), convolution("double", 5, 24, ifm=4)]
+    specs = [MicrokernelSpec(F32, 7, 48, None, 48, (Reduction(5, 1, 48),)), convolution(F64, 5, 24, ifm=4)]
     calls = [
         Call(kernel, m, n, {"a_m": 5})
         for kernel, spec in enumerate(specs)
@@ -120,7 +121,7 @@ def spills(body: list[str]) -> list[str]:
 def assembly_of(folder: Path, specs: list[MicrokernelSpec], flags: tuple[str, ...]) -> str:
     """Assembly of the full-block path of each specification."""
     kernels = [generate(spec) for spec in specs]
-    parts = [isa_prologue(dtype) for dtype in ELEMENT_TYPES]
+    parts = [isa_prologue(dtype) for dtype in VECTOR_TYPES]
     for k in kernels:
         arguments = microkernel.parameters(k.spec)[2:]
         declaration = f"void call_{k.name}({', '.join(p.declaration for p in arguments)})"
@@ -134,9 +135,9 @@ def assembly_of(folder: Path, specs: list[MicrokernelSpec], flags: tuple[str, ..
 
 
 @pytest.mark.skipif("gcc" not in COMPILERS, reason="reads gcc's assembly")
-@pytest.mark.parametrize("dtype", ["float", "double"])
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 @pytest.mark.parametrize("march", ["native", "znver4", "skylake-avx512", "haswell"])
-def test_no_register_block_spills(march: str, dtype: Dtype, tmp_path: Path) -> None:
+def test_no_register_block_spills(march: str, dtype: ElementType, tmp_path: Path) -> None:
     flags = (f"-march={march}",)
     defined = macros("gcc", flags)
     if defined is None:
@@ -159,21 +160,21 @@ def test_no_register_block_spills(march: str, dtype: Dtype, tmp_path: Path) -> N
 
 def test_the_spill_test_sees_spills(tmp_path: Path) -> None:
     """Forced to hold more accumulators than there are registers, gcc spills and the test notices."""
-    spec = MicrokernelSpec("float", 8, 32, 250, 32, (Reduction(250, 1, 32),))
+    spec = MicrokernelSpec(F32, 8, 32, 250, 32, (Reduction(250, 1, 32),))
     k = generate(spec)
     text = re.sub(r"#define POLYDL_(ROWS|EACH_ROW|WIDTH|EACH_WIDTH|HELD) .*\n", "", k.text)
     forced = "#define POLYDL_ROWS 8\n#define POLYDL_EACH_ROW POLYDL_EACH_8\n#define POLYDL_WIDTH 4\n"
     forced += "#define POLYDL_EACH_WIDTH POLYDL_EACH_4\n#define POLYDL_HELD 4\n"
     call = f"void f(const float *A, const float *B, float *C) {{ {k.name}(8, 32, A, B, C); }}\n"
-    (tmp_path / "f.c").write_text(isa_prologue("float") + forced + text + call)
+    (tmp_path / "f.c").write_text(isa_prologue(F32) + forced + text + call)
     command = ["gcc", "-O3", "-march=haswell", "-S", "f.c", "-o", "-"]
     out = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert any(spills(body) for body in innermost_loops(out))
 
 
 @pytest.mark.parametrize("target", ISAS, ids=lambda target: target.name)
-@pytest.mark.parametrize("dtype", ["float", "double"])
-def test_blocks_fit_the_registers_and_the_model_is_a_fraction(target: isa.Isa, dtype: Dtype) -> None:
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_blocks_fit_the_registers_and_the_model_is_a_fraction(target: isa.Isa, dtype: ElementType) -> None:
     blocks = isa.register_blocks(dtype, target)
     figures = [isa.efficiency(dtype, target, m, n) for m, n in blocks]
     for (m, n), figure in zip(blocks, figures, strict=True):
@@ -190,8 +191,8 @@ def test_blocks_fit_the_registers_and_the_model_is_a_fraction(target: isa.Isa, d
 
 def test_a_block_that_divides_is_preferred() -> None:
     avx512 = isa.isa("avx512")
-    assert isa.split_block(avx512, "float", 14, 64) == isa.RegisterBlock(14, 2, 2)
-    assert isa.split_block(avx512, "float", 7, 64).rows == 7
+    assert isa.split_block(avx512, F32, 14, 64) == isa.RegisterBlock(14, 2, 2)
+    assert isa.split_block(avx512, F32, 7, 64).rows == 7
     with pytest.raises(ValueError, match="do not fit"):
         isa.cycles(avx512, 8, 4)
     with pytest.raises(KeyError):
@@ -199,14 +200,14 @@ def test_a_block_that_divides_is_preferred() -> None:
 
 
 def test_neighbouring_loops_with_continuing_strides_become_one() -> None:
-    text = generate(convolution("float", 7, 32, ifm=8)).text
+    text = generate(convolution(F32, 7, 32, ifm=8)).text
     loops = re.findall(r"for \(ptrdiff_t r\d* = 0; (r\d* < \d+);", text)
     assert loops == 2 * ["r1 < 6", "r < 24"]  # of the blocks one vector wide, and of the others
 
 
 def test_names_and_parameters() -> None:
     spec = MicrokernelSpec(
-        "double", 4, 8, None, None, (Reduction(None, None, None), Reduction(3, 1, 8)), alpha=True,
+        F64, 4, 8, None, None, (Reduction(None, None, None), Reduction(3, 1, 8)), alpha=True,
         epilogue=("polydl_acc = polydl_acc + POLYDL_FETCH(bias + polydl_column);",),
         epilogue_parameters=("const double *bias",),
     )  # fmt: skip
@@ -217,7 +218,7 @@ def test_names_and_parameters() -> None:
         "m", "n", "A", "B", "C", "a_m", "c_m", "extent0", "a_stride0", "b_stride0", "alpha", "bias",
     )  # fmt: skip
     assert generate(GEMM).parameters == ("m", "n", "A", "B", "C")
-    assert generate(GEMM).name != generate(MicrokernelSpec("float", 6, 64, 96, 64, (Reduction(96, 2, 64),))).name
+    assert generate(GEMM).name != generate(MicrokernelSpec(F32, 6, 64, 96, 64, (Reduction(96, 2, 64),))).name
     with pytest.raises(ValueError, match="no scalar twin"):
         reference.reference(spec)
 
@@ -226,7 +227,7 @@ def test_names_and_parameters() -> None:
 def test_epilogue_sees_every_element_once(target: str, tmp_path: Path) -> None:
     """C = relu(A*B + bias[column]) + 100 * row, on every remainder."""
     spec = MicrokernelSpec(
-        "float", 5, 40, 1, 40, (Reduction(1, 0, 0),), beta=0,
+        F32, 5, 40, 1, 40, (Reduction(1, 0, 0),), beta=0,
         epilogue=(
             "polydl_acc = polydl_f32_max(polydl_acc + POLYDL_FETCH(bias + polydl_column), polydl_f32_zero());",
             "polydl_acc = polydl_f32_min(polydl_acc, polydl_f32_all(8)) + polydl_f32_all(100 * (float)polydl_row);",
@@ -236,7 +237,7 @@ def test_epilogue_sees_every_element_once(target: str, tmp_path: Path) -> None:
     kernel = generate(spec)
     source = f"""
 #include <stdio.h>
-{isa_prologue("float")}
+{isa_prologue(F32)}
 {kernel.text}
 int main(void)
 {{
@@ -260,7 +261,7 @@ int main(void)
 
 
 def test_rows_are_fetched_ahead_where_the_innermost_reduction_runs_through_them() -> None:
-    far = MicrokernelSpec("float", 9, 48, 5000, 48, (Reduction(None, 1, 48),), prefetch_rows=64)
+    far = MicrokernelSpec(F32, 9, 48, 5000, 48, (Reduction(None, 1, 48),), prefetch_rows=64)
     assert "__builtin_prefetch(a + i * 5000 + 64)" in generate(far).text
     for other in (
         replace(far, prefetch_rows=0),
@@ -271,14 +272,14 @@ def test_rows_are_fetched_ahead_where_the_innermost_reduction_runs_through_them(
 
 
 def test_a_text_takes_pairs_of_steps_only_where_they_exist() -> None:
-    even = MicrokernelSpec("float", 7, 16, 64, 16, (Reduction(64, 1, 16),))
+    even = MicrokernelSpec(F32, 7, 16, 64, 16, (Reduction(64, 1, 16),))
     assert "_paired(" in generate(even).text
     for reduction, a_m in ((Reduction(63, 1, 16), 64), (Reduction(64, 2, 16), 64), (Reduction(None, 1, 16), 64),
                            (Reduction(64, 1, 16), None)):  # fmt: skip
         assert "_paired(" not in generate(replace(even, reductions=(reduction,), a_m=a_m)).text
     avx512 = isa.isa("avx512")
-    assert isa.split_block(avx512, "float", 28, 16, paired=True) == isa.RegisterBlock(14, 1, 1)
-    assert isa.efficiency("float", avx512, 28, 16, paired=True) == 1.0
+    assert isa.split_block(avx512, F32, 28, 16, paired=True) == isa.RegisterBlock(14, 1, 1)
+    assert isa.efficiency(F32, avx512, 28, 16, paired=True) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -293,6 +294,6 @@ def test_a_text_takes_pairs_of_steps_only_where_they_exist() -> None:
     ],
 )
 def test_meaningless_specifications_are_refused(change: dict[str, object], message: str) -> None:
-    fields: dict[str, object] = {"dtype": "float", "m": 4, "n": 16, "a_m": 8, "c_m": 16, "reductions": ()}
+    fields: dict[str, object] = {"dtype": F32, "m": 4, "n": 16, "a_m": 8, "c_m": 16, "reductions": ()}
     with pytest.raises(ValueError, match=message):
         MicrokernelSpec(**(fields | change))  # type: ignore[arg-type]

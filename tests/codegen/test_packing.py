@@ -13,7 +13,8 @@ import pytest
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction, generate, isa_prologue
 from polydl.kernels.packing import PackLoop, PackSpec, pack_prologue, pack_routine, packed_elements, packed_strides
 from polydl.lower.scratch import Scratch
-from polydl.target.isa import ELEMENT_TYPES, Dtype
+from polydl.model.types import F32, F64
+from polydl.target.isa import VECTOR_TYPES
 from tests.codegen.contraction_program import HARNESS, spread
 
 TARGETS = {
@@ -82,7 +83,7 @@ class Call:
 
 def random_spec(rng: random.Random) -> PackSpec:
     """Any layout; half of the time one with unit stride along the width or the innermost reduction."""
-    dtype: Dtype = rng.choice(("float", "double"))
+    dtype = rng.choice((F32, F64))
     loops = [
         PackLoop(rng.choice((None, rng.randint(0, 5))), rng.choice((None, rng.randint(-30, 30))))
         for _ in range(rng.randint(0, 4))
@@ -107,7 +108,7 @@ def row(call: Call) -> str:
     strides = [call.value(loop.stride, f"stride{i}") for i, loop in enumerate(spec.loops)]
     terms = [(max(1, extent), stride) for extent, stride in zip(extents, strides, strict=True)]
     low, high = spread([(max(1, call.width), width_stride), *terms])
-    size = ELEMENT_TYPES[spec.dtype].bytes
+    size = spec.dtype.bytes
     packed = packed_elements(call.width, extents, spec.block) * size
     numbers = [call.width, width_stride, -low, (high - low + 1) * size, packed, len(extents)]
     numbers += [x for pair in zip(extents, strides, strict=True) for x in pair]
@@ -129,7 +130,7 @@ def run(folder: Path, source: str, flags: tuple[str, ...]) -> str:
 
 def program(calls: list[Call]) -> str:
     parts = [HARNESS]
-    parts += [isa_prologue(dtype) + pack_prologue(dtype) for dtype in ELEMENT_TYPES]
+    parts += [isa_prologue(dtype) + pack_prologue(dtype) for dtype in VECTOR_TYPES]
     for spec in dict.fromkeys(call.spec for call in calls):
         routine = pack_routine(spec)
         rest = "".join(f", argument[{i}]" for i in range(len(routine.parameters) - 3))
@@ -150,7 +151,7 @@ def test_random_layouts(target: str, level: str, tmp_path: Path) -> None:
 
 
 def test_a_wrong_copy_and_a_read_out_of_range_are_noticed(tmp_path: Path) -> None:
-    call = Call(PackSpec("float", 16, 37, (PackLoop(33, 1),)), 20, {})
+    call = Call(PackSpec(F32, 16, 37, (PackLoop(33, 1),)), 20, {})
     source = program([call])
     wrong = re.sub(r"(_transpose\(x\);)", r"\1 x[0] = x[1];", source)
     assert wrong != source
@@ -166,16 +167,16 @@ def test_a_wrong_copy_and_a_read_out_of_range_are_noticed(tmp_path: Path) -> Non
 def test_a_microkernel_on_packed_operands(target: str, tmp_path: Path) -> None:
     """C[37][50] = A[2][37][9] (batch, m, k) * transposed B[50][2][9]: panels of 6 rows and 32 columns."""
     m, n, batch, k, block_m, block_n = 37, 50, 2, 9, 6, 32
-    pack_a = pack_routine(PackSpec("float", block_m, k, (PackLoop(batch, m * k), PackLoop(k, 1))))
-    pack_b = pack_routine(PackSpec("float", block_n, batch * k, (PackLoop(batch, k), PackLoop(k, 1))))
+    pack_a = pack_routine(PackSpec(F32, block_m, k, (PackLoop(batch, m * k), PackLoop(k, 1))))
+    pack_b = pack_routine(PackSpec(F32, block_n, batch * k, (PackLoop(batch, k), PackLoop(k, 1))))
     a_strides, b_strides = packed_strides((batch, k), block_m), packed_strides((batch, k), block_n)
     assert a_strides == (54, 6)
     reductions = tuple(Reduction(e, a, b) for e, a, b in zip((batch, k), a_strides, b_strides, strict=True))
-    kernel = generate(MicrokernelSpec("float", block_m, block_n, 1, n, reductions, beta=0))
+    kernel = generate(MicrokernelSpec(F32, block_m, block_n, 1, n, reductions, beta=0))
     a_panel, b_panel = (packed_elements(block, (batch, k), block) for block in (block_m, block_n))
     source = f"""
 #include <stdio.h>
-{isa_prologue("float")}{pack_prologue("float")}{pack_a.text}{pack_b.text}{kernel.text}
+{isa_prologue(F32)}{pack_prologue(F32)}{pack_a.text}{pack_b.text}{kernel.text}
 static float A[{batch * m * k}], B[{n * batch * k}], C[{m * n}];
 static float packed_a[{packed_elements(m, (batch, k), block_m)}], packed_b[{packed_elements(n, (batch, k), block_n)}];
 int main(void)
@@ -201,25 +202,25 @@ int main(void)
 
 
 def test_names_parameters_and_refusals() -> None:
-    spec = PackSpec("double", 24, None, (PackLoop(None, 1), PackLoop(3, None)))
+    spec = PackSpec(F64, 24, None, (PackLoop(None, 1), PackLoop(3, None)))
     routine = pack_routine(spec)
     assert routine == pack_routine(spec)
     assert routine.parameters == ("width", "source", "packed", "width_stride", "extent0", "stride1")
     assert re.fullmatch(r"polydl_pack_f64_24_knx3_[0-9a-f]{8}", routine.name)
     assert packed_elements(25, (2, 3), 24) == 2 * 24 * 6
     with pytest.raises(ValueError, match="a panel of 0"):
-        PackSpec("float", 0, 1, ())
+        PackSpec(F32, 0, 1, ())
     with pytest.raises(ValueError, match="at most 6"):
-        PackSpec("float", 8, 1, (PackLoop(2, 2),) * 7)
+        PackSpec(F32, 8, 1, (PackLoop(2, 2),) * 7)
     with pytest.raises(ValueError, match="extents"):
-        PackSpec("float", 8, 1, (PackLoop(-1, 2),))
+        PackSpec(F32, 8, 1, (PackLoop(-1, 2),))
 
 
 def test_threads_buffers_lie_behind_shared_ones_reserved_later() -> None:
     scratch = Scratch()
-    own = scratch.reserve("polydl_own_pack", "float", 100, shared=False)
+    own = scratch.reserve("polydl_own_pack", F32, 100, shared=False)
     line = scratch.thread_line(own)
-    scratch.reserve("polydl_shared", "double", 5000)
+    scratch.reserve("polydl_shared", F64, 5000)
     text = "\n".join(scratch.around([line], "original;"))
     assert "polydl_scratch(8192 + (size_t)polydl_threads() * 4096)" in text
     assert "polydl_own = polydl_memory + 8192" in text

@@ -24,8 +24,8 @@ from polydl.kernels.microkernel import MicrokernelSpec, Reduction
 from tests.codegen import contraction_program
 from tests.codegen.contraction_program import Call
 specs = [
-    MicrokernelSpec("float", 3, 16, None, 16, (Reduction(5, 1, 16),)),
-    MicrokernelSpec("double", 2, 5, 6, 16, (Reduction(6, 1, 16),), beta=0),
+    MicrokernelSpec(F32, 3, 16, None, 16, (Reduction(5, 1, 16),)),
+    MicrokernelSpec(F64, 2, 5, 6, 16, (Reduction(6, 1, 16),), beta=0),
 ]
 calls = [Call(0, m, n, {"a_m": 5}) for m in range(4) for n in range(17)]
 calls += [Call(1, m, n, {}) for m in range(3) for n in range(6)]

@@ -8,6 +8,7 @@ import pytest
 
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Load
 from polydl.model.scop import Assignment, Storage
+from polydl.model.types import F32, F64
 from tests.frontend.reading import reads, region, same_map, same_set, scop, write
 
 
@@ -60,7 +61,7 @@ def test_matmul_reads_and_writes(tmp_path: Path) -> None:
         ("x[0] = x[0] + y[0] + y[1];", "=", Binary("+", Binary("+", Load(0), Load(1)), Load(2))),
         ("x[0] = x[1] + 2.0;", "=", Binary("+", Load(0), Const("2.0"))),
         ("x[0] = fmax(y[0], 0.0);", "=", Call("fmax", (Load(0), Const("0.0")))),
-        ("x[0] = (double)(float)y[1];", "=", Cast("double", Cast("float", Load(0)))),
+        ("x[0] = (double)(float)y[1];", "=", Cast(F64, Cast(F32, Load(0)))),
         (
             "x[0] = y[0] > 0.0 ? y[0] : 0.0;",
             "=",
@@ -179,7 +180,7 @@ def test_all_accesses_of_an_array_share_one_shape(tmp_path: Path) -> None:
 def test_declarations(tmp_path: Path, declaration: str, storage: Storage, shape: list[str], ctype: str) -> None:
     found = region(tmp_path, "for (int i = 0; i < 4; i++) for (int j = 0; j < 5; j++) g[i][j] = 1;", declaration)
     array = found.arrays["g"]
-    assert (array.storage, extents(array), array.ctype) == (storage, shape, ctype)
+    assert (array.storage, extents(array), array.element.c) == (storage, shape, ctype)
     assert same_map(write(found.statements[0]).relation, "{ S0[i, j] -> g[i, j] : 0 <= i < 4 and 0 <= j < 5 }")
 
 

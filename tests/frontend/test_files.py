@@ -9,6 +9,7 @@ import pytest
 
 from polydl.base.errors import InputError, InputErrors, ToolchainError
 from polydl.frontend import load
+from polydl.model.types import F64
 from tests.frontend.reading import same_map, same_set, scop, write
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -192,7 +193,7 @@ def test_headers_of_the_user(tmp_path: Path) -> None:
     code += "for (int i = K; i < N; i++) A[i] = 0;\n#pragma endscop\n}\n"
     found = scop(tmp_path, code, include_dirs=[tmp_path / "include"])
     assert same_set(found.statements[0].domain, "{ S0[i] : 3 <= i < 12 }")
-    assert found.arrays["A"].ctype == "double"
+    assert found.arrays["A"].element is F64
 
 
 def test_conditional_compilation_hides_a_scop(tmp_path: Path) -> None:

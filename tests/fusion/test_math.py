@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from polydl.kernels.microkernel import isa_prologue
 from polydl.kernels.vector_text import FAST, FAST_ULPS, ULPS, math_prologue
+from polydl.model.types import F32
 
 DRIVER = Path(__file__).with_name("math_driver.c")
 TARGETS = {"avx512": ["-mavx512f", "-mavx512dq", "-mfma"], "avx2": ["-mavx2", "-mfma"], "generic": []}
@@ -35,7 +36,7 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         pytest.skip(f"this processor has no {request.param}")
     folder = tmp_path_factory.mktemp(request.param)
     source, built = folder / "math.c", folder / "math.so"
-    source.write_text(isa_prologue("float") + math_prologue("float") + DRIVER.read_text())
+    source.write_text(isa_prologue(F32) + math_prologue(F32) + DRIVER.read_text())
     command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", *TARGETS[request.param], "-shared", "-fPIC"]
     subprocess.run([*command, "-o", str(built), str(source), "-lm"], check=True)
     return ctypes.CDLL(str(built))

@@ -11,6 +11,7 @@ import pytest
 
 from polydl.kernels.microkernel import isa_prologue
 from polydl.kernels.vector_text import ULPS_DOUBLE, math_prologue
+from polydl.model.types import F64
 from tests.fusion.test_math import TARGETS, supported
 
 DRIVER = Path(__file__).with_name("math_driver_double.c")
@@ -25,7 +26,7 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         pytest.skip(f"this processor has no {request.param}")
     folder = tmp_path_factory.mktemp(request.param)
     source, built = folder / "math.c", folder / "math.so"
-    source.write_text(isa_prologue("double") + math_prologue("double") + DRIVER.read_text())
+    source.write_text(isa_prologue(F64) + math_prologue(F64) + DRIVER.read_text())
     command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", *TARGETS[request.param], "-shared", "-fPIC"]
     subprocess.run([*command, "-o", str(built), str(source), "-lm"], check=True)
     return ctypes.CDLL(str(built))

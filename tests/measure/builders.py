@@ -10,6 +10,7 @@ from polydl.base.errors import Span
 from polydl.measure import Candidate, MeasureOptions
 from polydl.model.expr import Binary, Expr, Load
 from polydl.model.scop import Access, Array, Assignment, Guard, Region, Scop, Source, Statement, Storage
+from polydl.model.types import element_type
 
 SPAN = Span("input.c", 1, 1)
 QUICK = MeasureOptions(
@@ -29,7 +30,7 @@ def array(name: str, *shape: int, ctype: str = "float", storage: Storage = Stora
         "restrict": True,
         **more,
     }
-    return Array(name=name, ctype=ctype, storage=storage, **fields)  # type: ignore[arg-type]
+    return Array(name=name, element=element_type(ctype), storage=storage, **fields)  # type: ignore[arg-type]
 
 
 def access(domain: isl.Set, name: str, subscripts: str, *, write: bool = False) -> Access:

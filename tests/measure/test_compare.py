@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from polydl.measure import compare
 from polydl.measure.compare import arithmetic, difference, gamma
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
+from polydl.model.types import BF16, F16, F32, F64, I32
 from tests.measure.builders import array, extent, matmul, scop, statement
-
-FLOAT, DOUBLE = np.dtype("f4"), np.dtype("f8")
 
 
 def test_gamma() -> None:
     unit = 2.0**-24
-    assert gamma(1, FLOAT) == pytest.approx(unit, rel=1e-6)
-    assert gamma(1000, FLOAT) == pytest.approx(1000 * unit / (1 - 1000 * unit))
-    assert gamma(1000, DOUBLE) == pytest.approx(1000 * 2.0**-53)
-    assert gamma(5, np.dtype("i4")) == 0.0
-    assert gamma(2**24, FLOAT) == 1.0  # no digit is left
+    assert gamma(1, F32) == pytest.approx(unit, rel=1e-6)
+    assert gamma(1000, F32) == pytest.approx(1000 * unit / (1 - 1000 * unit))
+    assert gamma(1000, F64) == pytest.approx(1000 * 2.0**-53)
+    assert gamma(5, I32) == 0.0
+    assert gamma(2**24, F32) == 1.0  # no digit is left
+    assert gamma(10, BF16) > 8 * gamma(10, F16)  # 8 bits of significand in as many bytes as 11
 
 
 @given(st.integers(1, 400), st.integers(0, 2**32 - 1))
@@ -33,7 +33,7 @@ def test_the_bound_holds_for_any_order(n: int, seed: int) -> None:
     terms = (rng.uniform(-1, 1, n).astype("f4") * rng.uniform(-1, 1, n).astype("f4")).astype("f4")
     forwards, backwards = np.add.accumulate(terms)[-1:], np.add.accumulate(terms[::-1])[-1:]
     magnitude = np.array([np.abs(terms).sum(dtype="f8")]).astype("f4")
-    assert difference("C", backwards, forwards, magnitude, 2 * gamma(n + 1, FLOAT)).worst is None
+    assert difference("C", backwards, forwards, magnitude, 2 * gamma(n + 1, F32)).worst is None
 
 
 def test_exact_comparison_names_the_worst_element(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ TWO = Const("2.0f")
         (Load(0), "/=", 0, True, False),
         (Binary("/", Load(0), TWO), "=", 1, True, False),
         (Call("sqrtf", (Binary("*", Load(0), TWO),)), "=", 9, True, False),
-        (Cast("float", Load(0)), "=", 1, False, True),
+        (Cast(F32, Load(0)), "=", 1, False, True),
         (Conditional(Binary(">", Load(0), TWO), Load(0), TWO), "=", 1, False, False),
         (AffineValue(extent(3)), "=", 0, False, False),
     ],

@@ -136,7 +136,7 @@ void kernel(float *y, const float *x)
 
 def test_large_inputs_repeat_after_a_prime(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "_PERIOD", 7)
-    buffers = [Buffer(array("A", 5, 4), np.dtype("f4"), (5, 4), 0, Place.BUFFER, False, True)]
+    buffers = [Buffer(array("A", 5, 4), (5, 4), 0, Place.BUFFER, False, True)]
     for values in (data.integer_inputs(buffers, 3, 4)[0], data.real_inputs(buffers, 3, -1.0, 1.0)[0]):
         flat = values.reshape(-1)
         assert values.shape == (5, 4)

@@ -25,8 +25,9 @@ from polydl.measure import (
     measure,
     original_candidate,
 )
-from polydl.measure.data import blocks_for, describe_buffers, integer_inputs, integer_range, real_inputs
-from tests.measure.builders import IKJ, QUICK, candidate, matmul
+from polydl.measure.data import Buffer, blocks_for, describe_buffers, integer_inputs, integer_range, real_inputs
+from polydl.measure.driver import Place
+from tests.measure.builders import IKJ, QUICK, array, candidate, matmul
 
 SLOWLY = "for (volatile int d = 0; d < 400000; d++);"
 
@@ -150,7 +151,7 @@ def test_check_compiles() -> None:
 
 
 def test_inputs_are_reproducible_and_in_range() -> None:
-    buffers = describe_buffers(matmul(), [(4, 3, 0, 0)] * 3)
+    buffers = describe_buffers(matmul(), [(4, 0, 0)] * 3)
     first, second = integer_inputs(buffers, 7, 4), integer_inputs(buffers, 7, 4)
     assert all((a == b).all() for a, b in zip(first, second, strict=True))
     assert not (first[0] == integer_inputs(buffers, 8, 4)[0]).all()
@@ -163,15 +164,18 @@ def test_inputs_are_reproducible_and_in_range() -> None:
 
 def test_integer_range_keeps_sums_exact() -> None:
     for terms in (1, 1000, 100_000, 10_000_000):
-        k = integer_range(terms)
+        k = integer_range(terms, ())
         assert 2 <= k <= 4
         assert k == 2 or k**3 * terms < 2**24
-    assert integer_range(10_000_000, 8) == 4
-    assert integer_range(1000, 2) == 2
+    doubles, halves = (
+        [Buffer(array("x", 1, ctype=c), (1,), 0, Place.BUFFER, True, True)] for c in ("double", "_Float16")
+    )
+    assert integer_range(10_000_000, doubles) == 4
+    assert integer_range(1000, [*doubles, *halves]) == 2
 
 
 def test_blocks_touch_a_guard() -> None:
-    buffers = describe_buffers(matmul(n=10), [(4, 3, 0, 0)] * 3)
+    buffers = describe_buffers(matmul(n=10), [(4, 0, 0)] * 3)
     for flush_end in (False, True):
         offset = 0
         for block in blocks_for(buffers, flush_end=flush_end):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from polydl.base.errors import InputError, InputErrors
+from polydl.model.types import F32, F64
 from polydl.target import Provenance, dumps, load, loads, preset, preset_names, save
 from polydl.target.files import PRESETS
 
@@ -33,7 +34,7 @@ def test_presets_are_plausible(name: str) -> None:
     last = machine.caches[-1]
     assert machine.memory.latency_ns > last.latency_cycles / machine.frequency_ghz
     assert machine.memory_bandwidth(1) <= machine.cache_bandwidth(last, 1)
-    assert machine.fma_peak_gflops["double"] * 2 == pytest.approx(machine.fma_peak_gflops["float"])
+    assert machine.fma_peak_gflops[F64] * 2 == pytest.approx(machine.fma_peak_gflops[F32])
     assert loads(dumps(machine)) == machine
 
 

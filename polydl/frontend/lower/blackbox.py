@@ -53,14 +53,14 @@ def _locals(state: State, node: Any, changed: frozenset[str]) -> tuple[tuple[str
     result: list[tuple[str, Any]] = []
     for loop, ctype in state.loops:
         if loop.name in names:
-            result.append((f"const {ctype.text} {loop.name}", symbol_aff(loop.name)))
+            result.append((f"const {ctype.c} {loop.name}", symbol_aff(loop.name)))
     looping = {loop.name for loop, _ in state.loops}
     for name in sorted(names - own - looping):
         temporary = state.walked.temporaries.get(name)
         if temporary is None or name in state.settings.data:
             continue
         if name in changed:
-            result.append((f"{temporary.ctype.text} {name}", None))
+            result.append((f"{temporary.ctype.c} {name}", None))
             continue
         known = state.environment.get(name)
         if known is None:
@@ -72,7 +72,7 @@ def _locals(state: State, node: Any, changed: frozenset[str]) -> tuple[tuple[str
                 "give sizes with -D or --size",
                 topic="not-affine",
             )
-        result.append((f"const {temporary.ctype.text} {name}", known[0].pw))
+        result.append((f"const {temporary.ctype.c} {name}", known[0].pw))
     return tuple(result)
 
 

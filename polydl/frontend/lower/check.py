@@ -174,7 +174,7 @@ def _may_alias(one: Symbol, other: Symbol) -> bool:
     if one.ctype.bits in characters or other.ctype.bits in characters:
         return True
     same_sign = one.ctype.is_int and other.ctype.is_int and one.ctype.bits == other.ctype.bits
-    return same_sign or one.ctype.text == other.ctype.text
+    return same_sign or one.ctype == other.ctype
 
 
 def check_microkernels(

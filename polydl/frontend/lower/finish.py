@@ -26,6 +26,7 @@ from polydl.model.scop import (
     Statement,
     Storage,
 )
+from polydl.model.types import ElementType
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +256,10 @@ def arrays(
     for name, symbol in walked.symbols.items():
         if name not in used:
             continue
+        assert isinstance(symbol.ctype, ElementType), "values.py lets no others through"
         result[name] = Array(
             name,
-            symbol.ctype.text,
+            symbol.ctype,
             tuple(None if e is None else parametric(e, parameters) for e in settled.extents[name]),
             symbol.storage,
             symbol.declaration,

@@ -11,11 +11,11 @@ from pycparser import c_ast
 from polydl.base.errors import InputError
 from polydl.frontend.lower.spaces import project_symbols, rename_symbol
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, constant_aff, symbol_aff, tidy, universe, val
-from polydl.frontend.meaning.ctypes import INT, CType
 from polydl.frontend.meaning.lookup import Settings
 from polydl.frontend.meaning.symbols import Symbol, mentions
 from polydl.frontend.text.places import Places
 from polydl.model.scop import Storage
+from polydl.model.types import I32, ElementType
 
 _EARLIER = "__polydl_earlier"
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!=", "==": "=="}
@@ -164,7 +164,7 @@ def _step(node: Any, variable: str, evaluator: Evaluator, places: Places) -> int
 
 def domain(
     loop: Header,
-    ctype: CType,
+    ctype: ElementType,
     start: Value,
     where: isl.Set,
     evaluator: Evaluator,
@@ -246,7 +246,7 @@ def _is_bound(condition: Any, variable: str, step: int) -> bool:
     return op in (("<", "<=") if step > 0 else (">", ">="))
 
 
-def _in_range(loop: Header, ctype: CType, taken: isl.Set, iterators: frozenset[str], places: Places) -> None:
+def _in_range(loop: Header, ctype: ElementType, taken: isl.Set, iterators: frozenset[str], places: Places) -> None:
     """Refuse loops whose last increment leaves the range of the variable's type."""
     following = symbol_aff(loop.variable).add(constant_aff(loop.step))
     if (
@@ -261,13 +261,13 @@ def _in_range(loop: Header, ctype: CType, taken: isl.Set, iterators: frozenset[s
             f"declare '{loop.variable}' as int",
             topic="integers",
         )
-    if ctype.bits >= INT.bits and any(name not in iterators for name in _symbols(taken)):
+    if ctype.bits >= I32.bits and any(name not in iterators for name in _symbols(taken)):
         # symbolic bounds of 32 and 64 bits are taken to stay in range (see affine.py); numeric ones are checked
         return
     beyond = taken.intersect(following.gt_set(constant_aff(ctype.maximum)))
     if not beyond.is_empty():
         raise places.error(
-            f"'{loop.variable}' leaves the range of '{ctype.text}'",
+            f"'{loop.variable}' leaves the range of '{ctype.c}'",
             loop.condition,
             "use a wider type for it",
             topic="integers",

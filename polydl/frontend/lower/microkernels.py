@@ -13,9 +13,9 @@ from polydl.frontend.lower.raw import RawAccess, RawArgument, RawStatement
 from polydl.frontend.lower.spaces import project_symbols
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, number
-from polydl.frontend.meaning.ctypes import LONG
 from polydl.frontend.text.places import Places
 from polydl.frontend.text.pragmas import Pragma
+from polydl.model.types import I64
 
 
 def call_and_loops(pragma: Pragma, fragment: Any, node: Any, places: Places) -> tuple[Any, list[Any]]:
@@ -117,5 +117,5 @@ def _address(state: State, node: Any) -> RawAccess | None:
         return None
     symbol, subscripts, offset = values.address(node, state.domain)
     given: list[Value] = [*subscripts, *([offset] if offset is not None else [])]
-    given += [number(0, LONG)] * (len(symbol.levels) - len(given))
+    given += [number(0, I64)] * (len(symbol.levels) - len(given))
     return RawAccess(symbol, False, tuple(given), state.domain, node)

@@ -82,8 +82,8 @@ class StatementSpace:
                 return Call(function, tuple(self.expression(argument) for argument in arguments))
             case Conditional(condition=condition, then=then, otherwise=otherwise):
                 return Conditional(self.expression(condition), self.expression(then), self.expression(otherwise))
-            case Cast(ctype=ctype, operand=operand):
-                return Cast(ctype, self.expression(operand))
+            case Cast(element=element, operand=operand):
+                return Cast(element, self.expression(operand))
 
 
 def _list(functions: Sequence[isl.PwAff]) -> isl.PwAffList:

@@ -16,11 +16,13 @@ from polydl.frontend.lower.reductions import reduction
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, tidy
 from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.ctypes import VOID
 from polydl.frontend.meaning.liveness import assigned_names, leaves
 from polydl.frontend.meaning.lookup import NeedsData, Settings
 from polydl.frontend.meaning.symbols import Symbol
 from polydl.frontend.text.pragmas import Pragma
 from polydl.model.scop import Storage
+from polydl.model.types import ElementType
 
 _REFUSED = {
     c_ast.While: ("a 'while' loop has no bound known in advance", "write a for loop with affine bounds"),
@@ -88,7 +90,7 @@ class Walker(State):
                 pass
             case c_ast.Switch():
                 self._switch(node)
-            case c_ast.Cast() if self.type_of(node.to_type).kind == "void" and isinstance(node.expr, c_ast.ID):
+            case c_ast.Cast() if self.type_of(node.to_type) == VOID and isinstance(node.expr, c_ast.ID):
                 pass
             case _:
                 reason, hint = _REFUSED.get(
@@ -294,17 +296,17 @@ class Walker(State):
                 topic="loop-variables",
             )
         with self.scoped():
-            found = self._loop_variable(loop)
+            integer = self._loop_variable(loop)
             try:
                 start = self.evaluator.value(loop.start, self.domain)
             except NotAffine as error:
                 raise self.values().not_affine("loop bound", error, loop.start) from None
             changed = assigned_names(node.stmt)
             try:
-                with self.inside(Loop(name, loop.step < 0), found.ctype):
+                with self.inside(Loop(name, loop.step < 0), integer):
                     iterators = frozenset(outer.name for outer, _ in self.loops)
                     self.domain = for_loops.domain(
-                        loop, found.ctype, start, self.domain, self.evaluator, self.places, iterators
+                        loop, integer, start, self.domain, self.evaluator, self.places, iterators
                     )
                     self.forget(changed)
                     self.walk(node.stmt)
@@ -312,7 +314,8 @@ class Walker(State):
             finally:
                 self.forget(changed)
 
-    def _loop_variable(self, loop: for_loops.Header) -> Symbol:
+    def _loop_variable(self, loop: for_loops.Header) -> ElementType:
+        """The type of a loop's variable. Raises InputError when it can be none."""
         name = loop.variable
         if loop.declared is not None:
             found: Symbol | None = self.declare(loop.declared, loop_variable=True)
@@ -333,7 +336,8 @@ class Walker(State):
             raise self.places.error(why, loop.node.init, hint, topic="loop-variables")
         self.walked.temporaries.setdefault(name, found)
         self.environment.pop(name, None)
-        return found
+        assert found.integer is not None, "refused() lets no others through"
+        return found.integer
 
     # assignments
 

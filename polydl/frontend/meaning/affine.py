@@ -18,8 +18,9 @@ from typing import Any, Protocol
 import islpy as isl
 from pycparser import c_ast
 
-from polydl.frontend.meaning.ctypes import BOOL, INT, LONG, ULONG, CType, common, from_words, promote
+from polydl.frontend.meaning.ctypes import CType
 from polydl.frontend.meaning.poly import Poly, poly_add, poly_mul
+from polydl.model.types import BOOL, I32, I64, U32, U64, ElementType, common, promoted, spelled
 
 _MAX_DIGITS = 40
 _RELATIONS = {"<": "lt_set", "<=": "le_set", ">": "gt_set", ">=": "ge_set", "==": "eq_set", "!=": "ne_set"}
@@ -48,7 +49,7 @@ class Value:
     """{ [] -> [v] } over iterators and parameters as isl parameters."""
     poly: Poly | None
     """None when divisions, conditions or the like are in it."""
-    ctype: CType
+    ctype: ElementType
 
     @property
     def constant(self) -> int | None:
@@ -114,12 +115,12 @@ def constant_aff(value: int) -> isl.PwAff:
     return isl.PwAff.from_aff(isl.Aff.val_on_domain_space(zero_space(), val(value)))
 
 
-def symbol(name: str, ctype: CType) -> Value:
+def symbol(name: str, ctype: ElementType) -> Value:
     """An identifier left symbolic."""
     return Value(symbol_aff(name), {(name,): 1}, ctype)
 
 
-def number(value: int, ctype: CType = INT) -> Value:
+def number(value: int, ctype: ElementType = I32) -> Value:
     """A constant."""
     return Value(constant_aff(value), {(): value} if value else {}, ctype)
 
@@ -144,7 +145,7 @@ def integer_constant(node: Any) -> Value:
             character = python_ast.literal_eval(text)
         except (ValueError, SyntaxError) as error:
             raise NotAffine(f"the character constant {text} is not understood", node) from error
-        return number(ord(character), INT)
+        return number(ord(character), I32)
     suffix = text[len(text.rstrip("uUlL")) :].lower()
     digits = text[: len(text) - len(suffix)]
     if len(digits) > _MAX_DIGITS:
@@ -159,12 +160,11 @@ def integer_constant(node: Any) -> Value:
     except ValueError:
         raise NotAffine(f"'{text}' is not an integer", node) from None
     decimal = not digits.startswith("0")
-    words = ["unsigned"] if "u" in suffix else []
-    ctype = from_words([*words, "long"] if "l" in suffix else [*words, "int"])
-    if value > ctype.maximum and not decimal and not ctype.unsigned and ctype.bits == INT.bits and value < 1 << 32:
-        ctype = from_words(["unsigned", "int"])
+    ctype = {"": I32, "u": U32, "l": I64}.get(suffix.replace("ll", "l"), U64)
+    if value > ctype.maximum and not decimal and ctype == I32 and value <= U32.maximum:
+        ctype = U32
     if value > ctype.maximum:
-        ctype = ULONG if "u" in suffix or value > LONG.maximum else LONG
+        ctype = U64 if "u" in suffix or value > I64.maximum else I64
     if value > ctype.maximum:
         raise NotAffine("the integer constant does not fit any type", node)
     return number(value, ctype)
@@ -193,7 +193,8 @@ class Evaluator:
     def value(self, node: Any, where: isl.Set) -> Value:
         """The integer value of an expression, evaluated only where `where` holds. Raises NotAffine."""
         if isinstance(node, c_ast.Constant):
-            if node.type in ("float", "double", "long double", "string") or node.type.endswith("double"):
+            literal = spelled(node.type)
+            if node.type == "string" or (literal is not None and not literal.is_int):
                 raise NotAffine(f"'{node.value}' is not an integer", node)
             return integer_constant(node)
         if isinstance(node, c_ast.ID):
@@ -237,13 +238,13 @@ class Evaluator:
 
     def convert(self, value: Value, ctype: CType, node: Any, where: isl.Set) -> Value:
         """Integer conversion. Raises NotAffine when the value may not be kept."""
-        if not ctype.is_int:
-            raise NotAffine(f"it is converted to '{ctype.text}'", node)
+        if not isinstance(ctype, ElementType) or not ctype.is_int:
+            raise NotAffine(f"it is converted to '{ctype.c}'", node)
         if ctype.bits >= value.ctype.bits and (not ctype.unsigned or value.ctype.unsigned):
             return Value(value.pw, value.poly, ctype)
         constant = value.constant
         if constant is not None:
-            if ctype is BOOL:
+            if ctype == BOOL:
                 return number(int(bool(constant)), BOOL)
             if (0 if ctype.unsigned else -ctype.maximum - 1) <= constant <= ctype.maximum:
                 return number(constant, ctype)
@@ -251,20 +252,20 @@ class Evaluator:
         low = 0 if ctype.unsigned else -ctype.maximum - 1
         if not where.intersect(pw.lt_set(constant_aff(low))).is_empty():
             raise NotAffine(
-                f"the value may be negative where '{ctype.text}' is expected and would wrap around",
+                f"the value may be negative where '{ctype.c}' is expected and would wrap around",
                 node,
                 hint="use int, or state what is known with '#pragma polydl assume(...)'",
                 topic="integers",
             )
         if ctype.bits < value.ctype.bits and not where.intersect(pw.gt_set(constant_aff(ctype.maximum))).is_empty():
-            if ctype.bits < INT.bits or constant is not None:
-                raise NotAffine(f"the value may not fit '{ctype.text}'", node, topic="integers")
+            if ctype.bits < I32.bits or constant is not None:
+                raise NotAffine(f"the value may not fit '{ctype.c}'", node, topic="integers")
         return Value(value.pw, value.poly, ctype)
 
     def _truth(self, holds: isl.Set) -> Value:
         one = constant_aff(1).intersect_domain(holds)
         zero = constant_aff(0).intersect_domain(holds.complement())
-        return Value(one.union_add(zero), None, INT)
+        return Value(one.union_add(zero), None, I32)
 
     def _unary(self, node: Any, where: isl.Set) -> Value:
         if node.op == "!":
@@ -273,13 +274,13 @@ class Evaluator:
             size = self.symbols.size_of(node.expr)
             if size is None:
                 raise NotAffine("the size of this type is not known", node)
-            return number(size, ULONG)
+            return number(size, U64)
         if node.op == "*":
             raise NotAffine("it reads through a pointer", node, data=True)
         if node.op not in ("-", "+", "~"):
             raise NotAffine("it has side effects" if node.op != "&" else "it takes an address", node)
         operand = self.value(node.expr, where)
-        ctype = promote(operand.ctype)
+        ctype = promoted(operand.ctype)
         if node.op == "+":
             return Value(operand.pw, operand.poly, ctype)
         minus = self.combine(number(0, ctype), operand, -1, ctype)
@@ -287,7 +288,7 @@ class Evaluator:
             minus = self.combine(minus, number(1, ctype), -1, ctype)
         return self._no_wrap(minus, ctype, node, where)
 
-    def combine(self, left: Value, right: Value, factor: int, ctype: CType) -> Value:
+    def combine(self, left: Value, right: Value, factor: int, ctype: ElementType) -> Value:
         """left + factor * right, factor 1 or -1. Raises NotAffine."""
         poly = None if left.poly is None or right.poly is None else poly_add(left.poly, right.poly, factor)
         pw = None
@@ -299,11 +300,11 @@ class Evaluator:
             raise NotAffine("it mixes a product of variables with a division or condition", None)
         return Value(pw, poly, ctype)
 
-    def _no_wrap(self, value: Value, ctype: CType, node: Any, where: isl.Set) -> Value:
+    def _no_wrap(self, value: Value, ctype: ElementType, node: Any, where: isl.Set) -> Value:
         if ctype.unsigned and value.pw is not None:
             if not where.intersect(value.pw.lt_set(constant_aff(0))).is_empty():
                 raise NotAffine(
-                    f"this '{ctype.text}' may go below zero and would wrap around",
+                    f"this '{ctype.c}' may go below zero and would wrap around",
                     node,
                     hint="use int, or state what is known with '#pragma polydl assume(...)'",
                     topic="integers",
@@ -313,7 +314,7 @@ class Evaluator:
     def _binary(self, node: Any, where: isl.Set) -> Value:
         left, right = self.value(node.left, where), self.value(node.right, where)
         if node.op in ("<<", ">>"):
-            ctype = promote(left.ctype)
+            ctype = promoted(left.ctype)
         else:
             ctype = common(left.ctype, right.ctype)
             left = self.convert(left, ctype, node.left, where)
@@ -339,7 +340,7 @@ class Evaluator:
                 return number({"&": a & b, "|": a | b, "^": a ^ b}[node.op], ctype)
         raise NotAffine(f"'{node.op}' of values that are not constant", node)
 
-    def _product(self, left: Value, right: Value, ctype: CType, node: Any) -> Value:
+    def _product(self, left: Value, right: Value, ctype: ElementType, node: Any) -> Value:
         for one, other in ((left, right), (right, left)):
             factor = one.constant
             if factor is not None:
@@ -350,7 +351,7 @@ class Evaluator:
             raise NotAffine("it multiplies variables", node)
         return Value(None, poly_mul(left.poly, right.poly), ctype)
 
-    def _division(self, left: Value, right: Value, ctype: CType, node: Any, where: isl.Set) -> Value:
+    def _division(self, left: Value, right: Value, ctype: ElementType, node: Any, where: isl.Set) -> Value:
         divisor = right.constant
         if divisor is None:
             raise NotAffine(f"'{node.op}' by a value that is not constant", node.right)

@@ -20,15 +20,16 @@ class _Constants:
     def integer(self, node: object) -> Value:
         name = str(getattr(node, "name", ""))
         found = self.scope.find(name)
-        if found is None or found.value is None:
+        integer = None if found is None else found.integer
+        if found is None or integer is None or found.value is None:
             raise NotAffine(f"'{name}' is not constant", node)
-        return number(found.value, found.ctype)
+        return number(found.value, integer)
 
     def size_of(self, node: object) -> int | None:
         if not isinstance(node, c_ast.Typename):
             return None
         ctype, levels, _, _ = self.scope.resolve(node)
-        return max(1, ctype.bits // 8) if ctype.bits and not levels else None
+        return ctype.bytes if ctype.bytes and not levels else None
 
     def type_of(self, node: object) -> CType:
         return self.scope.resolve(node)[0]

@@ -13,6 +13,7 @@ from polydl.frontend.meaning.symbols import Scope
 from polydl.frontend.text.preprocess import Macro, Preprocessed
 from polydl.frontend.text.scan import TOKEN, SourceText
 from polydl.model.scop import Guard
+from polydl.model.types import SPECIFIERS
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _OPERATORS = frozenset({"defined", "__has_include", "__has_attribute", "__has_builtin", "__has_c_attribute"})
@@ -57,7 +58,7 @@ def _value(macro: Macro, preprocessed: Preprocessed, offset: int, evaluator: Eva
 
 
 def _names(text: str) -> list[str]:
-    words = ("int", "long", "unsigned", "signed", "char", "short", "sizeof")
+    words = SPECIFIERS | {"sizeof"}
     return [m.group() for m in TOKEN.finditer(text) if m.lastgroup == "name" and m.group() not in words]
 
 

@@ -13,12 +13,13 @@ from pycparser import c_ast
 from polydl.frontend.lower.raw import Loop, Walked
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, symbol
 from polydl.frontend.meaning.constants import constant
-from polydl.frontend.meaning.ctypes import CType
+from polydl.frontend.meaning.ctypes import CType, OtherType
 from polydl.frontend.meaning.purity import result_type
 from polydl.frontend.meaning.symbols import Scope, Symbol, mentions
 from polydl.frontend.meaning.values import LIBRARY_CONSTANTS, Values
 from polydl.frontend.text.parse import Unit
 from polydl.model.scop import Storage
+from polydl.model.types import ElementType
 
 
 class NeedsData(Exception):
@@ -61,7 +62,7 @@ class Lookup:
         self.in_value = False
         self.evaluator = Evaluator(self)
         self.walked = Walked()
-        self.loops: list[tuple[Loop, CType]] = []
+        self.loops: list[tuple[Loop, ElementType]] = []
         self.environment: dict[str, tuple[Value, Any] | None] = {}
         """Affine temporaries: value and expression where known, None where not."""
         self._region_declared: dict[str, str] = {}
@@ -75,13 +76,14 @@ class Lookup:
         found = self.scope.find(name)
         if found is None:
             raise NotAffine(f"'{name}' is not declared", node)
-        if not found.is_integer:
-            what = "an array" if found.levels else f"of type '{found.ctype.text}'"
+        integer = found.integer
+        if integer is None:
+            what = "an array" if found.levels else f"of type '{found.ctype.c}'"
             raise NotAffine(f"'{name}' is {what}", node, data=True)
         known_value = self._known(found)
         if known_value is not None:
             self.walked.constants[name] = found
-            return number(known_value, found.ctype)
+            return number(known_value, integer)
         if name in self.settings.data:
             raise NotAffine(f"'{name}' is computed from data or read before the scop gives it a value", node, data=True)
         if name in self.settings.assigned and found.storage is not Storage.PARAMETER:
@@ -95,11 +97,11 @@ class Lookup:
             raise NotAffine(f"'{name}' is volatile", node)
         if name in self.settings.sizes:
             self.walked.sized[name] = self.settings.sizes[name]
-            return number(self.settings.sizes[name], found.ctype)
+            return number(self.settings.sizes[name], integer)
         self.walked.parameters.setdefault(name, node)
         if not self.in_value:
             self.walked.shaping.add(name)
-        return symbol(name, found.ctype)
+        return symbol(name, integer)
 
     def _known(self, found: Symbol) -> int | None:
         """Value of an enumerator, a constant, or a local that keeps its constant initialiser; None otherwise."""
@@ -118,12 +120,12 @@ class Lookup:
             ctype, levels = found.ctype, found.levels
         else:
             return None
-        return max(1, ctype.bits // 8) if ctype.bits and not levels else None
+        return ctype.bytes if ctype.bytes and not levels else None
 
     def type_of(self, node: Any) -> CType:
         """The type that a Typename names."""
         ctype, levels, _, _ = self.scope.resolve(node)
-        return ctype if not levels else CType("pointer", "other")
+        return ctype if not levels else OtherType("pointer")
 
     def data_symbol(self, node: Any) -> Symbol | None:
         """The array or data scalar that an identifier names; None for what the polyhedral model knows by value."""
@@ -144,7 +146,7 @@ class Lookup:
         self.walked.symbols.setdefault(name, found)
         return found
 
-    def pure(self, name: str) -> CType | None:
+    def pure(self, name: str) -> ElementType | None:
         """Result type of a function without side effects; None for others."""
         return result_type(name, self.settings.unit, self.scope)
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from pycparser import c_ast
 
-from polydl.frontend.meaning.ctypes import CType
 from polydl.frontend.meaning.symbols import Scope
 from polydl.frontend.meaning.values import LIBRARY_CONSTANTS, PURE
 from polydl.frontend.text.parse import Unit
+from polydl.model.types import ElementType, Kind
 
 
-def result_type(name: str, unit: Unit, scope: Scope) -> CType | None:
+def result_type(name: str, unit: Unit, scope: Scope) -> ElementType | None:
     """Type of the result of a pure function; None when a function is not known to be pure.
 
     Pure: the libm names of `values.PURE` unless the file defines its own; functions declared
@@ -22,7 +22,7 @@ def result_type(name: str, unit: Unit, scope: Scope) -> CType | None:
     return _result_type(name, unit, scope, frozenset())
 
 
-def _result_type(name: str, unit: Unit, scope: Scope, visiting: frozenset[str]) -> CType | None:
+def _result_type(name: str, unit: Unit, scope: Scope, visiting: frozenset[str]) -> ElementType | None:
     if name in visiting:
         return None
     definition = next(
@@ -42,12 +42,12 @@ def _result_type(name: str, unit: Unit, scope: Scope, visiting: frozenset[str]) 
     return None
 
 
-def _returned(node: Any, scope: Scope) -> CType | None:
+def _returned(node: Any, scope: Scope) -> ElementType | None:
     """Arithmetic result type of a function declaration."""
     if not isinstance(node.type, c_ast.FuncDecl):
         return None
     ctype, levels, _, _ = scope.resolve(node.type.type)
-    return ctype if not levels and (ctype.is_int or ctype.is_float) else None
+    return ctype if not levels and isinstance(ctype, ElementType) and ctype.kind is not Kind.COMPLEX else None
 
 
 _PARTS = (

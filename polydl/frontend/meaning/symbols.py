@@ -8,8 +8,9 @@ from typing import Any
 
 from pycparser import c_ast, c_generator
 
-from polydl.frontend.meaning.ctypes import INT, STANDARD, CType, from_words
+from polydl.frontend.meaning.ctypes import CType, OtherType, named
 from polydl.model.scop import Storage
+from polydl.model.types import I32, ElementType, spelled
 
 _MAX_TYPEDEF_DEPTH = 64
 
@@ -46,8 +47,13 @@ class Symbol:
         return not self.levels and not self.is_function
 
     @property
+    def integer(self) -> ElementType | None:
+        """The type of an integer scalar; None of anything else."""
+        return self.ctype if self.is_scalar and isinstance(self.ctype, ElementType) and self.ctype.is_int else None
+
+    @property
     def is_integer(self) -> bool:
-        return self.is_scalar and self.ctype.is_int
+        return self.integer is not None
 
     @property
     def decays(self) -> bool:
@@ -123,7 +129,7 @@ class Scope:
             if enumerator.value is not None:
                 following = evaluate(enumerator.value, self)
             self.symbols[enumerator.name] = Symbol(
-                enumerator.name, INT, (), Storage.GLOBAL, enumerator, True, value=following
+                enumerator.name, I32, (), Storage.GLOBAL, enumerator, True, value=following
             )
             following = None if following is None else following + 1
 
@@ -132,14 +138,14 @@ class Scope:
         levels: list[Level] = []
         const = False
         if depth > _MAX_TYPEDEF_DEPTH:
-            return CType("recursive typedef", "other"), (), False, False
+            return OtherType("recursive typedef"), (), False, False
         while True:
             if isinstance(node, c_ast.ArrayDecl):
                 levels.append(Level(False, node.dim, "restrict" in (node.dim_quals or [])))
             elif isinstance(node, c_ast.PtrDecl):
                 levels.append(Level(True, None, "restrict" in (node.quals or [])))
             elif isinstance(node, c_ast.FuncDecl):
-                return CType("function", "other"), tuple(levels), const, True
+                return OtherType("function"), tuple(levels), const, True
             elif isinstance(node, (c_ast.TypeDecl, c_ast.Typename)):
                 const = const or "const" in (node.quals or [])
             else:
@@ -147,18 +153,16 @@ class Scope:
             node = node.type
         if isinstance(node, c_ast.IdentifierType):
             names = [name for name in node.names if name not in ("const", "volatile")]
-            if len(names) == 1:
-                if names[0] in STANDARD:
-                    return STANDARD[names[0]], tuple(levels), const, False
+            if len(names) == 1 and spelled(names[0]) is None:
                 typedef = self.find_typedef(names[0])
                 if typedef is not None:
                     ctype, inner, inner_const, function = self.resolve(typedef, depth + 1)
                     return ctype, (*levels, *inner), const or inner_const, function
-            return from_words(names), tuple(levels), const, False
+            return named(" ".join(names)), tuple(levels), const, False
         if isinstance(node, c_ast.Enum):
-            return INT, tuple(levels), const, False
+            return I32, tuple(levels), const, False
         kind = type(node).__name__.lower()
-        return CType(f"{kind} {getattr(node, 'name', None) or '?'}", "other"), tuple(levels), const, False
+        return OtherType(f"{kind} {getattr(node, 'name', None) or '?'}"), tuple(levels), const, False
 
 
 def mentions(node: Any) -> Iterable[str]:

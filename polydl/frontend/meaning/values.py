@@ -11,10 +11,23 @@ from pycparser import c_ast
 from polydl.base.errors import InputError
 from polydl.frontend.lower.raw import RawAccess
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, universe
-from polydl.frontend.meaning.ctypes import DOUBLE, FLOAT, INT, LONG, LONG_DOUBLE, CType, common, promote
+from polydl.frontend.meaning.ctypes import CType
 from polydl.frontend.meaning.symbols import Symbol, mentions
 from polydl.frontend.text.places import Places
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
+from polydl.model.types import (
+    BF16,
+    F32,
+    F64,
+    I32,
+    I64,
+    LONG_DOUBLE,
+    ElementType,
+    Kind,
+    common,
+    float_literal,
+    promoted,
+)
 
 _MATH = [
     "acos",
@@ -64,19 +77,19 @@ _MATH = [
 ]
 # libm may set errno; nothing in a region reads it. lgamma sets signgam, so it is left out.
 PURE = {
-    **{name: DOUBLE for name in _MATH if name != "lgamma"},
-    **{f"{name}f": FLOAT for name in _MATH if name != "lgamma"},
+    **{name: F64 for name in _MATH if name != "lgamma"},
+    **{f"{name}f": F32 for name in _MATH if name != "lgamma"},
     **{f"{name}l": LONG_DOUBLE for name in _MATH if name != "lgamma"},
-    "abs": INT,
-    "labs": LONG,
-    **{f"__builtin_{name}": DOUBLE for name in _MATH if name != "lgamma"},
-    **{f"__builtin_{name}f": FLOAT for name in _MATH if name != "lgamma"},
+    "abs": I32,
+    "labs": I64,
+    **{f"__builtin_{name}": F64 for name in _MATH if name != "lgamma"},
+    **{f"__builtin_{name}f": F32 for name in _MATH if name != "lgamma"},
 }
 """Functions without side effects that read nothing but their arguments -> result type."""
 
 LIBRARY_CONSTANTS = {
     **{
-        f"M_{name}": DOUBLE
+        f"M_{name}": F64
         for name in [
             "E",
             "LOG2E",
@@ -93,12 +106,12 @@ LIBRARY_CONSTANTS = {
             "SQRT1_2",
         ]
     },
-    **{f"FLT_{name}": FLOAT for name in ("MAX", "MIN", "EPSILON", "TRUE_MIN")},
-    **{f"DBL_{name}": DOUBLE for name in ("MAX", "MIN", "EPSILON", "TRUE_MIN")},
-    "INFINITY": FLOAT,
-    "NAN": FLOAT,
-    "HUGE_VAL": DOUBLE,
-    "HUGE_VALF": FLOAT,
+    **{f"FLT_{name}": F32 for name in ("MAX", "MIN", "EPSILON", "TRUE_MIN")},
+    **{f"DBL_{name}": F64 for name in ("MAX", "MIN", "EPSILON", "TRUE_MIN")},
+    "INFINITY": F32,
+    "NAN": F32,
+    "HUGE_VAL": F64,
+    "HUGE_VALF": F32,
 }
 """Macros of <math.h> and <float.h> that the fake headers do not define: they stay as they are spelled."""
 
@@ -114,7 +127,7 @@ class Values:
         places: Places,
         data: Callable[[Any], Symbol | None],
         type_of: Callable[[Any], CType],
-        pure: Callable[[str], CType | None],
+        pure: Callable[[str], ElementType | None],
     ) -> None:
         self.evaluator = evaluator
         self.places = places
@@ -125,7 +138,7 @@ class Values:
         self.accesses: list[RawAccess] = []
         self._exact = True
 
-    def expression(self, node: Any, where: isl.Set) -> tuple[Expr, CType]:
+    def expression(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
         """The model of a value and its C type. Raises InputError."""
         affine = self._affine(node, where)
         if affine is not None:
@@ -139,7 +152,7 @@ class Values:
                 return self._load(node, where)
             case c_ast.UnaryOp(op="+" | "-" | "!" | "~"):
                 operand, ctype = self.expression(node.expr, where)
-                return Unary(node.op, operand), INT if node.op == "!" else promote(ctype)
+                return Unary(node.op, operand), I32 if node.op == "!" else promoted(ctype)
             case c_ast.UnaryOp(op="&"):
                 raise self.places.error(
                     "an address is taken",
@@ -159,12 +172,12 @@ class Values:
             case c_ast.TernaryOp():
                 return self._conditional(node, where)
             case c_ast.Cast():
-                ctype = self.type_of(node.to_type)
-                if not (ctype.is_int or ctype.is_float):
+                target = self.type_of(node.to_type)
+                if not isinstance(target, ElementType) or target.kind is Kind.COMPLEX:
                     raise self.places.error(
-                        f"a cast to '{ctype.text}' is not arithmetic", node, "cast to arithmetic types", topic="types"
+                        f"a cast to '{target.c}' is not arithmetic", node, "cast to arithmetic types", topic="types"
                     )
-                return Cast(ctype.text, self.expression(node.expr, where)[0]), ctype
+                return Cast(target, self.expression(node.expr, where)[0]), target
             case c_ast.FuncCall():
                 return self._call(node, where)
             case c_ast.StructRef():
@@ -181,7 +194,7 @@ class Values:
             topic="types",
         )
 
-    def _affine(self, node: Any, where: isl.Set) -> tuple[Expr, CType] | None:
+    def _affine(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType] | None:
         """The value as an affine integer expression of iterators and parameters, when it is one."""
         if isinstance(node, c_ast.Constant) or not self._integral(node):
             return None
@@ -196,7 +209,7 @@ class Values:
         if value.pw is None:
             return None
         expr: Expr = AffineValue(value.pw)
-        return (expr if value.ctype == INT else Cast(value.ctype.text, expr)), value.ctype
+        return (expr if value.ctype == I32 else Cast(value.ctype, expr)), value.ctype
 
     def _integral(self, node: Any) -> bool:
         """Whether a subtree is made of integer identifiers and arithmetic alone, with at least one identifier."""
@@ -205,7 +218,7 @@ class Values:
         if isinstance(node, c_ast.BinaryOp) and node.op in _COMPARISONS:
             return False
         if isinstance(node, c_ast.Constant):
-            return node.type not in ("float", "double", "long double", "string")
+            return node.type != "string" and (node.type == "char" or float_literal(str(node.value)) is None)
         if isinstance(node, c_ast.Cast):
             return self.type_of(node.to_type).is_int and self._integral(node.expr)
         if isinstance(node, c_ast.UnaryOp):
@@ -217,28 +230,26 @@ class Values:
             return self._integral(node.iftrue) and self._integral(node.iffalse) and any(True for _ in mentions(node))
         return False
 
-    def _constant(self, node: Any) -> tuple[Expr, CType]:
+    def _constant(self, node: Any) -> tuple[Expr, ElementType]:
         if node.type == "string":
             raise self.places.error("a string is not a number", node, "use numbers", topic="types")
         if node.type == "char":
-            return Const(node.value), INT
+            return Const(node.value), I32
         text = str(node.value)
-        if node.type in ("float", "double", "long double"):
-            suffix = text[-1].lower()
-            hexadecimal = text.lower().startswith("0x")
-            if suffix == "l":
-                return Const(text), LONG_DOUBLE
-            return Const(text), FLOAT if suffix == "f" and (not hexadecimal or "p" in text.lower()) else DOUBLE
+        found = float_literal(text)
+        if found is not None:
+            return Const(text), found
         try:
             return Const(text), self.evaluator.value(node, universe()).ctype
         except NotAffine as error:
             raise self.places.error(error.why, node, "use a smaller constant") from None
 
-    def _load(self, node: Any, where: isl.Set) -> tuple[Expr, CType]:
+    def _load(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
         if isinstance(node, c_ast.ID) and node.name in LIBRARY_CONSTANTS and self.data(node) is None:
             return Const(node.name), LIBRARY_CONSTANTS[node.name]
         access = self.access(node, where, write=False)
         self.accesses.append(access)
+        assert isinstance(access.symbol.ctype, ElementType), "address() lets no others through"
         return Load(len(self.accesses) - 1), access.symbol.ctype
 
     def access(self, node: Any, where: isl.Set, write: bool) -> RawAccess:
@@ -289,7 +300,7 @@ class Values:
                 return symbol, [*subscripts, index if offset is None else self._sum(offset, index, 1)], None
             case c_ast.UnaryOp(op="*"):
                 symbol, subscripts, offset = self._pointer(node.expr, where)
-                return symbol, [*subscripts, number(0, LONG) if offset is None else offset], None
+                return symbol, [*subscripts, number(0, I64) if offset is None else offset], None
             case c_ast.UnaryOp(op="&"):
                 symbol, subscripts, offset = self.address(node.expr, where)
                 if offset is not None:
@@ -306,7 +317,7 @@ class Values:
                         continue
                     symbol, subscripts, offset = self._pointer(pointer, where)
                     index = self._subscript(index_node, where)
-                    base = number(0, LONG) if offset is None else offset
+                    base = number(0, I64) if offset is None else offset
                     return symbol, subscripts, self._sum(base, index, 1 if node.op == "+" else -1)
             case c_ast.StructRef():
                 raise self.places.error(
@@ -353,7 +364,7 @@ class Values:
         return False
 
     def _sum(self, left: Value, right: Value, factor: int) -> Value:
-        return self.evaluator.combine(left, right, factor, LONG)
+        return self.evaluator.combine(left, right, factor, I64)
 
     def _subscript(self, node: Any, where: isl.Set) -> Value:
         try:
@@ -376,12 +387,12 @@ class Values:
             raise self.places.error(
                 f"'{symbol.name}' is an array of pointers: what it points at is data",
                 node,
-                f"use one block of memory, such as '{symbol.ctype.text} (*{symbol.name})[N]'",
+                f"use one block of memory, such as '{symbol.ctype.c} (*{symbol.name})[N]'",
                 topic="pointers",
             )
-        if not (symbol.ctype.is_int or symbol.ctype.is_float):
+        if not (symbol.ctype.is_int or symbol.ctype.is_float) or symbol.ctype == BF16:
             raise self.places.error(
-                f"elements of type '{symbol.ctype.text}' are not supported",
+                f"elements of type '{symbol.ctype.c}' are not supported",
                 node,
                 "use arrays of arithmetic types",
                 topic="types",
@@ -391,18 +402,18 @@ class Values:
                 f"'{symbol.name}' is volatile", node, "accesses to it cannot be reordered", topic="types"
             )
 
-    def _binary(self, node: Any, where: isl.Set) -> tuple[Expr, CType]:
+    def _binary(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
         left, left_type = self.expression(node.left, where)
         if node.op in ("&&", "||"):
             right, _ = self._guarded(node.left, node.right, where, node.op == "&&")
-            return Binary(node.op, left, right), INT
+            return Binary(node.op, left, right), I32
         right, right_type = self.expression(node.right, where)
         if node.op in _COMPARISONS:
-            return Binary(node.op, left, right), INT
-        ctype = promote(left_type) if node.op in ("<<", ">>") else common(left_type, right_type)
+            return Binary(node.op, left, right), I32
+        ctype = promoted(left_type) if node.op in ("<<", ">>") else common(left_type, right_type)
         return Binary(node.op, left, right), ctype
 
-    def _guarded(self, condition: Any, node: Any, where: isl.Set, holds: bool) -> tuple[Expr, CType]:
+    def _guarded(self, condition: Any, node: Any, where: isl.Set, holds: bool) -> tuple[Expr, ElementType]:
         """An operand evaluated only when a condition holds (or only when it does not)."""
         try:
             taken = self.evaluator.condition(condition, where)
@@ -414,13 +425,13 @@ class Values:
             finally:
                 self._exact = before
 
-    def _conditional(self, node: Any, where: isl.Set) -> tuple[Expr, CType]:
+    def _conditional(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
         condition, _ = self.expression(node.cond, where)
         then, then_type = self._guarded(node.cond, node.iftrue, where, True)
         otherwise, else_type = self._guarded(node.cond, node.iffalse, where, False)
         return Conditional(condition, then, otherwise), common(then_type, else_type)
 
-    def _call(self, node: Any, where: isl.Set) -> tuple[Expr, CType]:
+    def _call(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
         name = node.name.name if isinstance(node.name, c_ast.ID) else None
         result = None if name is None else self.pure(name)
         if name is None or result is None:

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from polydl.frontend.text.preprocess import LINE_MARKER
+from polydl.model.types import BF16, F16
 
 _SPELLINGS = {
     "__restrict": "restrict",
@@ -31,8 +32,8 @@ _WITH_PARENTHESES = frozenset({"__attribute__", "__attribute", "__declspec"})
 _ASM = frozenset({"asm", "__asm", "__asm__"})
 _TYPEOF = frozenset({"typeof", "__typeof", "__typeof__"})
 _OPAQUE = [
-    "_Float16",
-    "__bf16",
+    F16.c,
+    BF16.c,
     "_Float32",
     "_Float64",
     "_Float128",
@@ -54,7 +55,8 @@ _OPAQUE = [
     "__m512d",
     "__m512i",
 ]
-"""Types that compilers know without a declaration: opaque here, so that using one in a scop is an error."""
+"""Types that compilers know without a declaration and pycparser does not: opaque here, so that using one that is no
+element type in a scop is an error."""
 
 _LEX = re.compile(
     r"""(?P<directive>^[ \t]*\#[^\n]*)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from polydl.inspect.report.charts import SERIES, Chart, Entry, Line, Point, Row, axis, bytes_axis, bytes_text, quantity
 from polydl.inspect.report.marks import look, median, said_of
 from polydl.inspect.report.record import ORIGINAL, ScopRun, WorkingSet
+from polydl.model.types import spelled
 from polydl.target import Machine
 
 MOST_SETS = 12
@@ -18,7 +19,8 @@ def roofline(scop: ScopRun, machine: Machine) -> Chart | None:
     """The kernel under the machine's roofs; None for scops without floating-point operations, and ones that nothing
     was timed of."""
     timed = [m for m in scop.timed() if m.id in (ORIGINAL, scop.chosen) or m.moved]
-    peak = machine.fma_peak_gflops.get(scop.dtype, 0.0) * min(scop.threads, machine.cores) * 1e9
+    element = spelled(scop.dtype)
+    peak = 0.0 if element is None else machine.peak(element) * min(scop.threads, machine.cores)
     roofs = list(_roofs(scop, machine))
     if scop.operations is None or not scop.operations.at_most or not timed or not min(peak, *(r for _, _, r in roofs)):
         return None

@@ -217,8 +217,8 @@ def machine(found: Machine) -> Table:
          source("simd.isa")),
     ]  # fmt: skip
     rows += [
-        (f"peak of one core, {name}", quantity(rate * 1e9, "FLOP/s"), source(f"fma_peak_gflops.{name}"))
-        for name, rate in found.fma_peak_gflops.items()
+        (f"peak of one core, {element.c}", quantity(rate * 1e9, "FLOP/s"), source(f"fma_peak_gflops.{element.c}"))
+        for element, rate in found.fma_peak_gflops.items()
     ]
     for cache in found.caches:
         key = f"cache.{cache.level}"

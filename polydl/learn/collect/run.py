@@ -177,7 +177,12 @@ def measured(
         return Collected(scop.function, (), (), failure.render())
     finally:
         shutil.rmtree(prepared.built.folder)
-    return Collected(scop.function, tuple(rows_of(prepared, found, measuring, machine, compiler)), found.warnings, "")
+    return Collected(
+        scop.function,
+        tuple(rows_of(prepared, found, measuring, machine, compiler, str(scop.element or ""))),
+        found.warnings,
+        "",
+    )
 
 
 def record(problem: Problem, done: Collected, seconds: float, store: Store, tally: Tally, tell: Tell) -> None:
@@ -202,9 +207,9 @@ def record(problem: Problem, done: Collected, seconds: float, store: Store, tall
 
 
 def rows_of(
-    prepared: Prepared, found: ManyMeasured, measuring: MeasureOptions, machine: str, compiler: str
+    prepared: Prepared, found: ManyMeasured, measuring: MeasureOptions, machine: str, compiler: str, dtype: str
 ) -> list[Measured]:
-    """The rows of a problem, the original's first."""
+    """The rows of a problem, the original's first; `dtype` is C's name of the type that it computes in."""
     problem = prepared.problem
     created = datetime.now(UTC).isoformat(timespec="seconds")
     flags = Toolchain().cflags
@@ -219,7 +224,7 @@ def rows_of(
             marks.append("capped")
         timed = m.verified and bool(m.samples)
         return Measured(
-            kernel_hash(problem), problem.workload, problem.name, dict(problem.macros), "float", measuring.threads,
+            kernel_hash(problem), problem.workload, problem.name, dict(problem.macros), dtype, measuring.threads,
             m.id, planned.recipe if planned else "", planned.origin if planned else "original", machine, compiler,
             flags, m.status.value, "" if m.verified else m.message, m.samples if timed else (),
             outliers(m.samples) if timed else (), m.median if timed else None,
