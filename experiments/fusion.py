@@ -34,9 +34,10 @@ from sizes import DATA, ConvLayer, conv_layers
 import polydl
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
-from polydl.results import OptimizeResult, RankedVariant
+from polydl.results import OptimizeResult
 from polydl.schedule.structure import Structure, start
 from polydl.schedule.transforms import Parallelize, Vectorize
+from polydl.search.variant import Variant
 
 UNFUSED, ALONE, COPY = "polydl unfused", "convolution alone", "copy"
 OWN = (UNFUSED, ALONE, COPY)
@@ -162,7 +163,7 @@ def conv_problem(layer: ConvLayer, given: argparse.Namespace) -> Problem:
     )
 
 
-def is_fused(variant: RankedVariant) -> bool:
+def is_fused(variant: Variant) -> bool:
     """Whether a variant has something in a microkernel's epilogue."""
     return any(s.fused for s in variant.structures)
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from polydl.options import Options
     from polydl.pipeline import fuse, load, optimize, rank
     from polydl.rank.ranker import Ranker
-    from polydl.results import FuseResult, OptimizeResult, RankedVariant, Ranking
+    from polydl.results import FuseResult, OptimizeResult, Ranking
+    from polydl.search.variant import Variant
     from polydl.target import Machine
 
 __all__ = [
@@ -44,10 +45,10 @@ __all__ = [
     "Options",
     "PolyDLError",
     "Program",
-    "RankedVariant",
     "Ranker",
     "Ranking",
     "Scop",
+    "Variant",
     "__version__",
     "compile",
     "dependences",
@@ -69,7 +70,8 @@ _HOMES = {
     "polydl.options": ("Options",),
     "polydl.pipeline": ("fuse", "load", "optimize"),
     "polydl.rank.ranker": ("Ranker",),
-    "polydl.results": ("FuseResult", "OptimizeResult", "RankedVariant", "Ranking"),
+    "polydl.results": ("FuseResult", "OptimizeResult", "Ranking"),
+    "polydl.search.variant": ("Variant",),
 }
 _PLACES = {name: (module, name) for module, names in _HOMES.items() for name in names} | {
     "compile": ("polydl.native", "compile_kernel"),

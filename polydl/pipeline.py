@@ -42,8 +42,8 @@ from polydl.options import OptionChanges, Options, RankChanges
 from polydl.prove import Proof
 from polydl.rank import rankers
 from polydl.rank.blocks import register_blocks_for
-from polydl.rank.ranker import Ranker
-from polydl.results import FuseResult, Optimized, OptimizeResult, Origin, RankedVariant, Ranking
+from polydl.rank.ranker import Estimate, Ranker
+from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.rewrite.dead import without_dead
 from polydl.rewrite.fuse import fuse as fuse_scop
 from polydl.rewrite.scalars import in_place
@@ -51,18 +51,19 @@ from polydl.rewrite.split import split
 from polydl.rewrite.terms import terms_apart
 from polydl.schedule.notation import Written
 from polydl.schedule.plan import Scheduled
-from polydl.schedule.recipe import NestRecipe, Recipe
+from polydl.schedule.structure import Structure
 from polydl.schedule.structure import start as as_written
 from polydl.search.bases import TIME, Patience
 from polydl.search.candidates import candidates
 from polydl.search.fused import fused_variants
-from polydl.search.offer import candidate, how_many, offer, terms
-from polydl.search.order import Choice, combined, with_schedules
+from polydl.search.order import NestChoice, combined, with_schedules
 from polydl.search.other_sizes import check_nearby
 from polydl.search.proofs import proved
 from polydl.search.regions import segments
-from polydl.search.scoring import score
-from polydl.search.space import SPACES, Variant, variants
+from polydl.search.scoring import scored
+from polydl.search.shortlist import candidate, how_many, shortlist, terms
+from polydl.search.space import SPACES, legal_structures
+from polydl.search.variant import Origin, Variant
 from polydl.target import Machine
 
 
@@ -145,28 +146,29 @@ def rank(
     if o.loops:
         written = (Written(o.loops, "--loops"), Written(o.blocks, "--blocks"))
         return score(scop, [written], replace(o, threads=threads), machine=machine, ranker=ranker)
-    ordered: list[list[Choice]] = []
+    ordered: list[list[NestChoice]] = []
     size = 0
     pruned: Counter[str] = Counter()
     given_up: list[str] = []
     if progress:
         progress("rank", 0, len(parts))
     blocks = register_blocks_for(machine)
-    listed: dict[str, list[Variant]] = {}
+    listed: dict[str, list[Structure]] = {}
     for nest in parts:
         legality = nest_legality(nest, found, reassociate=o.reassociate)
-        choices = list(variants(nest, legality, SPACES[o.space], blocks, threads, pruned))
-        listed[nest.name] = packed_ahead(scop, nest, choices, o.prepack) if o.prepack else choices
+        made = list(legal_structures(nest, legality, SPACES[o.space], blocks, threads, pruned))
+        listed[nest.name] = packed_ahead(scop, nest, made, o.prepack) if o.prepack else made
         size += len(listed[nest.name])
-    blocked = {name for name, choices in listed.items() if any(c.structure.kernel is not None for c in choices)}
+    blocked = {name for name, made in listed.items() if any(one.kernel is not None for one in made)}
     for wants_schedule, together in segments(parts, found, blocked):
-        alone: list[list[Choice]] = []
+        alone: list[list[NestChoice]] = []
         for nest in together:
-            choices = listed[nest.name]
-            scored = ranker.rank(scop, nest, [c.structure for c in choices], machine, threads)
-            scores = settled(scored.scores)
-            order = sorted(range(len(choices)), key=lambda i: (scores[i], i))
-            alone.append([Choice.of(nest, choices[i], scores[i], scored.features(i)) for i in order])
+            made = listed[nest.name]
+            ranks = ranker.rank(scop, nest, made, machine, threads)
+            scores = settled(ranks.scores)
+            order = sorted(range(len(made)), key=lambda i: (scores[i], i))
+            estimates = (replace(ranks.estimate(i), score=scores[i]) for i in order)
+            alone.append([NestChoice((made[i],), one) for i, one in zip(order, estimates, strict=True)])
         if wants_schedule:
             patience = Patience(seconds=TIME if len(together) == 1 else TIME * 2 / 3)
             trees, reasons = _schedules(scop, together, found, machine, threads, o, patience)
@@ -183,11 +185,41 @@ def rank(
         else:
             ordered += alone
         if progress:
-            progress("rank", sum(len(c.recipes) for o in ordered for c in o[:1]), len(parts))
+            progress("rank", sum(len(c.parts) for o in ordered for c in o[:1]), len(parts))
     ranked = tuple(combined(ordered, Origin(scop, found, o.reassociate)))
     seconds = time.perf_counter() - start
     left_out = {reason: count for reason, count in pruned.items() if count}
     return Ranking(scop, found, parts, ranked, size, left_out, machine, ranker.name, threads, seconds, tuple(given_up))
+
+
+def score(
+    source: Scop,
+    lines: Sequence[tuple[Written, Written]],
+    options: Options | None = None,
+    *,
+    machine: Machine | str | None = None,
+    ranker: Ranker | None = None,
+    **changes: Unpack[RankChanges],
+) -> Ranking:
+    """Score the variants that loop strings with their blocks name; nothing is compiled or run.
+
+    `machine`: a preset, a TOML file or a `Machine`. The result's variants are in the order of the lines, not in that of
+    their scores. Raises InputError with the place in the text, IllegalVariant (naming the dependence), several of them
+    as InputErrors; QuotaExceeded.
+    """
+    o = (options or Options()).changed(**changes)
+    scop = in_place(without_dead(source), reassociate=o.reassociate)
+    start = time.perf_counter()
+    if isinstance(machine, str):
+        o = o.changed(machine=machine)
+    machine = machine if isinstance(machine, Machine) else o.target()
+    threads = o.thread_count(machine)
+    found = dependences(scop, reads=False)
+    parts = nests(scop, found)
+    ranker = ranker or rankers.usable(o.ranker)
+    variants = scored(Origin(scop, found, o.reassociate), parts, lines, ranker, machine, threads)
+    seconds = time.perf_counter() - start
+    return Ranking(scop, found, parts, variants, len(variants), {}, machine, ranker.name, threads, seconds)
 
 
 def _named(space: str | None, machine: str | Path | Machine | None, ranker: str | Ranker | None) -> OptionChanges:
@@ -208,8 +240,7 @@ def _given(
     """The one variant that a file of another tool describes."""
     start = time.perf_counter()
     made = given(scop, path, found, machine, threads, reassociate=o.reassociate)
-    recipe = Recipe((NestRecipe(made.name, (made.how,)),))
-    variant = RankedVariant(recipe, (), made.seconds, {}, (made,))
+    variant = Variant.of(Origin(scop, found, o.reassociate), (made,), Estimate(made.seconds, {}))
     seconds = time.perf_counter() - start
     return Ranking(scop, found, nests(scop, found), (variant,), 1, {}, machine, o.ranker, threads, seconds)
 
@@ -271,9 +302,7 @@ def optimize(
     program = load(source, o)
     target = output_path(source, output) if output is not None or (run and not is_c(path)) else None
     done = [_optimize_scop(scop, o, run=run, progress=progress) for scop in program.scops]
-    pieces = [
-        (d.ranking.scop, generate(d.chosen.scop or d.ranking.scop, d.chosen.parts) if d.chosen else None) for d in done
-    ]
+    pieces = [(d.ranking.scop, d.chosen.generated if d.chosen else None) for d in done]
     text = splice(program.source, pieces, header(done, o))
     if run:
         diagnostics = check_compiles(text, toolchain, program.source)
@@ -302,12 +331,14 @@ def with_fused(ranking: Ranking, o: Options) -> Ranking:
     # Without a microkernel, what is fused runs in rows; schedules know other loops as well.
     rows = bool(best.scheduled) and not any(s.kernel for s in best.structures)
     most = max(o.top_k // 3, 1) if rows else o.top_k - o.top_k // 3
-    found = fused_variants(ranking, lambda scop: rank(scop, options=o), most=most, reassociate=o.reassociate)
-    notes = (*ranking.given_up, *(f"not fused: {reason}" for reason in found.refused))
+    fused = fuse_scop(ranking.scop, into=lambda nest: nest.contraction is None)
+    base = rank(fused.scop, options=o) if fused.changed else ranking
+    found, refused = fused_variants(base.variants, base.nests, fused, base.machine, base.threads, most=most)
+    notes = (*ranking.given_up, *(f"not fused: {reason}" for reason in refused))
     # Rows along a short loop are hardly any vectors, which is why it was written out.
     first = 1 if rows and any(region.how.unroll for region in best.scheduled) else 0
-    variants = (*ranking.variants[:first], *found.variants, *ranking.variants[first:])
-    return replace(ranking, variants=variants, given_up=notes, fused=found.fused)
+    variants = (*ranking.variants[:first], *found, *ranking.variants[first:])
+    return replace(ranking, variants=variants, given_up=notes, fused=fused)
 
 
 def fuse(
@@ -343,24 +374,23 @@ def fuse(
 def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | None) -> Optimized:
     read, ranking = scop, with_fused(rank(scop, options=o, progress=progress), o)
     scop = ranking.scop
-    offered, illegal = offer(ranking, o, most=how_many(ranking, o.top_k) if run else 1, varied=run)
+    most = how_many(ranking.variants, o.top_k) if run else 1
+    variants, illegal = shortlist(ranking.variants, most, varied=run)
     proofs: Mapping[str, Proof] = {}
     if o.prove:
-        offered, proofs, wrong = proved(read, ranking, offered, o)
+        variants, proofs, wrong = proved(read, variants, o)
         illegal += wrong
-    kept = [variant for variant, _ in offered]
-    candidates = [candidate(variant.id, scop, code) for variant, code in offered]
     if not run:
-        return Optimized(ranking, None, kept[0] if kept else None, illegal, proofs)
+        return Optimized(ranking, None, variants[0] if variants else None, illegal, proofs)
+    candidates = [candidate(variant, scop) for variant in variants]
     options = MeasureOptions(threads=ranking.threads, seed=o.seed, timeout=o.timeout, cold=o.cold)
     original = original_candidate(scop, terms(scop))
     slices = original_slices(read) if len(candidates) > 1 else ()
     report = measure(scop, candidates, original, o.toolchain(), options, progress, slices)
     best = report.best()
-    chosen = next((v for v in kept if v.id == best.id), None)
+    chosen = next((v for v in variants if v.id == best.id), None)
     if chosen is not None and report.original.median <= _QUICK:
-        code = next(code for variant, code in offered if variant is chosen)
-        check_nearby(scop, code, lambda sizes: _at(read, o, sizes), o.toolchain(), options)
+        check_nearby(scop, chosen.generated, lambda sizes: _at(read, o, sizes), o.toolchain(), options)
     return Optimized(ranking, report, chosen, illegal, proofs)
 
 

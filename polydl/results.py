@@ -12,20 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from polydl.base import html
-from polydl.base.errors import IllegalVariant, InputError, PolyDLError, one_of
+from polydl.base.errors import InputError, PolyDLError, one_of
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.nests import Nest
-from polydl.lower.emit import Generated, generate
-from polydl.lower.splice import splice
 from polydl.measure import Measurement, Report
 from polydl.model.scop import Scop
 from polydl.prove import Proof
+from polydl.rank.ranker import NOT_RANKED
 from polydl.rewrite.fuse import FusedScop
-from polydl.schedule.check import check
-from polydl.schedule.plan import Scheduled
 from polydl.schedule.recipe import Recipe
-from polydl.schedule.structure import Structure
-from polydl.schedule.tree_check import broken as broken_schedule
+from polydl.schedule.structure import start
+from polydl.search.variant import Origin, Variant
 from polydl.target import Machine
 
 if TYPE_CHECKING:
@@ -33,142 +30,6 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 """Variants that the text of a ranking shows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """What a variant is a variant of, and what has to hold for it to be legal."""
-
-    scop: Scop
-    dependences: tuple[Dependence, ...]
-    reassociate: bool
-    """Sums may be added up in another order."""
-
-
-@dataclass(frozen=True, slots=True)
-class RankedVariant:
-    """A variant with its place in the order.
-
-    >>> import polydl
-    >>> best = polydl.rank("examples/matmul.c", "small", "epyc-zen5", threads=2)[0]
-    >>> [name for name in best.features if name.startswith("predicted")]  # what the score is made of
-    ['predicted_seconds']
-    >>> "void matmul(" in best.code()
-    True
-    """
-
-    recipe: Recipe
-    structures: tuple[Structure, ...]
-    score: float
-    """The ranker's: lower is better."""
-    features: Mapping[str, float]
-    scheduled: tuple[Scheduled, ...] = ()
-    """Regions with a schedule tree of their own; `structures` has the other nests."""
-    scop: Scop | None = None
-    """The scop that the structures are of, where that is not the ranking's: one with nests fused."""
-    origin: Origin | None = field(default=None, repr=False, compare=False)
-    """None for a variant that was made without a ranking."""
-
-    @property
-    def id(self) -> str:
-        return self.recipe.id
-
-    @property
-    def loops(self) -> str:
-        """The loops in one line: `j/32* pack(B) k.0/256 i/12 | i.mk j.mk k.1`; * is parallel, / a step."""
-        parts = [_loops(structure) for structure in self.structures]
-        for region in self.scheduled:
-            tiles = "x".join(map(str, region.how.sizes))
-            parts.append(f"{region.name}…: {region.how.base}{' in tiles ' + tiles if tiles else ''}")
-        return "; ".join(parts)
-
-    def code(self) -> str:
-        """The C file with this variant in the place of the original loops: what `optimize` would write, without the
-        comment at its head.
-
-        Raises IllegalVariant when the exact check finds a dependence that it breaks, QuotaExceeded.
-        """
-        scop, made = self._generated()
-        return splice(scop.source, [(scop, made)], "")
-
-    def region(self) -> str:
-        """The C statements that stand in the place of the original loops. Raises as `code` does."""
-        return self._generated()[1].region
-
-    def _generated(self) -> tuple[Scop, Generated]:
-        origin = self.origin
-        if origin is None:
-            raise InputError(f"variant {self.id} does not know its scop", hint="take it from a ranking")
-        wrong = why_illegal(self, origin.scop, origin.dependences, reassociate=origin.reassociate)
-        if wrong is not None:
-            raise IllegalVariant(f"{self.id}: {wrong}", origin.scop.span)
-        return origin.scop, generate(self.scop or origin.scop, self.parts)
-
-    def __repr__(self) -> str:
-        return f"<variant {self.id}, score {self.score:.4g}: {self.loops}>"
-
-    def _repr_html_(self) -> str:
-        known = {"loops": self.loops, "recipe": str(self.recipe), "score": self.score}
-        notes = [html.line(note) for note in self.notes]
-        features = html.facts(dict(self.features))
-        return html.block(f"variant {self.id}", html.facts(known), features, *notes)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What its user should know: sums that are reassociated across threads, functions to call beforehand."""
-        summed = (
-            f"reassociated: partial sums of {s.nest.name} over blocks of loop {s.summed} are added up at the end, in "
-            "the same order for any number of threads (--no-reassociate forbids it)"
-            for s in self.structures
-            if s.summed
-        )
-        ahead = (
-            f"packed ahead of time: call {p.function}(address of {s.operand(p).array}) once before, and again when its "
-            "contents change; that time is not in the figures"
-            for s in self.structures
-            for p in s.packs
-            if p.function
-        )
-        return (*summed, *ahead)
-
-    @property
-    def parts(self) -> tuple[Structure | Scheduled, ...]:
-        """Structures and scheduled regions in the order in which they run."""
-        first = {s.nest.statements[0].position: s for s in self.structures}
-        everything = first | {s.statements[0].position: s for s in self.scheduled}
-        return tuple(part for _, part in sorted(everything.items(), key=lambda item: item[0]))
-
-
-def _loops(structure: Structure) -> str:
-    if structure.fused:
-        return f"in {structure.fused}"
-    words = []
-    for loop in structure.loops:
-        word = f"{loop.name}/{loop.step}" if loop.step > 1 else loop.name
-        words.append(f"{word}*" if loop.name in structure.parallel else word)
-    for pack in sorted(structure.packs, key=structure.pack_depth, reverse=True):
-        words.insert(structure.pack_depth(pack), f"pack({pack.operand})")
-    inside = " ".join(loop.name for loop in structure.inside)
-    rows = " vectors" if structure.rows else ""
-    return " ".join(words) + rows + (f" | {inside}" if inside else "")
-
-
-def why_illegal(
-    variant: RankedVariant, scop: Scop, dependences: tuple[Dependence, ...], *, reassociate: bool
-) -> str | None:
-    """The dependence that a variant of `scop` breaks, from the exact check of each of its parts; None: it is legal.
-
-    That the parts run in the order of the text keeps what lies between them in order. Raises QuotaExceeded.
-    """
-    if variant.scop is not None:
-        return None  # it was checked with its own scop when it was made
-    for part in variant.scheduled:
-        wrong = broken_schedule(scop, part.statements, part.tree, dependences, reassociate=reassociate)
-        if wrong is not None:
-            return wrong
-    apart = {s.name for part in variant.scheduled for s in part.statements}
-    inside = [d for d in dependences if d.source not in apart and d.target not in apart]
-    return check(scop, variant.structures, inside, reassociate=reassociate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +52,7 @@ class Ranking:
     scop: Scop
     dependences: tuple[Dependence, ...]
     nests: tuple[Nest, ...]
-    variants: tuple[RankedVariant, ...]
+    variants: tuple[Variant, ...]
     space_size: int
     """Variants scored, over all nests."""
     pruned: Mapping[str, int]
@@ -206,20 +67,25 @@ class Ranking:
     fused: FusedScop | None = None
     """What was decided about fusing; None: it was not looked at."""
 
-    def __iter__(self) -> Iterator[RankedVariant]:
+    def as_written(self) -> Variant:
+        """The program's own nests, one after the other: what the original is compared as."""
+        origin = Origin(self.scop, self.dependences, reassociate=False)
+        return Variant(origin, Recipe(()), tuple(start(nest) for nest in self.nests), NOT_RANKED)
+
+    def __iter__(self) -> Iterator[Variant]:
         return iter(self.variants)
 
     def __len__(self) -> int:
         return len(self.variants)
 
     @overload
-    def __getitem__(self, key: int) -> RankedVariant: ...
+    def __getitem__(self, key: int) -> Variant: ...
     @overload
     def __getitem__(self, key: slice) -> Ranking: ...
     @overload
     def __getitem__(self, key: str) -> npt.NDArray[Any]: ...
 
-    def __getitem__(self, key: int | slice | str) -> RankedVariant | Ranking | npt.NDArray[Any]:
+    def __getitem__(self, key: int | slice | str) -> Variant | Ranking | npt.NDArray[Any]:
         """A variant by its place (0 is the best), a table of some of them, or a column by its name.
 
         A column has shape (variants,). Raises IndexError; InputError for a column that there is not.
@@ -285,7 +151,7 @@ class Optimized:
     ranking: Ranking
     report: Report | None
     """None when nothing was run."""
-    chosen: RankedVariant | None
+    chosen: Variant | None
     """None: the original, which nothing beat."""
     illegal: tuple[str, ...]
     """Variants refused by the exact legality check, or shown to be wrong by a proof, with the reason."""

@@ -49,14 +49,7 @@ FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 SEAMS: dict[str, set[str]] = {
     "frontend/inline.py": {"options"},
     "kernels/epilogue.py": {"lower"},
-    "kernels/pack_ahead.py": {"search"},
     "lower/header.py": {"options", "results"},
-    "search/fused.py": {"results"},
-    "search/loop_string_file.py": {"results"},
-    "search/offer.py": {"results"},
-    "search/order.py": {"results"},
-    "search/proofs.py": {"results"},
-    "search/scoring.py": {"results"},
 }
 """File -> the rooms above that it still imports from. Only ever shrinks."""
 

@@ -30,7 +30,7 @@ def rank(
 
     program = pipeline.load(file, options)
     if loops_file is not None:
-        from polydl.search.loop_string_file import score_file
+        from polydl.inspect.loop_string_file import score_file
 
         scored = [score_file(scop, loops_file, options) for scop in program.scops]
         answer.give(documents.scored_json(scored), lambda: terminal.show_scored(scored))

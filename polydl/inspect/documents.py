@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from polydl.results import FuseResult, Optimized, OptimizeResult, RankedVariant, Ranking
+from polydl.inspect.loop_string_file import ScoredLines
+from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.rewrite.fuse import FusedScop
 from polydl.schedule.loopstring import letters, text
-from polydl.search.loop_string_file import ScoredLines
+from polydl.search.variant import Variant
 from polydl.target import Machine
 
 
@@ -32,7 +33,7 @@ def flops(ranking: Ranking) -> float | None:
     return float(total) if total else None
 
 
-def loop_strings(variant: RankedVariant) -> dict[str, dict[str, str]]:
+def loop_strings(variant: Variant) -> dict[str, dict[str, str]]:
     """Per nest the loop string and the blocks, as `--loops` and `--blocks` take them."""
     return {s.nest.name: asdict(text(s)) for s in variant.structures if len(s.nest.loops) <= 26}
 
@@ -42,7 +43,7 @@ def loop_letters(ranking: Ranking) -> dict[str, dict[str, str]]:
     return {nest.name: letters(nest) for nest in ranking.nests if len(nest.loops) <= 26}
 
 
-def variant_json(variant: RankedVariant) -> dict[str, Any]:
+def variant_json(variant: Variant) -> dict[str, Any]:
     """A ranked variant as data."""
     return {
         "id": variant.id,

@@ -11,22 +11,22 @@ from polydl import pipeline
 from polydl.base.errors import IllegalVariant, InputError
 from polydl.locality.assign import assign, level_of
 from polydl.locality.exact import WorkingSet, working_sets
-from polydl.lower.emit import generate
 from polydl.lower.region import original_text
 from polydl.measure import MeasureOptions, Progress, measure, original_candidate
 from polydl.model.counting import Count
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank import rankers
-from polydl.results import RankedVariant, Ranking
+from polydl.rank.ranker import Estimate
+from polydl.results import Ranking
 from polydl.rewrite.fuse import fuse
 from polydl.schedule.loopstring import text
 from polydl.schedule.notation import Written, split_line
 from polydl.schedule.recipe import Recipe
-from polydl.schedule.structure import Structure, start
+from polydl.schedule.structure import Structure
 from polydl.schedule.timed import original_nest, timed
-from polydl.search.offer import candidate, terms
-from polydl.search.scoring import score
+from polydl.search.shortlist import candidate, terms
+from polydl.search.variant import Variant
 from polydl.target import Machine
 
 ORIGINAL = "original"
@@ -202,11 +202,11 @@ def explain(
     return Explained(chosen.scop, chosen.machine, chosen.threads, explained, decided)
 
 
-def _name(variant: RankedVariant) -> str:
+def _name(variant: Variant) -> str:
     return variant.id if variant.recipe.nests else ORIGINAL
 
 
-def _explain(variant: RankedVariant, rankings: Mapping[str, Ranking], measured: Measured | None) -> Explanation:
+def _explain(variant: Variant, rankings: Mapping[str, Ranking], measured: Measured | None) -> Explanation:
     ranking = next(iter(rankings.values()))
     scop, machine = ranking.scop, ranking.machine
     runs = {s.nest.name: timed(scop, s) for s in variant.structures}
@@ -223,7 +223,7 @@ def _explain(variant: RankedVariant, rankings: Mapping[str, Ranking], measured: 
         _name(variant),
         variant.recipe,
         variant.structures,
-        generate(scop, variant.parts).region if variant.recipe.nests else original_text(scop),
+        variant.generated.region if variant.recipe.nests else original_text(scop),
         {name: _place(one, variant) for name, one in rankings.items()},
         tuple(reuses),
         {**served, "memory": sizes.memory},
@@ -231,28 +231,26 @@ def _explain(variant: RankedVariant, rankings: Mapping[str, Ranking], measured: 
     )
 
 
-def _place(ranking: Ranking, variant: RankedVariant) -> Place:
+def _place(ranking: Ranking, variant: Variant) -> Place:
     """The variant's place; one that the ranking does not hold is scored and compared."""
     for rank, other in enumerate(ranking.variants, 1):
         if other.id == variant.id:
             return Place(other.score, rank, len(ranking), other.features)
     ranker = rankers.usable(ranking.ranker)
-    score, features = 0.0, dict[str, float]()
-    for nest, structure in zip(ranking.nests, variant.structures, strict=True):
-        one = ranker.rank(ranking.scop, nest, [structure], ranking.machine, ranking.threads)
-        score += float(one.scores[0])
-        for name, value in one.features(0).items():
-            features[name] = features.get(name, 0.0) + value
-    better = sum(other.score < score for other in ranking.variants)
-    return Place(score, better + 1, len(ranking), features)
+    found = Estimate.total(
+        ranker.rank(ranking.scop, nest, [structure], ranking.machine, ranking.threads).estimate(0)
+        for nest, structure in zip(ranking.nests, variant.structures, strict=True)
+    )
+    better = sum(other.score < found.score for other in ranking.variants)
+    return Place(found.score, better + 1, len(ranking), found.features)
 
 
 def _measure(
-    ranking: Ranking, variants: Sequence[RankedVariant], o: Options, progress: Progress | None
+    ranking: Ranking, variants: Sequence[Variant], o: Options, progress: Progress | None
 ) -> dict[str, Measured]:
     """By name the times of the original and of the variants."""
     scop = ranking.scop
-    candidates = {v.id: candidate(v.id, scop, generate(scop, v.parts)) for v in variants if v.recipe.nests}
+    candidates = {v.id: candidate(v, scop) for v in variants if v.recipe.nests}
     how = MeasureOptions(threads=ranking.threads, seed=o.seed, timeout=o.timeout, cold=o.cold)
     original = original_candidate(scop, terms(scop))
     report = measure(scop, tuple(candidates.values()), original, o.toolchain(), how, progress)
@@ -266,12 +264,10 @@ def _level(size: Count, machine: Machine) -> str:
     return "memory" if index is None else f"L{machine.caches[index].level}"
 
 
-def _find(
-    wanted: str, chosen: Ranking, rankings: Mapping[str, Ranking], source: Scop, options: Options
-) -> RankedVariant:
+def _find(wanted: str, chosen: Ranking, rankings: Mapping[str, Ranking], source: Scop, options: Options) -> Variant:
     """The variant that a text names."""
     if wanted == ORIGINAL:
-        return RankedVariant(Recipe(()), tuple(start(nest) for nest in chosen.nests), math.nan, {})
+        return chosen.as_written()
     if wanted == BEST:
         return chosen.variants[0]
     matches = {v.id: v for r in rankings.values() for v in r.variants if wanted and v.id.startswith(wanted)}
@@ -279,7 +275,7 @@ def _find(
         return matches[wanted]
     try:
         # Before prefixes: letters a to f may well begin an id, while a loop string must name every loop.
-        return score(source, [split_line(Written(wanted, "ID"))], options).variants[0]
+        return pipeline.score(source, [split_line(Written(wanted, "ID"))], options).variants[0]
     except IllegalVariant:
         raise
     except InputError as error:

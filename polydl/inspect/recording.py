@@ -27,7 +27,6 @@ from polydl.inspect.report.record import (
 )
 from polydl.locality.assign import level_of
 from polydl.locality.exact import working_sets
-from polydl.lower.emit import generate
 from polydl.lower.region import original_text
 from polydl.measure import Measurement
 from polydl.model import isl
@@ -37,12 +36,12 @@ from polydl.model.nest import TimedNest
 from polydl.model.scop import Assignment, MicrokernelCall, Scop, Statement
 from polydl.options import Options
 from polydl.rank import rankers
-from polydl.rank.ranker import Ranker
-from polydl.results import Optimized, OptimizeResult, RankedVariant, Ranking
+from polydl.rank.ranker import Estimate, Ranker
+from polydl.results import Optimized, OptimizeResult, Ranking
 from polydl.rewrite.fuse import FusedScop
-from polydl.schedule.recipe import Recipe
-from polydl.schedule.structure import Structure, start
+from polydl.schedule.structure import Structure
 from polydl.schedule.timed import original_nest, timed
+from polydl.search.variant import Variant
 
 _ANALYSED = 3
 """Of the fastest variants whose working sets are recorded: the exact analysis of a deep nest takes a second or more."""
@@ -88,7 +87,7 @@ def _scop(done: Optimized) -> ScopRun:
         raise ValueError("nothing was measured")
     scop = ranking.scop
     chosen = done.chosen
-    as_written = RankedVariant(Recipe(()), tuple(start(nest) for nest in ranking.nests), math.nan, {})
+    as_written = ranking.as_written()
     variants = {v.id: v for v in ranking.variants}
     fastest = sorted((m for m in report.measurements if m.verified and m.samples), key=lambda m: m.median)
     looked_at = {m.id for m in fastest[:_ANALYSED]} | ({chosen.id} if chosen else set())
@@ -98,7 +97,7 @@ def _scop(done: Optimized) -> ScopRun:
         line=scop.span.line,
         sizes=dict(scop.sizes),
         before=plain(original_text(scop)),
-        after=plain(generate(chosen.scop or scop, chosen.parts).region) if chosen else "",
+        after=plain(chosen.generated.region) if chosen else "",
         ranker=ranking.ranker,
         threads=ranking.threads,
         space_size=ranking.space_size,
@@ -130,11 +129,11 @@ def _scop(done: Optimized) -> ScopRun:
     )
 
 
-Features = Mapping[str, Sequence[tuple[float, Mapping[str, float]]]]
-"""By variant the score and features of each of its nests."""
+Estimates = Mapping[str, Sequence[Estimate]]
+"""By variant that of each of its nests."""
 
 
-def _features(ranking: Ranking, ranker: Ranker, variants: Iterable[RankedVariant]) -> Features:
+def _estimates(ranking: Ranking, ranker: Ranker, variants: Iterable[Variant]) -> Estimates:
     """What a ranker says about variants; nothing where it does not see all that runs: regions with schedules of their
     own, and statements below the loops that a nest's statements share.
 
@@ -144,13 +143,13 @@ def _features(ranking: Ranking, ranker: Ranker, variants: Iterable[RankedVariant
     scops: dict[int, Scop] = {}
     for variant in variants:
         imperfect = any(s.depth > len(one.nest.loops) for one in variant.structures for s in one.nest.statements)
-        if variant.scheduled or imperfect or (variant.scop is not None and ranker.name == "dnn-paper"):
+        other = variant.program is not ranking.scop or any(s.fused or s.rows for s in variant.structures)
+        if variant.scheduled or imperfect or (other and ranker.name == "dnn-paper"):
             continue  # `dnn-paper` only compares, and a fused nest's scores would not be comparable with the others'
-        scop = variant.scop or ranking.scop
-        scops[id(scop)] = scop
+        scops[id(variant.program)] = variant.program
         for structure in _running(variant):
-            together.setdefault((id(scop), structure.nest.name), []).append((variant.id, structure))
-    found: dict[str, list[tuple[float, Mapping[str, float]]]] = {}
+            together.setdefault((id(variant.program), structure.nest.name), []).append((variant.id, structure))
+    found: dict[str, list[Estimate]] = {}
     for (scop_id, _), some in together.items():
         try:
             scored = ranker.rank(
@@ -159,11 +158,11 @@ def _features(ranking: Ranking, ranker: Ranker, variants: Iterable[RankedVariant
         except QuotaExceeded:
             continue  # its variants have fewer scores than nests: none
         for place, (variant_id, _) in enumerate(some):
-            found.setdefault(variant_id, []).append((float(scored.scores[place]), scored.features(place)))
+            found.setdefault(variant_id, []).append(scored.estimate(place))
     return found
 
 
-def _running(variant: RankedVariant) -> list[Structure]:
+def _running(variant: Variant) -> list[Structure]:
     """The nests with loops of their own: what is in the epilogue of a microkernel has none."""
     return [s for s in variant.structures if not s.fused]
 
@@ -171,35 +170,34 @@ def _running(variant: RankedVariant) -> list[Structure]:
 class _View:
     """Looks at the measured variants of one scop."""
 
-    def __init__(self, ranking: Ranking, variants: Sequence[RankedVariant]) -> None:
-        self._scop = ranking.scop
+    def __init__(self, ranking: Ranking, variants: Sequence[Variant]) -> None:
         self._machine = ranking.machine
         self._threads = ranking.threads
-        self._features = {
-            name: _features(ranking, rankers.usable(name), variants)
+        self._estimates = {
+            name: _estimates(ranking, rankers.usable(name), variants)
             for name in dict.fromkeys((*rankers.NAMES, ranking.ranker))
         }
 
     def measured(
         self,
         found: Measurement,
-        variant: RankedVariant,
+        variant: Variant,
         *,
         analysed: bool = True,
         runs: Mapping[str, TimedNest] | None = None,
     ) -> Measured:
         """A measured variant; with its working sets if `analysed`; `runs` in place of its own nests, where they are
         not what runs."""
-        features = {name: by_variant.get(variant.id, []) for name, by_variant in self._features.items()}
+        estimates = {name: by_variant.get(variant.id, []) for name, by_variant in self._estimates.items()}
         scores = {
-            name: Score(sum(s for s, _ in each), _positive([f.get("predicted_seconds") for _, f in each]))
-            for name, each in features.items()
-            if len(each) == len(_running(variant)) > 0 and math.isfinite(sum(s for s, _ in each))
+            name: Score(total, _positive([e.features.get("predicted_seconds") for e in each]))
+            for name, each in estimates.items()
+            if len(each) == len(_running(variant)) > 0 and math.isfinite(total := sum(e.score for e in each))
         }
         moved: dict[str, float] = defaultdict(float)
-        for _, one in features["traffic"]:
+        for one in estimates["traffic"]:
             for cache in self._machine.caches:
-                moved[f"L{cache.level}"] += self._threads * one.get(f"into_L{cache.level}_bytes", math.nan)
+                moved[f"L{cache.level}"] += self._threads * one.features.get(f"into_L{cache.level}_bytes", math.nan)
         sets, note = self._working_sets(variant, runs) if analysed else ((), _NOT_ANALYSED)
         return Measured(
             id=ORIGINAL if not variant.recipe.nests else found.id,
@@ -218,14 +216,13 @@ class _View:
         )
 
     def _working_sets(
-        self, variant: RankedVariant, runs: Mapping[str, TimedNest] | None
+        self, variant: Variant, runs: Mapping[str, TimedNest] | None
     ) -> tuple[tuple[WorkingSet, ...], str]:
         if variant.scheduled:
             return (), "this variant is a schedule of a whole region, whose working sets are not analysed"
-        scop = variant.scop or self._scop
         found: dict[WorkingSet, None] = {}
         try:
-            for nest, run in (runs or {s.nest.name: timed(scop, s) for s in _running(variant)}).items():
+            for nest, run in (runs or {s.nest.name: timed(variant.program, s) for s in _running(variant)}).items():
                 for one in working_sets(run):
                     low, high = one.min_footprint.bytes, one.max_footprint.bytes
                     found[

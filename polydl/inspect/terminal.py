@@ -13,8 +13,8 @@ from rich.text import Text
 
 from polydl.inspect.analysis import Analysis
 from polydl.inspect.documents import flops, loop_letters
+from polydl.inspect.loop_string_file import ScoredLines
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
-from polydl.search.loop_string_file import ScoredLines
 from polydl.target import Machine, dumps
 
 _LOOPS = "loops (* parallel, | in the microkernel)"

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from polydl.base.errors import InputError, one_of
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop, Storage
-from polydl.schedule.structure import apply
+from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Pack
-from polydl.search.space import Variant
 
 
 def checked(scop: Scop, parts: Sequence[Nest], arrays: Sequence[str]) -> None:
@@ -40,19 +39,18 @@ def function_name(scop: Scop, arrays: Sequence[str], array: str) -> str:
     return f"{scop.function}_pack" + (f"_{array}" if len(arrays) > 1 else "")
 
 
-def packed_ahead(scop: Scop, nest: Nest, choices: Sequence[Variant], arrays: Sequence[str]) -> list[Variant]:
-    """The variants with the arrays packed whole ahead of time, instead of where they may have been packed before.
+def packed_ahead(scop: Scop, nest: Nest, structures: Sequence[Structure], arrays: Sequence[str]) -> list[Structure]:
+    """The structures of a nest with the arrays packed whole ahead of time, instead of where they were packed before.
 
     Those without a microkernel read no copies and are left as they are.
     """
     found = nest.contraction
     if found is None or not {found.left.array, found.right.array} & set(arrays):
-        return list(choices)
-    made: dict[tuple[object, ...], Variant] = {}
-    for choice in choices:
-        structure = choice.structure
+        return list(structures)
+    made: dict[tuple[object, ...], Structure] = {}
+    for structure in structures:
         if structure.kernel is None:
-            made.setdefault(choice.transforms, choice)
+            made.setdefault(structure.transforms, structure)
             continue
         wanted = [
             Pack(role, "", function_name(scop, arrays, array))
@@ -60,12 +58,12 @@ def packed_ahead(scop: Scop, nest: Nest, choices: Sequence[Variant], arrays: Seq
             if (array := structure.operand(Pack(role, "")).array) in arrays
         ]
         roles = {pack.operand for pack in wanted}
-        kept = tuple(t for t in choice.transforms if not (isinstance(t, Pack) and t.operand in roles))
+        kept = tuple(t for t in structure.transforms if not (isinstance(t, Pack) and t.operand in roles))
         transforms = (*kept, *wanted)
         if transforms in made:
             continue
         try:
-            made[transforms] = Variant(transforms, apply(nest, transforms))
+            made[transforms] = apply(nest, transforms)
         except InputError:  # partial tiles inside another reduction: no copy has such a layout
             continue
     return list(made.values())

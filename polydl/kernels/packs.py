@@ -11,7 +11,7 @@ from polydl.schedule.structure import Structure, extended, trips
 from polydl.schedule.transforms import Pack
 
 
-def packed(structure: Structure, least: int) -> Iterator[tuple[tuple[Pack, ...], Structure]]:
+def packed(structure: Structure, least: int) -> Iterator[Structure]:
     """The structure with A packed, with B packed, and with both, in every place where a copy is reused.
 
     Only operands whose neighbours in the microkernel are at least `least` elements apart, or that cannot be read
@@ -27,14 +27,13 @@ def packed(structure: Structure, least: int) -> Iterator[tuple[tuple[Pack, ...],
     for after_b, after_a in itertools.product(chosen[1], chosen[0]):
         if (after_a is None and after_b is None) or (needed and after_b is None):
             continue
-        packs = tuple(Pack(operand, after) for operand, after in (("B", after_b), ("A", after_a)) if after is not None)
         try:
             made = structure
-            for pack in packs:
-                made = extended(made, pack)
+            for operand, after in (("B", after_b), ("A", after_a)):
+                made = made if after is None else extended(made, Pack(operand, after))
         except InputError:  # between collapsed loops, or partial tiles inside: no place for a copy
             continue
-        yield packs, made
+        yield made
 
 
 def needs_packed_columns(structure: Structure) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +18,29 @@ FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a ranker says of a variant, or of one of its parts."""
+
+    score: float
+    """Lower is better: seconds, or a cost without unit; NaN: not ranked."""
+    features: Mapping[str, float]
+    """What the score was made of; the unit is the name's last word."""
+
+    @staticmethod
+    def total(estimates: Iterable[Estimate]) -> Estimate:
+        """Of parts that run one after the other: times and amounts add up."""
+        score, features = 0.0, dict[str, float]()
+        for one in estimates:
+            score += one.score
+            for name, value in one.features.items():
+                features[name] = features.get(name, 0.0) + value
+        return Estimate(score, features)
+
+
+NOT_RANKED = Estimate(float("nan"), {})
+
+
+@dataclass(frozen=True, slots=True)
 class Scored:
     """Scores of V structures of one nest, and what they were made of."""
 
@@ -26,9 +49,10 @@ class Scored:
     columns: Mapping[str, FloatArray]
     """(V,) each: the features by name; the unit is the name's last word."""
 
-    def features(self, variant: int) -> dict[str, float]:
-        """The features of one structure."""
-        return {name: float(column[variant]) for name, column in self.columns.items()}
+    def estimate(self, variant: int) -> Estimate:
+        """Score and features of one structure."""
+        features = {name: float(column[variant]) for name, column in self.columns.items()}
+        return Estimate(float(self.scores[variant]), features)
 
 
 class Ranker(Protocol):

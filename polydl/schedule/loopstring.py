@@ -37,7 +37,6 @@ from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
 from polydl.schedule import notation
 from polydl.schedule.notation import Level, Written, levels, loop_named
-from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.structure import HILBERT, RegisterBlocks, Structure, apply
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
 
@@ -287,9 +286,9 @@ def text(structure: Structure) -> LoopText:
     return LoopText(said, ";".join(blocks))
 
 
-def forced(parts: Sequence[Nest], loops: Written, blocks: Written, choose: RegisterBlocks) -> Recipe:
-    """The recipe of a scop that a loop string names: of the nest whose name stands before it (`S1: bcaBCb`), else of
-    the only contraction, else of the only nest. Other nests stay as they are written.
+def forced(parts: Sequence[Nest], loops: Written, blocks: Written, choose: RegisterBlocks) -> tuple[Structure, ...]:
+    """A structure for each nest. The loop string says that of the nest whose name stands before it (`S1: bcaBCb`), else
+    of the only contraction, else of the only nest; other nests stay as they are written.
 
     Raises InputError with the place.
     """
@@ -303,4 +302,4 @@ def forced(parts: Sequence[Nest], loops: Written, blocks: Written, choose: Regis
         known = ", ".join(f"{p.name} ({', '.join(p.loops)})" for p in parts)
         raise loops.error("which nest?", hint=f"put its name and a colon in front: {known}")
     made = parse(chosen[0], loops, blocks, choose)
-    return Recipe(tuple(NestRecipe(p.name, made if p is chosen[0] else ()) for p in parts))
+    return tuple(apply(p, made if p is chosen[0] else ()) for p in parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polydl.model.scop import Statement
+from polydl.schedule.recipe import NestRecipe
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree import Node
 
@@ -24,3 +25,8 @@ class Scheduled:
     @property
     def name(self) -> str:
         return self.statements[0].name
+
+    @property
+    def recipe(self) -> NestRecipe:
+        """The name and the one transform that makes the tree."""
+        return NestRecipe(self.name, (self.how,))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import islpy as isl
 
@@ -14,6 +15,7 @@ from polydl.dependences.nests import Nest
 from polydl.model.contraction import Operand
 from polydl.model.schedule import map_from_affs, original_affs, time_affs
 from polydl.model.scop import Assignment, Statement
+from polydl.schedule.recipe import NestRecipe
 from polydl.schedule.transforms import (
     Fuse,
     Microkernel,
@@ -80,6 +82,13 @@ class Structure:
     """Name of the nest that this one runs inside of (see `Fuse`); empty: it runs by itself."""
     rows: Vectorize | None = None
     """How innermost loops become vector functions; None: they stay loops."""
+    transforms: tuple[Transform, ...] = field(default=(), compare=False)
+    """What made it of the nest as written, in the order of application."""
+
+    @property
+    def recipe(self) -> NestRecipe:
+        """The nest's name and the transforms."""
+        return NestRecipe(self.nest.name, self.transforms)
 
     def loop(self, name: str) -> Loop:
         """The loop called `name`. Raises InputError."""
@@ -129,6 +138,11 @@ def start(nest: Nest) -> Structure:
     return Structure(nest, tuple(Loop(i, i, 1, None) for i in nest.loops))
 
 
+def _with(structure: Structure, transform: Transform, **changes: Any) -> Structure:
+    """The structure with some fields changed by a transform, which it notes."""
+    return replace(structure, transforms=(*structure.transforms, transform), **changes)
+
+
 def _tile(structure: Structure, tile: Tile) -> Structure:
     loop = structure.loop(tile.loop)
     sizes = (*tile.sizes, 1)
@@ -143,7 +157,7 @@ def _tile(structure: Structure, tile: Tile) -> Structure:
         Loop(f"{loop.name}.{i}", loop.iterator, size, None if i == 0 else sizes[i - 1]) for i, size in enumerate(sizes)
     ]
     at = structure.loops.index(loop)
-    return replace(structure, loops=(*structure.loops[:at], *pieces, *structure.loops[at + 1 :]))
+    return _with(structure, tile, loops=(*structure.loops[:at], *pieces, *structure.loops[at + 1 :]))
 
 
 def _microkernel(structure: Structure, kernel: Microkernel) -> Structure:
@@ -165,7 +179,7 @@ def _microkernel(structure: Structure, kernel: Microkernel) -> Structure:
             raise InputError(f"loop '{name}' cannot run inside the microkernel: it is not innermost in its tile")
         inside.append(loop)
         loops.remove(loop)
-    return replace(structure, loops=tuple(loops), kernel=kernel, inside=tuple(inside))
+    return _with(structure, kernel, loops=tuple(loops), kernel=kernel, inside=tuple(inside))
 
 
 def _permute(structure: Structure, permute: Permute) -> Structure:
@@ -178,7 +192,7 @@ def _permute(structure: Structure, permute: Permute) -> Structure:
     for inner, outer in ((a, b) for i, a in enumerate(loops) for b in loops[i + 1 :] if a.iterator == b.iterator):
         if inner.step < outer.step:
             raise InputError(f"loop '{outer.name}' must stay outside of '{inner.name}', which runs within its tiles")
-    return replace(structure, loops=loops)
+    return _with(structure, permute, loops=loops)
 
 
 def _parallelize(structure: Structure, parallelize: Parallelize) -> Structure:
@@ -197,8 +211,9 @@ def _parallelize(structure: Structure, parallelize: Parallelize) -> Structure:
         )
     if any(structure.loops.index(structure.loop(name)) > at[0] for name in parallelize.barriers):
         raise InputError("a barrier inside a parallel loop", hint="OpenMP allows none there")
-    return replace(
+    return _with(
         structure,
+        parallelize,
         parallel=parallelize.loops,
         grid=grid,
         summed=parallelize.summed,
@@ -278,7 +293,7 @@ def _pack(structure: Structure, pack: Pack) -> Structure:
         raise InputError(f"'{pack.operand}' can only be packed whole ahead of time, not inside of a loop")
     if structure.parallel and structure.parallel_positions[0] < depth <= structure.parallel_positions[-1]:
         raise InputError("no copy can be made between collapsed loops")
-    return replace(structure, packs=(*structure.packs, pack))
+    return _with(structure, pack, packs=(*structure.packs, pack))
 
 
 def extended(structure: Structure, transform: Transform) -> Structure:
@@ -296,9 +311,9 @@ def extended(structure: Structure, transform: Transform) -> Structure:
         case Pack():
             return _pack(structure, transform)
         case Fuse():
-            return replace(structure, fused=transform.into)
+            return _with(structure, transform, fused=transform.into)
         case Vectorize():
-            return replace(structure, rows=transform)
+            return _with(structure, transform, rows=transform)
         case Schedule():
             raise InputError(f"Schedule orders whole regions: it cannot be a step of nest {structure.nest.name}")
 

@@ -2,92 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from polydl.base.errors import IllegalVariant
 from polydl.dependences.nests import Nest
-from polydl.lower.emit import generate
 from polydl.lower.initial import absorbed_zeroing
 from polydl.lower.nest_plan import obstacle
 from polydl.model.contraction import array_strides
 from polydl.model.isl import to_int
 from polydl.model.scop import Array, Scop
-from polydl.results import RankedVariant, Ranking
 from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.conditions import Group
-from polydl.rewrite.fuse import FusedScop, fuse
-from polydl.schedule.fused import check, groups_of
+from polydl.rewrite.fuse import FusedScop
+from polydl.schedule.fused import groups_of
 from polydl.schedule.recipe import NestRecipe, Recipe
-from polydl.schedule.structure import Structure, apply
+from polydl.schedule.structure import Structure, apply, extended
 from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize
+from polydl.search.variant import Variant
 from polydl.target import Machine
 
 LOOKED_AT = 40
 """Variants of the search that are tried as the base of a fused one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fusion:
-    """What fusing makes of a ranked scop."""
-
-    fused: FusedScop
-    variants: tuple[RankedVariant, ...]
-    """Legal ones, best first; each knows its scop."""
-    refused: tuple[str, ...]
-    """Groups that are fusable but not in the microkernels of the best variants, with the reason."""
-
-
 def fused_variants(
-    ranking: Ranking, rank_again: Callable[[Scop], Ranking], *, most: int, reassociate: bool = True
-) -> Fusion:
-    """At most `most` variants with something fused or in rows of vectors. Raises QuotaExceeded.
+    ranked: Sequence[Variant], nests: Sequence[Nest], made: FusedScop, machine: Machine, threads: int, *, most: int
+) -> tuple[tuple[Variant, ...], tuple[str, ...]]:
+    """At most `most` legal variants with something fused or in rows of vectors, best first; and groups that could be
+    fused but not in the microkernels of the best variants, with the reason.
 
-    Nests that a microkernel computes take their element-wise neighbours into its epilogue. The others are fused loop
-    by loop, on a scop of its own, which `rank_again` ranks.
+    Nests that a microkernel computes take their element-wise neighbours into its epilogue. The others were fused loop
+    by loop before: `ranked` are variants of the program that `made` is, `nests` its nests. Raises QuotaExceeded.
     """
-    made = fuse(ranking.scop, into=lambda nest: nest.contraction is None)
-    base = rank_again(made.scop) if made.changed else ranking
     refused: dict[str, None] = {}
-    found = islice(_variants(base, made, reassociate, refused), most)
-    return Fusion(made, tuple(found), tuple(refused))
+    found = islice(_variants(ranked, nests, made, machine, threads, refused), most)
+    return tuple(found), tuple(refused)
 
 
 def _variants(
-    ranking: Ranking, made: FusedScop, reassociate: bool, refused: dict[str, None]
-) -> Iterator[RankedVariant]:
-    groups = plan(ranking.nests).groups
-    seen: set[str] = set()
-    for variant in _bases(ranking):
-        runs = _runs(variant)
+    ranked: Sequence[Variant],
+    nests: Sequence[Nest],
+    made: FusedScop,
+    machine: Machine,
+    threads: int,
+    refused: dict[str, None],
+) -> Iterator[Variant]:
+    groups = plan(nests).groups
+    merges = tuple(NestRecipe(m.second, (Fuse(m.first, m.loops),)) for m in made.merges)
+    tried: set[Recipe] = set()
+    texts: set[str] = set()
+    for base in _bases(ranked, threads):
+        scop = base.program
+        runs = _runs(base)
         near = [g for g in groups if any(_names(g) <= run for run in runs)]
-        parts = _into_kernels(ranking.scop, variant.structures, near, refused)
-        apart = {s.name for part in variant.scheduled for s in part.statements}
-        inside = [d for d in ranking.dependences if d.source not in apart and d.target not in apart]
-        absorbed = absorbed_zeroing(ranking.scop, parts)
+        unfused = base.structures
+        fused = _into_kernels(scop, unfused, near, refused)
+        absorbed = absorbed_zeroing(scop, fused)
         vectors = False
-        for structures in _in_rows(ranking.scop, parts, absorbed, ranking.machine, reassociate):
+        for structures in _in_rows(scop, fused, absorbed, machine, base.origin.reassociate):
             in_rows = any(s.rows for s in structures)
-            if (structures == list(variant.structures) and not made.changed) or (vectors and not in_rows):
+            if (structures == list(unfused) and not made.changed) or (vectors and not in_rows):
                 continue
-            if check(ranking.scop, structures, inside, reassociate=reassociate) is not None:
+            following = iter(structures)
+            parts = tuple(next(following) if isinstance(p, Structure) else p for p in base.parts)
+            recipe = Recipe((*(part.recipe for part in parts), *merges))
+            variant = replace(base, recipe=recipe, parts=parts)
+            if recipe in tried:
+                continue  # bases that differ only in the loops of what is fused make the same variant
+            tried.add(recipe)
+            if variant.illegal is not None:
                 continue
-            made_of = replace(variant, structures=tuple(structures))
-            region = generate(ranking.scop, made_of.parts).region
-            if region in seen or (in_rows and "polydl_row_" not in region):
+            region = variant.generated.region
+            if region in texts or (in_rows and "polydl_row_" not in region):
                 continue
-            seen.add(region)
+            texts.add(region)
             vectors = vectors or in_rows
-            recipe = Recipe((*_recipes(variant, structures), *_merge_recipes(made)))
-            yield replace(made_of, recipe=recipe, scop=ranking.scop)
+            yield variant
 
 
 def _names(group: Group) -> set[str]:
     return {group.heavy.name, *(f.nest.name for f in (*group.before, *group.after))}
 
 
-def _runs(variant: RankedVariant) -> list[set[str]]:
+def _runs(variant: Variant) -> list[set[str]]:
     """Names of the nests that no region with a schedule of its own stands between."""
     runs: list[set[str]] = [set()]
     for part in variant.parts:
@@ -98,23 +97,23 @@ def _runs(variant: RankedVariant) -> list[set[str]]:
     return runs
 
 
-def _bases(ranking: Ranking) -> Iterator[RankedVariant]:
+def _bases(ranked: Sequence[Variant], threads: int) -> Iterator[Variant]:
     """Variants to start from: the best; where no nest has a microkernel, the best in the written order before it. Of
     those with regions that have schedules of their own, the ones with a microkernel, whose neighbours may be fused."""
-    first = islice(ranking.variants, 20 * LOOKED_AT)
+    first = islice(ranked, 20 * LOOKED_AT)
     plain = [v for v in first if not v.scheduled or any(s.kernel for s in v.structures)]
     written = [v for v in plain if not any(isinstance(t, Permute | Tile) for n in v.recipe.nests for t in n.transforms)]
     if not any(s.kernel for v in plain[:1] for s in v.structures):
-        yield from (_cut_for_rows(v, ranking.threads) for v in written[:1])
-    yield from (_cut_for_rows(v, ranking.threads) for v in plain[:LOOKED_AT])
+        yield from (_cut_for_rows(v, threads) for v in written[:1])
+    yield from (_cut_for_rows(v, threads) for v in plain[:LOOKED_AT])
 
 
-def _cut_for_rows(variant: RankedVariant, threads: int) -> RankedVariant:
-    """The variant with a loop that is parallel and innermost cut into one tile a thread, which leaves it a row."""
-    recipes, structures = list(variant.recipe.nests), list(variant.structures)
-    places = {recipe.nest: place for place, recipe in enumerate(recipes)}
-    for number, s in enumerate(structures):
-        place = places[s.nest.name]
+def _cut_for_rows(variant: Variant, threads: int) -> Variant:
+    """The variant with loops that are parallel and innermost cut into one tile per thread, which leaves each a row."""
+    parts = list(variant.parts)
+    for place, s in enumerate(parts):
+        if not isinstance(s, Structure):
+            continue
         last, extent = s.loops[-1:], s.nest.counts[s.loops[-1].iterator].extent if s.loops else None
         if s.kernel is not None or s.grid or not last or last[0].name not in s.parallel or s.rows is not None:
             continue
@@ -125,10 +124,8 @@ def _cut_for_rows(variant: RankedVariant, threads: int) -> RankedVariant:
         parallel = tuple(f"{name}.0" if loop == name else loop for loop in s.parallel)
         order = tuple(piece for loop in s.loops for piece in _pieces(loop.name, name))
         cut = (Tile(name, (size,)), Permute(order), Parallelize(parallel))
-        transforms = (*(t for t in recipes[place].transforms if not isinstance(t, Permute | Parallelize)), *cut)
-        recipes[place] = NestRecipe(recipes[place].nest, transforms)
-        structures[number] = apply(s.nest, transforms)
-    return replace(variant, recipe=Recipe(tuple(recipes)), structures=tuple(structures))
+        parts[place] = apply(s.nest, (*(t for t in s.transforms if not isinstance(t, Permute | Parallelize)), *cut))
+    return Variant.of(variant.origin, tuple(parts), variant.estimate)
 
 
 def _pieces(loop: str, cut: str) -> tuple[str, ...]:
@@ -146,7 +143,8 @@ def _into_kernels(
             continue  # the microkernel starts from zero by itself
         while members:
             names = {nest.name for nest in members}
-            tried = [replace(s, fused=group.heavy.name) if s.nest.name in names else s for s in result]
+            fuse = Fuse(group.heavy.name)
+            tried = [replace(s, fused=fuse.into, transforms=(fuse,)) if s.nest.name in names else s for s in result]
             reason = _obstacle(scop, tried, group.heavy)
             if reason is None:
                 result = tried
@@ -185,7 +183,7 @@ def _in_rows(
             choices.append({s.nest.name: Vectorize(large[s.nest.name], order) for s in plain})
         choices.append({s.nest.name: Vectorize((), order) for s in plain})
     for chosen in choices:
-        yield [replace(s, rows=chosen.get(s.nest.name)) for s in structures]
+        yield [extended(s, chosen[s.nest.name]) if s.nest.name in chosen else s for s in structures]
     yield list(structures)
 
 
@@ -202,22 +200,3 @@ def _bytes(array: Array) -> int:
     if not strides or first is None or not first.is_cst():
         return 0
     return to_int(first.max_val()) * strides[0] * array.element.bytes
-
-
-def _recipes(variant: RankedVariant, structures: Sequence[Structure]) -> list[NestRecipe]:
-    of = {s.nest.name: s for s in structures}
-    recipes = []
-    for nest in variant.recipe.nests:
-        structure = of.get(nest.nest)
-        if structure is None:
-            recipes.append(nest)
-        elif structure.fused:
-            recipes.append(NestRecipe(nest.nest, (Fuse(structure.fused),)))
-        else:
-            more = (structure.rows,) if structure.rows is not None else ()
-            recipes.append(NestRecipe(nest.nest, (*nest.transforms, *more)))
-    return recipes
-
-
-def _merge_recipes(made: FusedScop) -> list[NestRecipe]:
-    return [NestRecipe(m.second, (Fuse(m.first, m.loops),)) for m in made.merges]

@@ -20,7 +20,7 @@ from polydl.measure.session import Builder, setting_for
 from polydl.measure.unit import size_guards
 from polydl.measure.verify import verify
 from polydl.model.scop import Scop
-from polydl.search.offer import terms
+from polydl.search.shortlist import terms
 
 MOST = 6
 """Sizes that are tried."""

@@ -1,7 +1,7 @@
-"""The space of a nest's variants: which transforms are tried, and why nothing else.
+"""The space of a nest's structures: which transforms are tried, and why nothing else.
 
 Every choice is one of: a register block for the microkernel, which reductions run inside it, tile sizes, an order of
-the loops, and which loops run in parallel. Only legal structures come out (variants.legality).
+the loops, and which loops run in parallel. Only legal structures come out (schedule.legality).
 """
 
 from __future__ import annotations
@@ -52,14 +52,6 @@ SPACES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """An element of a space: the transforms and the structure that they make."""
-
-    transforms: tuple[Transform, ...]
-    structure: Structure
-
-
 BLOCKS, TILES, ILLEGAL, ORDERS, IDLE, EQUAL = (
     "register blocks beyond the most efficient",
     "tiles as large as the loop or as small as the register block",
@@ -71,15 +63,15 @@ BLOCKS, TILES, ILLEGAL, ORDERS, IDLE, EQUAL = (
 """Why choices are left out, as they are counted."""
 
 
-def variants(
+def legal_structures(
     nest: Nest,
     legality: NestLegality,
     space: Space,
     blocks: RegisterBlocks,
     threads: int,
     pruned: Counter[str] | None = None,
-) -> Iterator[Variant]:
-    """The legal variants of a nest, at most `space.limit`, in a fixed order. The nest as it is written is among them.
+) -> Iterator[Structure]:
+    """The legal structures of a nest, at most `space.limit`, in a fixed order. The nest as it is written is among them.
 
     `pruned` takes the number of choices left out, per reason; what a limit keeps from being looked at is not counted.
 
@@ -99,14 +91,14 @@ def variants(
         for body in bodies:
             if count >= space.limit:
                 return
-            variant = next(body, None)
-            if variant is None:
+            structure = next(body, None)
+            if structure is None:
                 continue
             alive.append(body)
-            if variant.transforms not in seen:
-                seen.add(variant.transforms)
+            if structure.transforms not in seen:
+                seen.add(structure.transforms)
                 count += 1
-                yield variant
+                yield structure
             else:
                 pruned[EQUAL] += 1
         bodies = alive
@@ -194,7 +186,7 @@ def _orders(
     body: tuple[Transform, ...],
     threads: int,
     pruned: Counter[str],
-) -> Iterator[Variant]:
+) -> Iterator[Structure]:
     """Every order, parallel choice and packing of one body, legal ones only."""
     base = apply(nest, body)
     written = tuple(loop.name for loop in base.loops)
@@ -203,19 +195,17 @@ def _orders(
         if count >= space.orders:
             pruned[ORDERS] += _number_of_orders(base) - count - broken
             return
-        transforms = body if order == written else (*body, Permute(order))
         structure = base if order == written else extended(base, Permute(order))
         if not is_legal(structure, legality):
             broken += 1
             pruned[ILLEGAL] += 1
         else:
             count += 1
-            for variant in _parallel(nest, legality, space, transforms, structure, threads, pruned):
-                if not needs_packed_columns(variant.structure):
-                    yield variant
+            for made in _parallel(nest, legality, space, structure, threads, pruned):
+                if not needs_packed_columns(made):
+                    yield made
                 if nest.box and structure.kernel is not None:
-                    for packs, made in packed(variant.structure, space.least_packed):
-                        yield Variant((*variant.transforms, *packs), made)
+                    yield from packed(made, space.least_packed)
 
 
 def _number_of_orders(structure: Structure) -> int:
@@ -253,11 +243,10 @@ def _parallel(
     nest: Nest,
     legality: NestLegality,
     space: Space,
-    transforms: tuple[Transform, ...],
     structure: Structure,
     threads: int,
     pruned: Counter[str],
-) -> Iterator[Variant]:
+) -> Iterator[Structure]:
     """Runs of adjacent loops shared out among the threads; sequential where there is none.
 
     Loops are collapsed until there is enough for every thread: more would only make the chunks smaller.
@@ -278,7 +267,7 @@ def _parallel(
             trip = counts[end - 1]
             work = work * trip if trip is not None else work * threads * _CHUNKS
             if trip != 1 and (work >= threads or end == len(names)):
-                yield Variant((*transforms, parallel), made)
+                yield made
             else:
                 pruned[IDLE] += 1
             if work >= threads * _CHUNKS or (work >= threads and work % threads == 0 and trip is not None):
@@ -287,14 +276,14 @@ def _parallel(
     if curve is not None:
         made = extended(structure, curve)
         if is_legal(made, legality):
-            yield Variant((*transforms, curve), made)
+            yield made
     summed = _summed(nest, legality, structure, threads)
     if summed is not None:
         made = extended(structure, summed)
         if is_legal(made, legality):
-            yield Variant((*transforms, summed), made)
+            yield made
     if not starts:
-        yield Variant(transforms, structure)
+        yield structure
 
 
 def _curve(nest: Nest, structure: Structure, threads: int) -> Parallelize | None:

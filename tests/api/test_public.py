@@ -24,7 +24,7 @@ def best(path: Path) -> str:
     table: polydl.Ranking = polydl.rank(scop, "wide", "xeon-8480plus", "dnn", threads=4, progress=print)
     scores = table["score"]
     top: polydl.Ranking = table[:5]
-    variant: polydl.RankedVariant = top[0]
+    variant: polydl.Variant = top[0]
     print(len(table), scores.mean(), [v.score for v in top], [d.array for d in polydl.dependences(scop)])
     result: polydl.OptimizeResult = polydl.optimize(path, top_k=3)
     kernel: polydl.Kernel = polydl.compile("matmul.c", {"M": 64}, threads=2, tune=False, ranker="dnn")

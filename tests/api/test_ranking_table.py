@@ -13,9 +13,9 @@ import pytest
 import polydl
 from polydl.base.errors import IllegalVariant, InputError, PolyDLError
 from polydl.measure import Toolchain, check_compiles
-from polydl.rank.ranker import Scored
-from polydl.results import RankedVariant
+from polydl.rank.ranker import Estimate, Scored
 from polydl.search.space import SPACES
+from polydl.search.variant import Variant
 from polydl.target import preset
 
 MATMUL = Path(__file__).parent.parent.parent / "examples" / "matmul.c"
@@ -75,7 +75,7 @@ def test_progress_takes_any_function(program: polydl.Program) -> None:
 
 
 def test_places_and_slices(table: polydl.Ranking) -> None:
-    assert isinstance(table[0], RankedVariant) and table[0] is table.variants[0] and table[-1] is table.variants[-1]
+    assert isinstance(table[0], Variant) and table[0] is table.variants[0] and table[-1] is table.variants[-1]
     top = table[:3]
     assert [v.id for v in top] == [v.id for v in table][:3] and len(top) == 3 and top.machine is table.machine
     with pytest.raises(IndexError):
@@ -97,7 +97,7 @@ def test_columns(table: polydl.Ranking) -> None:
 def test_a_feature_that_only_some_variants_have(table: polydl.Ranking) -> None:
     from dataclasses import replace
 
-    mixed = replace(table, variants=(table[0], replace(table[1], features={"other": 1.0})))
+    mixed = replace(table, variants=(table[0], replace(table[1], estimate=Estimate(1.0, {"other": 1.0}))))
     assert np.isnan(mixed["other"]).tolist() == [True, False] and np.isnan(mixed["score"]).sum() == 0
 
 
@@ -133,16 +133,9 @@ def test_an_illegal_variant_has_no_text(table: polydl.Ranking, tmp_path: Path) -
     variant = polydl.rank(path, "small", "epyc-zen5", threads=2)
     plain = next(v for v in variant if v.structures)
     structure = plain.structures[0]
-    broken = replace(plain, structures=(replace(structure, parallel=(structure.loops[0].name,)),))
+    broken = replace(plain, parts=(replace(structure, parallel=(structure.loops[0].name,)),))
     with pytest.raises(IllegalVariant, match="RAW"):
         broken.code()
-
-
-def test_a_variant_without_a_ranking_has_no_text(table: polydl.Ranking) -> None:
-    from dataclasses import replace
-
-    with pytest.raises(InputError, match="does not know its scop"):
-        replace(table[0], origin=None).code()
 
 
 def test_c_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from polydl.frontend.text import parse
 from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import rank
-from polydl.search.offer import offer
+from polydl.search.shortlist import shortlist
 from tests.frontend.reading import region, same_set, scop
 
 VECTOR = "void f(int n, unsigned u, double A[100], double B[100])"
@@ -131,9 +131,9 @@ def test_types_under_distant_conditions(tmp_path: Path, flags: tuple[str, ...], 
     program = load(path)
     assert program.scops[0].conditions == {"DOUBLE": False}
     ranking = rank(program.scops[0], options=options)
-    ((_, code), *_) = offer(ranking, options, most=1)[0]
+    (variant, *_), _ = shortlist(ranking.variants, 1)
     output = tmp_path / "output.c"
-    output.write_text(splice(program.source, [(ranking.scop, code)], ""))
+    output.write_text(splice(program.source, [(ranking.scop, variant.generated)], ""))
     library = tmp_path / "output.so"
     command = [
         "cc",

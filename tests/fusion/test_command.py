@@ -8,7 +8,7 @@ from pathlib import Path
 from polydl import pipeline
 from polydl.inspect.explain import explain
 from polydl.options import Options
-from polydl.search.offer import offer
+from polydl.search.shortlist import shortlist
 from tests.cli.running import polydl, refused
 from tests.fusion.programs import KERNELS, NESTS
 
@@ -57,19 +57,20 @@ def test_no_fuse(tmp_path: Path) -> None:
     path.write_text(CHAIN.text())
     options = Options(threads=2, space="small", machine="xeon-8480plus")
     ranking = pipeline.rank(path, options=options)
-    assert any(v.scop is not None for v in pipeline.with_fused(ranking, options).variants)
+    unfused, found = set(map(id, ranking)), pipeline.with_fused(ranking, options).variants
+    assert any(id(v) not in unfused for v in found)
     assert pipeline.with_fused(ranking, options.changed(fuse=False)) is ranking
-    unfused = [v for v in pipeline.with_fused(ranking, options).variants if v.scop is None]
-    assert unfused == list(ranking.variants), "the unfused variants stay candidates"
+    assert [v for v in found if id(v) in unfused] == list(ranking.variants), "the unfused variants stay candidates"
 
 
 def test_room_for_both_among_the_measured(tmp_path: Path) -> None:
     path = tmp_path / "chain.c"
     path.write_text(CHAIN.text())
     options = Options(threads=2, machine="xeon-8480plus", top_k=5)
-    ranking = pipeline.with_fused(pipeline.rank(path, options=options), options)
-    offered, _ = offer(ranking, options, most=5)
-    fused = [v.scop is not None for v, _ in offered]
+    ranking = pipeline.rank(path, options=options)
+    unfused = set(map(id, ranking))
+    chosen, _ = shortlist(pipeline.with_fused(ranking, options).variants, 5)
+    fused = [id(v) not in unfused for v in chosen]
     assert any(fused) and not all(fused)
 
 
@@ -110,7 +111,7 @@ def test_fused_beside_a_region_with_a_schedule_of_its_own(tmp_path: Path) -> Non
     path.write_text(POOLED)
     options = Options(threads=2, machine="xeon-8480plus", top_k=5)
     ranking = pipeline.with_fused(pipeline.rank(path, options=options), options)
-    both = [v for v in ranking.variants if v.scop is not None and v.scheduled and any(s.fused for s in v.structures)]
+    both = [v for v in ranking.variants if v.scheduled and any(s.fused for s in v.structures)]
     assert both
     done = polydl(tmp_path, "optimize", path, "-o", tmp_path / "out.c", "--json")
     found = json.loads(done.stdout)

@@ -39,14 +39,14 @@ def variants(program: Fusable, folder: Path, most: int, options: Options = OPTIO
     path = folder / f"{program.name}.c"
     path.write_text(program.text())
     loaded = pipeline.load(path, options)
-    ranking = pipeline.with_fused(pipeline.rank(loaded.scops[0], options=options), options)
+    ranking = pipeline.rank(loaded.scops[0], options=options)
+    unfused = set(map(id, ranking))
     texts, recipes = [], []
-    for variant in (v for v in ranking.variants if v.scop is not None):
-        assert variant.scop is not None
+    for variant in (v for v in pipeline.with_fused(ranking, options) if id(v) not in unfused):
         # Stores past the caches are for large arrays; here they are tried on small ones.
         streams = [replace(s, rows=Vectorize(tuple(program.shapes))) if s.rows else s for s in variant.structures]
         for structures in (streams, variant.structures):
-            code = generate(variant.scop, structures)
+            code = generate(variant.program, structures)
             text = splice(loaded.source, [(ranking.scop, code)], "")
             if text not in texts and len(texts) < most:
                 texts.append(text)

@@ -15,11 +15,11 @@ from pathlib import Path
 from polydl import target as machine
 from polydl.base import resources
 from polydl.base.errors import PolyDLError
+from polydl.inspect import loop_string_file
 from polydl.learn.collect import read_problems
 from polydl.measure.store import Measured, Store
 from polydl.rank.features import FEATURES_VERSION, names
 from polydl.rank.weights import load_weights
-from polydl.search import loop_string_file as given
 from polydl.search import result_cache
 
 _SIZES = "workload,M,N,K\nmine,64,96,48\nmine,100,70,33\n"
@@ -76,7 +76,7 @@ KINDS = {
         lambda path: machine.save(machine.preset("epyc-zen5"), path), (lambda path: machine.load(path),)
     ),
     "sizes.csv": Kind(lambda path: path.write_text(_SIZES), (lambda path: read_problems(path, 2),)),
-    "loops.txt": Kind(lambda path: path.write_text(_LOOPS), (lambda path: given.read(path),)),
+    "loops.txt": Kind(lambda path: path.write_text(_LOOPS), (lambda path: loop_string_file.read(path),)),
     "entry.json": Kind(
         lambda path: path.write_text(
             '{"headers": {}, "result": {"text": "", "document": {}, "shown": "", "seconds": 1.0}}'

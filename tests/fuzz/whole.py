@@ -24,7 +24,7 @@ from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import rank
 from polydl.schedule.structure import apply
-from polydl.search.offer import offer
+from polydl.search.shortlist import shortlist
 from tests.oracle import Limits, Program, initial_data, interpret, programs, render
 from tests.oracle.interpret import Element
 from tests.oracle.render import argument_kind
@@ -56,7 +56,7 @@ def texts_of(program: Program, folder: Path, most: int, options: Options = OPTIO
     for scop in loaded.scops:
         ranking = rank(scop, options=options)
         codes = [generate(ranking.scop, [apply(nest, ()) for nest in ranking.nests])]
-        codes += [code for _, code in offer(ranking, options, most=most)[0]]
+        codes += [variant.generated for variant in shortlist(ranking.variants, most)[0]]
         offered.append((ranking.scop, codes))
     texts = []
     for number in range(max((len(codes) for _, codes in offered), default=0)):

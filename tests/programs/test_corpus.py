@@ -13,7 +13,7 @@ from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import load, rank
 from polydl.schedule.structure import apply
-from polydl.search.offer import offer
+from polydl.search.shortlist import shortlist
 from tests.programs.corpus import Comparison, Entry, catalogue, comparison_program
 
 FLAGS = ("-std=gnu11", "-O1", "-march=native", "-ffp-contract=off", "-fopenmp", "-w")
@@ -30,7 +30,7 @@ def outputs(entry: Entry, values: Mapping[str, int], options: Options, most: int
     for scop in program.scops:
         ranking = rank(scop, options=chosen)
         codes = [generate(ranking.scop, [apply(nest, ()) for nest in ranking.nests])]
-        codes += [code for _, code in offer(ranking, chosen, most=most)[0]]
+        codes += [variant.generated for variant in shortlist(ranking.variants, most)[0]]
         offered.append((ranking.scop, codes))
     texts = [entry.text]
     for number in range(max(len(codes) for _, codes in offered)):

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from polydl.dependences.analysis import dependences
-from polydl.lower.emit import Generated, generate
+from polydl.lower.emit import Generated, generate, protected
 from polydl.lower.instance_marks import is_mark, without_marks
 from polydl.lower.splice import splice
 from polydl.measure import Candidate, Measurement, MeasureOptions, Toolchain, original_candidate
@@ -25,9 +24,10 @@ from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.pipeline import load, rank
 from polydl.prove import Proof, prove
-from polydl.results import RankedVariant, why_illegal
+from polydl.schedule.plan import Scheduled
 from polydl.schedule.tree import Band, Blocks, Leaf, Node, Order, Run
-from polydl.search.offer import candidate, terms
+from polydl.search.shortlist import terms
+from polydl.search.variant import Variant
 from tests.programs.corpus import catalogue
 
 OPTIONS = Options(machine="epyc-zen5", threads=2)
@@ -179,16 +179,16 @@ class Subject:
     program: str
     scop: Scop
     """As it was read."""
-    own: Scop
-    """That the variant is of."""
-    variant: RankedVariant
+    variant: Variant
     named: Generated
 
     def mutant(self, named: Generated) -> tuple[Proof, Candidate]:
         """The proof of another text in place of the variant's, and the candidate to verify."""
         plain = replace(named, region=without_marks(named.region))
         texts = [splice(self.scop.source, [(self.scop, piece)], "") for piece in (plain, named)]
-        return prove(self.scop, *texts, rewritten=self.own), candidate("mutant", self.own, plain)
+        own = self.variant.program
+        mutant = Candidate("mutant", protected(own.source, plain.prologue), plain.region, terms(own))
+        return prove(self.scop, *texts, rewritten=own), mutant
 
 
 def subjects(program: str, wanted: Sequence[str], size: int = 0) -> Iterator[Subject]:
@@ -198,17 +198,16 @@ def subjects(program: str, wanted: Sequence[str], size: int = 0) -> Iterator[Sub
     loaded = load(entry.path, options=OPTIONS, defines=entry.defines(values), sizes=entry.parameters(values))
     (scop,) = loaded.scops
     ranking = rank(scop, options=OPTIONS)
-    texts: list[tuple[RankedVariant, Scop, str]] = []
+    legal: list[Variant] = []
     variants = iter(ranking.variants)
     for word in wanted:
-        while not any(word in text for _, _, text in texts):
+        while not any(word in v.generated.region for v in legal):
             variant = next(variants, None)
             assert variant is not None, f"{program} has no variant with '{word}'"
-            if why_illegal(variant, ranking.scop, ranking.dependences, reassociate=True) is None:
-                own = variant.scop or ranking.scop
-                texts.append((variant, own, generate(own, variant.parts).region))
-        variant, own = next((v, s) for v, s, text in texts if word in text)
-        yield Subject(program, scop, own, variant, generate(own, variant.parts, instances=True))
+            if variant.illegal is None:
+                legal.append(variant)
+        variant = next(v for v in legal if word in v.generated.region)
+        yield Subject(program, scop, variant, generate(variant.program, variant.parts, instances=True))
 
 
 def mutants(
@@ -227,16 +226,16 @@ def mutants(
 def verified(subject: Subject, candidates: Sequence[Candidate]) -> list[Measurement]:
     """What the verification runs say of candidates."""
     named = [replace(c, id=f"mutant{n}") for n, c in enumerate(candidates)]
-    original = original_candidate(subject.own, terms(subject.own))
+    own = subject.variant.program
+    original = original_candidate(own, terms(own))
     compiler = shutil.which(TOOLCHAIN.cc)
     assert compiler is not None
     with tempfile.TemporaryDirectory(prefix="polydl-mutants-") as name:
         folder = Path(name)
-        builder = Builder(subject.own, TOOLCHAIN, QUICK, compiler, folder)
+        builder = Builder(own, TOOLCHAIN, QUICK, compiler, folder)
         built, failed = builder.build(original, named, lambda stage, done, total: None)
-        checked = verify(
-            setting_for(subject.own, folder, built[0], QUICK), built[0], built[1:], lambda done, total: None
-        )
+        setting = setting_for(own, folder, built[0], QUICK)
+        checked = verify(setting, built[0], built[1:], lambda done, total: None)
     found = {m.id: m for m in (*failed, *checked.measurements)}
     return [found[c.id] for c in named]
 
@@ -276,11 +275,9 @@ def _trees(node: Node) -> Iterator[tuple[str, Node]]:
 def schedules(subject: Subject) -> Iterator[tuple[str, str | None, Generated | None]]:
     """(what was changed, what the legality check says, text where it says nothing) of every mistake in the trees of a
     variant."""
-    found = dependences(subject.own, reads=False)
-    for at, part in enumerate(subject.variant.scheduled):
-        for what, tree in _trees(part.tree):
-            parts = (*subject.variant.scheduled[:at], replace(part, tree=tree), *subject.variant.scheduled[at + 1 :])
-            variant = replace(subject.variant, scheduled=parts, scop=None)
-            illegal = why_illegal(variant, subject.own, tuple(found), reassociate=True)
-            text = generate(subject.own, variant.parts, instances=True) if illegal is None else None
-            yield what, illegal, text
+    right = subject.variant
+    for at, part in enumerate(right.parts):
+        for what, tree in _trees(part.tree) if isinstance(part, Scheduled) else ():
+            variant = replace(right, parts=(*right.parts[:at], replace(part, tree=tree), *right.parts[at + 1 :]))
+            text = generate(variant.program, variant.parts, instances=True) if variant.illegal is None else None
+            yield what, variant.illegal, text

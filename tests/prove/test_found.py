@@ -12,7 +12,6 @@ from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.pipeline import load, rank
 from polydl.prove import prove
-from polydl.results import why_illegal
 from polydl.schedule.structure import apply
 from polydl.schedule.transforms import Vectorize
 from polydl.search.proofs import proof_of
@@ -47,9 +46,7 @@ def test_a_division_of_integers_stays_one(tmp_path: Path, place: int) -> None:
     path = tmp_path / "half.c"
     path.write_text(HALF)
     (scop,) = load(path, options=OPTIONS).scops
-    ranking = rank(scop, options=OPTIONS)
-    variant = ranking.variants[place]
-    assert why_illegal(variant, ranking.scop, ranking.dependences, reassociate=True) is None
-    code = generate(variant.scop or ranking.scop, variant.parts)
-    assert "_all(1)" not in "".join(code.prologue)
-    assert proof_of(scop, ranking, variant, code, OPTIONS).holds
+    variant = rank(scop, options=OPTIONS).variants[place]
+    assert variant.illegal is None
+    assert "_all(1)" not in "".join(variant.generated.prologue)
+    assert proof_of(scop, variant, OPTIONS).holds

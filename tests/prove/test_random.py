@@ -17,8 +17,8 @@ from polydl.lower.emit import generate
 from polydl.lower.instance_marks import without_marks
 from polydl.lower.splice import splice
 from polydl.pipeline import rank
-from polydl.search.offer import offer
 from polydl.search.proofs import proof_of
+from polydl.search.shortlist import shortlist
 from tests.fuzz.whole import OPTIONS, PLAIN, main_text
 from tests.oracle import Limits, Program, initial_data, interpret, programs, render
 from tests.prove import mutations
@@ -39,12 +39,12 @@ def subjects_of(program: Program, folder: Path, most: int) -> list[Subject]:
         return []
     ranking = rank(scops[0], options=OPTIONS)
     found = []
-    for variant, code in offer(ranking, OPTIONS, most=most)[0]:
-        proof = proof_of(scops[0], ranking, variant, code, OPTIONS)
-        assert proof.verdict != "wrong", f"{proof.reason}\n{render(program)}\n{code.region}"
+    for variant in shortlist(ranking.variants, most)[0]:
+        proof = proof_of(scops[0], variant, OPTIONS)
+        assert proof.verdict != "wrong", f"{proof.reason}\n{render(program)}\n{variant.generated.region}"
         TALLY[proof.verdict, re.sub(r"\d+", "N", proof.reason)] += 1
-        own = variant.scop or ranking.scop
-        found.append(Subject(program.name, scops[0], own, variant, generate(own, variant.parts, instances=True)))
+        marked = generate(variant.program, variant.parts, instances=True)
+        found.append(Subject(program.name, scops[0], variant, marked))
     return found
 
 

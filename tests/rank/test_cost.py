@@ -19,7 +19,7 @@ from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.cost import CostRanker, weights
 from polydl.schedule.structure import Structure
-from polydl.search.space import SPACES, variants
+from polydl.search.space import SPACES, legal_structures
 from polydl.target import Machine, preset
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -38,7 +38,7 @@ def structures(file: str, defines: dict[str, str], count: int) -> tuple[Scop, Ne
     (nest,) = nests(scop, found)
     space = replace(SPACES["default"], tile_sizes=(4, 6, 16), limit=3000)
     blocks = register_blocks_for(SMALL)
-    every = [v.structure for v in variants(nest, nest_legality(nest, found), space, blocks, 2)]
+    every = list(legal_structures(nest, nest_legality(nest, found), space, blocks, 2))
     return scop, nest, random.Random(0).sample(every, min(count, len(every)))
 
 

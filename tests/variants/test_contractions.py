@@ -20,7 +20,7 @@ from polydl.model.scop import Scop
 from polydl.rewrite.scalars import in_place
 from polydl.schedule.check import check
 from polydl.schedule.structure import Structure
-from polydl.search.space import SPACES, variants
+from polydl.search.space import SPACES, legal_structures
 from tests.oracle import compile_c
 
 FLAGS = ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
@@ -104,7 +104,7 @@ def sampled(scop: Scop, most: int) -> list[list[Structure]]:
     choices = []
     for nest in parts:
         legality = nest_legality(nest, found)
-        choices.append([v.structure for v in variants(nest, legality, TINY, blocks, 2)])
+        choices.append(list(legal_structures(nest, legality, TINY, blocks, 2)))
     longest = max(len(c) for c in choices)
     picked = [[c[i * 7919 % len(c)] for c in choices] for i in range(min(most, longest))]
     for structures in picked:

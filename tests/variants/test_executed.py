@@ -19,7 +19,7 @@ from polydl.frontend import load
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.schedule.structure import RegisterBlocks, Structure, schedule
-from polydl.search.space import SPACES, variants
+from polydl.search.space import SPACES, legal_structures
 from tests.oracle import Limits, Program, call, compile_c, difference, initial_data, interpret, programs, render
 
 TINY = replace(SPACES["default"], tile_sizes=(2, 3), levels=2, tiled_at_once=2, orders=6, limit=60)
@@ -51,7 +51,7 @@ def structures_of(scop: object, blocks: RegisterBlocks, threads: int) -> Iterato
     choices: list[list[Structure]] = []
     for nest in nests(scop, found):  # type: ignore[arg-type]
         legality = nest_legality(nest, found)
-        structures = [v.structure for v in variants(nest, legality, TINY, blocks, threads)]
+        structures = list(legal_structures(nest, legality, TINY, blocks, threads))
         inside = [d for d in found if {d.source, d.target} <= {s.name for s in nest.statements}]
         for s in structures:
             assert (

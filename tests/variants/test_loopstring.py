@@ -22,6 +22,7 @@ from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.legality import violation
 from polydl.dependences.nests import Nest, nests
+from polydl.inspect.loop_string_file import read, score_file
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.scop import Scop
@@ -33,8 +34,7 @@ from polydl.schedule.notation import Written, levels
 from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.structure import Structure, apply, schedule
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
-from polydl.search.loop_string_file import read, score_file
-from polydl.search.space import SPACES, variants
+from polydl.search.space import SPACES, legal_structures
 from tests.oracle import compile_c
 
 MATMUL = """void matmul(float A[restrict 60][40], float B[restrict 40][48], float C[restrict 60][48])
@@ -191,10 +191,10 @@ def test_every_variant_of_the_space_says_its_name(source: str) -> None:
     legality = nest_legality(nest, found)
     checked = 0
     space = replace(SPACES["default"], tile_sizes=(2, 8), levels=2, least_packed=1, limit=2000)
-    for variant in itertools.islice(variants(nest, legality, space, blocks, 2), 0, None, 5):
-        said = text(variant.structure)
+    for structure in itertools.islice(legal_structures(nest, legality, space, blocks, 2), 0, None, 5):
+        said = text(structure)
         again = parse(nest, Written(said.loops, "-"), Written(said.blocks, "-"), blocks)
-        assert again == variant.transforms, said
+        assert again == structure.transforms, said
         checked += 1
     assert checked > 100
 
@@ -396,6 +396,6 @@ def test_the_nest_can_be_named() -> None:
     scop, _, nest = program(MATMUL)
     del scop
     made = forced([nest], Written(f"{nest.name}: Abc", "-"), Written("mk=none", "-"), blocks)
-    assert made == Recipe((NestRecipe(nest.name, (Parallelize(("i",)),)),))
+    assert [one.recipe for one in made] == [NestRecipe(nest.name, (Parallelize(("i",)),))]
     with pytest.raises(InputError, match="which nest"):
         forced([nest], Written("S9: Abc", "-"), Written("", "-"), blocks)

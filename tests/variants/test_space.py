@@ -10,7 +10,8 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
-from polydl.search.space import BLOCKS, EQUAL, IDLE, ILLEGAL, ORDERS, SPACES, TILES, Space, Variant, variants
+from polydl.schedule.structure import Structure
+from polydl.search.space import BLOCKS, EQUAL, IDLE, ILLEGAL, ORDERS, SPACES, TILES, Space, legal_structures
 
 MATMUL = """
 void f(float A[60][50], float B[50][40], float C[60][40])
@@ -37,13 +38,13 @@ def four_blocks(_nest: Nest) -> list[tuple[str | None, str, int, int]]:
     return [("i", "j", m, 16) for m in (4, 5, 6, 7)]
 
 
-def searched(folder: Path, text: str, space: Space, threads: int = 2) -> tuple[list[Variant], Counter[str]]:
+def searched(folder: Path, text: str, space: Space, threads: int = 2) -> tuple[list[Structure], Counter[str]]:
     (folder / "f.c").write_text(text)
     (scop,) = load(folder / "f.c").scops
     found = dependences(scop, reads=False)
     (nest,) = nests(scop, found)
     pruned: Counter[str] = Counter()
-    made = list(variants(nest, nest_legality(nest, found), space, four_blocks, threads, pruned))
+    made = list(legal_structures(nest, nest_legality(nest, found), space, four_blocks, threads, pruned))
     return made, +pruned
 
 
@@ -54,7 +55,7 @@ def test_choices_left_out_are_counted(tmp_path: Path) -> None:
     # For each of the three blocks 1000 fits no loop, and 8 is less than the 16 columns of a block, which are a tile.
     assert pruned[TILES] >= 3 * 3
     # One loop in two pieces: 3!/1 = 6 orders of i j and 4!/2 = 12 of i.0 i.1 j k; two of each are tried.
-    untiled = {v.transforms for v in made if v.structure.kernel is None and not v.structure.packs}
+    untiled = {v.transforms for v in made if v.kernel is None and not v.packs}
     assert untiled
     assert pruned[ORDERS] > 0
     assert ILLEGAL not in pruned
@@ -64,7 +65,7 @@ def test_illegal_orders_are_counted(tmp_path: Path) -> None:
     """A[i-1][j+1] lets neither loop change places with the other."""
     space = replace(SPACES["default"], tile_sizes=())
     made, pruned = searched(tmp_path, SKEWED, space)
-    assert [loop.name for v in made for loop in v.structure.loops] == ["i", "j"] * len(made)
+    assert [loop.name for v in made for loop in v.loops] == ["i", "j"] * len(made)
     assert pruned == {ILLEGAL: 1}
 
 

@@ -16,6 +16,7 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest, nests
 from polydl.model.scop import Scop
+from polydl.pipeline import score
 from polydl.schedule.check import check, from_recipe
 from polydl.schedule.legality import is_legal
 from polydl.schedule.loopstring import text
@@ -23,7 +24,6 @@ from polydl.schedule.notation import Written
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import apply
 from polydl.schedule.transforms import Parallelize, Permute, Tile
-from polydl.search.scoring import score
 
 GEMM = """\
 void product(float A[restrict 13][611], float B[restrict 611][37], float C[restrict 13][37])

@@ -16,7 +16,6 @@ from polydl._version import __version__
 from polydl.base.errors import PolyDLError
 from polydl.learn.collect.problems import Problem
 from polydl.learn.collect.sample import chosen_sample, scored
-from polydl.lower.emit import generate
 from polydl.measure import Candidate, Measurement, MeasureOptions, Status, Toolchain, original_candidate
 from polydl.measure.bulk import BuiltMany, build_many, may_precompile, precompiled
 from polydl.measure.verify import Built
@@ -24,8 +23,7 @@ from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank import rankers
 from polydl.rewrite.scalars import in_place
-from polydl.schedule.check import check
-from polydl.search.offer import candidate, terms
+from polydl.search.shortlist import candidate, terms
 
 RANKERS = ("traffic", "trace", "cost")
 """The first one orders the space; the others add their favourites. All of them score what is measured."""
@@ -115,21 +113,17 @@ def _prepare(problem: Problem, options: Options, count: int, measuring: MeasureO
     text = f"{options.seed} {problem.source.name} {sorted(problem.macros.items())}"
     rng = np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big"))
     others = {name: rankers.named(name) for name in RANKERS[1:]}
-    sample = [
-        (variant, why)
-        for variant, why in chosen_sample(ranking, others, count, rng)
-        if check(scop, variant.structures, ranking.dependences) is None
-    ]
+    sample = [(variant, why) for variant, why in chosen_sample(ranking, others, count, rng) if variant.illegal is None]
     variants = [variant for variant, _ in sample]
     features: list[dict[str, float]] = [{} for _ in variants]
     scores: list[dict[str, float]] = [{} for _ in variants]
     for name in RANKERS:
-        found, columns = scored(scop, ranking.nests, variants, rankers.named(name), ranking.machine, ranking.threads)
-        for i, (score, more) in enumerate(zip(found, columns, strict=True)):
-            scores[i][name] = score
-            features[i] |= {f"{name}.{feature}": value for feature, value in more.items()}
+        found = scored(scop, ranking.nests, variants, rankers.named(name), ranking.machine, ranking.threads)
+        for i, estimate in enumerate(found):
+            scores[i][name] = estimate.score
+            features[i] |= {f"{name}.{feature}": value for feature, value in estimate.features.items()}
     planned = {v.id: Planned(v.recipe.to_json(), why, features[i], scores[i]) for i, (v, why) in enumerate(sample)}
-    candidates = [candidate(v.id, scop, generate(scop, v.structures)) for v in variants]
+    candidates = [candidate(variant, scop) for variant in variants]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     toolchain = precompiled(Toolchain(), folder) if may_precompile(scop) else Toolchain()

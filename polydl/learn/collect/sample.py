@@ -9,15 +9,16 @@ import numpy as np
 
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
-from polydl.rank.ranker import Ranker
-from polydl.results import RankedVariant, Ranking
+from polydl.rank.ranker import Estimate, Ranker
+from polydl.results import Ranking
 from polydl.schedule.structure import Structure
+from polydl.search.variant import Variant
 from polydl.target import Machine
 
 FAVOURITES = 6
 """Variants of each ranker's order that are measured whatever the sample."""
 _ALIKE = 2
-"""Of those, at most this many with the same microkernel, parallel loops and packed operands."""
+"""Of those, at most this many of one family (`Variant.family`)."""
 _DEFAULTS = 2
 _QUANTILES = 10
 """Strata of the best ranker's order."""
@@ -28,33 +29,24 @@ _SUBSET = 1200
 def scored(
     scop: Scop,
     nests: Sequence[Nest],
-    variants: Sequence[RankedVariant],
+    variants: Sequence[Variant],
     ranker: Ranker,
     machine: Machine,
     threads: int,
-) -> tuple[list[float], list[dict[str, float]]]:
-    """A ranker's score and features of each variant, summed over the nests."""
-    scores = [0.0] * len(variants)
-    features: list[dict[str, float]] = [{} for _ in variants]
+) -> list[Estimate]:
+    """What a ranker says of each variant, summed over the nests."""
+    found: list[list[Estimate]] = [[] for _ in variants]
     for n, nest in enumerate(nests):
         # The nests that hardly matter have few structures: each is looked at once.
         distinct: dict[int, Structure] = {id(v.structures[n]): v.structures[n] for v in variants}
         place = {key: i for i, key in enumerate(distinct)}
-        found = ranker.rank(scop, nest, list(distinct.values()), machine, threads)
-        for i, variant in enumerate(variants):
-            at = place[id(variant.structures[n])]
-            scores[i] += float(found.scores[at])
-            for name, value in found.features(at).items():
-                features[i][name] = features[i].get(name, 0.0) + value
-    return scores, features
+        ranks = ranker.rank(scop, nest, list(distinct.values()), machine, threads)
+        for estimates, variant in zip(found, variants, strict=True):
+            estimates.append(ranks.estimate(place[id(variant.structures[n])]))
+    return [Estimate.total(estimates) for estimates in found]
 
 
-def family(variant: RankedVariant) -> object:
-    """What variants that differ in the order and tiles of the other loops only have in common."""
-    return tuple((s.kernel, s.parallel, frozenset(p.operand for p in s.packs)) for s in variant.structures)
-
-
-def is_default(variant: RankedVariant) -> bool:
+def is_default(variant: Variant) -> bool:
     """The loops in the order in which they are written, untiled and unpacked, around a microkernel: the PolyDL
     paper's `Microkernel` baseline."""
     for structure in variant.structures:
@@ -68,14 +60,14 @@ def is_default(variant: RankedVariant) -> bool:
     return True
 
 
-def favourites(order: Sequence[RankedVariant], count: int = FAVOURITES) -> list[RankedVariant]:
+def favourites(order: Sequence[Variant], count: int = FAVOURITES) -> list[Variant]:
     """The first of an order, not more than a few of one family."""
     seen: dict[object, int] = {}
     chosen = []
     for variant in order:
-        key = family(variant)
-        seen[key] = seen.get(key, 0) + 1
-        if seen[key] <= _ALIKE:
+        family = variant.family
+        seen[family] = seen.get(family, 0) + 1
+        if seen[family] <= _ALIKE:
             chosen.append(variant)
             if len(chosen) == count:
                 break
@@ -84,7 +76,7 @@ def favourites(order: Sequence[RankedVariant], count: int = FAVOURITES) -> list[
 
 def chosen_sample(
     ranking: Ranking, others: Mapping[str, Ranker], count: int, rng: np.random.Generator
-) -> list[tuple[RankedVariant, str]]:
+) -> list[tuple[Variant, str]]:
     """(variant, why) of at most about `count` variants, none twice, the likely best first; `why` joins all reasons
     with commas.
 
@@ -92,9 +84,9 @@ def chosen_sample(
     tenth of the order, a third stratified over its quantiles, the others at random. `others` score a subset.
     """
     order = list(ranking.variants)
-    chosen: dict[str, tuple[RankedVariant, str]] = {}
+    chosen: dict[str, tuple[Variant, str]] = {}
 
-    def take(variants: Sequence[RankedVariant], why: str) -> None:
+    def take(variants: Sequence[Variant], why: str) -> None:
         for variant in variants:
             before = chosen.get(variant.id)
             reasons = [*(before[1].split(",") if before else ()), why]
@@ -104,8 +96,8 @@ def chosen_sample(
     picked = rng.permutation(len(order))[: _SUBSET * 3 // 4]
     subset = [order[i] for i in sorted({*range(min(len(order), _SUBSET // 4)), *(int(i) for i in picked)})]
     for name, ranker in others.items():
-        scores, _ = scored(ranking.scop, ranking.nests, subset, ranker, ranking.machine, ranking.threads)
-        best = sorted(range(len(subset)), key=lambda i: (scores[i], i))
+        scores = scored(ranking.scop, ranking.nests, subset, ranker, ranking.machine, ranking.threads)
+        best = sorted(range(len(subset)), key=lambda i: (scores[i].score, i))
         take(favourites([subset[i] for i in best]), name)
     take([v for v in order if is_default(v)][:_DEFAULTS], "default")
     left = max(0, count - len(chosen))

@@ -17,9 +17,10 @@ from typing import Any
 from polydl.base.errors import InputError
 from polydl.model.scop import Scop
 from polydl.options import Options
-from polydl.results import RankedVariant, Ranking
+from polydl.pipeline import score
+from polydl.results import Ranking
 from polydl.schedule.notation import Written, split_line
-from polydl.search.scoring import score
+from polydl.search.variant import Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class ScoredLines:
         place = {i: rank for rank, i in enumerate(sorted(range(len(scores)), key=lambda i: (scores[i], i)), 1)}
         return tuple(place[i] for i in range(len(scores)))
 
-    def rows(self) -> list[tuple[int, RankedVariant, Written, Written]]:
+    def rows(self) -> list[tuple[int, Variant, Written, Written]]:
         """Rank, variant, loop string and blocks, in the order of the file."""
         return [
             (rank, variant, *line)

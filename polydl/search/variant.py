@@ -1,0 +1,186 @@
+"""A variant: one way to run a whole program. The only thing between a recipe and its C text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from polydl.base import html
+from polydl.base.errors import IllegalVariant
+from polydl.dependences.analysis import Dependence
+from polydl.lower.emit import Generated, generate
+from polydl.lower.splice import splice
+from polydl.model.scop import Scop
+from polydl.rank.ranker import Estimate
+from polydl.schedule.fused import check
+from polydl.schedule.plan import Scheduled
+from polydl.schedule.recipe import Recipe
+from polydl.schedule.structure import Structure
+from polydl.schedule.tree_check import broken as broken_tree
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What variants are variants of, and what has to hold for one to be legal."""
+
+    scop: Scop
+    """The program after its rewrites; where nests were fused before the search, the one with fused nests."""
+    dependences: tuple[Dependence, ...]
+    """All of the program's: a legal variant keeps their order."""
+    reassociate: bool
+    """Sums may be added up in another order."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to run a program: its parts in their order, each with a schedule.
+
+    >>> import polydl
+    >>> best = polydl.rank("examples/matmul.c", "small", "epyc-zen5", threads=2)[0]
+    >>> [name for name in best.features if name.startswith("predicted")]  # what the score is made of
+    ['predicted_seconds']
+    >>> "void matmul(" in best.code()
+    True
+    """
+
+    origin: Origin = field(repr=False, compare=False)
+    recipe: Recipe
+    """How the parts were made; it has no nest for the program as it is written."""
+    parts: tuple[Structure | Scheduled, ...]
+    """In the order in which they run: transformed nests, and regions with a schedule tree of their own."""
+    estimate: Estimate
+
+    @staticmethod
+    def of(origin: Origin, parts: tuple[Structure | Scheduled, ...], estimate: Estimate) -> Variant:
+        """The variant whose recipe is that of its parts."""
+        return Variant(origin, Recipe(tuple(part.recipe for part in parts)), parts, estimate)
+
+    @property
+    def id(self) -> str:
+        """The recipe's: stable from run to run."""
+        return self.recipe.id
+
+    @property
+    def program(self) -> Scop:
+        """The scop that the parts are of."""
+        return self.origin.scop
+
+    @property
+    def score(self) -> float:
+        """The estimate's: lower is better."""
+        return self.estimate.score
+
+    @property
+    def features(self) -> Mapping[str, float]:
+        """The estimate's."""
+        return self.estimate.features
+
+    @property
+    def structures(self) -> tuple[Structure, ...]:
+        """The parts that are nests."""
+        return tuple(part for part in self.parts if isinstance(part, Structure))
+
+    @property
+    def scheduled(self) -> tuple[Scheduled, ...]:
+        """The parts that are regions with a schedule tree."""
+        return tuple(part for part in self.parts if isinstance(part, Scheduled))
+
+    @property
+    def family(self) -> tuple[object, ...]:
+        """What it has in common with variants that differ in the order and the tiles of the other loops only: fusion,
+        microkernels, parallel loops, packed operands, where schedules start."""
+        return tuple(
+            part.how.base
+            if isinstance(part, Scheduled)
+            else (part.fused, part.rows, part.kernel, part.parallel, frozenset(p.operand for p in part.packs))
+            for part in self.parts
+        )
+
+    @property
+    def loops(self) -> str:
+        """The loops in one line: `j/32* pack(B) k.0/256 i/12 | i.mk j.mk k.1`; * is parallel, / a step."""
+        parts = [_loops(structure) for structure in self.structures]
+        for region in self.scheduled:
+            tiles = "x".join(map(str, region.how.sizes))
+            parts.append(f"{region.name}…: {region.how.base}{' in tiles ' + tiles if tiles else ''}")
+        return "; ".join(parts)
+
+    @cached_property
+    def generated(self) -> Generated:
+        """Its C, made once and kept; says nothing of legality. Raises QuotaExceeded."""
+        return generate(self.program, self.parts)
+
+    @cached_property
+    def illegal(self) -> str | None:
+        """The dependence that it breaks, from the exact check of each of its parts; None: it is legal.
+
+        That the parts run in the order of the text keeps what lies between them in order. Raises QuotaExceeded.
+        """
+        found, reassociate = self.origin.dependences, self.origin.reassociate
+        for part in self.scheduled:
+            wrong = broken_tree(self.program, part.statements, part.tree, found, reassociate=reassociate)
+            if wrong is not None:
+                return wrong
+        apart = {s.name for part in self.scheduled for s in part.statements}
+        inside = [d for d in found if d.source not in apart and d.target not in apart]
+        return check(self.program, self.structures, inside, reassociate=reassociate)
+
+    def code(self) -> str:
+        """The C file with this variant in the place of the original loops: what `optimize` would write, without the
+        comment at its head.
+
+        Raises IllegalVariant when the exact check finds a dependence that it breaks, QuotaExceeded.
+        """
+        self._check()
+        return splice(self.program.source, [(self.program, self.generated)], "")
+
+    def region(self) -> str:
+        """The C statements that stand in the place of the original loops. Raises as `code` does."""
+        self._check()
+        return self.generated.region
+
+    def _check(self) -> None:
+        if self.illegal is not None:
+            raise IllegalVariant(f"{self.id}: {self.illegal}", self.program.span)
+
+    def __repr__(self) -> str:
+        return f"<variant {self.id}, score {self.score:.4g}: {self.loops}>"
+
+    def _repr_html_(self) -> str:
+        known = {"loops": self.loops, "recipe": str(self.recipe), "score": self.score}
+        notes = [html.line(note) for note in self.notes]
+        features = html.facts(dict(self.features))
+        return html.block(f"variant {self.id}", html.facts(known), features, *notes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What its user should know: sums that are reassociated across threads, functions to call beforehand."""
+        summed = (
+            f"reassociated: partial sums of {s.nest.name} over blocks of loop {s.summed} are added up at the end, in "
+            "the same order for any number of threads (--no-reassociate forbids it)"
+            for s in self.structures
+            if s.summed
+        )
+        ahead = (
+            f"packed ahead of time: call {p.function}(address of {s.operand(p).array}) once before, and again when its "
+            "contents change; that time is not in the figures"
+            for s in self.structures
+            for p in s.packs
+            if p.function
+        )
+        return (*summed, *ahead)
+
+
+def _loops(structure: Structure) -> str:
+    if structure.fused:
+        return f"in {structure.fused}"
+    words = []
+    for loop in structure.loops:
+        word = f"{loop.name}/{loop.step}" if loop.step > 1 else loop.name
+        words.append(f"{word}*" if loop.name in structure.parallel else word)
+    for pack in sorted(structure.packs, key=structure.pack_depth, reverse=True):
+        words.insert(structure.pack_depth(pack), f"pack({pack.operand})")
+    inside = " ".join(loop.name for loop in structure.inside)
+    rows = " vectors" if structure.rows else ""
+    return " ".join(words) + rows + (f" | {inside}" if inside else "")

@@ -1,0 +1,55 @@
+"""A variant keeps its C: nobody makes it twice, whoever asks for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from polydl import pipeline
+from polydl.inspect.recording import recorded
+from polydl.lower import emit
+from polydl.options import Options
+from tests.fusion.programs import KERNELS
+
+CHAIN = next(p for p in KERNELS if p.name == "chain")
+"""A product with element-wise nests around it: variants with fused nests compete with others."""
+
+
+def test_one_generation_per_variant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chosen, measured, run at other sizes, written, recorded and shown: all of one text."""
+    texts: list[str] = []
+    finished = emit.finished
+
+    def counted(*given: object) -> emit.Generated:
+        made = finished(*given)
+        texts.append("\n".join([*made.prologue, made.region]))
+        return made
+
+    monkeypatch.setattr(emit, "finished", counted)
+    path = tmp_path / "chain.c"
+    path.write_text(CHAIN.text())
+    options = Options(threads=2, space="small", machine="xeon-8480plus", top_k=4)
+    result = pipeline.optimize(path, tmp_path / "out.c", options)
+    (done,) = result.scops
+    assert done.report is not None and len(done.report.measurements) == 4
+    made = [v for v in done.ranking if "generated" in vars(v)]
+    assert len(texts) >= len(made) >= 4
+    before = list(texts)
+    recorded(result, options)
+    measured = {m.id for m in done.report.measurements}
+    for variant in made:
+        assert variant.region() in variant.code()
+        assert variant.id not in measured or sum(variant.generated.region in text for text in before) == 1
+    assert texts == before, "what was made is kept"
+
+
+def test_a_changed_variant_has_a_text_of_its_own(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    path = tmp_path / "chain.c"
+    path.write_text(CHAIN.text())
+    ranking = pipeline.rank(path, "small", "xeon-8480plus", threads=2)
+    first, second = ranking[0], ranking[1]
+    assert first.region() != second.region()
+    assert replace(first, parts=second.parts).region() == second.region()
