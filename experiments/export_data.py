@@ -18,7 +18,7 @@ from polydl.base import resources
 from polydl.base.errors import PolyDLError
 from polydl.learn.train import parquet
 from polydl.learn.train.data import digest
-from polydl.measure.store import Measured, Store
+from polydl.measure.store import Store, StoredMeasurement
 
 FOLDER = resources.trained_models() / "data"
 
@@ -27,9 +27,9 @@ def counted(values: Counter[str]) -> str:
     return ", ".join(f"{name} {number}" for name, number in values.most_common())
 
 
-def least_slow(rows: Sequence[Measured]) -> float:
+def least_slow(rows: Sequence[StoredMeasurement]) -> float:
     """How many times slower than the fastest of its pair the quickest of those marked `slow` is."""
-    pairs: dict[tuple[object, ...], list[Measured]] = {}
+    pairs: dict[tuple[object, ...], list[StoredMeasurement]] = {}
     for row in rows:
         pairs.setdefault((row.kernel, tuple(sorted(row.sizes.items())), row.threads, row.machine), []).append(row)
     ratios = [
@@ -41,7 +41,7 @@ def least_slow(rows: Sequence[Measured]) -> float:
     return min(ratios, default=float("nan"))
 
 
-def card(rows: Sequence[Measured], exported: parquet.Exported, size: int) -> str:
+def card(rows: Sequence[StoredMeasurement], exported: parquet.Exported, size: int) -> str:
     """The data card; every figure in it is computed here."""
     verified = [r for r in rows if r.verified and r.variant != "original"]
     problems = {(r.kernel, tuple(sorted(r.sizes.items())), r.threads, r.machine): r for r in rows}

@@ -36,14 +36,17 @@ EXAMPLE = ROOT / "examples" / "matmul.c"
 WRITER = """
 import sys
 from pathlib import Path
-from polydl.measure.store import Measured, Store
+from polydl.measure.store import Store, StoredMeasurement
 store = Store(sys.argv[1])
 store.add_kernel("k", "f", "void f(void) {}")
 store.add_machine("m", "")
 first = len(store)
 for number in range(first, first + 1000000, 3):
-    store.add(Measured("k", "w", "p", {"N": 1}, "float", 1, f"v{number + n}", "", "", "m", "cc", (), "verified",
-                       "x" * 200, (1e-3,) * 9, (), 1e-3, 0.01) for n in range(3))
+    store.add(StoredMeasurement(
+        kernel="k", workload="w", problem="p", sizes={"N": 1}, dtype="float", threads=1, variant=f"v{number + n}",
+        recipe="", origin="", machine="m", compiler="cc", flags=(), status="verified", message="x" * 200,
+        samples=(1e-3,) * 9, median=1e-3, interval=0.01,
+    ) for n in range(3))
     print(f"v{number} v{number + 1} v{number + 2}", flush=True)
 """
 """Adds rows three at a time; a line is printed when they are committed."""

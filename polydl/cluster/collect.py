@@ -5,14 +5,16 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
+
+import msgspec
 
 from polydl.cluster.pool import Done, Job, Machine, Pool
 from polydl.learn.collect.problems import Problem
 from polydl.learn.collect.run import Collected, CollectOptions, Tally, Tell, kernel_hash, record
-from polydl.measure.store import Measured, Store
+from polydl.measure.store import Store, StoredMeasurement
 
 ProblemsFor = Callable[[int], Sequence[Problem]]
 """The problems for a number of threads, which the number of images of a layer may follow."""
@@ -61,7 +63,7 @@ def collect_on_cluster(
         if "error" in result:
             found = Collected("", (), (), result["error"])
         else:
-            rows = tuple(_row(values) for values in result["rows"])
+            rows = msgspec.convert(result["rows"], tuple[StoredMeasurement, ...])
             found = Collected(result["function"], rows, (*result["warnings"], *result["noise"]), result["failed"])
             store.add_machine(result["fingerprint"], result["description"])
         tally.measure_seconds = time.perf_counter() - start
@@ -80,12 +82,3 @@ def _asked(problem: Problem, options: CollectOptions) -> dict[str, Any]:
         "options": {name: getattr(options, name) for name in ("count", "large", "threads", "space", "seed", "budget")},
         "files": {f"/{problem.source.name}": base64.b64encode(problem.source.read_bytes()).decode()},
     }
-
-
-_TUPLES = ("flags", "samples", "outliers", "marks")
-
-
-def _row(values: Mapping[str, Any]) -> Measured:
-    """A row of the store that came as JSON."""
-    ready: dict[str, Any] = {name: tuple(value) if name in _TUPLES else value for name, value in values.items()}
-    return Measured(**ready)

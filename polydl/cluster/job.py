@@ -16,10 +16,11 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
 from rich.console import Console
 
 from polydl import pipeline
@@ -76,7 +77,7 @@ def collect(job: Mapping[str, Any]) -> dict[str, Any]:
         done = measured(prepared, options, timing, machine.fingerprint, compiler)
         found = {
             "function": done.function,
-            "rows": [asdict(row) for row in done.rows],
+            "rows": [msgspec.structs.asdict(row) for row in done.rows],
             "noise": list(done.warnings),
             "failed": done.error,
             "fingerprint": machine.fingerprint,

@@ -1,4 +1,4 @@
-"""The store of measurements: one SQLite file in WAL mode, one row a measurement.
+"""The store of measurements: one SQLite file in WAL mode, one row per measurement, a column per field of the record.
 
 A row is there whole or not at all: rows are added in transactions that are on the disk when `Store.add` returns
 (synchronous=FULL), so that killing a process, or the machine, at any moment loses no committed row. Several processes
@@ -11,75 +11,33 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
+
 from polydl.base.errors import StoreError
 
-SCHEMA = 1
-"""Version of the tables, kept in SQLite's user_version."""
-_APPLICATION = 0x706C646C
-"""`pldl`, SQLite's application_id: tells a store from other databases."""
-_PATIENCE_MS = 60_000
-"""Milliseconds to wait for another process that writes."""
 
-_TABLES = """
-CREATE TABLE kernels (
-    hash TEXT PRIMARY KEY,      -- SHA-256 of the source
-    function TEXT NOT NULL,
-    source TEXT NOT NULL        -- the C file
-) WITHOUT ROWID;
-CREATE TABLE machines (
-    fingerprint TEXT PRIMARY KEY,
-    description TEXT NOT NULL   -- TOML
-) WITHOUT ROWID;
-CREATE TABLE measurements (
-    number INTEGER PRIMARY KEY,
-    kernel TEXT NOT NULL REFERENCES kernels,
-    workload TEXT NOT NULL,     -- network or application that the sizes come from
-    problem TEXT NOT NULL,      -- name of the layer or size
-    sizes TEXT NOT NULL,        -- JSON object, macro to value
-    dtype TEXT NOT NULL,
-    threads INTEGER NOT NULL,
-    variant TEXT NOT NULL,      -- id of the recipe, or 'original'
-    recipe TEXT NOT NULL,       -- JSON
-    origin TEXT NOT NULL,       -- why it was measured, see Measured.origin
-    machine TEXT NOT NULL REFERENCES machines,
-    compiler TEXT NOT NULL,     -- first line of --version
-    flags TEXT NOT NULL,        -- JSON array
-    status TEXT NOT NULL,       -- 'verified', or how it failed
-    message TEXT NOT NULL,
-    samples TEXT NOT NULL,      -- JSON array, seconds of one run each, in the order taken, outliers included
-    outliers TEXT NOT NULL,     -- JSON array, indices into samples
-    median REAL,                -- seconds; NULL without samples
-    interval REAL,              -- half width of the median's 95 % confidence interval over the median; NULL: unknown
-    marks TEXT NOT NULL,        -- JSON array of words, see Measured.marks
-    features TEXT NOT NULL,     -- JSON object: working sets, bytes, seconds by name
-    scores TEXT NOT NULL,       -- JSON object: each analytic ranker's score
-    seed INTEGER NOT NULL,
-    created TEXT NOT NULL,      -- UTC, ISO 8601
-    UNIQUE (kernel, sizes, threads, variant, machine, compiler, flags)
-);
-CREATE INDEX measurements_by_problem ON measurements (kernel, sizes, threads);
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One measurement of one variant of a kernel at given sizes."""
+class StoredMeasurement(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of one variant of a kernel, timed at given sizes. The columns of the store and of exported Parquet
+    files are these fields, by name."""
 
     kernel: str
     """SHA-256 of the C file's text; see `Store.kernel`."""
     workload: str
     """The network or application that the sizes come from: what training data are split by."""
     problem: str
+    """Name of the layer or size."""
     sizes: Mapping[str, int]
     """Macros of the C file."""
     dtype: str
+    """C name of the element type that it computes with; empty where there are several."""
     threads: int
+    """OpenMP threads of the timed runs."""
     variant: str
+    """Id of the recipe, or `original`."""
     recipe: str
     """JSON form of the recipe; empty for the original code."""
     origin: str
@@ -88,66 +46,85 @@ class Measured:
     machine: str
     """Fingerprint; see `Store.machine`."""
     compiler: str
+    """First line of what the compiler says to --version."""
     flags: tuple[str, ...]
+    """Of the compiler."""
     status: str
     """`verified`, or how the variant failed (polydl.measure.Status)."""
     message: str = ""
+    """Why it failed, for people."""
     samples: tuple[float, ...] = ()
     """Seconds of one run, in the order taken, outliers included."""
     outliers: tuple[int, ...] = ()
     """Indices of the samples farther from the median than five scaled median absolute deviations."""
     median: float | None = None
-    """Of all samples, seconds."""
+    """Of all samples, seconds; None without samples."""
     interval: float | None = None
     """Half the width of the median's 95 % confidence interval, over the median; None when the samples are too few."""
     marks: tuple[str, ...] = ()
     """`slow`: far slower than the best, so timed by its verification run only; `capped`: the interval was still too
     wide when the samples ran out."""
-    features: Mapping[str, float] = field(default_factory=dict)
-    scores: Mapping[str, float] = field(default_factory=dict)
+    features: Mapping[str, float] = {}
+    """What the rankers saw, `RANKER.FEATURE` by name; the unit is the name's last word."""
+    scores: Mapping[str, float] = {}
+    """Each analytic ranker's score."""
     seed: int = 0
+    """Of the input data."""
     created: str = ""
+    """UTC, ISO 8601."""
 
     @property
     def verified(self) -> bool:
         return self.status == "verified"
 
 
-_COLUMNS = tuple(f.name for f in fields(Measured))
-_JSON = {"sizes", "flags", "samples", "outliers", "marks", "features", "scores"}
-_TUPLES = {"flags", "samples", "outliers", "marks"}
-_COLUMN_TYPES: Mapping[str, Any] = {
-    **dict.fromkeys(_JSON - _TUPLES, dict),
-    **dict.fromkeys(_TUPLES, list),
-    "threads": int,
-    "seed": int,
-    "median": (float, type(None)),
-    "interval": (float, type(None)),
-}
-"""What each column holds, JSON read; the others are text."""
+FIELDS: Mapping[str, Any] = {f.name: f.type for f in msgspec.structs.fields(StoredMeasurement)}
+"""Type of each field by its name, in the order of the columns."""
+
+_PLAIN: Mapping[Any, str] = {str: "TEXT NOT NULL", int: "INTEGER NOT NULL", float | None: "REAL"}
+"""SQLite's columns for fields of these types; all others are kept as JSON text."""
+_REFERENCES = {"kernel": " REFERENCES kernels", "machine": " REFERENCES machines"}
+_SAME = "kernel, sizes, threads, variant, machine, compiler, flags"
+"""Columns that tell one measurement from another."""
+
+_MIGRATIONS: tuple[str, ...] = ()
+"""What brings schema number i + 1 up to i + 2."""
+SCHEMA = len(_MIGRATIONS) + 1
+"""Version of the tables, kept in SQLite's user_version."""
+_APPLICATION = 0x706C646C
+"""`pldl`, SQLite's application_id: tells a store from other databases."""
+_PATIENCE_MS = 60_000
+"""Milliseconds to wait for another process that writes."""
 
 
-def _to_row(measured: Measured) -> list[Any]:
-    return [
-        json.dumps(value, sort_keys=True) if name in _JSON else value
-        for name in _COLUMNS
-        for value in (_plain(getattr(measured, name)),)
+def _tables() -> str:
+    """The statements that make an empty file a store of today's schema."""
+    columns = [
+        f"{name} {_PLAIN.get(kind, 'TEXT NOT NULL')}{_REFERENCES.get(name, '')}" for name, kind in FIELDS.items()
     ]
+    return f"""
+        CREATE TABLE kernels (hash TEXT PRIMARY KEY, function TEXT NOT NULL, source TEXT NOT NULL) WITHOUT ROWID;
+        CREATE TABLE machines (fingerprint TEXT PRIMARY KEY, description TEXT NOT NULL) WITHOUT ROWID;
+        CREATE TABLE measurements (number INTEGER PRIMARY KEY, {", ".join(columns)}, UNIQUE ({_SAME}));
+        CREATE INDEX measurements_by_problem ON measurements (kernel, sizes, threads);
+    """
 
 
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value
+def _to_row(measured: StoredMeasurement) -> list[Any]:
+    values = msgspec.structs.asdict(measured)
+    return [v if FIELDS[name] in _PLAIN else json.dumps(v, sort_keys=True) for name, v in values.items()]
 
 
-def _from_row(row: sqlite3.Row) -> Measured:
+def _from_row(row: sqlite3.Row) -> StoredMeasurement:
+    """Raises TypeError for a value that is not of its field's type: SQLite keeps whatever it was given."""
     values: dict[str, Any] = {}
-    for name in _COLUMNS:
-        value = json.loads(row[name]) if name in _JSON else row[name]
-        # SQLite keeps whatever it was given, in a column of any type.
-        if not isinstance(value, _COLUMN_TYPES.get(name, str)):
-            raise TypeError(f"{name} is {value!r}")
-        values[name] = tuple(value) if name in _TUPLES else value
-    return Measured(**values)
+    for name, kind in FIELDS.items():
+        value = row[name] if kind in _PLAIN else json.loads(row[name])
+        try:
+            values[name] = msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            raise TypeError(f"{name} is {value!r}") from error
+    return StoredMeasurement(**values)
 
 
 class Store:
@@ -178,7 +155,7 @@ class Store:
         connection = self._connection
         connection.row_factory = sqlite3.Row
         # The header is read here: this is where a file that is no database shows.
-        version, tables = _version(connection), _tables(connection)
+        version, tables = _version(connection), _count_of_tables(connection)
         if tables and connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             raise StoreError(f"{self.path} is another program's database", hint="name another file")
         if version < 0:
@@ -199,8 +176,9 @@ class Store:
         if version < SCHEMA:
             with self._transaction():
                 # Another process may have done it while this one waited for its turn.
-                for step in range(_version(connection), SCHEMA):
-                    for statement in _statements(_MIGRATIONS[step]):
+                version = _version(connection)
+                for script in _MIGRATIONS[version - 1 :] if version else (_tables(),):
+                    for statement in _statements(script):
                         connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA}")
@@ -238,16 +216,15 @@ class Store:
         """Close the file; what was added is on the disk already."""
         self._connection.close()
 
-    def add(self, rows: Iterable[Measured]) -> int:
+    def add(self, rows: Iterable[StoredMeasurement]) -> int:
         """Add measurements, all or none; on the disk when it returns. Returns how many were new: a variant that was
         measured under the same conditions before keeps its first measurement."""
         ready = [_to_row(row) for row in rows]
-        names, places = ", ".join(_COLUMNS), ", ".join("?" for _ in _COLUMNS)
+        names, places = ", ".join(FIELDS), ", ".join("?" for _ in FIELDS)
         with self._explained(), self._transaction():
             before = self._connection.total_changes
             self._connection.executemany(
-                f"INSERT INTO measurements ({names}) VALUES ({places}) "
-                "ON CONFLICT (kernel, sizes, threads, variant, machine, compiler, flags) DO NOTHING",
+                f"INSERT INTO measurements ({names}) VALUES ({places}) ON CONFLICT ({_SAME}) DO NOTHING",
                 ready,
             )
             added = self._connection.total_changes - before
@@ -278,14 +255,14 @@ class Store:
             raise KeyError(key)
         return str(row[0]), str(row[1])
 
-    def rows(self, where: str = "", values: Sequence[object] = ()) -> Iterator[Measured]:
+    def rows(self, where: str = "", values: Sequence[object] = ()) -> Iterator[StoredMeasurement]:
         """Measurements in the order in which they were added, those that an SQL condition on the columns selects."""
         condition = f"WHERE {where}" if where else ""
         with self._explained():
             for row in self._connection.execute(f"SELECT * FROM measurements {condition} ORDER BY number", values):
                 yield self._read(row)
 
-    def _read(self, row: sqlite3.Row) -> Measured:
+    def _read(self, row: sqlite3.Row) -> StoredMeasurement:
         try:
             return _from_row(row)
         except (json.JSONDecodeError, TypeError) as error:
@@ -305,10 +282,6 @@ class Store:
     def __len__(self) -> int:
         with self._explained():
             return int(self._connection.execute("SELECT COUNT(*) FROM measurements").fetchone()[0])
-
-
-_MIGRATIONS = (_TABLES,)
-"""What brings schema number i up to i + 1; the first makes an empty file a store."""
 
 
 def _statements(script: str) -> Iterator[str]:
@@ -332,7 +305,7 @@ def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _tables(connection: sqlite3.Connection) -> int:
+def _count_of_tables(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0])
 
 

@@ -17,7 +17,7 @@ from polydl.base import resources
 from polydl.base.errors import PolyDLError
 from polydl.inspect import loop_string_file
 from polydl.learn.collect import read_problems
-from polydl.measure.store import Measured, Store
+from polydl.measure.store import Store, StoredMeasurement
 from polydl.rank.features import FEATURES_VERSION, names
 from polydl.rank.weights import load_weights
 from polydl.search import result_cache
@@ -30,9 +30,14 @@ def _store(path: Path) -> None:
     with Store(path) as store:
         store.add_kernel("k", "f", "void f(void) {}")
         store.add_machine("m", "")
-        rows = (Measured("k", "w", "p", {"N": n}, "float", 1, f"v{n}", "", "", "m", "cc", (), "verified", "", (1e-3,))
-                for n in range(50))  # fmt: skip
-        store.add(rows)
+        store.add(_row(f"v{n}", {"N": n}) for n in range(50))
+
+
+def _row(variant: str, sizes: dict[str, int]) -> StoredMeasurement:
+    return StoredMeasurement(
+        kernel="k", workload="w", problem="p", sizes=sizes, dtype="float", threads=1, variant=variant, recipe="",
+        origin="", machine="m", compiler="cc", flags=(), status="verified", samples=(1e-3,),
+    )  # fmt: skip
 
 
 def _read_store(path: Path) -> None:
@@ -43,7 +48,7 @@ def _read_store(path: Path) -> None:
 
 def _write_store(path: Path) -> None:
     with Store(path) as store:
-        store.add([Measured("k", "w", "p", {"N": 1}, "float", 1, "new", "", "", "m", "cc", (), "verified")])
+        store.add([_row("new", {"N": 1})])
 
 
 def _read_cached(path: Path) -> None:

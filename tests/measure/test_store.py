@@ -16,12 +16,12 @@ import pytest
 
 from polydl.base.errors import StoreError
 from polydl.measure import store as module
-from polydl.measure.store import SCHEMA, Measured, Store
+from polydl.measure.store import FIELDS, SCHEMA, Store, StoredMeasurement
 
 KERNEL, MACHINE = "k" * 64, "0123456789ab"
 
 
-def row(variant: str, **changes: object) -> Measured:
+def row(variant: str, **changes: object) -> StoredMeasurement:
     values: dict[str, object] = {
         "kernel": KERNEL, "workload": "net", "problem": "layer", "sizes": {"M": 3, "N": 4}, "dtype": "float",
         "threads": 2, "variant": variant, "recipe": "[]", "origin": "random", "machine": MACHINE,
@@ -29,7 +29,7 @@ def row(variant: str, **changes: object) -> Measured:
         "median": 0.5, "interval": None, "marks": ("capped",), "features": {"cost.x": 1.5}, "scores": {"cost": 2.0},
         "seed": 7, "created": "2026-01-01T00:00:00+00:00",
     }  # fmt: skip
-    return Measured(**(values | changes))  # type: ignore[arg-type]
+    return StoredMeasurement(**(values | changes))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -55,6 +55,48 @@ def test_rows_come_back_as_they_were_added(store: Store) -> None:
     assert store.machine(MACHINE) == "name = 'x'"
     with pytest.raises(KeyError):
         store.kernel("another")
+
+
+def test_a_column_for_each_field(store: Store, path: Path) -> None:
+    """A field of the record is a column of the store, under its name and in its order: nothing else lists them."""
+    with sqlite3.connect(path) as connection:
+        columns = [name for _, name, *_ in connection.execute("PRAGMA table_info(measurements)")]
+    connection.close()
+    assert columns == ["number", *FIELDS]
+
+
+def test_a_store_of_the_first_version_is_read(path: Path) -> None:
+    """The tables as they were when their statements were written by hand."""
+    with sqlite3.connect(path) as connection:
+        connection.executescript(FIRST)
+    connection.close()
+    with Store(path) as store:
+        assert list(store.rows()) == [row("a")]
+        assert store.add([row("a"), row("b")]) == 1
+
+
+FIRST = f"""
+CREATE TABLE kernels (hash TEXT PRIMARY KEY, function TEXT NOT NULL, source TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE machines (fingerprint TEXT PRIMARY KEY, description TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE measurements (
+    number INTEGER PRIMARY KEY, kernel TEXT NOT NULL REFERENCES kernels, workload TEXT NOT NULL, problem TEXT NOT NULL,
+    sizes TEXT NOT NULL, dtype TEXT NOT NULL, threads INTEGER NOT NULL, variant TEXT NOT NULL, recipe TEXT NOT NULL,
+    origin TEXT NOT NULL, machine TEXT NOT NULL REFERENCES machines, compiler TEXT NOT NULL, flags TEXT NOT NULL,
+    status TEXT NOT NULL, message TEXT NOT NULL, samples TEXT NOT NULL, outliers TEXT NOT NULL, median REAL,
+    interval REAL, marks TEXT NOT NULL, features TEXT NOT NULL, scores TEXT NOT NULL, seed INTEGER NOT NULL,
+    created TEXT NOT NULL, UNIQUE (kernel, sizes, threads, variant, machine, compiler, flags)
+);
+CREATE INDEX measurements_by_problem ON measurements (kernel, sizes, threads);
+INSERT INTO kernels VALUES ('{KERNEL}', 'f', 'void f(void) {{}}');
+INSERT INTO machines VALUES ('{MACHINE}', 'name');
+INSERT INTO measurements VALUES (
+    1, '{KERNEL}', 'net', 'layer', '{{"M": 3, "N": 4}}', 'float', 2, 'a', '[]', 'random', '{MACHINE}', 'gcc 12',
+    '["-O3"]', 'verified', '', '[0.5, 0.25, 0.75]', '[2]', 0.5, NULL, '["capped"]', '{{"cost.x": 1.5}}',
+    '{{"cost": 2.0}}', 7, '2026-01-01T00:00:00+00:00'
+);
+PRAGMA application_id = {0x706C646C};
+PRAGMA user_version = 1;
+"""
 
 
 def test_a_variant_measured_again_keeps_its_first_measurement(store: Store) -> None:

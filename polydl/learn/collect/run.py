@@ -25,7 +25,7 @@ from polydl.learn.collect.problems import Problem
 from polydl.measure import Measurement, MeasureOptions, Toolchain
 from polydl.measure.bulk import ManyMeasured, Passes, interval, measure_many, outliers
 from polydl.measure.compile import find_compiler
-from polydl.measure.store import Measured, Store
+from polydl.measure.store import Store, StoredMeasurement
 from polydl.options import Options
 from polydl.target import detect, dumps
 
@@ -155,7 +155,7 @@ class Collected:
 
     function: str
     """Name of the C function; empty when it could not be prepared."""
-    rows: tuple[Measured, ...]
+    rows: tuple[StoredMeasurement, ...]
     """The original's first; none when it could not be measured."""
     warnings: tuple[str, ...]
     """What makes the figures doubtful, for people."""
@@ -177,12 +177,8 @@ def measured(
         return Collected(scop.function, (), (), failure.render())
     finally:
         shutil.rmtree(prepared.built.folder)
-    return Collected(
-        scop.function,
-        tuple(rows_of(prepared, found, measuring, machine, compiler, str(scop.element or ""))),
-        found.warnings,
-        "",
-    )
+    rows = rows_of(prepared, found, measuring, machine, compiler, str(scop.element or ""))
+    return Collected(scop.function, tuple(rows), found.warnings, "")
 
 
 def record(problem: Problem, done: Collected, seconds: float, store: Store, tally: Tally, tell: Tell) -> None:
@@ -208,13 +204,13 @@ def record(problem: Problem, done: Collected, seconds: float, store: Store, tall
 
 def rows_of(
     prepared: Prepared, found: ManyMeasured, measuring: MeasureOptions, machine: str, compiler: str, dtype: str
-) -> list[Measured]:
+) -> list[StoredMeasurement]:
     """The rows of a problem, the original's first; `dtype` is C's name of the type that it computes in."""
     problem = prepared.problem
     created = datetime.now(UTC).isoformat(timespec="seconds")
     flags = Toolchain().cflags
 
-    def row(m: Measurement) -> Measured:
+    def row(m: Measurement) -> StoredMeasurement:
         planned = prepared.planned.get(m.id)
         width = interval(m.samples) if m.samples else math.inf
         marks = []
@@ -223,14 +219,31 @@ def rows_of(
         elif width > Passes().interval:
             marks.append("capped")
         timed = m.verified and bool(m.samples)
-        return Measured(
-            kernel_hash(problem), problem.workload, problem.name, dict(problem.macros), dtype, measuring.threads,
-            m.id, planned.recipe if planned else "", planned.origin if planned else "original", machine, compiler,
-            flags, m.status.value, "" if m.verified else m.message, m.samples if timed else (),
-            outliers(m.samples) if timed else (), m.median if timed else None,
-            width if timed and math.isfinite(width) else None, tuple(marks) if timed else (),
-            planned.features if planned else {}, planned.scores if planned else {}, measuring.seed, created,
-        )  # fmt: skip
+        return StoredMeasurement(
+            kernel=kernel_hash(problem),
+            workload=problem.workload,
+            problem=problem.name,
+            sizes=dict(problem.macros),
+            dtype=dtype,
+            threads=measuring.threads,
+            variant=m.id,
+            recipe=planned.recipe if planned else "",
+            origin=planned.origin if planned else "original",
+            machine=machine,
+            compiler=compiler,
+            flags=flags,
+            status=m.status.value,
+            message="" if m.verified else m.message,
+            samples=m.samples if timed else (),
+            outliers=outliers(m.samples) if timed else (),
+            median=m.median if timed else None,
+            interval=width if timed and math.isfinite(width) else None,
+            marks=tuple(marks) if timed else (),
+            features=planned.features if planned else {},
+            scores=planned.scores if planned else {},
+            seed=measuring.seed,
+            created=created,
+        )
 
     return [row(found.original), *(row(m) for m in found.measurements)]
 

@@ -17,7 +17,7 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import Nest, nests
 from polydl.learn.train import parquet
 from polydl.measure.bulk import STALL, quiet
-from polydl.measure.store import Measured, Store
+from polydl.measure.store import Store, StoredMeasurement
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank.features import FEATURES_VERSION, FeatureMatrix, features
@@ -113,7 +113,7 @@ def load_data(path: Path, progress: Callable[[int, int], None] | None = None, ra
 
 
 def groups_of(
-    rows: Sequence[Measured],
+    rows: Sequence[StoredMeasurement],
     kernels: dict[str, tuple[str, str]],
     machines: dict[str, str],
     progress: Callable[[int, int], None] | None = None,
@@ -123,7 +123,7 @@ def groups_of(
 
     `kernels`: (function, C text) by hash; `machines`: TOML by fingerprint. Raises InputError when nothing is of use.
     """
-    by_problem: dict[tuple[object, ...], list[Measured]] = {}
+    by_problem: dict[tuple[object, ...], list[StoredMeasurement]] = {}
     for row in rows:
         key = (row.kernel, json.dumps(dict(row.sizes), sort_keys=True), row.threads, row.machine)
         by_problem.setdefault(key, []).append(row)
@@ -145,7 +145,7 @@ def groups_of(
     return DataSet(tuple(groups), digest(rows), tuple(sorted(known)), len(rows))
 
 
-def digest(rows: Iterable[Measured]) -> str:
+def digest(rows: Iterable[StoredMeasurement]) -> str:
     """See `DataSet.digest`."""
     lines = sorted(
         json.dumps([r.kernel, dict(r.sizes), r.threads, r.machine, r.variant, r.status, r.median], sort_keys=True)
@@ -160,7 +160,7 @@ def structures_of(scop: Scop, parts: Sequence[Nest], recipe: str) -> list[Struct
     return [apply(part, one.transforms) for part, one in zip(parts, made.nests, strict=True)]
 
 
-def _group(rows: Sequence[Measured], source: Path, machine: Machine, rankers: Sequence[str]) -> Group | None:
+def _group(rows: Sequence[StoredMeasurement], source: Path, machine: Machine, rankers: Sequence[str]) -> Group | None:
     usable = [r for r in rows if r.verified and r.samples and r.variant != "original"]
     if len(usable) < _FEWEST:
         return None
@@ -221,14 +221,14 @@ def _scores(
     return scores
 
 
-def _doubtful(row: Measured, structures: Sequence[Structure], best: float) -> bool:
+def _doubtful(row: StoredMeasurement, structures: Sequence[Structure], best: float) -> bool:
     """Whether a single run may have been slow for a stall's sake: it is not far beyond the best in absolute terms, and
     there is a microkernel, without which nobody would doubt it."""
     plain = all(s.kernel is None for s in structures)
     return "slow" in row.marks and not plain and min(row.samples) < best + STALL
 
 
-def _noise(row: Measured) -> float:
+def _noise(row: StoredMeasurement) -> float:
     """Standard deviation of the logarithm of the seconds: the spread of the quicker third of the samples stands for
     it, since the others may have been disturbed."""
     if "slow" in row.marks:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields, replace
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from polydl.base.errors import PolyDLError, StoreError
-from polydl.measure.store import Measured, Store
+from polydl.measure.store import FIELDS, Store, StoredMeasurement
 
 _FORMAT = "polydl-measurements"
 _VERSION = 1
-_NESTED = ("sizes", "features", "scores")
-"""Kept as JSON text: their keys differ from row to row."""
 _DIGITS = 5
 """Significant digits kept of samples, features and scores: more than the timer and the models have."""
 
@@ -22,7 +24,7 @@ _DIGITS = 5
 class Exported:
     """What a Parquet file holds."""
 
-    rows: list[Measured]
+    rows: list[StoredMeasurement]
     kernels: dict[str, tuple[str, str]]
     """(function, C text) by hash."""
     machines: dict[str, str]
@@ -33,8 +35,8 @@ def _rounded(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
 
 
-def _compact(row: Measured) -> Measured:
-    return replace(
+def _compact(row: StoredMeasurement) -> StoredMeasurement:
+    return msgspec.structs.replace(
         row,
         samples=tuple(_rounded(s) for s in row.samples),
         median=None if row.median is None else _rounded(row.median),
@@ -50,15 +52,13 @@ def write(store: Store, path: Path) -> int:
     rows = [_compact(row) for row in store.rows()]
     kernels = {name: store.kernel(name) for name in sorted({row.kernel for row in rows})}
     machines = {name: store.machine(name) for name in sorted({row.machine for row in rows})}
-    columns: dict[str, list[Any]] = {}
-    for f in fields(Measured):
-        values = [getattr(row, f.name) for row in rows]
-        if f.name in _NESTED:
-            values = [json.dumps(dict(value), sort_keys=True) for value in values]
-        elif values and isinstance(values[0], tuple):
-            values = [list(value) for value in values]
-        columns[f.name] = values
-    schema = pa.schema([(f.name, _types(pa)[f.name]) for f in fields(Measured)])
+    columns = {name: [_plain(getattr(row, name)) for row in rows] for name in FIELDS}
+    # What has keys that differ from row to row is kept as JSON text.
+    types = {
+        str: pa.string(), int: pa.int64(), float | None: pa.float64(), tuple[str, ...]: pa.list_(pa.string()),
+        tuple[int, ...]: pa.list_(pa.int64()), tuple[float, ...]: pa.list_(pa.float64()),
+    }  # fmt: skip
+    schema = pa.schema([(name, types.get(kind, pa.string())) for name, kind in FIELDS.items()])
     document = {"format": _FORMAT, "version": _VERSION, "kernels": kernels, "machines": machines}
     table = pa.table(columns, schema=schema).replace_schema_metadata({_FORMAT: json.dumps(document)})
     unfinished = path.with_name(path.name + ".new")
@@ -81,31 +81,23 @@ def read(path: Path) -> Exported:
         rows = [_row(values) for values in table.to_pylist()]
         kernels = {name: (str(value[0]), str(value[1])) for name, value in document["kernels"].items()}
         machines = {name: str(text) for name, text in document["machines"].items()}
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:  # msgspec's errors are ValueErrors
         raise StoreError(f"{path} is damaged: {error}") from error
     return Exported(rows, kernels, machines)
 
 
-def _row(values: dict[str, Any]) -> Measured:
-    ready: dict[str, Any] = {
-        name: json.loads(value) if name in _NESTED else tuple(value) if isinstance(value, list) else value
-        for name, value in values.items()
-    }
-    return Measured(**ready)
+def _plain(value: Any) -> Any:
+    """A field's value as a column of Parquet holds it."""
+    if isinstance(value, Mapping):
+        return json.dumps(dict(value), sort_keys=True)
+    return list(value) if isinstance(value, tuple) else value
 
 
-def _types(pa: Any) -> dict[str, Any]:
-    special = {
-        "threads": pa.int32(),
-        "seed": pa.int64(),
-        "median": pa.float64(),
-        "interval": pa.float64(),
-        "samples": pa.list_(pa.float64()),
-        "outliers": pa.list_(pa.int32()),
-        "flags": pa.list_(pa.string()),
-        "marks": pa.list_(pa.string()),
-    }
-    return {f.name: special.get(f.name, pa.string()) for f in fields(Measured)}
+def _row(values: Mapping[str, Any]) -> StoredMeasurement:
+    """The record of a row; columns that this version does not know are left out. Raises ValidationError."""
+    nested = {name for name, kind in FIELDS.items() if typing.get_origin(kind) is Mapping}
+    known = {name: json.loads(v) if name in nested else v for name, v in values.items() if name in FIELDS}
+    return msgspec.convert(known, StoredMeasurement)
 
 
 def _pyarrow() -> tuple[Any, Any]:
