@@ -10,13 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import islpy as isl
-
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import ordering
 from polydl.dependences.scalars import kept_together, private_scalars
+from polydl.model import isl
 from polydl.model.contraction import Contraction
-from polydl.model.isl import quota, to_int
+from polydl.model.isl import quota
 from polydl.model.schedule import common_depth
 from polydl.model.scop import MicrokernelCall, Scop, Statement
 from polydl.target.isa import kernel_contraction
@@ -70,21 +69,17 @@ def counted(statements: Sequence[Statement], iterator: str) -> Count1D:
     last: int | None = None
     strides: list[int] = []
     for statement in statements:
-        values = statement.domain
-        d = statement.iterators.index(iterator)
-        values = values.project_out(isl.dim_type.set, d + 1, statement.depth - d - 1).project_out(
-            isl.dim_type.set, 0, d
-        )
+        values = isl.project_onto(statement.domain, [iterator])
         if values.is_empty():
             continue
-        low, high = values.dim_min_val(0), values.dim_max_val(0)
-        if iterator in statement.descending:
-            low, high = high.neg(), low.neg()
-        if not low.is_int() or not high.is_int():
+        low, high = isl.least(values, iterator), isl.greatest(values, iterator)
+        if low is None or high is None:
             return Count1D(0, 1, None)
-        first = to_int(low) if first is None else min(first, to_int(low))
-        last = to_int(high) if last is None else max(last, to_int(high))
-        strides.append(to_int(values.get_stride(0)))
+        if iterator in statement.descending:
+            low, high = -high, -low
+        first = low if first is None else min(first, low)
+        last = high if last is None else max(last, high)
+        strides.append(isl.stride(values, iterator))
     if first is None or last is None:
         return Count1D(0, 1, 0)
     stride = math.gcd(*strides)
@@ -94,10 +89,8 @@ def counted(statements: Sequence[Statement], iterator: str) -> Count1D:
 
 
 def _first_of(statement: Statement, iterator: str) -> int:
-    d = statement.iterators.index(iterator)
-    if iterator in statement.descending:
-        return -to_int(statement.domain.dim_max_val(d))
-    return to_int(statement.domain.dim_min_val(d))
+    low, high = isl.bounds(statement.domain, iterator)
+    return -high if iterator in statement.descending else low
 
 
 def _split(
@@ -122,14 +115,12 @@ def _split(
     return groups
 
 
-def _progression(values: isl.Set, count: Count1D, descending: bool) -> isl.Set:
-    """Every value that a loop counted so could take, { [x] }; without counting, which isl does point by point."""
-    x = isl.PwAff.from_aff(isl.Aff.var_on_domain(isl.LocalSpace.from_space(values.get_space()), isl.dim_type.set, 0))
-    ctx = values.get_ctx()
-    steps = (x.neg() if descending else x).add_constant_val(isl.Val.int_from_si(ctx, -count.first))
+def _progression(space: isl.Space, name: str, count: Count1D, descending: bool) -> isl.Set:
+    """Every value that a loop counted so could take; without counting, which isl does point by point."""
+    steps = isl.PwAff.from_aff(isl.linear(space, {name: -1 if descending else 1}, -count.first))
     last = (count.extent or 0) * count.stride - count.stride
-    whole = steps.mod_val(isl.Val.int_from_si(ctx, count.stride)).zero_set()
-    ends = steps.neg().add_constant_val(isl.Val.int_from_si(ctx, last)).nonneg_set()
+    whole = steps.mod_val(isl.value(count.stride)).zero_set()
+    ends = steps.neg().add_constant_val(isl.value(last)).nonneg_set()
     return steps.nonneg_set().intersect(ends).intersect(whole)
 
 
@@ -139,16 +130,12 @@ def _is_box(statements: Sequence[Statement], loops: tuple[str, ...], counts: Map
         if statement.iterators != loops or any(c.extent is None for c in counts.values()) or domain.is_empty():
             return False
         hull = isl.Set.universe(domain.get_space())
-        for d, name in enumerate(loops):
-            others = domain.project_out(isl.dim_type.set, d + 1, len(loops) - d - 1)
-            values = others.project_out(isl.dim_type.set, 0, d)
-            if not values.is_equal(_progression(values, counts[name], name in statement.descending)):
+        for name in loops:
+            values = isl.project_onto(domain, [name])
+            down = name in statement.descending
+            if not values.is_equal(_progression(values.get_space(), name, counts[name], down)):
                 return False
-            hull = hull.intersect(
-                values.insert_dims(isl.dim_type.set, 0, d)
-                .add_dims(isl.dim_type.set, len(loops) - d - 1)
-                .set_tuple_name(domain.get_tuple_name())
-            )
+            hull = hull.intersect(_progression(domain.get_space(), name, counts[name], down))
         if not domain.is_equal(hull):
             return False
     return True

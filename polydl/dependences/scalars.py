@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import islpy as isl
-
+from polydl.model import isl
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Assignment, Scop, Statement, Storage
 
@@ -23,8 +22,7 @@ def users(scop: Scop, name: str) -> list[Statement]:
 
 def _prefix(statement: Statement, depth: int) -> isl.Set:
     """The iterations of the `depth` outer loops in which a statement runs, as an anonymous set."""
-    dropped = statement.domain.project_out(isl.dim_type.set, depth, statement.depth - depth)
-    return dropped.reset_tuple_id()
+    return isl.project_onto(statement.domain, range(depth)).reset_tuple_id()
 
 
 def private_depth(scop: Scop, name: str) -> int | None:

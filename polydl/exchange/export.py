@@ -9,8 +9,8 @@ from polydl._version import __version__
 from polydl.dependences.analysis import Dependence, Kind, dependences
 from polydl.exchange.names import map_in_public, public_names
 from polydl.model import isl
+from polydl.model.isl.trees import partial_schedule, union_map, union_set
 from polydl.model.scop import Scop
-from polydl.model.trees import partial_schedule, union_map, union_set
 from polydl.rewrite.dead import without_dead
 from polydl.rewrite.scalars import in_place
 from polydl.schedule.relations import by_name

@@ -17,9 +17,9 @@ from polydl.exchange.names import public_names
 from polydl.exchange.yaml import Document, Place, read
 from polydl.model import isl
 from polydl.model.isl import quota
+from polydl.model.isl.trees import loops_of, sets_of
 from polydl.model.schedule import time_affs
 from polydl.model.scop import Scop, Statement
-from polydl.model.trees import loops_of, sets_of
 from polydl.rank.tree_cost import Work, seconds
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import Link, Links, among, by_name, coincident, left

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from polydl.kernels.vector_text import NotVectorised
 from polydl.model import isl
 from polydl.model.isl import to_int
+from polydl.model.isl.trees import expression_kind, operands_of, operation
 from polydl.model.scop import Access, Assignment, Statement
-from polydl.model.trees import expression_kind, operands_of, operation
 
 
 @dataclass(frozen=True, slots=True)

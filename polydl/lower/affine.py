@@ -11,8 +11,8 @@ from polydl.lower.nest_plan import NestPlan, plan_nest
 from polydl.lower.scratch import Scratch
 from polydl.lower.tree import PARALLEL, SERIAL, SIMD, SUM, Part, insert_copies, union_pw_affs
 from polydl.model import isl
+from polydl.model.isl.trees import add_loop, add_mark, add_sequence, tree_of, union_set, unrolled
 from polydl.model.scop import Scop, Statement
-from polydl.model.trees import add_loop, add_mark, add_sequence, tree_of, union_set, unrolled
 from polydl.schedule.tree import Band, Blocks, Kernel, Leaf, Member, Node, Order, Run, kernels, statements
 
 

@@ -19,8 +19,8 @@ from polydl.lower.instance import Instance, Names
 from polydl.lower.packing_plan import PackCall
 from polydl.lower.tree import COPIED, PARALLEL
 from polydl.model import isl
+from polydl.model.isl.trees import add_loop, add_mark, tree_of
 from polydl.model.scop import Scop
-from polydl.model.trees import add_loop, add_mark, tree_of
 from polydl.model.types import ElementType
 
 

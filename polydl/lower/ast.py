@@ -14,8 +14,8 @@ from polydl.lower.instance_marks import instance_mark, is_mark, row_mark, with_v
 from polydl.lower.tree import CURVE, PARALLEL, SERIAL, SIMD, SUM
 from polydl.model import isl
 from polydl.model.isl import to_int
+from polydl.model.isl.trees import children_of, expression_kind, node_kind, operands_of, operation, syntax_tree
 from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop
-from polydl.model.trees import children_of, expression_kind, node_kind, operands_of, operation, syntax_tree
 from polydl.model.types import ElementType
 
 _VECTOR = -1

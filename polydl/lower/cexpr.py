@@ -9,7 +9,7 @@ from typing import assert_never
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
 from polydl.model.isl import to_int
-from polydl.model.trees import expression_kind, operands_of, operation
+from polydl.model.isl.trees import expression_kind, operands_of, operation
 from polydl.model.types import F32, F64
 
 # C precedence levels, higher binds tighter.

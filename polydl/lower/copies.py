@@ -19,10 +19,9 @@ from polydl.lower.scratch import Scratch
 from polydl.lower.tree import COPIED, PARALLEL, SERIAL
 from polydl.model import isl
 from polydl.model.contraction import array_strides
-from polydl.model.isl import to_int
+from polydl.model.isl.trees import add_loop, add_mark, tree_of
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Access, Array, Assignment, Scop
-from polydl.model.trees import add_loop, add_mark, tree_of
 from polydl.schedule.structure import Structure, trips
 
 _MANY = 1 << 16
@@ -119,11 +118,10 @@ def copies(scop: Scop, structure: Structure, scratch: Scratch) -> Copies:
     array = scop.arrays[access.array]
     strides = array_strides(array)
     written = access.relation.intersect_domain(statement.domain).range()
-    lowest = [to_int(written.dim_min_val(d)) for d in range(len(array.extents))]
-    if strides is None or any(low < 0 for low in lowest):
+    ends = [] if strides is None else [isl.bounds(written, d) for d in range(len(array.extents))]
+    if strides is None or any(low < 0 for low, _ in ends):
         raise InputError(f"no copy can be made of '{array.name}': its shape is not known", array.span)
-    highest = [to_int(written.dim_max_val(d)) for d in range(len(array.extents))]
-    elements = 1 + sum(high * stride for high, stride in zip(highest, strides, strict=True))
+    elements = 1 + sum(high * stride for (_, high), stride in zip(ends, strides, strict=True))
     size = array.element.bytes
     each = -(-elements * size // _PAGE) * _PAGE // size
     axis = next(a for a in structure.grid if a.loop == structure.summed)

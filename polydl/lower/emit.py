@@ -21,6 +21,7 @@ from polydl.lower.nest_plan import plan_nest
 from polydl.lower.region import original_text
 from polydl.lower.scratch import Scratch
 from polydl.lower.tree import nest_tree
+from polydl.model import isl
 from polydl.model.isl import quota, to_int
 from polydl.model.scop import Scop, Source, Storage
 from polydl.rewrite.contract import PREFIX
@@ -72,9 +73,9 @@ def _integer_type(scop: Scop) -> str:
         if elements > _INT_MAX or (not array.is_scalar and array.extents[0] is None):
             return "long"
     for statement in scop.statements:
-        for d in range(statement.depth):
-            for value in (statement.domain.dim_max_val(d), statement.domain.dim_min_val(d)):
-                if not value.is_int() or abs(to_int(value)) > _INT_MAX // 4:
+        for iterator in statement.iterators:
+            for value in (isl.greatest(statement.domain, iterator), isl.least(statement.domain, iterator)):
+                if value is None or abs(value) > _INT_MAX // 4:
                     return "long"
     return "int"
 

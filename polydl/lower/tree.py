@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from polydl.lower.packing_plan import PackCall
 from polydl.model import isl
+from polydl.model.isl.trees import add_loop, add_mark, add_sequence, partial_schedule, separated, tree_of, union_set
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Statement
-from polydl.model.trees import add_loop, add_mark, add_sequence, partial_schedule, separated, tree_of, union_set
 from polydl.schedule.kernel_call import KernelCall
 from polydl.schedule.structure import HILBERT, Structure, loop_aff, normalised, outer_affs, rest_affs
 

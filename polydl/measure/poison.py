@@ -11,9 +11,9 @@ import numpy as np
 from polydl.base.errors import QuotaExceeded
 from polydl.model import isl
 from polydl.model.isl import quota
+from polydl.model.isl.trees import sets_of, union_map
 from polydl.model.schedule import original_schedule
 from polydl.model.scop import BlackBox, Scop
-from polydl.model.trees import sets_of, union_map
 
 if TYPE_CHECKING:
     from polydl.measure.data import AnyArray, Buffer

@@ -20,9 +20,9 @@ from polydl.lower.emit import Generated, declarations, finished, helper_texts, n
 from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.isl import quota
+from polydl.model.isl.trees import union_map, union_set
 from polydl.model.schedule import original_schedule
 from polydl.model.scop import Scop, Storage
-from polydl.model.trees import union_map, union_set
 
 WHOLE = 1_000_000_000
 """Statement instances up to which a scop is not cut into parts: plain code runs them in about a second."""

@@ -2,7 +2,7 @@
 
 isl conventions: a statement's space is the named set tuple `S0[i, j, k]` whose dimensions carry the C names of
 the loop variables; an array's space is the named tuple `A[a0, a1]`; a scalar is the 0-D tuple `alpha[]`.
-Parameters carry their C names. isl objects are built through islpy's API and never by pasting user names into
+Parameters carry their C names. isl objects are built through polydl.model.isl and never by pasting user names into
 isl text, since C identifiers such as `min`, `mod` or `exists` are isl keywords.
 """
 

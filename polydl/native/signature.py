@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
-import islpy as isl
 import numpy as np
 from pycparser import c_ast, c_generator
 
@@ -19,6 +18,7 @@ from polydl.frontend.text.parse import Unit, parse
 from polydl.frontend.text.pragmas import find_pragmas
 from polydl.frontend.text.preprocess import preprocess
 from polydl.frontend.text.scan import SourceText
+from polydl.model import isl
 from polydl.model.isl import quota, to_int
 from polydl.model.scop import Array, Scop, Source, Storage
 from polydl.model.types import CHAR, ElementType, element_type
@@ -236,12 +236,8 @@ def _least(name: str, scops: Sequence[Scop]) -> int | None:
 
 def _offset(array: Array, reached: isl.Set) -> isl.Aff:
     """The first subscript, or the linear offset of an array that is subscripted linearly."""
-    space = isl.LocalSpace.from_space(reached.get_space())
     strides = [1]
     for extent in array.extents[:0:-1] if array.linear else ():
         assert extent is not None  # only the first is unknown
         strides.insert(0, strides[0] * to_int(extent.max_val()))
-    offset = isl.Aff.zero_on_domain(space)
-    for d, stride in enumerate(strides):
-        offset = offset.set_coefficient_val(isl.dim_type.in_, d, isl.Val(stride))
-    return offset
+    return isl.linear(reached, dict(enumerate(strides)))

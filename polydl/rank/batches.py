@@ -8,6 +8,7 @@ import numpy as np
 
 from polydl.dependences.nests import Nest
 from polydl.locality.boxes import BoxAccess, BoxNest, LoopBatch
+from polydl.model import isl
 from polydl.model.contraction import affine_rows
 from polydl.model.isl import to_int
 from polydl.model.scop import Scop
@@ -39,8 +40,8 @@ def box_nest(scop: Scop, nest: Nest, *, hull: bool = False) -> BoxNest | None:
                 if extent is not None and extent.is_cst():
                     shape.append(max(1, to_int(extent.max_val())))
                 else:
-                    touched = access.relation.range().dim_max_val(dim)
-                    shape.append(to_int(touched) + 1 if touched.is_int() else 1)
+                    last = isl.greatest(access.relation.range(), dim)
+                    shape.append(1 if last is None else last + 1)
             shapes[access.array] = tuple(max(a, b) for a, b in zip(shapes.get(access.array, shape), shape, strict=True))
             coefficients = []
             offsets = []

@@ -11,14 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import islpy as isl
-
+from polydl.model import isl
 from polydl.model.contraction import affine_rows
 from polydl.model.counting import count
 from polydl.model.expr import Binary, Call, Cast, Conditional, Expr, Unary
-from polydl.model.isl import to_int
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.schedule.direction import coefficients, direction, moves, unit_score
+from polydl.schedule.direction import direction, moves, unit_score
 from polydl.schedule.relations import Links, after, span
 from polydl.schedule.tree import Band, Blocks, Leaf, Member, Node, Order, Run, Step, kernels, paths
 from polydl.target import CacheLevel, Machine
@@ -80,8 +78,8 @@ class Work:
 
 
 def _range(domain: isl.Set, d: int) -> float:
-    low, high = domain.dim_min_val(d), domain.dim_max_val(d)
-    return float(to_int(high) - to_int(low) + 1) if low.is_int() and high.is_int() else float(_UNKNOWN)
+    low, high = isl.least(domain, d), isl.greatest(domain, d)
+    return float(_UNKNOWN) if low is None or high is None else float(high - low + 1)
 
 
 def _operations(value: Expr) -> tuple[float, float]:
@@ -124,7 +122,7 @@ class _Placed:
         name = self.work.statement.name
         found = {}
         for m in self.points:
-            row = coefficients(m.affs[name], self.work.statement.depth)
+            row = isl.coefficients(m.affs[name])
             reach = sum(abs(c) * (r - 1) for c, r in zip(row or (), self.work.ranges, strict=False))
             found[id(m.key)] = float(_UNKNOWN) if row is None else 1 + reach
         return found
@@ -133,7 +131,7 @@ class _Placed:
     def steps(self) -> tuple[Sequence[float] | None, ...]:
         """Per point loop the step of the iterators when it advances by one and the others stay."""
         depth, name = self.work.statement.depth, self.work.statement.name
-        rows = [coefficients(m.affs[name], depth) for m in self.points]
+        rows = [isl.coefficients(m.affs[name]) for m in self.points]
         known = [row if row is not None else [0] * depth for row in rows]
         found = [direction(known, v, depth) for v in range(len(known))]
         return tuple(None if f is None else [float(x) for x in f] for f in found)

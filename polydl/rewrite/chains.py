@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import islpy as isl
-
 from polydl.dependences.nests import Nest
+from polydl.model import isl
 from polydl.model.expr import Const
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment

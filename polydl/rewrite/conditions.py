@@ -15,9 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-import islpy as isl
-
 from polydl.dependences.nests import Nest
+from polydl.model import isl
 from polydl.model.isl import lex_extreme, quota
 from polydl.model.scop import Access, Assignment, Statement
 
@@ -102,7 +101,7 @@ def start_group(nest: Nest) -> Group | Failure:
         return Failure(Condition.SHAPE, f"{nest.name} writes {names}; one array is what fusing is about")
     output = arrays.pop()
     elements = written(nest, output)
-    if elements.dim(isl.dim_type.set) == 0:
+    if isl.arity(elements) == 0:
         return Failure(Condition.SHAPE, f"{nest.name} writes the scalar {output}")
     return Group(nest, output, elements, {output: isl.Map.identity(elements.get_space().map_from_set())})
 
@@ -282,18 +281,10 @@ def point(of: isl.Set | isl.BasicSet) -> str:
     """`S0[1, 2]`: the least point of a set as text; with parameters, one for the values that it names."""
     if isinstance(of, isl.BasicSet):
         of = isl.Set.from_basic_set(of)
-    space = of.get_space()
-    if not of.involves_dims(isl.dim_type.param, 0, of.dim(isl.dim_type.param)):
-        values = lex_extreme(of.project_out(isl.dim_type.param, 0, of.dim(isl.dim_type.param)))
-        return f"{space.get_tuple_name(isl.dim_type.set)}[{', '.join(map(str, values))}]"
-    sample = of.sample_point()
-    space = sample.get_space()
-    coordinates = [
-        str(sample.get_coordinate_val(isl.dim_type.set, d).to_python()) for d in range(space.dim(isl.dim_type.set))
-    ]
-    name = space.get_tuple_name(isl.dim_type.set)
-    given = [
-        f"{space.get_dim_name(isl.dim_type.param, d)} = {sample.get_coordinate_val(isl.dim_type.param, d).to_python()}"
-        for d in range(space.dim(isl.dim_type.param))
-    ]
-    return f"{name}[{', '.join(coordinates)}]" + (f" (with {', '.join(given)})" if given else "")
+    given: dict[str, int] = {}
+    if isl.involved_parameters(of):
+        coordinates, given = isl.sample(of)
+    else:
+        coordinates = lex_extreme(isl.without_parameters(of))
+    values = ", ".join(f"{name} = {number}" for name, number in given.items())
+    return f"{of.get_tuple_name()}[{', '.join(map(str, coordinates))}]" + (f" (with {values})" if values else "")

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import islpy as isl
-
+from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Array, Assignment, Scop, Statement, Storage
@@ -52,7 +51,7 @@ def _within_iterations(scop: Scop, name: str) -> bool:
 
 def _outer(relation: isl.Map, depth: int, all_loops: int) -> isl.Map:
     """{ [outer loops] -> A[a…] }."""
-    return relation.project_out(isl.dim_type.in_, depth, all_loops - depth).reset_tuple_id(isl.dim_type.in_)
+    return isl.domain_named(isl.domain_onto(relation, range(depth)), None)
 
 
 def _without(scop: Scop, name: str) -> Scop:
@@ -65,8 +64,7 @@ def _without(scop: Scop, name: str) -> Scop:
     def access(a: Access) -> Access:
         if a.array != name:
             return a
-        dims = a.relation.dim(isl.dim_type.out)
-        relation = a.relation.project_out(isl.dim_type.out, 0, dims).set_tuple_name(isl.dim_type.out, scalar)
+        relation = isl.range_named(isl.range_onto(a.relation, []), scalar)
         return replace(a, array=scalar, relation=relation)
 
     def statement(s: Statement) -> Statement:

@@ -12,12 +12,11 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import islpy as isl
-
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import Violation, violation
 from polydl.dependences.nests import Count1D, Nest, counted
 from polydl.dependences.scalars import private_scalars
+from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Expr, Unary
 from polydl.model.isl import quota
 from polydl.model.schedule import common_depth, map_from_affs, original_affs
@@ -70,9 +69,7 @@ def moved(
     descending: frozenset[str],
 ) -> Moved:
     """A statement in the loops `iterators`; `place` says where each of its instances goes."""
-    for d, name in enumerate(iterators):
-        place = place.set_dim_name(isl.dim_type.out, d, name)
-    place = place.set_tuple_name(isl.dim_type.out, statement.name).coalesce()
+    place = isl.range_named(place, statement.name, iterators).coalesce()
     back = place.reverse()
     accesses = tuple(replace(a, relation=back.apply_range(a.relation).coalesce()) for a in statement.accesses)
     body = statement.body
@@ -149,7 +146,7 @@ def _extreme(fused: Fused, writes: isl.Map, order: isl.Map, *, first: bool) -> i
     """{ S[i…] -> S[h…] } the first or last heavy instance on the element of each instance."""
     times = fused.element.reverse().apply_range(writes.reverse()).apply_range(order)
     extreme = times.lexmin() if first else times.lexmax()
-    return extreme.apply_range(order.reverse()).set_tuple_name(isl.dim_type.out, fused.statement.name)
+    return isl.range_named(extreme.apply_range(order.reverse()), fused.statement.name)
 
 
 def merged(
@@ -215,16 +212,15 @@ def _merged(
             while name in names:
                 name += "_"
             names.append(name)
-        space = isl.LocalSpace.from_space(s.domain.get_space())
         affs = []
         for d in range(depth):
-            mine = isl.Aff.var_on_domain(space, isl.dim_type.set, order[d])
+            mine = isl.coordinate(s.domain, order[d])
             backwards = s.iterators[order[d]] in s.descending
             against = turned and backwards != (base.iterators[d] in base.descending)
             value = _value(mine, theirs[d], backwards, counts[d], base.iterators[d] in base.descending, against)
             affs.append(value)
         rest = [d for d in range(s.depth) if d not in order]
-        affs += [isl.Aff.var_on_domain(space, isl.dim_type.set, d) for d in rest]
+        affs += [isl.coordinate(s.domain, d) for d in rest]
         place = map_from_affs(s.domain, affs)
         position = (*base.position[:depth], offset + s.position[depth], *s.position[depth + 1 :])
         down = {n for n in base.iterators[:depth] if n in base.descending}
@@ -238,14 +234,12 @@ def _merged(
 
 def _value(mine: isl.Aff, count: Count1D, down: bool, target: Count1D, target_down: bool, turned: bool) -> isl.Aff:
     """The value of the other nest's loop variable in the same iteration, counted from 0; from the end if `turned`."""
-    ctx = mine.get_ctx()
-    y = (mine.neg() if down else mine).add_constant_val(isl.Val.int_from_si(ctx, -count.first))
+    y = (mine.neg() if down else mine).add_constant_val(isl.value(-count.first))
     if count.stride > 1:
-        y = y.scale_down_val(isl.Val.int_from_si(ctx, count.stride)).floor()
+        y = isl.floor_div(y, count.stride)
     if turned:
-        y = y.neg().add_constant_val(isl.Val.int_from_si(ctx, (count.extent or 1) - 1))
-    value = y.scale_val(isl.Val.int_from_si(ctx, target.stride))
-    value = value.add_constant_val(isl.Val.int_from_si(ctx, target.first))
+        y = y.neg().add_constant_val(isl.value((count.extent or 1) - 1))
+    value = y.scale_val(isl.value(target.stride)).add_constant_val(isl.value(target.first))
     return value.neg() if target_down else value
 
 
@@ -255,7 +249,7 @@ def _same_iterations(one: Sequence[Statement], two: Sequence[Statement], depth: 
     def outer(statements: Sequence[Statement]) -> isl.Set:
         result: isl.Set | None = None
         for s in statements:
-            cut = s.domain.project_out(isl.dim_type.set, depth, s.depth - depth).reset_tuple_id()
+            cut = isl.project_onto(s.domain, range(depth)).reset_tuple_id()
             result = cut if result is None else result.union(cut)
         assert result is not None
         return result

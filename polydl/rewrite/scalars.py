@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import islpy as isl
-
 from polydl.dependences.scalars import private_depth, private_scalars, users
+from polydl.model import isl
 from polydl.model.expr import Const, Load, loads
-from polydl.model.schedule import common_depth
+from polydl.model.schedule import common_depth, map_from_affs
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
 
 
@@ -115,7 +114,7 @@ def _comes_round(scop: Scop, name: str, first: Sequence[Statement], second: Sequ
 def _renamed(access: Access, name: str, own: str) -> Access:
     if access.array != name:
         return access
-    return replace(access, array=own, relation=access.relation.set_tuple_name(isl.dim_type.out, own))
+    return replace(access, array=own, relation=isl.range_named(access.relation, own))
 
 
 def _in_place(scop: Scop, name: str, reassociate: bool) -> Scop | None:
@@ -175,18 +174,15 @@ def _reads_only(first: Statement, target: Access) -> bool:
     read = first.accesses[body.value.access]
     if read.array != target.array:
         return False
-    return bool(
-        read.relation.reset_tuple_id(isl.dim_type.in_).is_equal(target.relation.reset_tuple_id(isl.dim_type.in_))
-    )
+    return bool(isl.domain_named(read.relation, None).is_equal(isl.domain_named(target.relation, None)))
 
 
 def _touches(statement: Statement, access: Access, target: Access, depth: int) -> bool:
     """Whether an access may be one to the element that the surrounding iteration (of `depth` loops) ends in."""
     if access.array != target.array:
         return False
-    relation = access.relation.intersect_domain(statement.domain).reset_tuple_id(isl.dim_type.in_)
-    relation = relation.project_out(isl.dim_type.in_, depth, statement.depth - depth)
-    return not relation.intersect(target.relation.reset_tuple_id(isl.dim_type.in_)).is_empty()
+    relation = isl.domain_onto(access.relation.intersect_domain(statement.domain), range(depth))
+    return not isl.domain_named(relation, None).intersect(isl.domain_named(target.relation, None)).is_empty()
 
 
 def _accumulates(statement: Statement, name: str) -> bool:
@@ -213,11 +209,8 @@ def _is_zero(statement: Statement) -> bool:
 
 def _redirected(statement: Statement, scalar: str, target: Access, depth: int) -> Statement:
     """The statement with the scalar's accesses turned into the array element of the surrounding iteration."""
-    domain = statement.domain
-    to_prefix = isl.Map.identity(domain.get_space().map_from_set()).intersect_domain(domain)
-    to_prefix = to_prefix.reset_tuple_id(isl.dim_type.out).project_out(isl.dim_type.out, depth, statement.depth - depth)
-    element = target.relation.reset_tuple_id(isl.dim_type.in_)
-    relation = to_prefix.apply_range(element)
+    outer = map_from_affs(statement.domain, isl.coordinates(statement.domain)[:depth])
+    relation = outer.apply_range(isl.domain_named(target.relation, None))
     accesses = tuple(
         Access(target.array, a.write, relation, a.span) if a.array == scalar else a for a in statement.accesses
     )

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import islpy as isl
-
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.legality import ordering
+from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.rewrite.terms import part_of
@@ -52,7 +51,7 @@ def _cut(statement: Statement, found: Sequence[Dependence], depth: int) -> isl.A
     planes: list[isl.Aff] = []
     for d in carried:
         for basic in d.relation.get_basic_maps():
-            ends = [_plane(end, statement, depth) for end in (basic.domain(), basic.range())]
+            ends = [_plane(end, depth) for end in (basic.domain(), basic.range())]
             known = [plane for plane in ends if plane is not None]
             if not known:
                 return None
@@ -61,23 +60,16 @@ def _cut(statement: Statement, found: Sequence[Dependence], depth: int) -> isl.A
     return planes[0] if len(planes) == 1 else None
 
 
-def _plane(end: isl.BasicSet, statement: Statement, depth: int) -> isl.Aff | None:
+def _plane(end: isl.BasicSet, depth: int) -> isl.Aff | None:
     """The equality that fixes the loop at `depth` in terms of outer loops on one end of a dependence, if there is
     one, as an expression that grows with the loop."""
-    for constraint in end.affine_hull().get_constraints():
-        if not constraint.is_equality() or constraint.dim(isl.dim_type.div):
+    for aff in isl.equalities(end.affine_hull()):
+        factors = isl.coefficients(aff)
+        if factors is None or abs(factors[depth]) != 1 or any(factors[depth + 1 :]):
             continue
-        own = constraint.get_coefficient_val(isl.dim_type.set, depth)
-        inner = range(depth + 1, statement.depth)
-        if not own.abs().is_one() or any(
-            not constraint.get_coefficient_val(isl.dim_type.set, d).is_zero() for d in inner
-        ):
-            continue
-        outer = [constraint.get_coefficient_val(isl.dim_type.set, d) for d in range(depth)]
-        if all(value.is_zero() for value in outer):
+        if not any(factors[:depth]):
             continue  # a fixed iteration: peeling it off is not what makes the rest independent
-        aff = constraint.get_aff()
-        return aff.neg() if own.is_neg() else aff
+        return aff.neg() if factors[depth] < 0 else aff
     return None
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import islpy as isl
-
+from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Expr, Load, Unary, loads
-from polydl.model.isl import context
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.target.isa import kernel_contraction
@@ -18,7 +16,7 @@ def part_of(statement: Statement, domain: isl.Set, name: str, position: tuple[in
     """Some of the instances of an assignment as a statement of another name."""
     assert isinstance(statement.body, Assignment)
     accesses = tuple(
-        Access(a.array, a.write, a.relation.intersect_domain(domain).set_tuple_name(isl.dim_type.in_, name), a.span)
+        Access(a.array, a.write, isl.domain_named(a.relation.intersect_domain(domain), name), a.span)
         for a in statement.accesses
     )
     body = replace(statement.body, value=_renamed(statement.body.value, name, range(len(accesses))))
@@ -102,7 +100,7 @@ def _renamed(value: Expr, name: str, places: Sequence[int]) -> Expr:
         case Load(access):
             return Load(places[access])
         case AffineValue(affine):
-            return AffineValue(affine.set_tuple_id(isl.dim_type.in_, isl.Id(name, context=context())))
+            return AffineValue(isl.function_named(affine, name))
         case Unary(op, operand):
             return Unary(op, moved(operand))
         case Binary(op, left, right):

@@ -13,15 +13,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import islpy as isl
-
 from polydl.dependences.nests import Count1D, Nest
+from polydl.model import isl
 from polydl.model.contraction import Contraction
 from polydl.model.counting import count
-from polydl.model.isl import to_int
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Scop, Statement
-from polydl.schedule.direction import coefficients
 from polydl.schedule.kernel_call import kernel_call
 from polydl.schedule.structure import Structure, apply, extended, outer_affs
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile
@@ -46,9 +43,9 @@ def blocked(
     """
     names = list(points[0].affs)
     found = {name: kernel_contraction(scop, of[name], in_place=True) for name in names}
+    sized = list(zip(points, sizes, strict=True))
     tile_of = {
-        name: map_from_affs(of[name].domain, [_floor(m.affs[name], s) for m, s in zip(points, sizes, strict=True)])
-        for name in names
+        name: map_from_affs(of[name].domain, [isl.floor_div(m.affs[name], s) for m, s in sized]) for name in names
     }
     heavy = [name for name in names if found[name] is not None and _axes(of[name], points, name) is not None]
     kernels: list[Kernel] = []
@@ -67,23 +64,16 @@ def blocked(
     return Blocks(child, tuple(kernels)) if kernels else child
 
 
-def _floor(aff: isl.Aff, size: int) -> isl.Aff:
-    return aff.scale_down_val(isl.Val.int_from_si(aff.get_ctx(), size)).floor()
-
-
 def _axes(statement: Statement, points: Sequence[Member], name: str) -> list[Axis] | None:
     """Per loop of the band the iterator that it is; None unless they are the statement's own, each once, forwards."""
     if len(points) != statement.depth or statement.descending:
         return None
     axes: list[Axis] = []
     for member in points:
-        row = coefficients(member.affs[name], statement.depth)
-        if row is None or sorted(row) != [0] * (statement.depth - 1) + [1]:
+        row, constant = isl.coefficients(member.affs[name]), isl.offset(member.affs[name])
+        if row is None or sorted(row) != [0] * (statement.depth - 1) + [1] or constant is None:
             return None
-        constant = member.affs[name].get_constant_val()
-        if not constant.is_int() or member.affs[name].dim(isl.dim_type.div):
-            return None
-        axes.append((statement.iterators[list(row).index(1)], to_int(constant)))
+        axes.append((statement.iterators[row.index(1)], constant))
     return axes if len({iterator for iterator, _ in axes}) == len(axes) else None
 
 
@@ -102,9 +92,8 @@ def _kernel(
         return None
     counts = {}
     for iterator, constant in axes:
-        high = statement.domain.dim_max_val(statement.iterators.index(iterator))
-        extent = to_int(high) + constant + 1 if high.is_int() else None
-        counts[iterator] = Count1D(-constant, 1, extent)
+        high = isl.greatest(statement.domain, iterator)
+        counts[iterator] = Count1D(-constant, 1, None if high is None else high + constant + 1)
     if any(one.extent is None for one in counts.values()):
         return None
     nest = Nest((statement,), statement.iterators, found, counts, box=False)

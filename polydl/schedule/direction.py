@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-import islpy as isl
-
+from polydl.model import isl
 from polydl.model.contraction import linear_strides
-from polydl.model.isl import to_int
 from polydl.model.scop import Access, Scop, Statement
-
-
-def coefficients(aff: isl.Aff, depth: int) -> list[int] | None:
-    """Coefficient of each iterator; None for an expression with divisions."""
-    if aff.dim(isl.dim_type.div) != 0:
-        return None
-    values = [aff.get_coefficient_val(isl.dim_type.in_, d) for d in range(depth)]
-    return [to_int(v) for v in values] if all(v.is_int() for v in values) else None
 
 
 def direction(rows: Sequence[Sequence[int]], v: int, depth: int) -> list[Fraction] | None:
@@ -45,7 +35,7 @@ def direction(rows: Sequence[Sequence[int]], v: int, depth: int) -> list[Fractio
 
 def moves(scop: Scop, statement: Statement, access: Access, affs: Sequence[isl.Aff], v: int) -> Fraction | None:
     """Elements by which an access moves when loop `v` advances by one and the others stay; None when unknown."""
-    rows = [coefficients(aff, statement.depth) for aff in affs]
+    rows = [isl.coefficients(aff) for aff in affs]
     known = [row for row in rows if row is not None]
     step = direction(known, v, statement.depth) if len(known) == len(rows) else None
     strides = linear_strides(scop, statement, access) if step is not None else None

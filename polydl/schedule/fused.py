@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import islpy as isl
-
 from polydl.base.errors import IllegalVariant
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import violation
+from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop
 from polydl.rewrite.conditions import Failure, Group, extend, start_group
@@ -61,8 +60,7 @@ def fused_schedule(structure: Structure, group: Group) -> dict[str, isl.Map]:
 
 def _at(times: isl.Map, k: int) -> isl.Map:
     """The times with one more dimension, which is k."""
-    last = times.dim(isl.dim_type.out)
-    return times.add_dims(isl.dim_type.out, 1).fix_val(isl.dim_type.out, last, isl.Val.int_from_si(times.get_ctx(), k))
+    return times.flat_range_product(isl.Map.from_aff(isl.constant(times.get_space().domain(), k)))
 
 
 def check(

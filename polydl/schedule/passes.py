@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from types import MappingProxyType
 
-import islpy as isl
-
 from polydl.dependences.analysis import is_reduction
-from polydl.model.isl import context, to_int
+from polydl.model import isl
+from polydl.model.isl import to_int
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.schedule.blocks import blocked, packed
 from polydl.schedule.direction import moves, unit_score
@@ -167,12 +166,8 @@ def _size(goal: Goal, position: int) -> int:
     return goal.sizes[min(position, len(goal.sizes) - 1)]
 
 
-def _floor(aff: isl.Aff, size: int) -> isl.Aff:
-    return aff.scale_down_val(isl.Val.int_from_si(context(), size)).floor()
-
-
 def _tile(member: Member, size: int) -> Member:
-    return replace(member, affs={s: _floor(a, size) for s, a in member.affs.items()}, tile=size)
+    return replace(member, affs={s: isl.floor_div(a, size) for s, a in member.affs.items()}, tile=size)
 
 
 def _tiled(node: Band, links: Links, goal: Goal, done: bool) -> Node:

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import islpy as isl
-
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import ordering
 from polydl.dependences.scalars import private_scalars
-from polydl.model.isl import to_int
+from polydl.model import isl
+from polydl.model.isl.trees import maps_of, union_map
 from polydl.model.schedule import original_schedule
 from polydl.model.scop import Scop, Statement
 from polydl.schedule.tree import Member
@@ -42,21 +41,6 @@ class Link:
 Links = tuple[Link, ...]
 
 
-def union_of(maps: Iterable[isl.Map], space: isl.Space) -> isl.UnionMap:
-    """The union of maps of any spaces; `space` gives the parameters."""
-    result = isl.UnionMap.empty(space)
-    for one in maps:
-        result = result.union(isl.UnionMap.from_map(one))
-    return result
-
-
-def maps_of(union: isl.UnionMap) -> list[isl.Map]:
-    """The maps of a union, in an order that does not depend on addresses in memory."""
-    found = union.get_map_list()
-    maps = [found.get_at(i) for i in range(found.n_map())]
-    return sorted(maps, key=lambda m: (m.get_tuple_name(isl.dim_type.in_), m.get_tuple_name(isl.dim_type.out)))
-
-
 def direct(
     scop: Scop, statements: Sequence[Statement], found: Sequence[Dependence], *, privatised: bool = True
 ) -> Links:
@@ -64,23 +48,18 @@ def direct(
     since the last write. For private scalars the dependences inside an iteration only, unless privatised=False."""
     private = private_scalars(scop) if privatised else {}
     names = {s.name for s in statements}
-    space = scop.context.get_space()
     schedule = original_schedule(scop)
-    order = union_of((schedule[s.name] for s in statements), space)
+    order = union_map(schedule[s.name] for s in statements)
     accesses = [a for s in statements for a in s.accesses if a.array not in private]
-    writes = union_of((a.relation for a in accesses if a.write), space)
-    reads = union_of((a.relation for a in accesses if not a.write), space)
+    writes = union_map(a.relation for a in accesses if a.write)
+    reads = union_map(a.relation for a in accesses if not a.write)
     unions = [
         _flow(reads, writes, None, order).get_must_dependence(),
         _flow(writes, writes, None, order).get_must_dependence(),
         _flow(writes, writes, reads, order).get_may_dependence(),
     ]
     together = unions[0].union(unions[1]).union(unions[2])
-    links = [
-        Link(m.get_tuple_name(isl.dim_type.in_), m.get_tuple_name(isl.dim_type.out), m)
-        for m in maps_of(together.coalesce())
-        if not m.is_empty()
-    ]
+    links = [Link(isl.domain_name(m), isl.range_name(m), m) for m in maps_of(together.coalesce()) if not m.is_empty()]
     of = by_name(statements)
     for one in ordering(found, reassociate=False):
         if one.array in private and one.source in names and one.target in names:
@@ -92,10 +71,7 @@ def direct(
 def elsewhere(a: Statement, b: Statement, depth: int) -> isl.Map:
     """{ A[i…] -> B[j…] } that differ in one of the `depth` outer loops."""
     pairs = isl.Map.from_domain_and_range(a.domain, b.domain)
-    same = pairs
-    for d in range(depth):
-        same = same.equate(isl.dim_type.in_, d, isl.dim_type.out, d)
-    return pairs.subtract(same)
+    return isl.differ(pairs, range(depth))
 
 
 def _flow(sink: isl.UnionMap, must: isl.UnionMap, may: isl.UnionMap | None, order: isl.UnionMap) -> isl.UnionFlow:
@@ -110,30 +86,25 @@ def among(links: Links, names: frozenset[str]) -> Links:
     return tuple(link for link in links if link.source in names and link.target in names)
 
 
-def _as_map(aff: isl.Aff) -> isl.Map:
-    return isl.Map.from_aff(aff)
-
-
 def moved(link: Link, member: Member) -> isl.Set:
     """{ [d] }: the distances of a link along a loop, target less source."""
-    pair = link.relation.apply_domain(_as_map(member.affs[link.source])).apply_range(_as_map(member.affs[link.target]))
-    return pair.deltas()
+    source, target = (isl.Map.from_aff(member.affs[name]) for name in (link.source, link.target))
+    return link.relation.apply_domain(source).apply_range(target).deltas()
 
 
 def span(link: Link, member: Member) -> tuple[int | None, int | None]:
     """Least and greatest distance of a link along a loop; None where there is none."""
     distances = moved(link, member)
-    low, high = distances.dim_min_val(0), distances.dim_max_val(0)
-    return (to_int(low) if low.is_int() else None, to_int(high) if high.is_int() else None)
+    return isl.least(distances, 0), isl.greatest(distances, 0)
 
 
 def left(links: Links, member: Member) -> Links:
     """The links that a loop leaves open: those between instances in one of its iterations."""
     result = []
     for link in links:
-        same = _as_map(member.affs[link.source]).apply_range(_as_map(member.affs[link.target]).reverse())
-        rest = link.relation.intersect(same)
-        apart = None if link.apart is None else link.apart.intersect(same)
+        source, target = member.affs[link.source], member.affs[link.target]
+        rest = isl.meet(link.relation, source, target)
+        apart = None if link.apart is None else isl.meet(link.apart, source, target)
         if not rest.is_empty():
             result.append(Link(link.source, link.target, rest, None if apart is None or apart.is_empty() else apart))
     return tuple(result)

@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import islpy as isl
-
 from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
+from polydl.model import isl
 from polydl.model.contraction import Operand
 from polydl.model.schedule import map_from_affs, original_affs, time_affs
 from polydl.model.scop import Assignment, Statement
@@ -332,21 +331,16 @@ def normalised(nest: Nest, statement: Statement) -> dict[str, isl.Aff]:
     result = {}
     for iterator in nest.loops:
         count = nest.counts[iterator]
-        aff = affs[iterator].add_constant_val(isl.Val.int_from_si(statement.domain.get_ctx(), -count.first))
-        result[iterator] = _divided(aff, count.stride) if count.stride > 1 else aff
+        aff = affs[iterator].add_constant_val(isl.value(-count.first))
+        result[iterator] = isl.floor_div(aff, count.stride) if count.stride > 1 else aff
     return result
-
-
-def _divided(aff: isl.Aff, by: int) -> isl.Aff:
-    """floor(aff / by)."""
-    return aff.scale_down_val(isl.Val.int_from_si(aff.get_ctx(), by)).floor()
 
 
 def loop_aff(loop: Loop, y: isl.Aff) -> isl.Aff:
     """{ S[i…] -> [t] } the value of a loop, relative to the tile that it runs in."""
     if loop.within is not None:
-        y = y.sub(_divided(y, loop.within).scale_val(isl.Val.int_from_si(y.get_ctx(), loop.within)))
-    return _divided(y, loop.step) if loop.step > 1 else y
+        y = y.sub(isl.floor_div(y, loop.within).scale_val(isl.value(loop.within)))
+    return isl.floor_div(y, loop.step) if loop.step > 1 else y
 
 
 def outer_affs(structure: Structure, statement: Statement) -> list[isl.Aff]:

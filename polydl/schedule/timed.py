@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import islpy as isl
-
+from polydl.model import isl
 from polydl.model.nest import TimedAccess, TimedNest
 from polydl.model.schedule import map_from_affs, original_affs
 from polydl.model.scop import Scop, Statement
@@ -26,18 +25,17 @@ def _nest(
         domain = one.range() if domain is None else domain.union(one.range())
     assert domain is not None
     texts = [d for d, name in enumerate(loops) if name.startswith("@")]
-    idle = [d for d in texts if domain.dim_min_val(d).eq(domain.dim_max_val(d))]
-    for d in reversed(idle):
-        domain = domain.project_out(isl.dim_type.set, d, 1)
-        maps = {name: one.project_out(isl.dim_type.out, d, 1) for name, one in maps.items()}
+    idle = [d for d in texts if len(set(isl.bounds(domain, d))) == 1]
+    kept = [d for d in range(isl.arity(domain)) if d not in idle]
+    domain = isl.project_onto(domain, kept)
+    maps = {name: isl.range_onto(one, kept) for name, one in maps.items()}
     accesses = tuple(
         TimedAccess(s.name, a.array, a.write, maps[s.name].reverse().apply_range(a.relation))
         for s in statements
         for a in s.accesses
     )
     bytes_of = {a.array: scop.arrays[a.array].element.bytes for s in statements for a in s.accesses}
-    kept = tuple(name for d, name in enumerate(loops) if d not in idle)
-    return TimedNest(kept, domain.coalesce(), accesses, bytes_of, parallel)
+    return TimedNest(tuple(loops[d] for d in kept), domain.coalesce(), accesses, bytes_of, parallel)
 
 
 def original_nest(scop: Scop) -> TimedNest:

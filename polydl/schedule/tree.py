@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-import islpy as isl
-
+from polydl.model import isl
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Statement
 from polydl.model.types import ElementType
@@ -185,29 +184,21 @@ def times(node: Node, of: Mapping[str, Statement]) -> dict[str, isl.Map]:
     length = max((len(path) for path in found.values()), default=0)
     result = {}
     for name, path in found.items():
-        local_space = isl.LocalSpace.from_space(of[name].domain.get_space())
-        affs = _padded([_aff(step, name, local_space) for step in path], length, local_space)
-        result[name] = map_from_affs(of[name].domain, affs)
+        domain = of[name].domain
+        result[name] = map_from_affs(domain, _affs(path, name, domain, length))
     for kernel, place, depth in blocked:
         name = kernel.statement
-        local_space = isl.LocalSpace.from_space(of[name].domain.get_space())
-        outer = [_aff(step, name, local_space) for step in found[name][:depth]]
-        affs = _padded([*outer, _constant(local_space, place)], length, local_space)
-        plain = result[name].intersect_domain(of[name].domain.subtract(kernel.whole))
+        domain = of[name].domain
+        affs = _affs([*found[name][:depth], place], name, domain, length)
+        plain = result[name].intersect_domain(domain.subtract(kernel.whole))
         result[name] = plain.union(map_from_affs(kernel.whole, affs))
     return result
 
 
-def _padded(affs: Sequence[isl.Aff], length: int, local_space: isl.LocalSpace) -> list[isl.Aff]:
-    return [*affs, *(_constant(local_space, 0) for _ in range(length - len(affs)))]
-
-
-def _aff(step: Step, name: str, local_space: isl.LocalSpace) -> isl.Aff:
-    return step.affs[name] if isinstance(step, Member) else _constant(local_space, step)
-
-
-def _constant(local_space: isl.LocalSpace, value: int) -> isl.Aff:
-    return isl.Aff.val_on_domain(local_space, isl.Val.int_from_si(local_space.get_ctx(), value))
+def _affs(path: Sequence[Step], name: str, domain: isl.Set, length: int) -> list[isl.Aff]:
+    """The times of a path, padded with zeros."""
+    padded = (*path, *(0 for _ in range(length - len(path))))
+    return [step.affs[name] if isinstance(step, Member) else isl.constant(domain, step) for step in padded]
 
 
 def bands(node: Node) -> Iterator[Band]:

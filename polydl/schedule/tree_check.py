@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import islpy as isl
-
 from polydl.dependences.analysis import Dependence, Kind
 from polydl.dependences.legality import violation
 from polydl.dependences.scalars import private_scalars
+from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.schedule.relations import elsewhere

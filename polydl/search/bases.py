@@ -10,16 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
-
-import islpy as isl
+from typing import TypeVar
 
 from polydl.base.errors import QuotaExceeded
+from polydl.model import isl
 from polydl.model.in_time import in_seconds
-from polydl.model.isl import context, pieces, quota
+from polydl.model.isl import context, quota
+from polydl.model.isl.trees import loops_of, schedule_kind, sets_of, union_map, union_set
 from polydl.model.schedule import time_affs
 from polydl.model.scop import Scop, Statement
-from polydl.schedule.relations import Links, by_name, span, union_of
+from polydl.schedule.relations import Links, by_name, span
 from polydl.schedule.tree import Band, Leaf, Member, Node, Order
 
 QUOTA = 1_000_000
@@ -136,19 +136,16 @@ def _schedule_text(
     """
     model = scop.context.get_space()
     known = _neutral(scop.context.params(), model)
-    space = known.get_space()
-    domain = isl.UnionSet.empty(space)
-    for statement in statements:
-        domain = domain.union(
-            isl.UnionSet.from_set(_neutral(statement.domain, model).set_tuple_name(alias[statement.name]))
-        )
-    relations = (
-        _neutral(link.relation, model)
-        .set_tuple_name(isl.dim_type.in_, alias[link.source])
-        .set_tuple_name(isl.dim_type.out, alias[link.target])
-        for link in links
+    sources = {s.name: [f"j{k}" for k in range(s.depth)] for s in statements}
+    targets = {s.name: [f"i{k}" for k in range(s.depth)] for s in statements}
+    domain = union_set(
+        isl.named(_neutral(s.domain, model), targets[s.name]).set_tuple_name(alias[s.name]) for s in statements
     )
-    order = union_of(relations, space)
+    relations = []
+    for link in links:
+        relation = isl.domain_named(_neutral(link.relation, model), alias[link.source], sources[link.source])
+        relations.append(isl.range_named(relation, alias[link.target], targets[link.target]))
+    order = union_map(relations)
     constraints = isl.ScheduleConstraints.on_domain(domain).set_context(known)
     constraints = constraints.set_validity(order).set_coincidence(order).set_proximity(order)
     with _options(setting):
@@ -165,39 +162,26 @@ _Known = TypeVar("_Known", isl.Set, isl.Map)
 
 
 def _neutral(known: _Known, model: isl.Space) -> _Known:
-    """With parameters p0, p1, … in the model's order and i0, i1, … for the rest."""
-    known = known.align_params(model)
-    for kind, prefix in ((isl.dim_type.param, "p"), (isl.dim_type.out, "i")):
-        for k in range(known.dim(kind)):
-            known = known.set_dim_name(kind, k, f"{prefix}{k}")
-    if isinstance(known, isl.Map):
-        for k in range(known.dim(isl.dim_type.in_)):
-            known = known.set_dim_name(isl.dim_type.in_, k, f"j{k}")
-    return known
-
-
-def _kind(node: isl.ScheduleNode) -> str:
-    kind: Any = node.get_type()
-    return str(kind.name)
+    """With parameters p0, p1, … in the model's order."""
+    return isl.renamed(known.align_params(model), {name: f"p{k}" for k, name in enumerate(isl.parameters(model))})
 
 
 def _converted(node: isl.ScheduleNode, names: Sequence[str], of: Mapping[str, Statement], model: isl.Space) -> Node:
-    match _kind(node):
+    match schedule_kind(node):
         case "leaf":
             leaves = tuple(Leaf(name) for name in names)
             return leaves[0] if len(leaves) == 1 else Order(leaves)
         case "band":
-            partial = node.band_get_partial_schedule()
             members = tuple(
-                Member({name: _aff(partial.get_union_pw_aff(d), of[name], model) for name in names})
-                for d in range(partial.dim(isl.dim_type.set))
+                Member({name: _aff(functions, of[name], model) for name in names})
+                for functions in loops_of(node.band_get_partial_schedule())
             )
             return Band(members, _converted(node.child(0), names, of, model))
         case "sequence" | "set":
             children = []
             for k in range(node.n_children()):
                 child = node.child(k)
-                inside = _names(child.filter_get_filter())
+                inside = {part.get_tuple_name() for part in sets_of(child.filter_get_filter())}
                 kept = [name for name in names if name in inside]
                 children.append((kept, _converted(child.child(0), kept, of, model)))
             return Order(tuple(child for _, child in children))
@@ -205,40 +189,16 @@ def _converted(node: isl.ScheduleNode, names: Sequence[str], of: Mapping[str, St
             raise NotATree(f"isl's scheduler made a node of type {other}")
 
 
-def _names(filtered: isl.UnionSet) -> frozenset[str]:
-    found = filtered.get_set_list()
-    return frozenset(found.get_at(i).get_tuple_name() for i in range(found.n_set()))
-
-
-def _aff(union: isl.UnionPwAff, statement: Statement, model: isl.Space) -> isl.Aff:
-    found = union.get_pw_aff_list()
-    for k in range(found.n_pw_aff()):
-        one = found.get_at(k)
-        if one.get_domain_space().get_tuple_name(isl.dim_type.set) == statement.name:
-            affine = pieces(one)
-            if len(affine) == 1:
-                return _named(affine[0][1], statement, model)
-            raise NotATree(f"isl's schedule of {statement.name} is not one affine expression: {one}")
-    raise NotATree(f"isl's schedule leaves out {statement.name}")
-
-
-def _named(aff: isl.Aff, statement: Statement, model: isl.Space) -> isl.Aff:
-    """An expression in neutral names with those of the model's parameters and of the statement's iterators."""
-    count = model.dim(isl.dim_type.param)
-    neutral = model.params()
-    for k in range(count):
-        neutral = neutral.set_dim_name(isl.dim_type.param, k, f"p{k}")
-    aff = aff.align_params(neutral)
-    of = statement.domain.get_space()
-    for kind, source, total in (
-        (isl.dim_type.param, model, count),
-        (isl.dim_type.in_, of.map_from_set(), statement.depth),
-    ):
-        for k in range(total):
-            name = source.get_dim_name(kind, k)
-            if name is not None:
-                aff = aff.set_dim_name(kind, k, name)
-    return aff
+def _aff(functions: Mapping[str, isl.PwAff], statement: Statement, model: isl.Space) -> isl.Aff:
+    """A statement's function, in the model's parameters and the statement's iterators."""
+    if statement.name not in functions:
+        raise NotATree(f"isl's schedule leaves out {statement.name}")
+    affine = isl.pieces(functions[statement.name])
+    if len(affine) != 1:
+        raise NotATree(f"isl's schedule of {statement.name} is not one affine expression: {functions[statement.name]}")
+    own = {f"p{k}": name for k, name in enumerate(isl.parameters(model))}
+    aff = affine[0][1].align_params(isl.parameter_space(own))
+    return isl.domain_renamed(isl.renamed(aff, own), statement.iterators)
 
 
 def written(statements: Sequence[Statement], depth: int = 0) -> Node:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-import islpy as isl
 from msgspec import structs
 
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence
+from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.rank.blocks import whole_block

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import ordering
 from polydl.dependences.nests import Nest
-from polydl.model.isl import to_int
+from polydl.model import isl
 from polydl.model.scop import MicrokernelCall, Statement
 from polydl.schedule.passes import WRITTEN_OUT
 
@@ -69,8 +69,8 @@ def _place(nest: Nest) -> int:
 def shortest(statement: Statement) -> float:
     """Iterations of the shortest of a statement's loops that have constant bounds."""
     extents = [math.inf]
-    for d in range(statement.depth):
-        low, high = statement.domain.dim_min_val(d), statement.domain.dim_max_val(d)
-        if low.is_int() and high.is_int():
-            extents.append(to_int(high) - to_int(low) + 1)
+    for iterator in statement.iterators:
+        low, high = isl.least(statement.domain, iterator), isl.greatest(statement.domain, iterator)
+        if low is not None and high is not None:
+            extents.append(high - low + 1)
     return min(extents)

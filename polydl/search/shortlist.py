@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
-import islpy as isl
 import numpy as np
 
 from polydl.lower.emit import protected
 from polydl.measure import Candidate
+from polydl.model import isl
 from polydl.model.scop import Scop
 from polydl.rank.dnn import worth_timing
 from polydl.search.variant import Variant
@@ -77,17 +78,15 @@ def terms(scop: Scop) -> int:
     most = 1
     for statement in scop.statements:
         product = 1
-        for d in range(statement.depth):
-            low, high = statement.domain.dim_min_val(d), statement.domain.dim_max_val(d)
-            if low.is_int() and high.is_int():
-                product *= max(1, int(high.sub(low).to_python()) + 1)
+        for iterator in statement.iterators:
+            low, high = isl.least(statement.domain, iterator), isl.greatest(statement.domain, iterator)
+            if low is not None and high is not None:
+                product *= max(1, high - low + 1)
         written = 1
         for access in statement.accesses:
             if access.write and not access.relation.is_empty():
                 hull = access.relation.range()
-                extent = 1
-                for d in range(hull.dim(isl.dim_type.set)):
-                    extent *= max(1, int(hull.dim_max_val(d).sub(hull.dim_min_val(d)).to_python()) + 1)
-                written = max(written, extent)
+                ends = (isl.bounds(hull, d) for d in range(isl.arity(hull)))
+                written = max(written, math.prod(high - low + 1 for low, high in ends))
         most = max(most, -(-product // written))
     return most

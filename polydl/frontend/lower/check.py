@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-import islpy as isl
 from pycparser import c_ast
 
 from polydl.base.errors import InputError
 from polydl.frontend.lower.finish import Settled
 from polydl.frontend.lower.raw import RawAccess, RawBlackBox, RawCall, RawStatement
 from polydl.frontend.lower.regions import Found
-from polydl.frontend.lower.spaces import StatementSpace, project_symbols
+from polydl.frontend.lower.spaces import StatementSpace
 from polydl.frontend.lower.walk import Walker
 from polydl.frontend.meaning.affine import constant_aff
 from polydl.frontend.meaning.liveness import changed_names
 from polydl.frontend.meaning.symbols import Symbol, mentions
 from polydl.frontend.text.places import Places
 from polydl.frontend.text.pragmas import Pragma
+from polydl.model import isl
 from polydl.model.scop import Array, MicrokernelCall, Statement, Storage
 
 
@@ -57,7 +57,7 @@ def _out_of_bounds(
             continue
         below = subscript.lt_set(constant_aff(0))
         outside = where.intersect(below.union(subscript.ge_set(extent)))
-        if outside.is_empty() or not project_symbols(where, iterators).is_subset(project_symbols(outside, iterators)):
+        if outside.is_empty() or not isl.some_values(where, iterators).is_subset(isl.some_values(outside, iterators)):
             continue
         point, value = _example(outside, iterators, subscript)
         return places.error(
@@ -73,12 +73,11 @@ def _out_of_bounds(
 def _example(outside: isl.Set, iterators: Sequence[str], subscript: isl.PwAff) -> tuple[str, int | None]:
     """The first iteration of a set, as people read it, and a function's value there."""
     space = StatementSpace("S", iterators, [])
-    names = [str(outside.get_dim_name(isl.dim_type.param, at)) for at in range(outside.dim(isl.dim_type.param))]
-    if any(name not in iterators for name in names):
+    if any(name not in iterators for name in isl.parameters(outside)):
         return "", None
     point = space.set(outside).lexmin().sample_point()
     value = space.function(subscript).eval(point)
-    coordinates = [point.get_coordinate_val(isl.dim_type.set, at).to_python() for at in range(len(iterators))]
+    coordinates, _ = isl.sample(isl.Set.from_point(point))
     text = ", ".join(f"{name} = {number}" for name, number in zip(iterators, coordinates, strict=True))
     return text, int(value.to_python())
 

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import islpy as isl
 from pycparser import c_ast, c_generator
 
 from polydl.base.errors import InputError, InputErrors
 from polydl.frontend.lower.check import alias_assumptions, check_bounds, check_microkernels, check_stable
 from polydl.frontend.lower.finish import Builder, Settled, arrays, declared_extents, every_access, settle
 from polydl.frontend.lower.regions import Found, model_region
-from polydl.frontend.lower.spaces import parametric
 from polydl.frontend.lower.walk import Walker
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, constant_aff, symbol_aff, tidy, universe
 from polydl.frontend.meaning.guards import condition_names_around, macro_guards, names_between
@@ -29,6 +27,7 @@ from polydl.frontend.meaning.symbols import mentions, type_names
 from polydl.frontend.text.expansions import condition_names, expansions, is_plain
 from polydl.frontend.text.parse import Unit
 from polydl.frontend.text.pragmas import Pragma
+from polydl.model import isl
 from polydl.model.scop import Array, Guard, Scop, Source, Storage
 
 
@@ -174,7 +173,7 @@ def _with_extents(context: isl.Set, declared: Mapping[str, tuple[isl.PwAff | Non
     """The context with array extents >= 0 and unsigned parameters >= 0."""
     for extents in declared.values():
         for extent in extents:
-            if extent is not None and extent.dim(isl.dim_type.param):
+            if extent is not None and isl.parameters(extent):
                 context = context.intersect(extent.ge_set(constant_aff(0)))
     for name in walker.walked.parameters:
         found = walker.scope.find(name)
@@ -190,7 +189,7 @@ def _value_only(walker: Walker) -> frozenset[str]:
 
 def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: Settled, context: isl.Set) -> Scop:
     walked, places = walker.walked, unit.places
-    involved = {str(context.get_dim_name(isl.dim_type.param, at)) for at in range(context.dim(isl.dim_type.param))}
+    involved = set(isl.parameters(context))
     parameters = tuple(name for name in walked.parameters if name not in walker.settings.data)
     parameters += tuple(sorted(involved - set(parameters)))
     errors: list[InputError] = []
@@ -211,7 +210,7 @@ def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: S
         if errors:
             raise InputErrors(errors)
     builder = Builder(settled, parameters, places, context)
-    model_context = parametric(context, parameters)
+    model_context = isl.parametric(context, parameters)
     statements = builder.statements(walked.statements)
     used = frozenset(access.symbol.name for access in every_access(walked.statements))
     used_arrays = arrays(walked, settled, parameters, used, places)

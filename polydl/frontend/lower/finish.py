@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import islpy as isl
-
 from polydl.base.errors import InputError, Span
 from polydl.frontend.lower.raw import RawAccess, RawArgument, RawAssignment, RawBlackBox, RawCall, RawStatement, Walked
-from polydl.frontend.lower.spaces import StatementSpace, parametric
+from polydl.frontend.lower.spaces import StatementSpace
 from polydl.frontend.meaning.affine import Evaluator, NotAffine
 from polydl.frontend.meaning.delinearize import Shape, recover
 from polydl.frontend.meaning.symbols import Symbol
 from polydl.frontend.text.places import Places
+from polydl.model import isl
 from polydl.model.scop import (
     Access,
     Array,
@@ -86,9 +85,7 @@ def declared_extents(
 
 def _not_negative(extent: isl.PwAff, at: int, symbol: Symbol, places: Places) -> isl.PwAff:
     """An extent that may be 0 or more for some parameters. Raises InputError for a size below 0."""
-    if extent.dim(isl.dim_type.param) == 0 and not extent.nonneg_set().intersect(extent.domain()).is_equal(
-        extent.domain()
-    ):
+    if not isl.parameters(extent) and not extent.nonneg_set().intersect(extent.domain()).is_equal(extent.domain()):
         raise places.error(
             f"dimension {at + 1} of '{symbol.name}' has the size {extent.max_val().to_python()}",
             symbol.node,
@@ -228,17 +225,13 @@ class Builder:
     ) -> tuple[Access, ...]:
         """One access per array and direction over the outer iterations: the union over the loops inside."""
         found: dict[tuple[bool, str], tuple[isl.Map, Span | None]] = {}
-        depth = len(space.iterators)
         for write in (False, True):
             for statement in inner:
                 for access in statement.accesses:
                     if access.write is not write or access.array in private:
                         continue
-                    relation = access.relation
-                    relation = relation.project_out(isl.dim_type.in_, depth, relation.dim(isl.dim_type.in_) - depth)
-                    relation = relation.set_tuple_name(isl.dim_type.in_, space.name)
-                    for at, name in enumerate(space.iterators):
-                        relation = relation.set_dim_name(isl.dim_type.in_, at, name)
+                    relation = isl.domain_onto(access.relation, range(len(space.iterators)))
+                    relation = isl.domain_named(relation, space.name, space.iterators)
                     key = (write, access.array)
                     before = found.get(key)
                     found[key] = (relation if before is None else before[0].union(relation), access.span)
@@ -260,7 +253,7 @@ def arrays(
         result[name] = Array(
             name,
             symbol.ctype,
-            tuple(None if e is None else parametric(e, parameters) for e in settled.extents[name]),
+            tuple(None if e is None else isl.parametric(e, parameters) for e in settled.extents[name]),
             symbol.storage,
             symbol.declaration,
             name in settled.linear,

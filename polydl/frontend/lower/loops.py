@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import islpy as isl
 from pycparser import c_ast
 
 from polydl.base.errors import InputError
-from polydl.frontend.lower.spaces import project_symbols, rename_symbol
-from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, constant_aff, symbol_aff, tidy, universe, val
+from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, constant_aff, symbol_aff, tidy, universe
 from polydl.frontend.meaning.lookup import Settings
 from polydl.frontend.meaning.symbols import Symbol, mentions
 from polydl.frontend.text.places import Places
+from polydl.model import isl
 from polydl.model.scop import Storage
 from polydl.model.types import I32, ElementType
 
@@ -188,7 +187,7 @@ def domain(
         raise _not_affine(places, "loop bound", error, loop.start) from None
     reached = where.intersect(at.ge_set(first) if step > 0 else at.le_set(first))
     if abs(step) != 1:
-        reached = reached.intersect(at.sub(first).mod_val(val(abs(step))).zero_set())
+        reached = reached.intersect(at.sub(first).mod_val(isl.value(abs(step))).zero_set())
     bound = _is_bound(loop.condition, variable, step)
     if ctype.unsigned and step < 0:
         # values below zero do not exist: the condition is judged on the values that do
@@ -205,8 +204,8 @@ def domain(
         result = seen.intersect(holds)
     else:
         stops = seen.subtract(holds)
-        endless = where.subtract(project_symbols(stops, [variable]))
-        endless = endless.intersect(project_symbols(seen.intersect(at.eq_set(first)), [variable]))
+        endless = where.subtract(isl.some_values(stops, [variable]))
+        endless = endless.intersect(isl.some_values(seen.intersect(at.eq_set(first)), [variable]))
         if not endless.is_empty():
             raise places.error(
                 f"the loop over '{variable}' may never end",
@@ -216,9 +215,9 @@ def domain(
                 topic="loop-headers",
             )
         earlier = symbol_aff(_EARLIER)
-        failed = rename_symbol(stops, variable, _EARLIER)
+        failed = isl.rename_parameter(stops, variable, _EARLIER)
         failed = failed.intersect(earlier.le_set(at) if step > 0 else earlier.ge_set(at))
-        result = seen.intersect(holds).subtract(project_symbols(failed, [_EARLIER]))
+        result = seen.intersect(holds).subtract(isl.some_values(failed, [_EARLIER]))
     _in_range(loop, ctype, result, iterators, places)
     return tidy(result)
 
@@ -261,7 +260,7 @@ def _in_range(loop: Header, ctype: ElementType, taken: isl.Set, iterators: froze
             f"declare '{loop.variable}' as int",
             topic="integers",
         )
-    if ctype.bits >= I32.bits and any(name not in iterators for name in _symbols(taken)):
+    if ctype.bits >= I32.bits and any(name not in iterators for name in isl.parameters(taken)):
         # symbolic bounds of 32 and 64 bits are taken to stay in range (see affine.py); numeric ones are checked
         return
     beyond = taken.intersect(following.gt_set(constant_aff(ctype.maximum)))
@@ -272,7 +271,3 @@ def _in_range(loop: Header, ctype: ElementType, taken: isl.Set, iterators: froze
             "use a wider type for it",
             topic="integers",
         )
-
-
-def _symbols(of: isl.Set) -> list[str]:
-    return [str(of.get_dim_name(isl.dim_type.param, at)) for at in range(of.dim(isl.dim_type.param))]

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import islpy as isl
 from pycparser import c_ast, c_generator
 
 from polydl.base.errors import InputError
 from polydl.frontend.lower.raw import RawAccess, RawArgument, RawStatement
-from polydl.frontend.lower.spaces import project_symbols
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, number
 from polydl.frontend.text.places import Places
 from polydl.frontend.text.pragmas import Pragma
+from polydl.model import isl
 from polydl.model.types import I64
 
 
@@ -68,7 +67,7 @@ def executed(inner: Sequence[RawStatement], domain: isl.Set, depth: int) -> isl.
     """The iterations of `domain`, which has `depth` loops, for which the equivalent loops do something."""
     result = isl.Set.empty(domain.get_space())
     for statement in inner:
-        result = result.union(project_symbols(statement.domain, [loop.name for loop in statement.loops[depth:]]))
+        result = result.union(isl.some_values(statement.domain, [loop.name for loop in statement.loops[depth:]]))
     result = result.coalesce()
     return domain if domain.is_subset(result) else result
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import islpy as isl
-
 from polydl.frontend.meaning.affine import Value
 from polydl.frontend.meaning.symbols import Symbol
+from polydl.model import isl
 from polydl.model.expr import Expr
 
 

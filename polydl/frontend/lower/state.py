@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import islpy as isl
 from pycparser import c_ast
 
 from polydl.base.errors import InputError
 from polydl.frontend.lower.raw import Loop, RawAccess, RawStatement
 from polydl.frontend.meaning.lookup import Lookup, Settings
 from polydl.frontend.meaning.symbols import mentions
+from polydl.model import isl
 from polydl.model.types import ElementType
 
 

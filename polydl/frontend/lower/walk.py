@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import islpy as isl
 from pycparser import c_ast
 
 from polydl.base.errors import InputError
@@ -21,6 +20,7 @@ from polydl.frontend.meaning.liveness import assigned_names, leaves
 from polydl.frontend.meaning.lookup import NeedsData, Settings
 from polydl.frontend.meaning.symbols import Symbol
 from polydl.frontend.text.pragmas import Pragma
+from polydl.model import isl
 from polydl.model.scop import Storage
 from polydl.model.types import ElementType
 

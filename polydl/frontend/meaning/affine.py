@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
-import islpy as isl
 from pycparser import c_ast
 
 from polydl.frontend.meaning.ctypes import CType
 from polydl.frontend.meaning.poly import Poly, poly_add, poly_mul
+from polydl.model import isl
 from polydl.model.types import BOOL, I32, I64, U32, U64, ElementType, common, promoted, spelled
 
 _MAX_DIGITS = 40
@@ -78,41 +78,21 @@ class Symbols(Protocol):
         """The type that a Typename node names."""
 
 
-def zero_space() -> isl.Space:
-    """The zero-dimensional set space."""
-    return isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, 0)
-
-
 def universe() -> isl.Set:
     """{ [] }: no constraint on any symbol."""
-    return isl.Set.universe(zero_space())
-
-
-def val(value: int) -> isl.Val:
-    """An isl value of any size."""
-    return isl.Val(str(value))
-
-
-def identifier(name: str) -> isl.Id:
-    """The identifier that isl gives to a name. `isl.Id(name)` would carry a Python object and differ from it."""
-    return (
-        isl.Space.params_alloc(isl.DEFAULT_CONTEXT, 1)
-        .set_dim_name(isl.dim_type.param, 0, name)
-        .get_dim_id(isl.dim_type.param, 0)
-    )
+    return isl.Set.universe(isl.unnamed_space(0))
 
 
 @lru_cache(maxsize=1024)
 def symbol_aff(name: str) -> isl.PwAff:
     """The symbol itself, as a function of symbols."""
-    space = zero_space().add_param_id(identifier(name))
-    return isl.PwAff.from_aff(isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), isl.dim_type.param, 0))
+    return isl.PwAff.from_aff(isl.parameter(name))
 
 
 @lru_cache(maxsize=1024)
 def constant_aff(value: int) -> isl.PwAff:
     """A number."""
-    return isl.PwAff.from_aff(isl.Aff.val_on_domain_space(zero_space(), val(value)))
+    return isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), value))
 
 
 def symbol(name: str, ctype: ElementType) -> Value:
@@ -334,7 +314,7 @@ class Evaluator:
             case "<<" | ">>" if b is not None and 0 <= b < ctype.bits:
                 if node.op == "<<":
                     return self._product(left, number(1 << b, ctype), ctype, node)
-                shifted = self.require(left, node.left).scale_down_val(val(1 << b)).floor()
+                shifted = self.require(left, node.left).scale_down_val(isl.value(1 << b)).floor()
                 return Value(shifted, None, ctype)
             case "&" | "|" | "^" if a is not None and b is not None:
                 return number({"&": a & b, "|": a | b, "^": a ^ b}[node.op], ctype)
@@ -344,7 +324,7 @@ class Evaluator:
         for one, other in ((left, right), (right, left)):
             factor = one.constant
             if factor is not None:
-                pw = None if other.pw is None else other.pw.scale_val(val(factor))
+                pw = None if other.pw is None else other.pw.scale_val(isl.value(factor))
                 poly = None if other.poly is None else poly_mul(other.poly, {(): factor} if factor else {})
                 return Value(pw, poly, ctype)
         if left.poly is None or right.poly is None:
@@ -394,5 +374,5 @@ def poly_aff(poly: Poly) -> isl.PwAff:
     result = constant_aff(poly.get((), 0))
     for monomial, coefficient in poly.items():
         if monomial:
-            result = result.add(symbol_aff(monomial[0]).scale_val(val(coefficient)))
+            result = result.add(symbol_aff(monomial[0]).scale_val(isl.value(coefficient)))
     return result

@@ -13,11 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-import islpy as isl
-
 from polydl.frontend.lower.raw import RawAccess
 from polydl.frontend.meaning.affine import constant_aff, poly_aff
 from polydl.frontend.meaning.poly import Poly, poly_add, poly_mul
+from polydl.model import isl
 
 _MAX_STRIDES = 7
 """Distinct strides considered: the chains tried are at most 2^7."""
@@ -164,5 +163,5 @@ def _floor_of_minimum(function: isl.PwAff, where: isl.Set, number: int) -> int:
     values = isl.Map.from_pw_aff(function.intersect_domain(where)).range()
     if values.is_empty():
         return 0
-    least = values.dim_min_val(0)  # isl's minimum of a function fails on some with integer divisions in their domain
-    return int(least.to_python()) // number if least.is_int() else 0
+    least = isl.least(values, 0)  # isl's minimum of a function fails on some with integer divisions in their domain
+    return 0 if least is None else least // number

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import islpy as isl
 from pycparser import c_ast
 
 from polydl.frontend.lower.raw import Loop, Walked
@@ -18,6 +17,7 @@ from polydl.frontend.meaning.purity import result_type
 from polydl.frontend.meaning.symbols import Scope, Symbol, mentions
 from polydl.frontend.meaning.values import LIBRARY_CONSTANTS, Values
 from polydl.frontend.text.parse import Unit
+from polydl.model import isl
 from polydl.model.scop import Storage
 from polydl.model.types import ElementType
 

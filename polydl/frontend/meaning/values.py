@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import islpy as isl
 from pycparser import c_ast
 
 from polydl.base.errors import InputError
@@ -14,6 +13,7 @@ from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, 
 from polydl.frontend.meaning.ctypes import CType
 from polydl.frontend.meaning.symbols import Symbol, mentions
 from polydl.frontend.text.places import Places
+from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
 from polydl.model.types import (
     BF16,

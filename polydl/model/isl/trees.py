@@ -131,7 +131,7 @@ def _min_and_max() -> Iterator[None]:
 
 
 def node_kind(node: isl.AstNode) -> str:
-    """`for_`, `if_`, `block`, `mark` or `user`. islpy's type stubs call these enumerators plain ints."""
+    """`for_`, `if_`, `block`, `mark` or `user`. Type stubs call these enumerators plain ints."""
     kind: Any = node.get_type()
     return str(kind.name)
 

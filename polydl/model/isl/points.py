@@ -1,0 +1,127 @@
+"""Points of sets and pairs of relations: their coordinates, extremes and samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from polydl.model.isl.naming import domain_arity, parameters
+from polydl.model.isl.places import onto, position_of
+from polydl.model.isl.types import IN, OUT, PARAM, SET, BasicSet, Dim, Map, PwAff, Set, to_int, value
+
+
+def project_onto(of: Set, dims: Iterable[Dim]) -> Set:
+    """The values that these dimensions take, in the order in which the set has them."""
+    return onto(of, SET, dims)
+
+
+def domain_onto(of: Map, dims: Iterable[Dim]) -> Map:
+    """A relation that starts from these dimensions only."""
+    return onto(of, IN, dims)
+
+
+def range_onto(of: Map, dims: Iterable[Dim]) -> Map:
+    """A relation that leads to these dimensions only."""
+    return onto(of, OUT, dims)
+
+
+def fix(of: Set, dim: Dim, number: int) -> Set:
+    """The points with this value of a dimension."""
+    return of.fix_val(SET, position_of(of, SET, dim), value(number))
+
+
+def fix_domain(of: Map, point: Iterable[int]) -> Map:
+    """The pairs whose source begins with these coordinates."""
+    for i, number in enumerate(point):
+        of = of.fix_val(IN, i, value(number))
+    return of
+
+
+def domain_between(of: Map, dim: Dim, low: int | None, high: int | None) -> Map:
+    """The pairs whose source has a coordinate from `low` to `high`, both included; None: no limit."""
+    at = position_of(of, IN, dim)
+    of = of if low is None else of.lower_bound_val(IN, at, value(low))
+    return of if high is None else of.upper_bound_val(IN, at, value(high))
+
+
+def agree(of: Map, coordinates: Iterable[int]) -> Map:
+    """The pairs whose source and target have the same values of these coordinates."""
+    for i in coordinates:
+        of = of.equate(IN, i, OUT, i)
+    return of
+
+
+def agrees(of: Map, coordinate: int) -> bool:
+    """Whether source and target have the same value of a coordinate in all pairs."""
+    return of.is_subset(agree(Map.universe(of.get_space()), [coordinate]))
+
+
+def ascending(of: Map, coordinate: int) -> Map:
+    """The pairs whose source has the lower value of a coordinate."""
+    return of.order_lt(IN, coordinate, OUT, coordinate)
+
+
+def descending(of: Map, coordinate: int) -> Map:
+    """The pairs whose source has the higher value of a coordinate."""
+    return of.order_gt(IN, coordinate, OUT, coordinate)
+
+
+def differ(of: Map, coordinates: Iterable[int]) -> Map:
+    """The pairs whose source and target have different values of one of these coordinates."""
+    return of.subtract(agree(of, coordinates))
+
+
+def least(of: Set, dim: Dim) -> int | None:
+    """Least value of a dimension; None where there is none."""
+    found = of.dim_min_val(position_of(of, SET, dim))
+    return to_int(found) if found.is_int() else None
+
+
+def greatest(of: Set, dim: Dim) -> int | None:
+    """Greatest value of a dimension; None where there is none."""
+    found = of.dim_max_val(position_of(of, SET, dim))
+    return to_int(found) if found.is_int() else None
+
+
+def stride(of: Set, dim: Dim) -> int:
+    """The greatest number that divides all differences of a dimension's values."""
+    return to_int(of.get_stride(position_of(of, SET, dim)))
+
+
+def bounds(of: Set, dim: Dim) -> tuple[int, int]:
+    """Least and greatest value of a dimension. Raises ValueError where it has none."""
+    at = position_of(of, SET, dim)
+    return to_int(of.dim_min_val(at)), to_int(of.dim_max_val(at))
+
+
+def symbolic_bounds(of: Set, dim: Dim) -> tuple[PwAff, PwAff]:
+    """Least and greatest value of a dimension as functions of the parameters. Raises Error where it is unbounded."""
+    at = position_of(of, SET, dim)
+    return of.dim_min(at), of.dim_max(at)
+
+
+def lex_extreme(points: Set, greatest: bool = False) -> tuple[int, ...]:
+    """Coordinates of the lexicographically least (greatest) point of a bounded set without parameters, not empty.
+
+    One integer minimum per coordinate: isl's own lexmin fails on some sets with existential variables ("affine
+    expression involves some of the domain dimensions").
+    """
+    found = []
+    for at in range(points.dim(SET)):
+        bound = points.dim_max_val(at) if greatest else points.dim_min_val(at)
+        found.append(to_int(bound))
+        points = points.fix_val(SET, at, bound)
+    return tuple(found)
+
+
+def least_pair(of: Map) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Source and target of the lexicographically least pair of a bounded relation, not empty."""
+    both = lex_extreme(of.wrap().flatten())
+    return both[: domain_arity(of)], both[domain_arity(of) :]
+
+
+def sample(of: Set | BasicSet) -> tuple[tuple[int, ...], dict[str, int]]:
+    """Some point of a set that is not empty, with the values of the parameters for which it is in the set."""
+    point = of.sample_point()
+    space = point.get_space()
+    given = {name: to_int(point.get_coordinate_val(PARAM, i)) for i, name in enumerate(parameters(space))}
+    return tuple(to_int(point.get_coordinate_val(SET, i)) for i in range(space.dim(SET))), given
