@@ -1,13 +1,14 @@
-"""The only door to isl: its types, and its operations with dimensions by name. No other file imports islpy.
+"""The only door to isl: its types, and its operations with dimensions by name.
 
 isl counts dimensions by kind and position, and a position means another loop as soon as somebody projects one out.
 Here a dimension (`Dim`) goes by its name where it has one: parameters, and the iterators of a statement `S[i, j]`.
 Coordinates of tuples without names go by number, from 0: of a time `[t0, …, tn]` that is the depth, of an element
 `A[a0, …, an]` the subscript. isl forgets names in many operations; `named` and its like give them back.
 
-Nothing is wrapped: the classes are islpy's own. The package namedisl 2026.1, which wraps them, takes 4.2 times as long
-over 11 operations that polydl does most (geometric mean; 16 to 20 times for compositions) and has no names of tuples,
-unions, schedule trees or ASTs.
+Nothing is wrapped: the classes are isl's own for Python (`types`). The package namedisl 2026.1, which wraps them, takes
+4.2 times as long over 11 operations that polydl does most (geometric mean, processor time; compositions 16 to 20
+times), sorts dimensions by name, which loses lexicographic order, and has no names of tuples, unions, schedule trees
+or ASTs.
 """
 
 from __future__ import annotations

@@ -39,11 +39,6 @@ def parameters(of: Dimensioned) -> tuple[str, ...]:
     return _names(of, PARAM)
 
 
-def names(of: Set | BasicSet | Space) -> tuple[str, ...]:
-    """Names of a set's dimensions, in order; empty for one without."""
-    return _names(of, SET)
-
-
 def arity(of: Set | BasicSet | Space) -> int:
     """Number of dimensions of a set."""
     return int(of.dim(SET))
