@@ -31,7 +31,7 @@ from polydl.lower.region import original_text
 from polydl.measure import Measurement
 from polydl.model import isl
 from polydl.model.counting import Count, count, total
-from polydl.model.expr import Binary, Call, Cast, Conditional, Expr, Unary
+from polydl.model.expr import Binary, Call, Conditional, Convert, Expr, Unary
 from polydl.model.nest import TimedNest
 from polydl.model.scop import Assignment, MicrokernelCall, Scop, Statement
 from polydl.options import Options
@@ -287,7 +287,7 @@ def _in(value: Expr) -> int:
     match value:
         case Binary(op, left, right):
             return (op in _ARITHMETIC) + _in(left) + _in(right)
-        case Unary(_, operand) | Cast(_, operand):
+        case Unary(_, operand) | Convert(_, _, operand):
             return _in(operand)
         case Call(_, arguments):
             return 1 + sum(map(_in, arguments))

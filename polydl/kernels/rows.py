@@ -17,7 +17,7 @@ from polydl.kernels.row_loops import RowLoops, RowStatement
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.model import isl
 from polydl.model.contraction import array_strides
-from polydl.model.expr import Binary, Call, Conditional, Expr, Load
+from polydl.model.expr import Binary, Call, Conditional, Expr, Load, loads
 from polydl.model.scop import Access, Array, Assignment
 from polydl.model.types import ElementType
 from polydl.target.isa import VECTOR_TYPES
@@ -280,18 +280,7 @@ def _extreme(value: Expr, own: Callable[[int], bool], same: Callable[[Expr, Expr
 
 
 def _mentions(value: Expr, own: Callable[[int], bool]) -> bool:
-    match value:
-        case Load(access):
-            return own(access)
-        case Binary(_, left, right):
-            return _mentions(left, own) or _mentions(right, own)
-        case Call(_, arguments):
-            return any(_mentions(a, own) for a in arguments)
-        case Conditional(condition, then, otherwise):
-            return any(_mentions(v, own) for v in (condition, then, otherwise))
-        case _:
-            operand = getattr(value, "operand", None)
-            return operand is not None and _mentions(operand, own)
+    return any(own(access) for access in loads(value))
 
 
 def row(

@@ -15,7 +15,7 @@ from typing import assert_never
 import numpy as np
 
 from polydl.kernels.microkernel import environment
-from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
+from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary
 from polydl.model.types import F32, F64, ElementType, float_literal
 from polydl.target.isa import VECTOR_TYPES
 
@@ -85,10 +85,10 @@ class Vectors:
                 return self._call(function, arguments)
             case Conditional(condition, then, otherwise):
                 return self._conditional(condition, then, otherwise)
-            case Cast(element, operand) if element is self.element or (self.fast and element is F64):
+            case Convert(_, target, operand) if target is self.element or (self.fast and target is F64):
                 return self.text(operand)
-            case Cast(element, _):
-                raise NotVectorised(f"a cast to {element} among {self.element}s")
+            case Convert(_, target, _):
+                raise NotVectorised(f"a cast to {target} among {self.element}s")
             case AffineValue():
                 raise NotVectorised("a value made of loop variables")
             case Unary(op, _) | Binary(op, _, _):

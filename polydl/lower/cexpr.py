@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
+from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary
 from polydl.model.isl import to_int
 from polydl.model.isl.trees import expression_kind, operands_of, operation
 from polydl.model.types import F32, F64
@@ -182,8 +182,8 @@ def _expr(
         case Unary(op, operand):
             inner = at(operand, _UNARY)
             return f"{op}({inner})" if inner.startswith(("-", "+")) else f"{op}{inner}", _UNARY
-        case Cast(element, operand):
-            return f"({element.c}){at(operand, _UNARY)}", _UNARY
+        case Convert(_, target, operand):
+            return f"({target}){at(operand, _UNARY)}", _UNARY
         case Binary(op, left, right):
             level = _BINARY_LEVEL[op]
             # gcc asks for parentheses where && meets || and where bit operators meet others.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from polydl.kernels.vector_text import FAST_ULPS
 from polydl.measure.data import AnyArray
 from polydl.measure.values import WorstError
-from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
+from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary, operands
 from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop, Statement
 from polydl.model.types import ElementType
 
@@ -64,8 +64,8 @@ def arithmetic(scop: Scop) -> Arithmetic:
                     monotone &= not text.startswith("-")
                 case AffineValue() | Conditional():
                     monotone = False
-                case Cast():
-                    roundings += 1
+                case Convert():
+                    roundings += not node.exact
                 case Load():
                     pass
     return Arithmetic(roundings, singular, monotone and not singular)
@@ -82,19 +82,8 @@ def _assignments(statements: Iterable[Statement]) -> Iterator[Statement]:
 
 def _nodes(value: Expr) -> Iterator[Expr]:
     yield value
-    match value:
-        case Const() | Load() | AffineValue():
-            return
-        case Unary(_, operand) | Cast(_, operand):
-            children: tuple[Expr, ...] = (operand,)
-        case Binary(_, left, right):
-            children = (left, right)
-        case Call(_, arguments):
-            children = arguments
-        case Conditional(condition, then, otherwise):
-            children = (condition, then, otherwise)
-    for child in children:
-        yield from _nodes(child)
+    for one in operands(value):
+        yield from _nodes(one)
 
 
 def gamma(n: int, element: ElementType) -> float:

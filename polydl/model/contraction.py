@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from polydl.model import isl
-from polydl.model.expr import Binary, Const, Expr, Load
+from polydl.model.conversions import explicit
+from polydl.model.expr import Binary, Const, Convert, Expr, Load
 from polydl.model.isl import to_int
 from polydl.model.scop import Access, Array, Assignment, Scop, Statement
-from polydl.model.types import ElementType, float_literal
+from polydl.model.types import ElementType
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,24 +122,16 @@ def linear_strides(scop: Scop, statement: Statement, access: Access) -> dict[str
 
 
 def _factors(value: Expr) -> list[Expr]:
-    """The factors of a product, however it is parenthesised."""
+    """The factors of a product, however it is parenthesised, without the conversions that change no value."""
     match value:
         case Binary("*", left, right):
             return _factors(left) + _factors(right)
+        case Convert(source, target, operand) if source is target or not isinstance(operand, Binary):
+            # A literal is converted when it is compiled, as the argument of a microkernel is.
+            literal = isinstance(operand, Const) and source.is_int
+            return _factors(operand) if value.exact or literal else [value]
         case _:
             return [value]
-
-
-def _exact(factor: Expr, scop: Scop, output: str) -> bool:
-    """Whether a scale factor means the same in the output's type: a scalar, or a literal that is not wider."""
-    match factor:
-        case Load():
-            return True
-        case Const(text):
-            literal = float_literal(text)
-            return literal is None or scop.arrays[output].element.holds(literal)
-        case _:
-            return False
 
 
 def contraction(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contraction | None:
@@ -153,7 +146,11 @@ def contraction(scop: Scop, statement: Statement, *, in_place: bool = False) -> 
     if not isinstance(body, Assignment) or body.op not in ("+=", "-="):
         return None
     accesses = statement.accesses
-    factors = _factors(body.value)
+    output_type = scop.arrays[accesses[body.target].array].element
+    value, product_type = explicit(body.value, lambda access: scop.arrays[accesses[access].array].element)
+    if product_type is not output_type:
+        return None  # rounded on the way, or computed in more digits than are kept
+    factors = _factors(value)
     moving = [f.access for f in factors if isinstance(f, Load) and not scop.arrays[accesses[f.access].array].is_scalar]
     scale = tuple(f for f in factors if not isinstance(f, Load) or f.access not in moving)
     written = {a.array for s in scop.statements for a in s.accesses if a.write}
@@ -161,10 +158,9 @@ def contraction(scop: Scop, statement: Statement, *, in_place: bool = False) -> 
         return None
     left, right = moving
     used = [accesses[body.target], accesses[left], accesses[right]]
-    scalars = {scop.arrays[accesses[f.access].array].element for f in scale if isinstance(f, Load)}
-    if scalars - {scop.arrays[used[0].array].element} or not all(_exact(f, scop, used[0].array) for f in scale):
-        return None
-    if len({scop.arrays[a.array].element for a in used}) != 1:
+    constant = tuple(f for f in scale if isinstance(f, Const | Load))
+    scalars = {scop.arrays[accesses[f.access].array].element for f in constant if isinstance(f, Load)}
+    if len(constant) != len(scale) or scalars - {output_type}:
         return None
     if used[0].array in (used[1].array, used[2].array) and not in_place:
         return None
@@ -175,6 +171,5 @@ def contraction(scop: Scop, statement: Statement, *, in_place: bool = False) -> 
             return None
         operands.append(Operand(access.array, scop.arrays[access.array].element, index, strides))
     output, a, b = operands
-    constant = tuple(f for f in scale if isinstance(f, Const | Load))
     found = Contraction(statement.name, output, a, b, negate=body.op == "-=", scale=constant)
     return found if found.columns() else None

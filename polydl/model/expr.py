@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from polydl.model import isl
 from polydl.model.types import ElementType
@@ -52,6 +53,8 @@ class Call:
 
     function: str
     arguments: tuple[Expr, ...]
+    element: ElementType
+    """What it returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,28 +67,55 @@ class Conditional:
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
-    """`(element)operand`."""
+class Convert:
+    """A value in another type, as C converts it: `(float)x`.
 
-    element: ElementType
+    The casts of the source stand in a statement's expression; `model.conversions` adds those that C does by itself.
+    """
+
+    source: ElementType
+    target: ElementType
     operand: Expr
 
+    @property
+    def exact(self) -> bool:
+        """Whether it changes no value. Else it rounds to the nearest (to a float) or cuts off (to an integer)."""
+        return self.target.holds(self.source)
 
-Expr = Const | Load | AffineValue | Unary | Binary | Call | Conditional | Cast
+
+Expr = Const | Load | AffineValue | Unary | Binary | Call | Conditional | Convert
+
+
+def operands(value: Expr) -> tuple[Expr, ...]:
+    """What an operation is done on, from left to right; empty for values that are no operations."""
+    match value:
+        case Unary(_, operand) | Convert(_, _, operand):
+            return (operand,)
+        case Binary(_, left, right):
+            return (left, right)
+        case Conditional(condition, then, otherwise):
+            return (condition, then, otherwise)
+        case Call(_, arguments):
+            return arguments
+        case _:
+            return ()
+
+
+def on_operands(value: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The same operation on changed operands."""
+    match value:
+        case Unary(_, operand) | Convert(_, _, operand):
+            return replace(value, operand=change(operand))
+        case Binary(_, left, right):
+            return replace(value, left=change(left), right=change(right))
+        case Conditional(condition, then, otherwise):
+            return Conditional(change(condition), change(then), change(otherwise))
+        case Call(_, arguments):
+            return replace(value, arguments=tuple(change(a) for a in arguments))
+        case _:
+            return value
 
 
 def loads(value: Expr) -> list[int]:
     """The accesses that an expression reads, from left to right."""
-    match value:
-        case Load(access):
-            return [access]
-        case Unary(_, operand) | Cast(_, operand):
-            return loads(operand)
-        case Binary(_, left, right):
-            return [*loads(left), *loads(right)]
-        case Conditional(condition, then, otherwise):
-            return [*loads(condition), *loads(then), *loads(otherwise)]
-        case Call(_, arguments):
-            return [i for a in arguments for i in loads(a)]
-        case _:
-            return []
+    return [value.access] if isinstance(value, Load) else [i for one in operands(value) for i in loads(one)]

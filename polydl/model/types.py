@@ -211,6 +211,26 @@ def float_literal(text: str) -> ElementType | None:
     return next((row for row in TYPES if row.suffix and digits.endswith(row.suffix)), F64)
 
 
+def integer_literal(text: str) -> tuple[int, ElementType] | None:
+    """Value and type of an integer literal (C11 6.4.4.1); None where it is none or fits no type."""
+    digits = text.lower().rstrip("ul")
+    suffix = text[len(digits) :].lower().replace("ll", "l")
+    octal = len(digits) > 1 and digits.startswith("0") and digits.isdigit()
+    try:
+        value = int(digits, 8 if octal else 0)
+    except ValueError:
+        return None
+    decimal = not digits.startswith("0")
+    choices: tuple[ElementType, ...]
+    if "l" in suffix:
+        choices = (U64,) if "u" in suffix else (I64, U64)
+    elif "u" in suffix:
+        choices = (U32, U64)
+    else:
+        choices = (I32, I64, U64) if decimal else (I32, U32, I64, U64)
+    return next(((value, t) for t in choices if value <= t.maximum), None)
+
+
 def promoted(element: ElementType) -> ElementType:
     """C's integer promotion (C11 6.3.1.1)."""
     return I32 if element.is_int and element.bits < I32.bits else element

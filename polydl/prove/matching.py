@@ -82,8 +82,9 @@ def value_pairs(found: Symbol, wanted: e.Expr) -> list[Pair] | None:
                 turned = e.Binary("<>".replace(condition.op, ""), condition.right, condition.left)
                 same = _operands(found, "?:", (turned, then, otherwise))
             return same
-        case e.Cast(element, operand):
-            return _operands(found, f"({element.c})", (operand,))
+        case e.Convert(source, target, operand):
+            same = _operands(found, f"({target})", (operand,))
+            return value_pairs(found, operand) if same is None and source is target else same
         case e.Call(function, arguments):
             return _operands(found, function, arguments, call=True)
         case _:

@@ -14,7 +14,7 @@ from functools import cached_property
 from polydl.model import isl
 from polydl.model.contraction import affine_rows
 from polydl.model.counting import count
-from polydl.model.expr import Binary, Call, Cast, Conditional, Expr, Unary
+from polydl.model.expr import Binary, Call, Conditional, Expr, operands
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.schedule.direction import direction, moves, unit_score
 from polydl.schedule.relations import Links, after, span
@@ -83,21 +83,17 @@ def _range(domain: isl.Set, d: int) -> float:
 
 
 def _operations(value: Expr) -> tuple[float, float]:
+    inside = [_operations(one) for one in operands(value)]
+    simple, slow = sum(i[0] for i in inside), sum(i[1] for i in inside)
     match value:
-        case Binary(op, left, right):
-            a, b = _operations(left), _operations(right)
-            slow = _SLOW.get(op, 0.0)
-            return a[0] + b[0] + (0.0 if slow else 1.0), a[1] + b[1] + slow
-        case Unary(_, operand) | Cast(_, operand):
-            return _operations(operand)
-        case Call(_, arguments):
-            inside = [_operations(a) for a in arguments]
-            return sum(i[0] for i in inside), sum(i[1] for i in inside) + _CALL
-        case Conditional(condition, then, otherwise):
-            three = [_operations(v) for v in (condition, then, otherwise)]
-            return sum(t[0] for t in three) + 1.0, sum(t[1] for t in three)
+        case Binary(op) if op in _SLOW:
+            return simple, slow + _SLOW[op]
+        case Binary() | Conditional():
+            return simple + 1.0, slow
+        case Call():
+            return simple, slow + _CALL
         case _:
-            return 0.0, 0.0
+            return simple, slow
 
 
 @dataclass(frozen=True)

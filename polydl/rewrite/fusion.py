@@ -17,7 +17,7 @@ from polydl.dependences.legality import Violation, violation
 from polydl.dependences.nests import Count1D, Nest, counted
 from polydl.dependences.scalars import private_scalars
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Expr, Unary
+from polydl.model.expr import AffineValue, Expr, on_operands
 from polydl.model.isl import quota
 from polydl.model.schedule import common_depth, map_from_affs, original_affs
 from polydl.model.scop import Assignment, Scop, Statement
@@ -88,23 +88,9 @@ def moved(
 
 
 def _in_new_loops(value: Expr, back: isl.PwMultiAff) -> Expr:
-    match value:
-        case AffineValue(inner):
-            return AffineValue(inner.pullback_pw_multi_aff(back).coalesce())
-        case Unary(op, operand):
-            return Unary(op, _in_new_loops(operand, back))
-        case Cast(element, operand):
-            return Cast(element, _in_new_loops(operand, back))
-        case Binary(op, left, right):
-            return Binary(op, _in_new_loops(left, back), _in_new_loops(right, back))
-        case Conditional(condition, then, otherwise):
-            return Conditional(
-                _in_new_loops(condition, back), _in_new_loops(then, back), _in_new_loops(otherwise, back)
-            )
-        case Call(function, arguments):
-            return Call(function, tuple(_in_new_loops(a, back) for a in arguments))
-        case _:
-            return value
+    if isinstance(value, AffineValue):
+        return AffineValue(value.value.pullback_pw_multi_aff(back).coalesce())
+    return on_operands(value, lambda one: _in_new_loops(one, back))
 
 
 def _replaced(state: Rewritten, changed: Mapping[str, Moved], order: Sequence[str]) -> Rewritten:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Expr, Load, Unary, loads
+from polydl.model.expr import AffineValue, Binary, Expr, Load, loads, on_operands
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.target.isa import kernel_contraction
@@ -93,23 +93,10 @@ def _summands(value: Expr, *, negative: bool) -> list[tuple[Expr, bool]]:
 def _renamed(value: Expr, name: str, places: Sequence[int]) -> Expr:
     """An expression of a statement of another name; `places[i]` is where its access i is now."""
 
-    def moved(one: Expr) -> Expr:
-        return _renamed(one, name, places)
-
     match value:
         case Load(access):
             return Load(places[access])
         case AffineValue(affine):
             return AffineValue(isl.function_named(affine, name))
-        case Unary(op, operand):
-            return Unary(op, moved(operand))
-        case Binary(op, left, right):
-            return Binary(op, moved(left), moved(right))
-        case Call(function, arguments):
-            return Call(function, tuple(moved(a) for a in arguments))
-        case Conditional(condition, then, otherwise):
-            return Conditional(moved(condition), moved(then), moved(otherwise))
-        case Cast(element, operand):
-            return Cast(element, moved(operand))
         case _:
-            return value
+            return on_operands(value, lambda one: _renamed(one, name, places))

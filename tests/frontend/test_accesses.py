@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Load
+from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Load
 from polydl.model.scop import Assignment, Storage
 from polydl.model.types import F32, F64
 from tests.frontend.reading import reads, region, same_map, same_set, scop, write
@@ -60,8 +60,8 @@ def test_matmul_reads_and_writes(tmp_path: Path) -> None:
         ("x[0] = 2.0 - x[0];", "=", Binary("-", Const("2.0"), Load(0))),
         ("x[0] = x[0] + y[0] + y[1];", "=", Binary("+", Binary("+", Load(0), Load(1)), Load(2))),
         ("x[0] = x[1] + 2.0;", "=", Binary("+", Load(0), Const("2.0"))),
-        ("x[0] = fmax(y[0], 0.0);", "=", Call("fmax", (Load(0), Const("0.0")))),
-        ("x[0] = (double)(float)y[1];", "=", Cast(F64, Cast(F32, Load(0)))),
+        ("x[0] = fmax(y[0], 0.0);", "=", Call("fmax", (Load(0), Const("0.0")), F64)),
+        ("x[0] = (double)(float)y[1];", "=", Convert(F32, F64, Convert(F64, F32, Load(0)))),
         (
             "x[0] = y[0] > 0.0 ? y[0] : 0.0;",
             "=",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from polydl.measure import compare
 from polydl.measure.compare import arithmetic, difference, gamma
-from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
+from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary
 from polydl.model.types import BF16, F16, F32, F64, I32
 from tests.measure.builders import array, extent, matmul, scop, statement
 
@@ -103,8 +103,9 @@ TWO = Const("2.0f")
         (Load(0), "-=", 0, False, False),
         (Load(0), "/=", 0, True, False),
         (Binary("/", Load(0), TWO), "=", 1, True, False),
-        (Call("sqrtf", (Binary("*", Load(0), TWO),)), "=", 9, True, False),
-        (Cast(F32, Load(0)), "=", 1, False, True),
+        (Call("sqrtf", (Binary("*", Load(0), TWO),), F32), "=", 9, True, False),
+        (Convert(F64, F32, Load(0)), "=", 1, False, True),
+        (Convert(F32, F64, Load(0)), "=", 0, False, True),
         (Conditional(Binary(">", Load(0), TWO), Load(0), TWO), "=", 1, False, False),
         (AffineValue(extent(3)), "=", 0, False, False),
     ],

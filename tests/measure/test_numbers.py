@@ -13,6 +13,7 @@ from polydl.measure.data import Buffer
 from polydl.measure.driver import Place
 from polydl.measure.poison import overwritten
 from polydl.model.expr import Binary, Call, Const, Expr, Load
+from polydl.model.types import F32
 from tests.measure.builders import QUICK, array, scop, statement
 
 N = 1000
@@ -60,7 +61,7 @@ PROGRAMS = {
     "quotient": ("x[i][k] / y[i][k]", Binary("/", Load(0), Load(1)), "within"),
     "function": (
         "expf(x[i][k]) + sqrtf(y[i][k])",
-        Binary("+", Call("expf", (Load(0),)), Call("sqrtf", (Load(1),))),
+        Binary("+", Call("expf", (Load(0),), F32), Call("sqrtf", (Load(1),), F32)),
         "within",
     ),
 }

@@ -36,6 +36,10 @@ PROGRAMS: dict[str, tuple[dict[str, tuple[int, ...]], str]] = {
         {"C": (9, 33), "A": (9, 5), "B": (5, 33)},
         "FOR(i,9) FOR(j,33) FOR(k,5) C[i][j] += 2 * A[i][k] * B[k][j];",
     ),
+    "cast": (
+        {"C": (9, 33), "A": (9, 5), "B": (5, 33)},
+        "FOR(i,9) FOR(j,33) FOR(k,5) C[i][j] += (TYPE)((TYPE)A[i][k] * (TYPE)B[k][j]);",
+    ),
     "zeroed": (
         {"C": (9, 33), "A": (9, 11), "B": (11, 33)},
         "FOR(i,9) FOR(j,33) { C[i][j] = 0; FOR(k,11) C[i][j] += A[i][k] * B[k][j]; }",

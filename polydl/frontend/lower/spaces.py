@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
+from polydl.model.expr import AffineValue, Expr, on_operands
 
 
 class StatementSpace:
@@ -40,21 +40,9 @@ class StatementSpace:
 
     def expression(self, expr: Expr) -> Expr:
         """The expression with its affine values in this space."""
-        match expr:
-            case Const() | Load():
-                return expr
-            case AffineValue(value=value):
-                return AffineValue(self.function(value))
-            case Unary(op=op, operand=operand):
-                return Unary(op, self.expression(operand))
-            case Binary(op=op, left=left, right=right):
-                return Binary(op, self.expression(left), self.expression(right))
-            case Call(function=function, arguments=arguments):
-                return Call(function, tuple(self.expression(argument) for argument in arguments))
-            case Conditional(condition=condition, then=then, otherwise=otherwise):
-                return Conditional(self.expression(condition), self.expression(then), self.expression(otherwise))
-            case Cast(element=element, operand=operand):
-                return Cast(element, self.expression(operand))
+        if isinstance(expr, AffineValue):
+            return AffineValue(self.function(expr.value))
+        return on_operands(expr, self.expression)
 
 
 def _elements(subscripts: Sequence[isl.PwAff]) -> list[str]:

@@ -20,7 +20,7 @@ from pycparser import c_ast
 from polydl.frontend.meaning.ctypes import CType
 from polydl.frontend.meaning.poly import Poly, poly_add, poly_mul
 from polydl.model import isl
-from polydl.model.types import BOOL, I32, I64, U32, U64, ElementType, common, promoted, spelled
+from polydl.model.types import BOOL, I32, U64, ElementType, common, integer_literal, promoted, spelled
 
 _MAX_DIGITS = 40
 _RELATIONS = {"<": "lt_set", "<=": "le_set", ">": "gt_set", ">=": "ge_set", "==": "eq_set", "!=": "ne_set"}
@@ -126,28 +126,10 @@ def integer_constant(node: Any) -> Value:
         except (ValueError, SyntaxError) as error:
             raise NotAffine(f"the character constant {text} is not understood", node) from error
         return number(ord(character), I32)
-    suffix = text[len(text.rstrip("uUlL")) :].lower()
-    digits = text[: len(text) - len(suffix)]
-    if len(digits) > _MAX_DIGITS:
+    found = integer_literal(text) if len(text) <= _MAX_DIGITS else None
+    if found is None:
         raise NotAffine("the integer constant does not fit any type", node)
-    try:
-        if digits.lower().startswith(("0x", "0b")):
-            value = int(digits, 0)
-        elif digits.startswith("0") and len(digits) > 1:
-            value = int(digits, 8)
-        else:
-            value = int(digits)
-    except ValueError:
-        raise NotAffine(f"'{text}' is not an integer", node) from None
-    decimal = not digits.startswith("0")
-    ctype = {"": I32, "u": U32, "l": I64}.get(suffix.replace("ll", "l"), U64)
-    if value > ctype.maximum and not decimal and ctype == I32 and value <= U32.maximum:
-        ctype = U32
-    if value > ctype.maximum:
-        ctype = U64 if "u" in suffix or value > I64.maximum else I64
-    if value > ctype.maximum:
-        raise NotAffine("the integer constant does not fit any type", node)
-    return number(value, ctype)
+    return number(*found)
 
 
 class Evaluator:

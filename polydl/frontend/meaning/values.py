@@ -14,7 +14,7 @@ from polydl.frontend.meaning.ctypes import CType
 from polydl.frontend.meaning.symbols import Symbol, mentions
 from polydl.frontend.text.places import Places
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Binary, Call, Cast, Conditional, Const, Expr, Load, Unary
+from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary
 from polydl.model.types import (
     BF16,
     F32,
@@ -177,7 +177,8 @@ class Values:
                     raise self.places.error(
                         f"a cast to '{target.c}' is not arithmetic", node, "cast to arithmetic types", topic="types"
                     )
-                return Cast(target, self.expression(node.expr, where)[0]), target
+                operand, source = self.expression(node.expr, where)
+                return Convert(source, target, operand), target
             case c_ast.FuncCall():
                 return self._call(node, where)
             case c_ast.StructRef():
@@ -209,7 +210,7 @@ class Values:
         if value.pw is None:
             return None
         expr: Expr = AffineValue(value.pw)
-        return (expr if value.ctype == I32 else Cast(value.ctype, expr)), value.ctype
+        return (expr if value.ctype is I32 else Convert(I64, value.ctype, expr)), value.ctype
 
     def _integral(self, node: Any) -> bool:
         """Whether a subtree is made of integer identifiers and arithmetic alone, with at least one identifier."""
@@ -390,11 +391,11 @@ class Values:
                 f"use one block of memory, such as '{symbol.ctype.c} (*{symbol.name})[N]'",
                 topic="pointers",
             )
-        if not (symbol.ctype.is_int or symbol.ctype.is_float) or symbol.ctype == BF16:
+        if not (symbol.ctype.is_int or symbol.ctype.is_float) or symbol.ctype is BF16:
             raise self.places.error(
                 f"elements of type '{symbol.ctype.c}' are not supported",
                 node,
-                "use arrays of arithmetic types",
+                "use float" if symbol.ctype is BF16 else "use arrays of arithmetic types",
                 topic="types",
             )
         if "volatile" in symbol.declaration.split():
@@ -443,4 +444,4 @@ class Values:
                 topic="calls",
             )
         arguments: Iterable[Any] = node.args.exprs if node.args is not None else ()
-        return Call(name, tuple(self.expression(argument, where)[0] for argument in arguments)), result
+        return Call(name, tuple(self.expression(argument, where)[0] for argument in arguments), result), result

@@ -1,0 +1,69 @@
+"""C's own conversions made explicit: what `a * b` means where the types of a and b differ (C11 6.3.1.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary, on_operands
+from polydl.model.types import I32, ElementType, common, float_literal, integer_literal, promoted
+
+_TRUTHS = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||"})
+"""Operators whose result is 0 or 1."""
+
+
+def explicit(value: Expr, of_load: Callable[[int], ElementType]) -> tuple[Expr, ElementType]:
+    """An expression with a Convert wherever C converts an operand, and its type.
+
+    before:    C[i][j] + 2 * A[i]             double C, signed char A
+    after:     C[i][j] + (double)(2 * (int)A[i])
+    `of_load` is the element type of what an access reads. Arguments of calls are left as they are.
+    """
+
+    def typed(one: Expr) -> tuple[Expr, ElementType]:
+        return explicit(one, of_load)
+
+    match value:
+        case Load(access):
+            return value, of_load(access)
+        case Const(text):
+            return value, _literal(text)
+        case AffineValue():
+            return value, I32
+        case Unary(op, operand):
+            inner, element = typed(operand)
+            if op == "!":
+                return Unary(op, inner), I32
+            return Unary(op, converted(inner, element, promoted(element))), promoted(element)
+        case Binary("<<" | ">>" as op, left, right):
+            (a, first), (b, second) = typed(left), typed(right)
+            a, b = converted(a, first, promoted(first)), converted(b, second, promoted(second))
+            return Binary(op, a, b), promoted(first)
+        case Binary(op, left, right):
+            (a, first), (b, second) = typed(left), typed(right)
+            both = common(first, second)
+            if op not in ("&&", "||"):
+                a, b = converted(a, first, both), converted(b, second, both)
+            return Binary(op, a, b), I32 if op in _TRUTHS else both
+        case Conditional(condition, then, otherwise):
+            (a, first), (b, second) = typed(then), typed(otherwise)
+            both = common(first, second)
+            return Conditional(typed(condition)[0], converted(a, first, both), converted(b, second, both)), both
+        case Call():
+            return on_operands(value, lambda one: typed(one)[0]), value.element
+        case Convert(_, target, operand):
+            inner, source = typed(operand)
+            return Convert(source, target, inner), target
+
+
+def converted(value: Expr, source: ElementType, target: ElementType) -> Expr:
+    """The value in the target's type: itself where it is of that type."""
+    return value if source is target else Convert(source, target, value)
+
+
+def _literal(text: str) -> ElementType:
+    """The type of a literal, or of a macro of <math.h> or <float.h> or a character that stands for one."""
+    real = float_literal(text)
+    if real is not None:
+        return real
+    whole = integer_literal(text.lstrip("+-"))
+    return I32 if whole is None else whole[1]

@@ -1,0 +1,68 @@
+"""Programs on types that no kernel is made for: plain C, nowhere mistaken for float, with the original's results."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import polydl
+from polydl.base.errors import InputErrors
+from polydl.model.types import F32, element_type
+from tests.oracle.native import NATIVE, PLAIN, compile_c
+
+PROGRAM = """
+void {name}({sum} C[restrict 12][20], const {of} A[restrict 12][9], const {of} B[restrict 9][20], {of} y[restrict 200])
+{{
+#pragma scop
+    for (int i = 0; i < 12; i++)
+        for (int j = 0; j < 20; j++)
+            for (int k = 0; k < 9; k++)
+                C[i][j] += A[i][k] * B[k][j];
+    for (int i = 0; i < 200; i++)
+        y[i] = y[i] * 2 + 1;
+#pragma endscop
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("of", "total"),
+    [
+        ("signed char", "int"),
+        ("short", "short"),
+        ("unsigned char", "unsigned char"),
+        ("unsigned int", "unsigned int"),
+        ("_Float16", "_Float16"),
+        ("_Float16", "float"),
+        ("float", "double"),
+        ("long double", "long double"),
+    ],
+)
+def test_plain_c(of: str, total: str, tmp_path: Path) -> None:
+    texts = {name: PROGRAM.format(name=name, of=of, sum=total) for name in ("before", "after")}
+    done = polydl.optimize(texts["after"], tmp_path / "after.c", run=False, space="small", threads=2)
+    assert done.scops[0].chosen is not None
+    written = (tmp_path / "after.c").read_text()
+    assert "polydl_mk" not in written
+    assert "polydl_row" not in written or element_type(of) is F32  # the second nest may be rows of floats
+    libraries = compile_c([texts["before"]], PLAIN), compile_c([written], NATIVE)
+    rng = np.random.default_rng(1)
+    shapes = {"C": (12, 20), "A": (12, 9), "B": (9, 20), "y": (200,)}
+    types = {name: element_type(total if name == "C" else of).numpy for name in shapes}
+    data = {name: rng.integers(0, 4, shape).astype(types[name]) for name, shape in shapes.items()}
+    results = []
+    for library, name in zip(libraries, texts, strict=True):
+        arrays = {key: value.copy() for key, value in data.items()}
+        getattr(library, name)(*(a.ctypes.data_as(ctypes.c_void_p) for a in arrays.values()))
+        results.append(arrays)
+    for name in ("C", "y"):
+        assert np.array_equal(results[0][name], results[1][name])
+        assert not np.array_equal(results[0][name], data[name])
+
+
+def test_bfloat16_is_refused_by_name() -> None:
+    with pytest.raises(InputErrors, match="elements of type '__bf16' are not supported"):
+        polydl.load(PROGRAM.format(name="f", of="__bf16", sum="float"))
