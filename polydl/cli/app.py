@@ -1,4 +1,7 @@
-"""The command line. Heavy imports happen inside the commands, so that `polydl --help` is quick."""
+"""The command line: its commands and its entry point.
+
+Commands import what is heavy when they run, so that `polydl --help` is quick.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,7 @@ for command in (
 
 
 def _version(value: bool) -> None:
+    """Print the version and end."""
     if value:
         sys.stdout.write(f"polydl {__version__}\n")
         raise typer.Exit
@@ -41,13 +45,15 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def _main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     pass
 
 
 def _terminated(signal_number: int, frame: object) -> NoReturn:
-    """End as Ctrl-C does, so that processes and temporary files are cleaned up."""
+    """Leave through `finally` blocks, as Ctrl-C does, so that processes and temporary files are cleaned up."""
     sys.exit(128 + signal_number)
 
 
@@ -59,7 +65,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """As people read it: without a place in our code."""
+    """Print a warning for people, without the place in the code that Python would add."""
     sys.stderr.write(f"warning: {message}\n")
 
 
@@ -69,7 +75,7 @@ def main() -> NoReturn:
     signal.signal(signal.SIGHUP, _terminated)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # File names need not be text, and terminals need not know every character.
+            # A file name may be no text, and a terminal may lack a character: both are shown as escapes.
             stream.reconfigure(errors="backslashreplace")
     warnings.showwarning = _show_warning
     try:

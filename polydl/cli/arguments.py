@@ -63,24 +63,24 @@ def takes_options(command: Command) -> Command:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
     @functools.wraps(command)
-    def run(**given: Any) -> None:
-        ours = {name: value for name, value in given.items() if name in own}
+    def run(**values: Any) -> None:
+        ours = {name: value for name, value in values.items() if name in own}
         if "answer" not in own:
-            command(**ours, options=read_options(given))
+            command(**ours, options=read_options(values))
             return
-        with answering(given["file"], given["format_"], as_json=given["json_"]) as answer:
-            command(**ours, options=read_options(given), answer=answer)
+        with answering(values["file"], values["format_"], as_json=values["json_"]) as answer:
+            command(**ours, options=read_options(values), answer=answer)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
-def read_options(given: Mapping[str, Any]) -> Options:
-    """The options in what a command was given, parameters by their names. Raises InputError."""
-    values = {o.name: o.value(given[o.name]) for o in options_of(Options) if o.name in given}
-    if given.get("compile_commands") is not None:
-        values["preprocessor_flags"] = flags_for(given["file"], given["compile_commands"])
+def read_options(parameters: Mapping[str, Any]) -> Options:
+    """The options among the parameters of a command, by their names, some or all. Raises InputError."""
+    values = {o.name: o.value(parameters[o.name]) for o in options_of(Options) if o.name in parameters}
+    if parameters.get("compile_commands") is not None:
+        values["preprocessor_flags"] = flags_for(parameters["file"], parameters["compile_commands"])
     return Options(**values, command=shlex.join(["polydl", *sys.argv[1:]]))
 
 

@@ -1,7 +1,7 @@
-"""The flags that a build system compiles a file with, from its compile_commands.json.
+"""Reads the flags that a build system compiles a file with from its compile_commands.json.
 
-Format: JSON Compilation Database Format Specification (Clang documentation). Only what the preprocessor reads is
-taken: which optimisations a file is compiled with does not change what it computes.
+Format: JSON Compilation Database Format Specification (Clang documentation). Only the flags of the preprocessor are
+taken, since the optimisations that a file is compiled with do not change what it computes.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from pathlib import Path
 from polydl.base.errors import InputError, one_of
 
 NAME = "compile_commands.json"
-_VALUE = ("-D", "-U")
-"""Options with a value that is no path, which may follow as an argument of its own."""
-_FOLDER = ("-I", "-isystem", "-iquote", "-idirafter", "-isysroot", "--sysroot")
-"""Options with a path that is relative to the command's folder."""
-_HEADER = ("-include", "-imacros")
-"""Options with a header: one that is no file in the command's folder is searched for as `#include "…"` is."""
-_ALONE = ("-ansi", "-nostdinc", "-undef", "-pthread", "-fopenmp", "-trigraphs")
-_START = ("-std=", "--std=")
+_WITH_WORD = ("-D", "-U")
+"""Options with a value that is no path; it may be the next argument."""
+_WITH_FOLDER = ("-I", "-isystem", "-iquote", "-idirafter", "-isysroot", "--sysroot")
+"""Options with a path, relative to the folder of the command."""
+_WITH_HEADER = ("-include", "-imacros")
+"""Options with a header. One that is no file in the folder of the command is searched for like `#include "…"`."""
+_WITHOUT_VALUE = ("-ansi", "-nostdinc", "-undef", "-pthread", "-fopenmp", "-trigraphs")
+_STANDARD = ("-std=", "--std=")
 _MOST_NESTED = 8
-"""Response files inside of each other."""
+"""Depth to which response files may name each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """One entry: how a file is compiled once."""
+    """One entry: a command that compiles a file."""
 
     file: Path
     folder: Path
@@ -46,16 +46,17 @@ def database(path: Path) -> Path:
     return found
 
 
-def flags_for(source: Path, given: Path) -> tuple[str, ...]:
-    """The preprocessor's flags of a file, in their order, with absolute paths.
+def flags_for(source: Path, database_or_folder: Path) -> tuple[str, ...]:
+    """The preprocessor flags that a file is compiled with, in their order, with absolute paths.
 
-    `given` is a compile_commands.json or its folder. Of several entries of the file the first counts, with a warning
-    when another has other flags. Raises InputError when the database cannot be read or does not have the file.
+    `database_or_folder` is a compile_commands.json or its folder. Of several entries for the file the first counts,
+    with a warning when another has different flags. Raises InputError when the database cannot be read or has no entry
+    for the file.
     """
-    path = database(given)
+    path = database(database_or_folder)
     commands = list(_commands(path))
-    wanted = source.resolve()
-    found = [c for c in commands if c.file.resolve() == wanted]
+    resolved = source.resolve()
+    found = [c for c in commands if c.file.resolve() == resolved]
     if not found:
         names = [c.file.name for c in commands]
         near = one_of(source.name, dict.fromkeys(names)) if 0 < len(names) <= 20 else f"it has {len(names)} files"
@@ -69,6 +70,7 @@ def flags_for(source: Path, given: Path) -> tuple[str, ...]:
 
 
 def _commands(path: Path) -> Iterator[_Command]:
+    """The entries of a database. Raises InputError where it is not of the format."""
     try:
         entries = json.loads(path.read_bytes())
     except OSError as error:
@@ -90,18 +92,18 @@ def _commands(path: Path) -> Iterator[_Command]:
                 raise InputError(
                     f"{path}: entry {number} is no command", hint="it needs directory, file, and arguments or command"
                 )
-        # A folder that is relative is so to the database.
+        # A relative folder is relative to that of the database.
         place = path.absolute().parent / folder
         yield _Command(place / file, place, words)
 
 
 def preprocessor_flags(arguments: Sequence[str], folder: Path) -> tuple[str, ...]:
-    """What of a compiler's command line the preprocessor reads, as one argument each or as pairs; paths are made
-    absolute against `folder`. Raises InputError for a response file that cannot be read."""
+    """The preprocessor flags in a compiler's command line, with paths made absolute against `folder`. Raises InputError
+    for a response file that cannot be read."""
     flags: list[str] = []
     words = iter(list(_expanded(arguments[1:], folder, 0)))
     for word in words:
-        if word in _ALONE or word.startswith(_START):
+        if word in _WITHOUT_VALUE or word.startswith(_STANDARD):
             flags.append(word)
             continue
         option = _option(word)
@@ -109,11 +111,11 @@ def preprocessor_flags(arguments: Sequence[str], folder: Path) -> tuple[str, ...
             continue
         joined = word[len(option) :].removeprefix("=" if option.startswith("--") else "")
         value = joined or next(words, "")
-        if option in _VALUE:
+        if option in _WITH_WORD:
             flags.append(option + value)
         elif option == "-I":
             flags.append(f"-I{folder / value}")
-        elif option in _FOLDER:
+        elif option in _WITH_FOLDER:
             flags += [option, str(folder / value)]
         else:
             flags += [option, str(folder / value) if (folder / value).is_file() else value]
@@ -121,17 +123,17 @@ def preprocessor_flags(arguments: Sequence[str], folder: Path) -> tuple[str, ...
 
 
 def _option(word: str) -> str | None:
-    """The option with a value that an argument is or begins with. `-include` is written apart, `-I` may be joined."""
-    for option in (*_FOLDER, *_HEADER):
+    """The option with a value that an argument is, or begins with where the value is joined to it, as in `-Ifolder`."""
+    for option in (*_WITH_FOLDER, *_WITH_HEADER):
         if word == option or (option != "-I" and word.startswith(option) and option.startswith("-i")):
             return option
         if option.startswith("--") and word.startswith(f"{option}="):
             return option
-    return next((option for option in (*_VALUE, "-I") if word.startswith(option)), None)
+    return next((option for option in (*_WITH_WORD, "-I") if word.startswith(option)), None)
 
 
 def _expanded(arguments: Sequence[str], folder: Path, depth: int) -> Iterator[str]:
-    """The arguments with response files (@FILE) in their places."""
+    """The arguments, with the contents of response files in place of `@FILE`."""
     for word in arguments:
         if not word.startswith("@"):
             yield word

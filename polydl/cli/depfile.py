@@ -1,4 +1,4 @@
-"""What an output depends on, as a rule of Make: `--depfile`, as compilers write it with -MD -MP."""
+"""`--depfile`: writes the files that an output depends on as a rule of Make, as compilers do with -MD -MP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Depfile:
 
     path: Path
     more: tuple[Path, ...] = ()
-    """Files that the options themselves were read from."""
+    """Files that options were read from."""
 
     @classmethod
     def at(cls, source: Path, path: str, compile_commands: Path | None) -> Depfile:
@@ -32,8 +32,8 @@ class Depfile:
 
 
 def prerequisites(source: Path, options: Options, more: Iterable[Path] = ()) -> tuple[Path, ...]:
-    """The files that the result of optimizing `source` depends on: itself, its headers, the machine file, the weights
-    of the ranker, the schedule, objects that are linked, and `more`; each once, in this order, as they were named.
+    """The files that the result of optimizing `source` depends on, each once and named as the user did: the source,
+    its headers, files that are linked, the weights of the ranker, the machine file, the schedule, and `more`.
 
     Raises ToolchainError when the compiler does not list the headers.
     """
@@ -44,8 +44,8 @@ def prerequisites(source: Path, options: Options, more: Iterable[Path] = ()) -> 
 
 
 def rule(target: Path, files: Iterable[Path]) -> str:
-    """A rule of Make by which the target depends on the files, and one without a recipe for each file but the first,
-    so that Make goes on when a header is gone.
+    """A rule of Make that says what the target depends on. Each file but the first gets an empty rule of its own, so
+    that Make does not stop when a header was removed.
 
     Raises InputError for a name that Make cannot hold.
     """
@@ -56,9 +56,9 @@ def rule(target: Path, files: Iterable[Path]) -> str:
 
 
 def escaped(path: Path) -> str:
-    """A file name as Make reads it: spaces, # and the backslashes before them by a backslash, $ by another.
+    """A file name as it is written in a makefile: `\\` before spaces and #, and `$$` for `$`.
 
-    Raises InputError for a line break, which Make has no way to write.
+    Raises InputError for a name with a line break, which makefiles cannot express.
     """
     name = str(path)
     if "\n" in name or "\r" in name:

@@ -1,4 +1,4 @@
-"""What a run has to say about its input, for people's editors and other tools: gcc's style and SARIF.
+"""Diagnostics about the input, for editors and other tools: in the style of gcc, and as SARIF.
 
 SARIF: Static Analysis Results Interchange Format, version 2.1.0 (OASIS Standard, 2020); section numbers below are its.
 """
@@ -18,18 +18,18 @@ from polydl.base.resources import refused
 
 
 class Level(Enum):
-    """How grave a diagnostic is; the values are gcc's and SARIF's words."""
+    """Severity of a diagnostic; the values are the words of gcc and SARIF."""
 
     ERROR = "error"
-    """Nothing was made."""
+    """No output was made."""
     WARNING = "warning"
     NOTE = "note"
-    """What was decided: why something was not optimized, what was assumed."""
+    """A decision: why something was not optimized, what was assumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing to say."""
+    """One message about the input."""
 
     level: Level
     rule: str
@@ -40,13 +40,14 @@ class Diagnostic:
 
 
 def of_error(error: PolyDLError) -> list[Diagnostic]:
-    """An error, or each of several."""
+    """The diagnostics for an error, one for each where it holds several."""
     single = error.errors if isinstance(error, InputErrors) else (error,)
     return [Diagnostic(Level.ERROR, e.topic or type(e).__name__, e.reason, e.span, e.hint) for e in single]
 
 
 def of_document(document: Mapping[str, Any], file: Path) -> list[Diagnostic]:
-    """What the document that `--json` prints (of optimize, rank, analyze or fuse) says about each scop of a file."""
+    """The diagnostics for each scop of a file, from the document that `--json` prints (optimize, rank, analyze,
+    fuse)."""
     return [d for scop in document.get("scops", [document]) for d in _of_scop(scop, file)]
 
 
@@ -93,11 +94,13 @@ def _verdict(scop: Mapping[str, Any]) -> str:
 
 
 def _line(text: str) -> str:
+    """A text as one line."""
     return " ".join(text.split())
 
 
 def gcc(diagnostics: Iterable[Diagnostic]) -> str:
-    """`file:line:column: level: message`, a line each, as gcc and clang write them; hints are notes of their own."""
+    """One line for each diagnostic, `file:line:column: level: message`, as gcc and clang write them. A hint becomes a
+    note on a line of its own."""
     lines = []
     for d in diagnostics:
         where = f"{d.span}" if d.span else "polydl"
@@ -111,7 +114,7 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 
 def sarif(diagnostics: Sequence[Diagnostic], exit_code: int, command: Sequence[str]) -> dict[str, Any]:
-    """A SARIF log of one run: the value to be written as JSON."""
+    """A SARIF log of one run, as data to be written as JSON."""
     rules = list(dict.fromkeys(d.rule for d in diagnostics))
     paragraphs = refused()
     described = [{"id": r} | ({"help": _help(paragraphs[r])} if r in paragraphs else {}) for r in rules]
@@ -146,7 +149,7 @@ def _result(d: Diagnostic, rule: int) -> dict[str, Any]:
     if d.span is not None:
         region: dict[str, Any] = {"startLine": d.span.line, "startColumn": d.span.column}
         if d.span.text is not None:
-            # The column after the last character (3.30.8), inside of the line.
+            # The column after the last underlined character (3.30.8), at most the end of the line.
             region["endColumn"] = min(d.span.column + d.span.length, max(len(d.span.text), d.span.column) + 1)
             region["snippet"] = {"text": d.span.text}
         place = {"artifactLocation": {"uri": _uri(d.span.file)}, "region": region}
@@ -159,5 +162,5 @@ def _uri(file: str) -> str:
     escaped = quote(file.encode("utf-8", "surrogateescape"))
     if file.startswith("/"):
         return f"file://{escaped}"
-    # A colon before the first slash would be taken for a scheme, and is not escaped in what `quote` leaves alone.
+    # `quote` escapes colons: one before the first slash would end the name of a scheme.
     return escaped.removeprefix("./")

@@ -11,7 +11,7 @@ from polydl.options import Options
 
 @takes_options
 def doctor(*, options: Options, json_: Json = False) -> None:
-    """Check compiler, OpenMP, vectors, permissions, limits and optional parts; say how to mend each."""
+    """Check compiler, OpenMP, vectors, permissions, limits and optional parts, and say how to repair each."""
     from rich.text import Text
 
     from polydl.cli.doctor_checks import Status, examine, to_data, usable
@@ -29,7 +29,7 @@ def doctor(*, options: Options, json_: Json = False) -> None:
             console.print(line.append(f"{check.name:<{width}}  {check.found}", style="default"), soft_wrap=True)
             if check.remedy:
                 console.print(Text(f"{'':8}{'':{width}}  -> {check.remedy}"), soft_wrap=True)
-        verdict = "polydl can be used here" if usable(checks) else "polydl cannot be used here: mend what failed"
+        verdict = "polydl can be used here" if usable(checks) else "polydl cannot be used here: repair what failed"
         console.print(Text(verdict, style="bold"), soft_wrap=True)
     if not usable(checks):
         raise typer.Exit(1)

@@ -1,6 +1,6 @@
-"""`polydl doctor`: what this machine has of what polydl needs, and how to mend the rest.
+"""The checks of `polydl doctor`: what polydl needs, whether this machine has it, and how to repair what is missing.
 
-Nothing here is taken from a version number: the compiler compiles, the program runs, the folder is written to.
+Each check tries what it checks, instead of comparing version numbers: it compiles and runs a program, writes a file.
 """
 
 from __future__ import annotations
@@ -29,46 +29,47 @@ from polydl.target import Machine, Provenance, calibration_path, detect
 from polydl.target.detect import cgroup_cpus
 
 SECONDS = 60
-"""For a compiler or one of its programs."""
+"""Time limit for a compiler, or a program that it made."""
 _ENOUGH_BYTES = 2 << 30
-"""Of memory: two copies of the arrays of a large nest, and the compilers."""
+"""Memory for two copies of the arrays of a large nest and for the compilers; below it there is a warning."""
 _ENOUGH_DISK = 200 << 20
+"""Bytes for temporary files; below it there is a warning."""
 _MACROS = {"avx512": "__AVX512F__", "avx2": "__AVX2__", "neon": "__ARM_NEON", "sve": "__ARM_FEATURE_SVE"}
-"""What a compiler defines where it may use an instruction set."""
+"""The macro that a compiler defines when it may use an instruction set."""
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "firefox")
 
 
 class Status(StrEnum):
-    """What a check found."""
+    """The outcome of a check."""
 
     OK = "ok"
     WARNING = "warning"
-    """polydl works, but slower, less exactly, or without something."""
+    """polydl works, but slower, less exactly, or without one of its features."""
     ABSENT = "absent"
-    """Something is not there that most people do not need."""
+    """An optional part is missing, which most people do not need."""
     FAILED = "failed"
     """polydl cannot optimize anything here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """One check, with its outcome."""
 
     name: str
     status: Status
     found: str
-    """What there is, for people."""
+    """A description of what was found, for people."""
     remedy: str = ""
-    """What to do about it; empty where all is well."""
+    """What to do about it; empty when the status is OK."""
 
 
 def examine(cc: str = "cc") -> list[Check]:
-    """All checks, in the order in which they are shown. Takes some seconds: compilers are run."""
+    """Run all checks, in the order in which they are shown. Takes some seconds, since compilers run."""
     return [*_installation(), *_compiler(cc), *_machine(), *_permissions(), *_limits(), *_models(), *_optional()]
 
 
 def usable(checks: list[Check]) -> bool:
-    """Whether polydl can do its work: nothing failed."""
+    """Whether polydl can be used: no check failed."""
     return all(check.status is not Status.FAILED for check in checks)
 
 
@@ -123,8 +124,8 @@ def _compiler(cc: str) -> Iterator[Check]:
     if path is None:
         yield _failed("compiler", f"there is no '{cc}'", "apt install gcc, or name another one with --cc")
         return
-    said = _run([path, "--version"])
-    yield _ok("compiler", f"{path}: {said[1].splitlines()[0] if said[1] else 'no version'}")
+    _, text = _run([path, "--version"])
+    yield _ok("compiler", f"{path}: {text.splitlines()[0] if text else 'no version'}")
     plain = Toolchain(cc=cc)
     with tempfile.TemporaryDirectory(prefix="polydl-doctor-") as folder:
         program = Path(folder, "program")
@@ -155,7 +156,7 @@ def _compiler(cc: str) -> Iterator[Check]:
 
 
 def _vectors(compiler: str, flags: list[str]) -> Check:
-    """Whether the compiler makes the vectors that the processor has."""
+    """Whether the compiler uses the vector instructions that the processor has."""
     simd = detect().simd
     done, text = _run([compiler, *flags, "-dM", "-E", "-x", "c", "/dev/null"])
     found = f"{simd.isa}: {simd.registers} registers of {simd.vector_bytes} bytes"
@@ -254,7 +255,7 @@ def _limits() -> Iterator[Check]:
 
 
 def _memory() -> Check:
-    """The least of what is free, what a control group allows, and what the shell does (ulimit -v)."""
+    """The memory that polydl may use: the least of what is free, and the limits of the control group and the shell."""
     limits = {"free memory": os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")}
     information = Path("/proc/meminfo")
     for line in information.read_text(encoding="utf-8").splitlines() if information.is_file() else ():
@@ -313,7 +314,7 @@ def _optional() -> Iterator[Check]:
 
 
 def _run(command: list[str]) -> tuple[bool, str]:
-    """Whether a command ended well, and what it printed."""
+    """Whether a command succeeded, and what it printed."""
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -322,13 +323,13 @@ def _run(command: list[str]) -> tuple[bool, str]:
     except OSError as error:
         return False, error.strerror or str(error)
     except subprocess.TimeoutExpired:
-        return False, f"no end within {SECONDS} s"
+        return False, f"did not end within {SECONDS} s"
     text = done.stdout.decode(errors="replace")
     return done.returncode == 0, text or (f"exit code {done.returncode}" if done.returncode else "")
 
 
 def _first(text: str) -> str:
-    """The first line with an error, or the first line."""
+    """The first line that mentions an error, or else the first line."""
     lines = text.splitlines() or [""]
     return next((line for line in lines if "error" in line), lines[0])
 

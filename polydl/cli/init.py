@@ -15,10 +15,10 @@ NAME = "example.c"
 
 def init(
     folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", show_default=False, help="Made if it is not there.")
+        Path, typer.Argument(metavar="[DIR]", show_default=False, help="Created if it does not exist.")
     ] = Path(),
 ) -> None:
-    """Write a commented example to start from, and say what to do with it; nothing is overwritten."""
+    """Write a commented example to start from, and print the command to try it with; nothing is overwritten."""
     from polydl.base.errors import InputError
     from polydl.base.resources import templates
 
@@ -30,7 +30,7 @@ def init(
             file.write(text)
     except FileExistsError:
         there = folder if folder.exists() and not folder.is_dir() else target
-        raise InputError(f"{there} is there already", hint="name another folder: polydl init DIR") from None
+        raise InputError(f"{there} exists already", hint="name another folder: polydl init DIR") from None
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror}", hint="name another folder") from error
     command = ["polydl"] if shutil.which("polydl") else [sys.executable, "-m", "polydl"]

@@ -30,7 +30,7 @@ def collect(
     cluster: Cluster = None,
     for_: For = "",
 ) -> None:
-    """Measure many variants of many sizes, to train rankers on; goes on where it was interrupted."""
+    """Measure many variants of many sizes to train rankers on; continues where it was interrupted."""
     if for_ and cluster is None:
         raise InputError("--for without --cluster", hint="it chooses among the machines of a cluster")
     if cluster is not None and (prepare_only or scratch is not None):
@@ -53,12 +53,21 @@ def collect(
 
 def train(
     data: Annotated[Path, typer.Option("--data", metavar="FILE", help="Store (SQLite) or its export (Parquet).")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.safetensors", help="The weights; card and curve beside.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            metavar="FILE.safetensors",
+            help="The weights; a model card and the training curve are written beside.",
+        ),
+    ],
     kind: Annotated[str, typer.Option("--kind", metavar="dnn|dnn-paper", help="Which ranker.")] = "dnn",
     finetune: Annotated[
-        Path | None, typer.Option("--finetune", metavar="FILE.safetensors", help="Go on from these weights.")
+        Path | None, typer.Option("--finetune", metavar="FILE.safetensors", help="Start from these weights.")
     ] = None,
-    exclude: Annotated[list[str], typer.Option("--exclude", metavar="NETWORK", help="Keep out of training.")] = [],
+    exclude: Annotated[
+        list[str], typer.Option("--exclude", metavar="NETWORK", help="Do not train on this network.")
+    ] = [],
     epochs: Annotated[int | None, typer.Option("--epochs", min=1)] = None,
     members: Annotated[int | None, typer.Option("--members", min=1, help="Networks in the ensemble.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
@@ -72,12 +81,12 @@ def train(
 def evaluate(
     data: Annotated[Path, typer.Option("--data", metavar="FILE", help="Store (SQLite) or its export (Parquet).")],
     model: Annotated[
-        list[Path], typer.Option("--model", metavar="FILE.safetensors", help="Judge these weights; repeatable.")
+        list[Path], typer.Option("--model", metavar="FILE.safetensors", help="Evaluate these weights; repeatable.")
     ] = [],
     workload: Annotated[list[str], typer.Option("--workload", metavar="NETWORK", help="Only these networks.")] = [],
     json_: Json = False,
 ) -> None:
-    """Judge rankers on measurements: how fast is what each of them would choose?"""
+    """Evaluate rankers on measurements: how fast are the variants that each of them would choose?"""
     from polydl.learn.train.command import evaluate_command, show_evaluation
 
     found = evaluate_command(data, model, workload)

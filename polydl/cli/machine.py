@@ -14,11 +14,13 @@ from polydl.options import Options
 @takes_options
 def machine(
     *,
-    calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure it (under 20 s), keep it.")] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Measure its speeds (under 20 s) and store them for later runs.")
+    ] = False,
     options: Options,
     json_: Json = False,
 ) -> None:
-    """Show what the machine is taken to be."""
+    """Show the figures of the machine that variants are ranked for, and where each comes from."""
     from polydl import target
     from polydl.inspect import documents, terminal
 

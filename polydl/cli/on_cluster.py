@@ -1,4 +1,4 @@
-"""`optimize --cluster` and `collect --cluster`: what they print."""
+"""`optimize --cluster` and `collect --cluster`: run them and print the results."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from polydl.base.errors import PolyDLError
 from polydl.cli.answer import Answer, print_json
 from polydl.cluster.collect import collect_on_cluster
-from polydl.cluster.optimize import OnCluster, optimize_on_cluster
+from polydl.cluster.optimize import ClusterResult, optimize_on_cluster
 from polydl.learn.collect.command import Selection, collected
 from polydl.learn.collect.run import CollectOptions, Tally
 from polydl.options import Options
 
 
-class _Elsewhere(PolyDLError):
-    """What other machines could not do, in their own words."""
+class _FailedThere(PolyDLError):
+    """What other machines could not do, with their own messages."""
 
-    def __init__(self, done: OnCluster) -> None:
+    def __init__(self, done: ClusterResult) -> None:
         super().__init__("\n".join(done.failed))
         self.exit_code = done.exit_code
 
@@ -32,7 +32,7 @@ def optimize(file: Path, output: str | None, options: Options, answer: Answer, a
 
     Raises what `optimize_on_cluster` does, and PolyDLError when some machine could not do it.
     """
-    done = optimize_on_cluster(file, output, options, address, only, say)
+    done = optimize_on_cluster(file, output, options, address, only, _write_line)
     for one in done.found:
         answer.note(one.document)
     if answer.as_json and done.found:
@@ -41,11 +41,11 @@ def optimize(file: Path, output: str | None, options: Options, answer: Answer, a
         for one in done.found:
             sys.stdout.write(f"for {one.machine}, measured at {one.machine.address}:\n{one.shown}")
     if done.failed:
-        raise _Elsewhere(done)
+        raise _FailedThere(done)
 
 
-def document(done: OnCluster) -> dict[str, Any]:
-    """That of the first machine; where there are several kinds, `machines` has those of all."""
+def document(done: ClusterResult) -> dict[str, Any]:
+    """The JSON document: that of the first machine; where there are several kinds, `machines` has those of all."""
     documents = [one.document for one in done.found]
     return documents[0] if len(documents) == 1 else {**documents[0], "machines": documents}
 
@@ -62,11 +62,11 @@ def collect(
     selection.problems(1)  # what is wrong in the files is reported before the cluster is asked
     return collected(
         store,
-        lambda opened, tell: collect_on_cluster(address, selection.problems, opened, options, threads, tell, only),
+        lambda opened, report: collect_on_cluster(address, selection.problems, opened, options, threads, report, only),
     )
 
 
-def say(line: str) -> None:
-    """A line for people."""
+def _write_line(line: str) -> None:
+    """Write a line for people to standard error."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()

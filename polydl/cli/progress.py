@@ -17,7 +17,10 @@ _STAGES = {"rank": "ranking", "compile": "compiling", "verify": "checking", "tim
 
 @contextmanager
 def progress(*, quiet: bool) -> Iterator[ProgressCallback]:
-    """A progress bar per stage on standard error, shown on terminals only."""
+    """Show a progress bar for each stage on standard error, if that is a terminal and not `quiet`.
+
+    Gives the function to call as `report(stage, steps done, steps)`.
+    """
     console = Console(stderr=True)
     bars = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),

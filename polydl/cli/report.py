@@ -1,4 +1,4 @@
-"""The command that shows a saved run: report."""
+"""The command `report`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import typer
 from polydl.base.errors import InputError, one_of
 
 
-class As(StrEnum):
-    """What a report can be written as."""
+class Format(StrEnum):
+    """The format of a report."""
 
     HTML = "html"
     SVG = "svg"
@@ -30,7 +30,7 @@ def report(
         str | None, typer.Option("-o", "--output", metavar="FILE", show_default=False, help="Default: beside RUN.json.")
     ] = None,
     format_: Annotated[
-        As | None, typer.Option("--format", show_default=False, help="Default: as -o ends, else html.")
+        Format | None, typer.Option("--format", show_default=False, help="Default: the ending of -o, else html.")
     ] = None,
     chart: Annotated[
         str | None, typer.Option("--chart", metavar="NAME", show_default=False, help="Only this chart (svg, png).")
@@ -47,11 +47,11 @@ def report(
     from polydl.inspect.terminal import output_console, say
 
     chosen = _format(output, format_)
-    if chosen not in (As.SVG, As.PNG) and (chart or function):
+    if chosen not in (Format.SVG, Format.PNG) and (chart or function):
         raise InputError("--chart and --function are for svg and png", hint="add --format svg")
     target = output_path(run, output or str(run.with_suffix(f".{chosen}")))
     found = load(run)
-    if chosen in (As.SVG, As.PNG):
+    if chosen in (Format.SVG, Format.PNG):
         scops = [s for s in found.scops if function in (None, s.function)]
         if not scops:
             raise InputError(f"no function '{function}'", hint=one_of(str(function), [s.function for s in found.scops]))
@@ -61,25 +61,25 @@ def report(
             names = list(dict.fromkeys(c.name for c in drawn))
             hint = one_of(chart or "", names) if names else "the run has no figures to draw: --format html says why"
             raise InputError(f"no chart '{chart}'" if names else "there is nothing to draw", hint=hint)
-        if chosen is As.PNG:
+        if chosen is Format.PNG:
             write_bytes(target, figure.png(shown))
         else:
             write(target, svg.document(shown))
-    elif chosen is As.HTML:
+    elif chosen is Format.HTML:
         write(target, page.html(found, str(run)))
     else:
-        write(target, text.markdown(found) if chosen is As.MD else text.variants_csv(found))
+        write(target, text.markdown(found) if chosen is Format.MD else text.variants_csv(found))
     say(output_console(), f"wrote {target}")
 
 
-def _format(output: str | None, given: As | None) -> As:
-    """The format asked for, else what the output's name ends in. Raises InputError for an ending that is none."""
-    if given is not None:
-        return given
-    ending = Path(output).suffix.lstrip(".").lower() if output else As.HTML.value
+def _format(output: str | None, chosen: Format | None) -> Format:
+    """The format that was asked for, else the one that the name of the output ends in. Raises InputError."""
+    if chosen is not None:
+        return chosen
+    ending = Path(output).suffix.lstrip(".").lower() if output else Format.HTML.value
     ending = {"htm": "html", "markdown": "md"}.get(ending, ending)
-    if ending not in list(As):
+    if ending not in list(Format):
         raise InputError(
-            f"'{output}' does not say what to write", hint=f"--format: {one_of(ending, [a.value for a in As])}"
+            f"'{output}' does not say what to write", hint=f"--format: {one_of(ending, [a.value for a in Format])}"
         )
-    return As(ending)
+    return Format(ending)

@@ -16,12 +16,12 @@ def why(
         typer.Argument(
             metavar="[NAME]",
             show_default=False,
-            help="As in the line `see:` of an error; none: list them.",
+            help="The name in the line `see:` of an error; without it, all names are listed.",
             autocompletion=completion.topics,
         ),
     ] = None,
 ) -> None:
-    """Explain why something is refused, and what to write instead."""
+    """Explain why a program is refused, and what to write instead."""
     from polydl.base.errors import InputError, one_of
     from polydl.base.resources import refused
 

@@ -1,4 +1,4 @@
-"""`polydl collect --cluster`: every problem once on each kind of machine, into one store."""
+"""`polydl collect --cluster`: measures every problem once on each kind of machine, and stores all in one file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polydl.learn.collect.run import Collected, CollectOptions, Tally, Tell, ker
 from polydl.measure.store import Store, StoredMeasurement
 
 ProblemsFor = Callable[[int], Sequence[Problem]]
-"""The problems for a number of threads, which the number of images of a layer may follow."""
+"""From a number of threads to the problems: the number of images of a layer may depend on it."""
 
 
 def collect_on_cluster(
@@ -26,16 +26,18 @@ def collect_on_cluster(
     store: Store,
     options: CollectOptions,
     threads: int | None,
-    tell: Tell,
+    report: Tell,
     only: str = "",
-    patience: float = 60.0,
+    worker_timeout: float = 60.0,
 ) -> Tally:
-    """Measure what the store has not yet on the machines of a Dask cluster, and add each problem as it is done.
+    """Measure the problems that the store does not have yet on a Dask cluster, and add each one when it is done.
 
-    Problems are shared out among the machines of one kind (fingerprint and processors); each kind measures all of them,
-    with `threads` (None: as many as a machine of that kind has processors), and its rows carry its fingerprint. A
-    problem whose worker dies is measured by another one; it is in the store whole and once, or not at all. Interrupted
-    (KeyboardInterrupt) at any moment, what was done is kept.
+    Each kind of machine (fingerprint and number of processors) measures all problems; the machines of one kind share
+    them. They use `threads` (None: all processors), and the rows carry the machine's fingerprint. A problem whose
+    worker dies is measured by another one. A problem is stored completely and once, or not at all, also when this is
+    interrupted (KeyboardInterrupt). Only machines whose fingerprint starts with `only` are used. `report(tally, line)`
+    is called with a line for people after each problem, and `worker_timeout` is the time in seconds to wait for a
+    worker.
 
     Raises PolyDLError when the cluster cannot be used or its machines are gone (polydl.cluster.pool), StoreError.
     """
@@ -54,11 +56,11 @@ def collect_on_cluster(
             else:
                 todo.append(problem)
         todo.sort(key=lambda p: p.operations)
-        tell(tally, f"{len(todo)} problems for {machine}")
-        return [Job(p.name, json.dumps(_asked(p, replace(options, threads=count))), p) for p in todo]
+        report(tally, f"{len(todo)} problems for {machine}")
+        return [Job(p.name, json.dumps(_job(p, replace(options, threads=count))), p) for p in todo]
 
     def done(end: Done) -> None:
-        problem, result = end.job.about, end.result
+        problem, result = end.job.subject, end.result
         assert isinstance(problem, Problem)
         if "error" in result:
             found = Collected("", (), (), result["error"])
@@ -67,15 +69,21 @@ def collect_on_cluster(
             found = Collected(result["function"], rows, (*result["warnings"], *result["noise"]), result["failed"])
             store.add_machine(result["fingerprint"], result["description"])
         tally.measure_seconds = time.perf_counter() - start
-        record(problem, found, end.seconds, store, tally, lambda now, line: tell(now, f"{end.machine.address}: {line}"))
 
-    with Pool(address, only, lambda line: tell(tally, line), patience) as pool:
+        def report_from(now: Tally, line: str) -> None:
+            report(now, f"{end.machine.address}: {line}")
+
+        record(
+            problem, found, end.seconds, store, tally, lambda now, line: report(now, f"{end.machine.address}: {line}")
+        )
+
+    with Pool(address, only, lambda line: report(tally, line), worker_timeout) as pool:
         pool.run(jobs_for, done)
     return tally
 
 
-def _asked(problem: Problem, options: CollectOptions) -> dict[str, Any]:
-    """The job of polydl.cluster.job that measures a problem."""
+def _job(problem: Problem, options: CollectOptions) -> dict[str, Any]:
+    """The JSON document of polydl.cluster.job that asks for a problem to be measured."""
     return {
         "do": "collect",
         "problem": {**asdict(problem), "source": problem.source.name},

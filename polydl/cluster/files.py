@@ -1,7 +1,7 @@
-"""The files of a user's program on their way to another machine: source, headers, objects, machine-independent options.
+"""Takes a user's program to another machine: its source, headers and object files, and the options.
 
-There they lie in a folder that stands for `/`, at the same paths, so that relative names (`#include "../x.h"`, -I,
---link) mean what they mean here.
+The files are written below a folder that stands for `/`, at the same paths as on the user's machine, so that relative
+names (`#include "../x.h"`, -I, --link) mean the same.
 """
 
 from __future__ import annotations
@@ -26,25 +26,27 @@ _PATH = re.compile(r"(-I|-iquote|-isystem|-include|)(/.*)", re.DOTALL)
 """An absolute path, alone or after the option that it belongs to."""
 
 
-def packed(source: Source, options: Options) -> dict[str, str]:
-    """Absolute path -> contents (base64) of all the files that the source and the options name, headers of the system
-    left out. Raises OSError, ToolchainError."""
+def pack(source: Source, options: Options) -> dict[str, str]:
+    """The files that a source and its options name, by absolute path, with their contents in base64; without the
+    headers of the system. Raises OSError, ToolchainError."""
     named = [Path(name) for name in (*options.link, options.ranker, options.schedule or "") if Path(name).is_file()]
     headers = included(source.path, options.cc, (*options.unit_flags(), *options.cflags), system=False)
     paths = [source.path, *headers, *named]
     return {os.path.normpath(path.absolute()): base64.b64encode(path.read_bytes()).decode() for path in paths}
 
 
-def plain(options: Options) -> dict[str, Any]:
-    """Options as JSON has them."""
+def options_to_data(options: Options) -> dict[str, Any]:
+    """Options as data that JSON can hold; `options_from_data` reads it."""
     found: dict[str, Any] = json.loads(json.dumps(asdict(options), default=str))
     return found
 
 
 @contextmanager
 def unpacked(files: Mapping[str, str], folder: str) -> Iterator[Path]:
-    """A folder that stands for `/`, with the files; `folder` of it is the current one inside of the `with` statement.
-    It is gone afterwards."""
+    """Write the files of `pack` below a temporary folder that stands for `/`, and make `folder` in it the current one.
+
+    Removed at the end of the `with` statement. Raises InputError for a path that is not absolute.
+    """
     before = Path.cwd()
     with tempfile.TemporaryDirectory(prefix="polydl-job-") as name:
         root = Path(name).resolve() / "root"
@@ -62,25 +64,26 @@ def unpacked(files: Mapping[str, str], folder: str) -> Iterator[Path]:
 
 
 def inside(root: Path, path: str) -> Path:
-    """Where an absolute path of the other machine is. Raises InputError for one that is not absolute."""
+    """The place below `root` for an absolute path of the user's machine. Raises InputError for another path."""
     if not Path(path).is_absolute():
         raise InputError(f"{path} is no absolute path")
     return root / os.path.normpath(path).lstrip("/")
 
 
-def moved(values: Mapping[str, Any], root: Path) -> Options:
-    """The options of `plain`, with absolute paths of the other machine where they lie below `root`."""
+def options_from_data(values: Mapping[str, Any], root: Path) -> Options:
+    """The options that `options_to_data` wrote, with paths of the user's machine replaced by their places below `root`
+    where such a file is there."""
     ready: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
 
-    def here(name: str) -> str:
+    def local(name: str) -> str:
         return str(inside(root, name)) if Path(name).is_absolute() and inside(root, name).exists() else name
 
     def flag(word: str) -> str:
         found = _PATH.fullmatch(word)
-        return found[1] + here(found[2]) if found else word
+        return found[1] + local(found[2]) if found else word
 
     for field in ("include_dirs", "link", "preprocessor_flags", "cflags"):
         ready[field] = tuple(flag(word) for word in ready[field])
     for field in ("ranker", "schedule"):
-        ready[field] = here(ready[field]) if ready[field] else ready[field]
+        ready[field] = local(ready[field]) if ready[field] else ready[field]
     return Options(**ready)

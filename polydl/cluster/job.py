@@ -1,4 +1,4 @@
-"""The process of one job: reads a JSON document from standard input, does it, prints a JSON document.
+"""The process of one job: reads a JSON document from standard input, does the job, prints a JSON document.
 
 {"do": "optimize" | "collect", …} ─▶ the result, or {"error": message for people, "exit_code": 1 | 2};
                                      both with {"warnings": […]}
@@ -25,7 +25,7 @@ from rich.console import Console
 
 from polydl import pipeline
 from polydl.base.errors import PolyDLError
-from polydl.cluster.files import moved, unpacked
+from polydl.cluster.files import options_from_data, unpacked
 from polydl.inspect.documents import optimize_json
 from polydl.inspect.terminal import show_optimized
 from polydl.learn.collect.prepare import prepare
@@ -36,16 +36,17 @@ from polydl.target import detect, dumps
 
 _PR_SET_PDEATHSIG = 1
 _LOCKED = Path("/sys/devices/system")
-"""A folder that every Linux machine has; not the one of polydl.measure.busy: that is taken while something is timed."""
+"""The folder whose lock a job holds: every Linux machine has it. Not the one of polydl.measure.busy, whose lock is held
+while something is timed."""
 
 
 def optimize(job: Mapping[str, Any]) -> dict[str, Any]:
-    """`polydl optimize` on this machine: the text of the output, and what --json and the table say."""
+    """Optimize a file on this machine: the text of the output, the document of `--json` and the table for people."""
     with unpacked(job["files"], job["folder"]) as root:
-        options = moved(job["options"], root)
+        options = options_from_data(job["options"], root)
         file = Path(job["file"])
         source = root / file.relative_to("/") if file.is_absolute() else file
-        result = pipeline.optimize(source, root / "polydl.base.files.c", options)
+        result = pipeline.optimize(source, root / "output.c", options)
         if result.output is not None:
             result = replace(result, output=Path(job["output"]))
         shown = io.StringIO()
@@ -57,17 +58,17 @@ def optimize(job: Mapping[str, Any]) -> dict[str, Any]:
             "usable": any(scop.usable for scop in result.scops),
             "threads": result.scops[0].ranking.threads,
         }
-        return without(found, root)
+        return with_user_paths(found, root)
 
 
-def without(found: dict[str, Any], root: Path) -> dict[str, Any]:
-    """A document in which paths are the user's again."""
+def with_user_paths(found: dict[str, Any], root: Path) -> dict[str, Any]:
+    """The document with paths as they are on the user's machine: without `root` before them."""
     clean: dict[str, Any] = json.loads(json.dumps(found).replace(json.dumps(str(root))[1:-1], ""))
     return clean
 
 
 def collect(job: Mapping[str, Any]) -> dict[str, Any]:
-    """A problem of `polydl collect`, measured on this machine: the rows for the store."""
+    """Measure a problem of `polydl collect` on this machine: the rows for the store."""
     with unpacked(job["files"], "/") as root:
         problem = Problem(**{**job["problem"], "source": root / job["problem"]["source"]})
         options = CollectOptions(**job["options"])
@@ -83,15 +84,17 @@ def collect(job: Mapping[str, Any]) -> dict[str, Any]:
             "fingerprint": machine.fingerprint,
             "description": dumps(machine),
         }
-        return without(found, root)
+        return with_user_paths(found, root)
 
 
 JOBS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {"optimize": optimize, "collect": collect}
+"""What `do` of the document may say."""
 
 
 def main(parent: int) -> None:
-    _die_with(parent)
-    # What anything here prints by mistake must not end up in the answer.
+    """Do the job on standard input; `parent` is the process of the worker that started this one."""
+    _end_with(parent)
+    # Whatever a library prints must not become part of the answer.
     answer = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     job = json.loads(sys.stdin.buffer.read())
@@ -106,7 +109,7 @@ def main(parent: int) -> None:
 
 @contextmanager
 def machine_to_itself() -> Iterator[None]:
-    """Wait until no other job is on this machine, whichever worker and scheduler it belongs to."""
+    """Wait until no other job runs on this machine, of any worker and any scheduler, and keep others out."""
     descriptor = os.open(_LOCKED, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -115,8 +118,8 @@ def machine_to_itself() -> Iterator[None]:
         os.close(descriptor)
 
 
-def _die_with(parent: int) -> None:
-    """End, and clean up, when the worker that started this is gone."""
+def _end_with(parent: int) -> None:
+    """Have this process ended, with a chance to clean up, when the worker that started it is gone."""
     signal.signal(signal.SIGTERM, _terminated)
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
@@ -124,6 +127,7 @@ def _die_with(parent: int) -> None:
 
 
 def _terminated(signal_number: int, frame: object) -> NoReturn:
+    """Leave through `finally` blocks, so that child processes and temporary files are cleaned up."""
     sys.exit(128 + signal_number)
 
 

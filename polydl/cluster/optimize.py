@@ -1,4 +1,4 @@
-"""`polydl optimize --cluster`: the whole search on one machine of each kind, and an output for each kind."""
+"""`polydl optimize --cluster`: searches on one machine of each kind, and writes one output for each kind."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 from polydl import pipeline
 from polydl.base.errors import InputError, Interrupted
 from polydl.base.files import output_path, write
-from polydl.cluster.files import packed, plain
+from polydl.cluster.files import options_to_data, pack
 from polydl.cluster.pool import Done, Job, Kind, Machine, Pool
 from polydl.options import Options
 
 
 @dataclass(frozen=True, slots=True)
-class ForMachine:
+class MachineResult:
     """What `optimize` found for one kind of machine."""
 
     machine: Machine
@@ -34,13 +34,13 @@ class ForMachine:
 
 
 @dataclass(frozen=True, slots=True)
-class OnCluster:
-    """What came of `optimize_on_cluster`."""
+class ClusterResult:
+    """What `optimize_on_cluster` found on all machines."""
 
-    found: tuple[ForMachine, ...]
-    """One a kind of machine, in the order of their fingerprints."""
+    found: tuple[MachineResult, ...]
+    """One for each kind of machine, in the order of their fingerprints."""
     failed: tuple[str, ...]
-    """What could not be done, by machine, for people."""
+    """A message for each machine that could not do it."""
     exit_code: int
     """0, or the largest of the failures'."""
 
@@ -51,13 +51,14 @@ def optimize_on_cluster(
     options: Options,
     address: str,
     only: str = "",
-    tell: Callable[[str], None] = lambda line: None,
-) -> OnCluster:
+    report: Callable[[str], None] = lambda line: None,
+) -> ClusterResult:
     """Optimize a file for every kind of machine in a Dask cluster, or for those whose fingerprint starts with `only`.
 
     One machine of each kind does the whole search: it ranks for itself, compiles with its own compiler, checks and
-    times all candidates side by side. Outputs are written as they come: to `output` (default FILE.polydl.c) where there
-    is one kind of machine, else with the fingerprint before the suffix. `tell` gets lines for people.
+    times all candidates side by side. An output is written as soon as its machine is done: to `output` (default
+    FILE.polydl.c) where there is one kind of machine, else with the fingerprint before the suffix. `report` is called
+    with lines for people.
 
     Raises InputError, also for what is wrong in the file; ToolchainError; PolyDLError when the cluster cannot be used.
     """
@@ -67,25 +68,25 @@ def optimize_on_cluster(
     source = pipeline.load(path, options).source
     options.toolchain()
     try:
-        files = packed(source, options)
+        files = pack(source, options)
     except OSError as error:
         raise InputError(f"cannot read what {path} needs: {error}") from error
-    found: list[ForMachine] = []
+    found: list[MachineResult] = []
     failed: list[str] = []
     codes = [0]
-    with Pool(address, only, tell) as pool:
-        targets = targets_of(path, output, {machine.kind for machine in pool.machines})
+    with Pool(address, only, report) as pool:
+        targets = outputs_for(path, output, {machine.kind for machine in pool.machines})
 
         def jobs_for(machine: Machine) -> Sequence[Job]:
             if machine.kind not in targets:
-                tell(f"{machine} came too late for {path}")
+                report(f"{machine} came too late for {path}")
                 return ()
-            asked = {
+            job = {
                 "do": "optimize", "files": files, "folder": str(Path.cwd()), "file": str(path),
-                "output": str(targets[machine.kind]), "options": plain(options),
+                "output": str(targets[machine.kind]), "options": options_to_data(options),
             }  # fmt: skip
-            tell(f"{path}: searching for {machine}")
-            return (Job(str(path), json.dumps(asked)),)
+            report(f"{path}: searching for {machine}")
+            return (Job(str(path), json.dumps(job)),)
 
         def done(end: Done) -> None:
             for text in end.result.get("warnings", ()):
@@ -106,30 +107,30 @@ def optimize_on_cluster(
             if written:
                 raise Interrupted(f"interrupted: {written} had been written") from None
             raise
-    return OnCluster(tuple(sorted(found, key=lambda one: one.machine.kind)), tuple(failed), max(codes))
+    return ClusterResult(tuple(sorted(found, key=lambda one: one.machine.kind)), tuple(failed), max(codes))
 
 
-def targets_of(path: Path, output: str | Path | None, kinds: Collection[Kind]) -> dict[Kind, Path]:
-    """Where the output for each kind of machine goes: of several, `out.c` becomes `out.FINGERPRINT.c`, with the number
-    of processors behind it where they differ in that alone. Raises InputError."""
+def outputs_for(path: Path, output: str | Path | None, kinds: Collection[Kind]) -> dict[Kind, Path]:
+    """The output file for each kind of machine: of several kinds, `out.c` becomes `out.FINGERPRINT.c`, or
+    `out.FINGERPRINT-PROCESSORS.c` where two differ only in the number of processors. Raises InputError."""
     target = output_path(path, output)
     if len(kinds) == 1:
         return dict.fromkeys(kinds, target)
-    often = Counter(fingerprint for fingerprint, _ in kinds)
-    names = {kind: kind[0] if often[kind[0]] == 1 else f"{kind[0]}-{kind[1]}" for kind in kinds}
+    count = Counter(fingerprint for fingerprint, _ in kinds)
+    names = {kind: kind[0] if count[kind[0]] == 1 else f"{kind[0]}-{kind[1]}" for kind in kinds}
     return {
         kind: output_path(path, target.with_name(f"{target.stem}.{name}{target.suffix}"))
         for kind, name in names.items()
     }
 
 
-def _written(end: Done, target: Path) -> ForMachine:
+def _written(end: Done, target: Path) -> MachineResult:
     result, machine = end.result, end.machine
     output = target if result["usable"] else None
     if output is not None:
         write(output, result["text"])
-    told = {
+    described = {
         "fingerprint": machine.fingerprint, "name": machine.name, "processors": machine.processors,
         "compiler": machine.compiler, "worker": machine.address, "threads": result["threads"],
     }  # fmt: skip
-    return ForMachine(machine, output, result["text"], {**result["document"], "machine": told}, result["shown"])
+    return MachineResult(machine, output, result["text"], {**result["document"], "machine": described}, result["shown"])

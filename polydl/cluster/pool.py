@@ -1,7 +1,7 @@
-"""The machines of a Dask cluster, and how jobs get to them: one at a time on each machine, each job once on each kind.
+"""Runs jobs on the machines of a Dask cluster: one at a time on each machine, each job once on each kind of machine.
 
-Which machine does a job is decided here and not by Dask's scheduler, because Dask cannot say "any machine of this kind,
-those that join later included", nor "one job a machine" where several workers are on one.
+This module chooses the machine for a job, not Dask's scheduler, because Dask has no way to express "any machine of this
+kind, including those that join later", nor "one job per machine" where several workers run on one machine.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 RESOURCE = "timing"
-"""What a worker has one of (`dask worker --resources timing=1`), and each job takes: other users of the cluster who
-ask for it too are kept apart."""
+"""The Dask resource that each job takes. A worker has one of it (`dask worker --resources timing=1`), so that jobs of
+other users of the cluster who take it too never run at the same time."""
 _CONNECT = 5.0
-"""Seconds that the scheduler has for answering."""
-_FIRST = 5.0
+"""Seconds that the scheduler has to answer."""
+_FIRST_WORKER = 5.0
 """Seconds to wait for a first worker."""
-_LOOK = 0.5
-"""Seconds between two looks at which workers there are."""
+_POLL = 0.5
+"""Seconds between two checks which workers there are."""
 _FETCH = 60.0
-"""Seconds that a result has for coming over."""
+"""Seconds that the transfer of a result may take."""
 _ATTEMPTS = 3
-"""Workers that may die of a job before it is given up."""
+"""Workers that may die while they do a job before the job counts as failed."""
 
 Kind = tuple[str, int]
 """Fingerprint of a machine and its processors: machines of one kind give comparable results."""
@@ -48,19 +48,19 @@ class Machine:
     """A machine as its worker describes it."""
 
     address: str
-    """Of the worker."""
+    """Of the worker, as `tcp://host:port`."""
     version: str
-    """polydl's (polydl.cluster.remote.version)."""
+    """Of polydl on the worker (polydl.cluster.remote.version)."""
     name: str
     fingerprint: str
     description: str
-    """TOML."""
+    """The machine file, TOML."""
     processors: int
-    """Logical ones that the worker may use."""
+    """Logical processors that the worker may use."""
     compiler: str
     """First line of `cc --version`."""
     host: str
-    """Id of the running system: equal for two workers on one machine."""
+    """Boot id of the operating system: equal for two workers on one machine."""
 
     @property
     def kind(self) -> Kind:
@@ -72,69 +72,79 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Something to be done on a machine of a given kind."""
+    """Work for a machine of a given kind."""
 
     name: str
     """For people."""
     document: str
     """JSON (polydl.cluster.job)."""
-    about: object = None
-    """What it is to whoever asks for it; stays here."""
+    subject: object = None
+    """What the job is about, for the caller; it is not sent to the worker."""
 
 
 @dataclass(slots=True)
 class _Waiting:
+    """A job that is to be done."""
+
     job: Job
     deaths: int = 0
+    """Workers that died while they did it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
+    """A job that a machine does."""
+
     waiting: _Waiting
     machine: Machine
     future: Future[dict[str, Any]]
     started: float
+    """Clock of time.monotonic, seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A job's end."""
+    """A job that has ended."""
 
     job: Job
     machine: Machine
     result: Mapping[str, Any]
-    """What polydl.cluster.job answered; with `error` (for people, whole lines) and `exit_code` when it was not done."""
+    """The answer of polydl.cluster.job. Of a job that failed, it has `error` (a message for people) and `exit_code`."""
     seconds: float
-    """From handing it out to its end."""
+    """From its start on the machine to its end."""
 
 
 class Pool:
-    """The workers of a Dask cluster. Use it in a `with` statement: it ends what still runs.
+    """The workers of a Dask cluster. Use it in a `with` statement, which ends the jobs that still run.
 
     Opening it raises PolyDLError when Dask is not installed, the scheduler does not answer, or no worker can be used.
     """
 
     def __init__(
-        self, address: str, only: str = "", tell: Callable[[str], None] = lambda line: None, patience: float = 60.0
+        self,
+        address: str,
+        only: str = "",
+        report: Callable[[str], None] = lambda line: None,
+        worker_timeout: float = 60.0,
     ) -> None:
-        """`only`: use machines whose fingerprint starts like this; `tell`: called with a line for people; `patience`:
-        seconds to wait for a worker when there are jobs and none for them."""
+        """Connect to the scheduler at `address` and use machines whose fingerprint starts with `only`. `report` is
+        called with lines for people; after `worker_timeout` seconds with jobs and no machine for them, `run` fails."""
         self._only = only
-        self._tell = tell
-        self._patience = patience
+        self._report = report
+        self._worker_timeout = worker_timeout
         self._version = version()
         self._machines: dict[str, Machine] = {}
         """By address: the workers that can be used."""
         self._refused: dict[str, str] = {}
         """By address: why a worker is not used."""
         self._used: dict[str, float] = {}
-        """By address: when it last got a job."""
+        """By address: when the worker last got a job."""
         self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
-        """Keys of futures."""
+        """Keys of the futures that have ended."""
         self._address = address
         self._client = _connected(address)
         try:
-            self._first_machines(min(patience, _FIRST))
+            self._wait_for_machines(min(worker_timeout, _FIRST_WORKER))
         except BaseException:
             self.close()
             raise
@@ -156,12 +166,13 @@ class Pool:
         """Those that can be used at the moment."""
         return tuple(self._machines.values())
 
-    def _first_machines(self, patience: float) -> None:
-        deadline = time.monotonic() + patience
-        self._look()
+    def _wait_for_machines(self, seconds: float) -> None:
+        """Wait for the first machine that can be used. Raises PolyDLError when there is none."""
+        deadline = time.monotonic() + seconds
+        self._update_machines()
         while not self._machines and not self._refused and time.monotonic() < deadline:
-            time.sleep(_LOOK)
-            self._look()
+            time.sleep(_POLL)
+            self._update_machines()
         if self._machines:
             return
         reasons = "".join(f"\n  {address}: {reason}" for address, reason in self._refused.items())
@@ -172,43 +183,46 @@ class Pool:
             hint=f'start one on each machine: dask worker {self._address} --resources "{RESOURCE}=1"',
         )
 
-    def _look(self) -> None:
+    def _update_machines(self) -> None:
         """Find out which workers have come and gone. Raises PolyDLError when the scheduler is gone."""
         try:
             # `workers` is missing where the scheduler did not answer.
             found = (
                 self._client.scheduler_info(n_workers=-1).get("workers") if self._client.status == "running" else None
             )
-            answers = self._answers(found or {})
+            answers = self._descriptions(found or {})
         except OSError as error:
-            raise self._gone() from error
+            raise self._scheduler_gone() from error
         if found is None:
-            raise self._gone()
+            raise self._scheduler_gone()
         for address in self._machines.keys() - found.keys():
-            self._tell(f"{address} left: {self._machines.pop(address)}")
+            self._report(f"{address} left: {self._machines.pop(address)}")
         self._refused = {address: reason for address, reason in self._refused.items() if address in found}
         for address, answer in answers.items():
-            self._welcome(address, answer)
+            self._admit(address, answer)
 
-    def _gone(self) -> PolyDLError:
-        return PolyDLError(f"the scheduler at {self._address} went away", hint="what was done before is kept")
+    def _scheduler_gone(self) -> PolyDLError:
+        return PolyDLError(
+            f"the scheduler at {self._address} went away", hint="results that had come before are not lost"
+        )
 
-    def _answers(self, found: Mapping[str, Mapping[str, Any]]) -> dict[str, object]:
-        """What new workers say about themselves, by address: a description, an error, or why they cannot be asked."""
+    def _descriptions(self, found: Mapping[str, Mapping[str, Any]]) -> dict[str, object]:
+        """How new workers describe their machines, by address: `describe`'s result, an error, or why they cannot be
+        used."""
         new = [address for address in found if address not in self._machines and address not in self._refused]
         able = [address for address in new if found[address]["resources"].get(RESOURCE, 0) >= 1]
         answers: dict[str, object] = {
-            address: f'it offers no resource "{RESOURCE}"' for address in new if address not in able
+            address: f'it has no resource "{RESOURCE}"' for address in new if address not in able
         }
         if able:
-            # Not as a task: one that a worker cannot load ends the worker.
+            # `run` and no task: a worker ends when it cannot load a task.
             answers |= self._client.run(describe, workers=able, on_error="return")
         return answers
 
-    def _welcome(self, address: str, answer: object) -> None:
-        """Take a worker that has said who it is, or refuse it."""
+    def _admit(self, address: str, answer: object) -> None:
+        """Add the machine of a worker to those that are used, or refuse the worker, as its description requires."""
         if isinstance(answer, OSError):
-            return  # it has just gone
+            return  # the worker has just left
         if isinstance(answer, str):
             self._refuse(address, answer)
         elif not isinstance(answer, dict):
@@ -221,7 +235,7 @@ class Pool:
             machine = Machine(address=address, **answer)
             same = [m for m in self._machines.values() if m.kind == machine.kind and m.compiler != machine.compiler]
             self._machines[address] = machine
-            self._tell(f"{address} joined: {machine}")
+            self._report(f"{address} joined: {machine}")
             if same:
                 warnings.warn(
                     f"machines of one kind have different compilers: {same[0].address} {same[0].compiler}, "
@@ -231,37 +245,37 @@ class Pool:
 
     def _refuse(self, address: str, reason: str) -> None:
         self._refused[address] = reason
-        self._tell(f"{address} is not used: {reason}")
+        self._report(f"{address} is not used: {reason}")
 
     def run(self, jobs_for: Callable[[Machine], Iterable[Job]], done: Callable[[Done], None]) -> None:
-        """Do all jobs; `jobs_for` is asked for them once for each kind of machine, with the first machine of that kind.
+        """Do all jobs. `jobs_for` is called once for each kind of machine, with the first machine of that kind.
 
-        `done` is called with each end, in this thread. A job whose worker dies is given to another machine of the same
-        kind; when three have died it has failed. Raises PolyDLError when the scheduler is gone, or when there are jobs
-        left and no machine for them; what was done before has been passed on.
+        `done` is called, in this thread, with each job that has ended. When a worker dies, another machine of the same
+        kind does its job; a job has failed when three workers died. Raises PolyDLError when the scheduler is gone, or
+        when jobs are left and no machine for them comes; `done` has then been called for those that ended before.
         """
         state = _State()
         try:
             while True:
-                self._look()
+                self._update_machines()
                 for machine in self.machines:
                     if machine.kind not in state.queues:
                         state.queues[machine.kind] = deque(_Waiting(job) for job in jobs_for(machine))
-                self._take_back(state, done)
-                self._hand_out(state)
+                self._requeue_lost(state, done)
+                self._start_jobs(state)
                 if not state.running and not any(state.queues.values()):
                     return
-                self._check_patience(state)
+                self._check_idle_time(state)
                 with contextlib.suppress(queue.Empty):
-                    self._finish(state, state.running.pop(self._ended.get(timeout=_LOOK), None), done)
+                    self._finish(state, state.running.pop(self._ended.get(timeout=_POLL), None), done)
         finally:
             futures = [one.future for one in state.running.values()]
             if futures and self._client.status == "running":
                 with contextlib.suppress(OSError):  # the scheduler has just gone
                     self._client.cancel(futures, force=True)
 
-    def _hand_out(self, state: _State) -> None:
-        """Give a job to every machine that has none; workers that share a machine take turns."""
+    def _start_jobs(self, state: _State) -> None:
+        """Start a job on every machine that has none; workers that share a machine take turns."""
         busy = {one.machine.host for one in state.running.values()}
         for machine in sorted(self._machines.values(), key=lambda m: self._used.get(m.address, 0.0)):
             if machine.host in busy or not state.queues[machine.kind]:
@@ -275,32 +289,34 @@ class Pool:
             self._used[machine.address] = time.monotonic()
             busy.add(machine.host)
 
-    def _take_back(self, state: _State, done: Callable[[Done], None]) -> None:
-        """Put the jobs of workers that are gone back."""
+    def _requeue_lost(self, state: _State, done: Callable[[Done], None]) -> None:
+        """Put the jobs of workers that are gone back into the queues."""
         for key, one in list(state.running.items()):
             if one.machine.address not in self._machines:
                 del state.running[key]
-                self._give_back(state, one, done)
+                self._requeue(state, one, done)
 
-    def _give_back(self, state: _State, one: _Running, done: Callable[[Done], None]) -> None:
+    def _requeue(self, state: _State, one: _Running, done: Callable[[Done], None]) -> None:
+        """Put a job whose worker died back into its queue, or let it fail when that happened too often."""
         one.future.cancel(force=True)
         one.waiting.deaths += 1
         if one.waiting.deaths < _ATTEMPTS:
             state.queues[one.machine.kind].appendleft(one.waiting)
-            self._tell(f"{one.waiting.job.name}: lost with its worker {one.machine.address}, to be done again")
+            self._report(f"{one.waiting.job.name}: lost with its worker {one.machine.address}, to be done again")
             return
-        said = {"error": f"error: {_ATTEMPTS} workers died while they measured it", "exit_code": 1}
-        done(Done(one.waiting.job, one.machine, said, time.monotonic() - one.started))
+        failure = {"error": f"error: {_ATTEMPTS} workers died while they measured it", "exit_code": 1}
+        done(Done(one.waiting.job, one.machine, failure, time.monotonic() - one.started))
 
     def _finish(self, state: _State, one: _Running | None, done: Callable[[Done], None]) -> None:
-        """Pass a result on, unless it is lost. `None`: it was taken back before."""
+        """Report the result of a job that has ended, or requeue the job if its worker died. None: it was requeued
+        before."""
         if one is None:
             return
         from distributed.scheduler import KilledWorker
 
         result: Mapping[str, Any] | None = None
         if one.future.status == "finished":
-            # The worker may die between the end of the job and here; Dask then waits for it for ever.
+            # If the worker dies after the job and before this, Dask waits for the result for ever.
             with contextlib.suppress(TimeoutError):
                 result = one.future.result(timeout=_FETCH)
         elif one.future.status == "error":
@@ -308,32 +324,32 @@ class Pool:
             if not isinstance(reason, KilledWorker):
                 result = {"error": f"error: {type(reason).__name__}: {reason}".rstrip(), "exit_code": 1}
         if result is None:
-            self._give_back(state, one, done)
+            self._requeue(state, one, done)
         else:
             done(Done(one.waiting.job, one.machine, result, time.monotonic() - one.started))
 
-    def _check_patience(self, state: _State) -> None:
-        """Raise PolyDLError when nothing has been running for too long, for want of a machine."""
+    def _check_idle_time(self, state: _State) -> None:
+        """Raise PolyDLError when no job has run for too long because there is no machine for any."""
         now = time.monotonic()
         if state.running:
             state.active = now
-        elif now - state.active > self._patience:
+        elif now - state.active > self._worker_timeout:
             left = sum(len(jobs) for jobs in state.queues.values())
             raise PolyDLError(
-                f"{left} jobs are left, and no worker for them came within {self._patience:.0f} s",
-                hint="what was done before is kept; start workers and run the same command again",
+                f"{left} jobs are left, and no worker for them came within {self._worker_timeout:.0f} s",
+                hint="start workers and run the same command again; results that had come before are not lost",
             )
 
 
 @dataclass(slots=True)
 class _State:
-    """How far a `Pool.run` is."""
+    """The jobs of one `Pool.run`."""
 
     queues: dict[Kind, deque[_Waiting]] = field(default_factory=dict)
     running: dict[str, _Running] = field(default_factory=dict)
     """By the key of the future."""
     active: float = field(default_factory=time.monotonic)
-    """When something was running."""
+    """When a job was last running, on the clock of time.monotonic."""
 
 
 def _connected(address: str) -> Client:
@@ -344,7 +360,7 @@ def _connected(address: str) -> Client:
         raise PolyDLError(
             f"--cluster needs Dask, which is not installed here ({error})", hint="pip install 'polydl[cluster]'"
         ) from error
-    # What these say is said here, in words.
+    # What their log messages say is reported here, in words for people.
     for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
@@ -352,8 +368,10 @@ def _connected(address: str) -> Client:
             thread.submit(asyncio.run, asyncio.wait_for(_greet(address), 2 * _CONNECT)).result()
         return Client(address, timeout=_CONNECT, set_as_default=False)
     except Exception as error:
-        # Another program at that address can make it any error: what it says is read as lengths of messages.
-        reason = "what answers there is none" if isinstance(error, MemoryError) else str(error) or "it does not answer"
+        # Another program at that address can cause any error: Dask takes its answer for lengths of messages.
+        reason = (
+            "another program answers there" if isinstance(error, MemoryError) else str(error) or "it does not answer"
+        )
         raise PolyDLError(
             f"cannot reach a Dask scheduler at {address}: {reason}",
             hint="start one with `dask scheduler` and give the address that it prints, as in --cluster tcp://head:8786",
@@ -361,8 +379,10 @@ def _connected(address: str) -> Client:
 
 
 async def _greet(address: str) -> None:
-    """Ask the scheduler who it is. Raises all kinds of errors where none answers: a `Client` of Dask would wait without
-    end for some servers that are no schedulers, and not go away after an error."""
+    """Check that a Dask scheduler answers at an address. Raises any kind of error where there is none.
+
+    A `Client` of Dask does not do: it waits for ever for some servers that are no schedulers, and stays after an error.
+    """
     from distributed.comm import connect
     from distributed.security import Security
 
@@ -373,4 +393,4 @@ async def _greet(address: str) -> None:
     finally:
         peer.abort()
     if not isinstance(answer, dict) or answer.get("type") != "Scheduler":
-        raise ValueError("what answers there is no scheduler")
+        raise ValueError("another program answers there")

@@ -59,7 +59,7 @@ def test_without_a_compiler_it_cannot(tmp_path: Path) -> None:
     assert "apt install gcc" in checks["compiler"].remedy
     text = polydl(tmp_path, "doctor", "--cc", "no-such-compiler")
     assert text.code == 1
-    assert text.stdout.endswith("polydl cannot be used here: mend what failed\n")
+    assert text.stdout.endswith("polydl cannot be used here: repair what failed\n")
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,6 @@ def test_the_pragmas_that_it_explains_are_known(tmp_path: Path) -> None:
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "example.c").write_text("mine")
-    assert "example.c is there already" in refused(tmp_path, "init")
-    assert "example.c is there already" in refused(tmp_path, "init", "example.c")
+    assert "example.c exists already" in refused(tmp_path, "init")
+    assert "example.c exists already" in refused(tmp_path, "init", "example.c")
     assert "cannot write" in refused(tmp_path, "init", "example.c/deeper")

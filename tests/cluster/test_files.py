@@ -12,9 +12,9 @@ import pytest
 
 from polydl import pipeline
 from polydl.base.errors import InputError
-from polydl.cluster.files import moved, packed, plain, unpacked
+from polydl.cluster.files import options_from_data, options_to_data, pack, unpacked
 from polydl.cluster.job import machine_to_itself
-from polydl.cluster.optimize import targets_of
+from polydl.cluster.optimize import outputs_for
 from polydl.cluster.remote import run_process, version
 from polydl.options import Options
 
@@ -49,13 +49,13 @@ def test_there_and_back(program: Path) -> None:
         include_dirs=("include", program / "include"), link=link, cflags=(f"-I{program}/include", "-isystem", "/none")
     )
     source = pipeline.load("f.c", options).source
-    files = packed(source, options)
+    files = pack(source, options)
     assert set(files) == {str(program / name) for name in ("f.c", "include/size.h", "micro.o")}
-    given = json.loads(json.dumps(plain(options)))
+    given = json.loads(json.dumps(options_to_data(options)))
     with unpacked(files, str(program)) as root:
         assert Path.cwd() == root / program.relative_to("/")
         assert Path("f.c").read_text() == SOURCE
-        there = moved(given, root)
+        there = options_from_data(given, root)
         assert there.include_dirs == ("include", f"{root}{program}/include")
         assert there.link == (f"{root}{program}/micro.o", "micro.o", "-lm")
         assert there.cflags == (f"-I{root}{program}/include", "-isystem", "/none")
@@ -66,7 +66,7 @@ def test_there_and_back(program: Path) -> None:
 
 def test_options_stay_what_they_are() -> None:
     options = Options(defines={"N": 4}, sizes={"m": 3}, threads=2, cold=True, loops="ab", timeout=2.5, ranker="trace")
-    assert moved(json.loads(json.dumps(plain(options))), Path("/none")) == options
+    assert options_from_data(json.loads(json.dumps(options_to_data(options))), Path("/none")) == options
 
 
 def test_nothing_leaves_the_folder() -> None:
@@ -78,8 +78,8 @@ def test_nothing_leaves_the_folder() -> None:
 
 def test_one_output_for_each_kind() -> None:
     source = Path("f.c")
-    assert targets_of(source, None, {("aa", 2)}) == {("aa", 2): Path("f.polydl.c")}
-    several = targets_of(source, "out.c", {("aa", 2), ("bb", 2), ("bb", 4)})
+    assert outputs_for(source, None, {("aa", 2)}) == {("aa", 2): Path("f.polydl.c")}
+    several = outputs_for(source, "out.c", {("aa", 2), ("bb", 2), ("bb", 4)})
     assert {str(p) for p in several.values()} == {"out.aa.c", "out.bb-2.c", "out.bb-4.c"}
 
 
@@ -114,7 +114,7 @@ def test_a_job_that_is_not_wanted_is_ended() -> None:
 
 def test_errors_of_a_job(tmp_path: Path) -> None:
     """An error for people comes back as it was; a fault of polydl with its last lines."""
-    options = plain(Options())
+    options = options_to_data(Options())
     asked = {"do": "optimize", "files": {}, "folder": str(tmp_path), "file": "x.c", "options": options, "output": "y.c"}
     result = run_process(json.dumps(asked), lambda: True)
     assert (result["exit_code"], result["warnings"]) == (2, [])

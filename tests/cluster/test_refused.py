@@ -112,7 +112,7 @@ def test_useless_workers(tmp_path: Path, cluster: Cluster) -> None:
         cluster.worker(**shadowed(tmp_path / "none", without("polydl"))),
     ]
     shown = refused(tmp_path, "optimize", MATMUL, "-o", "x.c", "--cluster", cluster.address, code=1)
-    assert 'it offers no resource "timing"' in shown
+    assert 'it has no resource "timing"' in shown
     assert "it has polydl 0.0.7 (" in shown
     assert "install the same" in shown
     assert "it cannot run polydl[cluster]" in shown

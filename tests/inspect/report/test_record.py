@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from polydl.base.errors import InputError
-from polydl.cli.report import As, report
+from polydl.cli.report import Format, report
 from polydl.inspect.report import record, svg
 from polydl.inspect.report.figures import charts
 from polydl.inspect.report.page import html
@@ -144,7 +144,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ({"output": "report.pdf"}, "choose one of html, svg, png, md, csv"),
         ({"output": "report"}, "choose one of html, svg, png, md, csv"),
         ({"chart": "roofline"}, "--chart and --function are for svg"),
-        ({"output": "run.json", "format_": As.MD}, "would replace the input"),
+        ({"output": "run.json", "format_": Format.MD}, "would replace the input"),
         ({"output": "nowhere/x.html"}, "there is no folder"),
     ],
 )
@@ -176,7 +176,7 @@ def test_formats_come_from_names(folder: Path, name: str, beginning: str) -> Non
 
 def test_one_chart_of_one_function(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report(Path("run.json"), "one.svg", chart="roofline", function="mlp_layer")
-    report(Path("run.json"), format_=As.SVG)
+    report(Path("run.json"), format_=Format.SVG)
     assert capsys.readouterr().out == "wrote one.svg\nwrote run.svg\n"
     one, every = (Path(name).read_text(encoding="utf-8").count('class="chart"') for name in ("one.svg", "run.svg"))
     assert every > one == 1
