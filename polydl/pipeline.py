@@ -21,7 +21,7 @@ from polydl.base.files import output_path, write
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest, nests
-from polydl.exchange.given import given
+from polydl.exchange.schedule_file import schedule_from_file
 from polydl.frontend import Program
 from polydl.frontend import load as load_program
 from polydl.frontend.inline import is_c, located
@@ -137,7 +137,7 @@ def rank(
     ranker = rankers.usable(o.ranker) if ranker is None or isinstance(ranker, str) else ranker
     found = dependences(scop, reads=False)
     if o.schedule is not None:
-        return _given(scop, found, Path(o.schedule), machine, threads, o)
+        return _from_file(scop, found, Path(o.schedule), machine, threads, o)
     if not o.loops and (apart := _apart(scop, found, o)) is not scop:
         scop, found = apart, dependences(apart, reads=False)
     parts = nests(scop, found)
@@ -234,12 +234,12 @@ def _named(space: str | None, machine: str | Path | Machine | None, ranker: str 
     return named
 
 
-def _given(
+def _from_file(
     scop: Scop, found: tuple[Dependence, ...], path: Path, machine: Machine, threads: int, o: Options
 ) -> Ranking:
     """The one variant that a file of another tool describes."""
     start = time.perf_counter()
-    made = given(scop, path, found, machine, threads, reassociate=o.reassociate)
+    made = schedule_from_file(scop, path, found, machine, threads, reassociate=o.reassociate)
     variant = Variant.of(Origin(scop, found, o.reassociate), (made,), Estimate(made.seconds, {}))
     seconds = time.perf_counter() - start
     return Ranking(scop, found, nests(scop, found), (variant,), 1, {}, machine, o.ranker, threads, seconds)

@@ -1,1 +1,1 @@
-"""Programs and schedules as other polyhedral tools read and write them."""
+"""Reads and writes programs and schedules in the formats of other polyhedral tools."""

@@ -1,4 +1,4 @@
-"""A scop as a document of isl's text: domain, accesses, dependences and the schedule tree of the order as written."""
+"""Writes a scop as a document in isl's notation: domain, accesses, dependences and the schedule tree of its C text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from polydl.search.bases import written
 
 
 def exported(scop: Scop, *, reassociate: bool = True) -> Scop:
-    """The scop whose statements the documents are about: without dead ones, sums made in place."""
+    """The scop that documents describe: without dead statements, with sums made in place."""
     return in_place(without_dead(scop), reassociate=reassociate)
 
 
@@ -53,7 +53,7 @@ _ORDERING = (Kind.RAW, Kind.WAR, Kind.WAW)
 
 
 def _relation(found: Sequence[Dependence], kind: Kind, names: Mapping[str, str], *, sums: bool) -> str:
-    """The union of the dependences of one kind that are (not) between additions into one element."""
+    """The union of the dependences of one kind: those between additions into one element (`sums`), or the others."""
     return _maps((d.relation for d in found if d.kind is kind and d.reduction is sums), names)
 
 
@@ -66,14 +66,14 @@ def _maps(found: Iterable[isl.Map], names: Mapping[str, str]) -> str:
 
 
 def tree(scop: Scop, names: Mapping[str, str]) -> dict[str, Any]:
-    """The order as it is written, as the mapping that is a schedule tree in YAML."""
+    """The schedule tree of the order in the C text, as a mapping to be written in YAML."""
     domain = _sets((s.domain for s in scop.statements), names)
     below = _node(written(scop.statements), scop, names)
     return {"domain": domain} | ({"child": below} if below else {})
 
 
 def _node(node: Node, scop: Scop, names: Mapping[str, str]) -> dict[str, Any]:
-    """A subtree; empty for a leaf."""
+    """The mapping for a subtree; empty for a leaf."""
     of = by_name(scop.statements)
     match node:
         case Leaf():
@@ -92,6 +92,6 @@ def _node(node: Node, scop: Scop, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _partial(members: Sequence[Member], scop: Scop, names: Mapping[str, str]) -> str:
-    """isl's text of the loops of a band: a function of the instances for each."""
+    """The loops of a band in isl's notation: for each loop a function of the statement instances."""
     columns = [[isl.PwAff.from_aff(isl.renamed(aff, names)) for aff in member.affs.values()] for member in members]
     return str(partial_schedule(columns, isl.renamed(scop.context, names).get_space()))

@@ -1,4 +1,4 @@
-"""Names in isl's text. C identifiers such as `max`, `mod` or `exists` are words of isl's, and cannot be read back."""
+"""Renames C identifiers that isl cannot read back: `max`, `mod` or `exists` are words of its notation."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from polydl.model.scop import Scop
 
 
 def public_names(scop: Scop) -> dict[str, str]:
-    """Parameters, arrays and iterators of a scop, each with the name that it goes by in isl's text: its own, or with
-    underscores behind it where isl would not read that."""
+    """The name in isl's notation of each parameter, array and iterator of a scop: its own, with underscores appended
+    where isl could not read it."""
     iterators = (name for statement in scop.statements for name in statement.iterators)
     return _readable(dict.fromkeys((*scop.parameters, *scop.arrays, *iterators)))
 
@@ -30,7 +30,7 @@ def _readable(names: Iterable[str]) -> dict[str, str]:
 
 
 def _reads(name: str) -> bool:
-    """Whether isl reads a name as a parameter, an iterator and a tuple."""
+    """Whether isl accepts a name for a parameter, an iterator and a tuple."""
     try:
         isl.Set(f"[{name}] -> {{ {name}[{name}0, {name}1] : {name}0 >= {name} }}")
         isl.Set(f"{{ A[{name}] : {name} >= 0 }}")
@@ -40,6 +40,6 @@ def _reads(name: str) -> bool:
 
 
 def map_in_public(known: isl.Map, names: Mapping[str, str]) -> isl.Map:
-    """A map with its parameters, dimensions and the array that it leads to renamed."""
+    """A map with its parameters, its dimensions and the array in its range renamed."""
     array = isl.range_name(known)
     return isl.range_named(isl.renamed(known, names), names.get(array, array))

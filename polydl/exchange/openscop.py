@@ -1,4 +1,4 @@
-"""Scops in the OpenScop format, which Clan, Candl, Pluto, CLooG and other tools around it read.
+"""Writes scops in the OpenScop format, which Clan, Candl, Pluto and CLooG read.
 
 Format: C. Bastoul, "OpenScop: A Specification and a Library for Data Exchange in Polyhedral Compilation Tools", 2011.
 Rows of a relation: 0 for an equality and 1 for an inequality >= 0; coefficients of output, input and local dimensions,
@@ -16,7 +16,7 @@ from polydl.model.scop import BlackBox, Scop, Statement
 
 
 def openscop(scops: Sequence[Scop], *, reassociate: bool = True) -> str:
-    """The text of scops, one after the other."""
+    """The text for several scops, one after the other. Raises QuotaExceeded."""
     return "\n".join("\n".join(_lines(exported(scop, reassociate=reassociate))) + "\n" for scop in scops)
 
 
@@ -48,7 +48,7 @@ def _statement(scop: Scop, statement: Statement, arrays: dict[str, int]) -> Iter
         yield from ("", f"# {access.array}")
         number = isl.PwAff.from_aff(isl.constant(statement.domain, arrays[access.array]))
         elements = isl.Map.from_pw_aff(number).flat_range_product(access.relation)
-        # What the domain says need not be said again.
+        # Constraints of the domain are left out of the access relations.
         yield from _relation(write if access.write else "READ", elements.gist_domain(statement.domain), scop)
     yield from ("", "# Statement body is provided", "1", "<body>", "# Number of original iterators")
     yield from (str(statement.depth), "# List of original iterators", " ".join(statement.iterators))
@@ -64,13 +64,13 @@ def _strings(what: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def _relation(kind: str, relation: isl.Map, scop: Scop) -> Iterator[str]:
-    """A union of relations; of none, one that nothing is in. Sets are relations without an input."""
+    """A relation as a union of basic ones; an empty relation becomes one empty basic relation. Sets have no input."""
     relation = relation.align_params(scop.context.get_space())
-    parts = list(relation.get_basic_maps()) or [isl.BasicMap.empty(relation.get_space())]
+    basic = list(relation.get_basic_maps()) or [isl.BasicMap.empty(relation.get_space())]
     yield kind
-    if len(parts) > 1:
-        yield str(len(parts))
-    for part in parts:
+    if len(basic) > 1:
+        yield str(len(basic))
+    for part in basic:
         dimensions, rows = isl.openscop_rows(part)
         sizes = (*dimensions, len(scop.parameters))
         yield " ".join(map(str, (len(rows), 2 + sum(sizes), *sizes)))

@@ -1,4 +1,4 @@
-"""YAML with places: what stands in a file of schedules, so that every complaint names line and column."""
+"""Reads YAML with the place of each value, so that every error names its line and column; writes YAML for isl."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from polydl.base.errors import InputError, Span
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A value in the file."""
+    """A value in the file, with its place."""
 
     node: yaml.Node
     file: str
@@ -22,6 +22,7 @@ class Place:
 
     @property
     def span(self) -> Span:
+        """Where the value begins."""
         mark = self.node.start_mark
         text = self.lines[mark.line] if mark.line < len(self.lines) else None
         return Span(self.file, mark.line + 1, mark.column + 1, 1, text)
@@ -30,7 +31,7 @@ class Place:
         return InputError(reason, self.span, hint, topic)
 
     def mapping(self) -> dict[str, Place]:
-        """The values by their keys. Raises InputError for anything else, and for a key that is there twice."""
+        """The values of a mapping by their keys. Raises InputError for another kind of value, and for repeated keys."""
         if not isinstance(self.node, yaml.MappingNode):
             raise self.error("a mapping is expected here", "as in schedule: …")
         found: dict[str, Place] = {}
@@ -38,18 +39,18 @@ class Place:
             if not isinstance(key, yaml.ScalarNode):
                 raise Place(key, self.file, self.lines).error("a key is a word")
             if key.value in found:
-                raise Place(key, self.file, self.lines).error(f"'{key.value}' is there twice")
+                raise Place(key, self.file, self.lines).error(f"the key '{key.value}' occurs twice")
             found[str(key.value)] = Place(value, self.file, self.lines)
         return found
 
     def sequence(self) -> Iterator[Place]:
-        """The values of a list. Raises InputError for anything else."""
+        """The values of a list. Raises InputError for another kind of value."""
         if not isinstance(self.node, yaml.SequenceNode):
             raise self.error("a list is expected here", "as in - filter: …")
         return (Place(value, self.file, self.lines) for value in self.node.value)
 
     def text(self) -> str:
-        """A scalar's text. Raises InputError for anything else."""
+        """The text of a scalar. Raises InputError for another kind of value."""
         if not isinstance(self.node, yaml.ScalarNode):
             raise self.error("a text is expected here", "quote isl's notation: it has braces")
         return str(self.node.value)
@@ -57,17 +58,18 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The schedule of one scop in a file."""
+    """The schedule of a scop in a file."""
 
     tree: Place
     """The mapping with the key `domain`."""
 
 
 def read(path: Path, function: str, line: int) -> Document:
-    """The document of a scop: the only one of a file, or the one of its function, of several the one with its line.
+    """Find the document of a scop in a file: the only one, or the one for its function, and of several the one for its
+    line.
 
-    A document is a schedule tree, or what `polydl export` writes, with the tree under `schedule`: as it is, or as a
-    text (as pet has it). Raises InputError with the place.
+    A document is a schedule tree, or what `polydl export` writes, which has the tree under `schedule`. The tree may be
+    a text, as pet writes it. Raises InputError with the place.
     """
     try:
         text = path.read_bytes().decode("utf-8")
@@ -78,8 +80,8 @@ def read(path: Path, function: str, line: int) -> Document:
         raise InputError(f"{path} has no schedule", hint="polydl export writes one")
     chosen = roots[0]
     if len(roots) > 1:
-        told = [(_told(root, "function"), _told(root, "line"), root) for root in roots]
-        named = [(at, root) for name, at, root in told if name == function]
+        labelled = [(_value(root, "function"), _value(root, "line"), root) for root in roots]
+        named = [(at, root) for name, at, root in labelled if name == function]
         if not named:
             raise chosen.error(f"none of the {len(roots)} documents is of the function {function}")
         chosen = next((root for at, root in named if at == str(line)), named[0][1])
@@ -90,12 +92,13 @@ def read(path: Path, function: str, line: int) -> Document:
             inner = _roots(chosen.text(), str(path))
             if len(inner) != 1:
                 raise chosen.error("not one schedule tree")
-            # Places inside of a text are those of the text.
+            # Places inside of a text count from its beginning.
             chosen = Place(inner[0].node, f"{path}: schedule", inner[0].lines)
     return Document(chosen)
 
 
-def _told(root: Place, key: str) -> str:
+def _value(root: Place, key: str) -> str:
+    """The text under a key of a document; empty where it is missing."""
     value = root.mapping().get(key)
     return value.text() if value is not None else ""
 
@@ -117,7 +120,7 @@ def _roots(text: str, file: str) -> list[Place]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes texts by "…", the only way that isl's own reader knows."""
+    """Writes texts in double quotes, the only kind of quotes that isl's own reader knows."""
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
@@ -128,5 +131,5 @@ _Dumper.add_representer(str, _text)
 
 
 def dumps(documents: Sequence[Mapping[str, Any]]) -> str:
-    """YAML text of several documents, keys in their order, a line for each text."""
+    """The YAML text of several documents: keys in their order, each text on one line."""
     return str(yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=float("inf"), allow_unicode=True))

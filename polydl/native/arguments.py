@@ -1,4 +1,7 @@
-"""Arguments of a kernel: NumPy arrays, torch tensors and what exports a buffer, as addresses; nothing is copied."""
+"""Checks the arguments of a kernel and finds their addresses: NumPy arrays, torch tensors, objects with a buffer.
+
+Nothing is copied.
+"""
 
 from __future__ import annotations
 
@@ -17,33 +20,36 @@ from polydl.native.signature import Parameter
 
 
 class Memory(NamedTuple):
-    """An array argument."""
+    """The memory of an array argument."""
 
     parameter: Parameter
     owner: Any
-    """Keeps the memory alive."""
+    """The object that owns the memory; while it is referred to, the memory stays."""
     address: int
+    """Of the first element."""
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     """In bytes."""
     dtype: str
+    """Name of the element type, as NumPy and torch spell it."""
     itemsize: int
+    """Bytes of an element."""
     writable: bool
 
     @property
     def bytes(self) -> int:
-        """Of a contiguous array."""
+        """Bytes of all elements of a contiguous array."""
         return math.prod(self.shape) * self.itemsize
 
 
 def torch_tensor(value: object) -> bool:
-    """Whether it is a torch tensor. torch is not imported: who has a tensor has imported it."""
+    """Whether a value is a torch tensor. Does not import torch: there are no tensors before it is imported."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
 def memory(parameter: Parameter, value: Any) -> Memory:
-    """Where an array argument lies. Raises ArgumentTypeError for what is no array in the processor's memory."""
+    """The memory of an array argument. Raises ArgumentTypeError for what is no array in main memory."""
     if torch_tensor(value):
         return _tensor(parameter, value)
     array = _array(parameter, value)
@@ -55,6 +61,7 @@ def memory(parameter: Parameter, value: Any) -> Memory:
 
 @cache
 def _named(dtype: np.dtype[Any]) -> str:
+    """The name of an element type, for comparison and for people."""
     return dtype.name if dtype.isnative else f"{dtype.name} of the other byte order"
 
 
@@ -99,10 +106,10 @@ def _tensor(parameter: Parameter, tensor: Any) -> Memory:
 
 
 def check(found: Memory, extents: Sequence[int | None], *, sized: bool) -> None:
-    """That an array has the element type, extents and layout that the C code takes for granted.
+    """Check that an array has the element type, extents and layout that the C code relies on.
 
-    `extents` as declared, None where nothing is. `sized`: the sizes are those that the kernel was made for, so that
-    `Parameter.least` holds. Raises ArgumentTypeError, ArgumentValueError.
+    `extents` are those declared, None for one that is not. `sized` says that the sizes are those that the kernel was
+    made for, so that `Parameter.least` applies. Raises ArgumentTypeError, ArgumentValueError.
     """
     p = found.parameter
     if found.dtype not in p.dtypes:
@@ -140,7 +147,8 @@ def _check_shape(found: Memory, extents: Sequence[int | None], sized: bool) -> N
         _check_least(found, found.shape[0], "rows", sized)
 
 
-def _check_least(found: Memory, there: int, what: str, sized: bool) -> None:
+def _check_least(found: Memory, count: int, what: str, sized: bool) -> None:
+    """Check that an array without a declared extent has as many elements or rows as the kernel reaches."""
     p = found.parameter
     if p.least is None:
         return
@@ -149,12 +157,12 @@ def _check_least(found: Memory, there: int, what: str, sized: bool) -> None:
             f"how many {what} of '{p.name}' are reached is known only for the sizes that the kernel was made for",
             hint="compile it for these sizes, or declare the array with its extents",
         )
-    if there < p.least:
-        raise ArgumentValueError(f"argument '{p.name}' has {there} {what}; expected {p.least} or more")
+    if count < p.least:
+        raise ArgumentValueError(f"argument '{p.name}' has {count} {what}; expected {p.least} or more")
 
 
 def _contiguous(found: Memory) -> bool:
-    """Row-major without gaps; the stride of an extent of 1 or of an empty array does not matter."""
+    """Whether an array is row-major without gaps. Strides do not matter for extents of 1 and empty arrays."""
     if 0 in found.shape:
         return True
     expected = _row_major(found.shape, found.itemsize)
@@ -173,8 +181,10 @@ def _row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 def check_apart(found: Sequence[Memory], *, all_apart: bool) -> None:
-    """That no array that is written shares memory with another. `all_apart`: also where C would allow it, since the
-    code was rearranged. Raises ArgumentValueError."""
+    """Check that no array that is written shares memory with another one.
+
+    Without `all_apart` only `restrict` forbids that; rearranged code forbids it always. Raises ArgumentValueError.
+    """
     for a, b in combinations(found, 2):
         if not (a.parameter.written or b.parameter.written):
             continue
@@ -190,7 +200,8 @@ def check_apart(found: Sequence[Memory], *, all_apart: bool) -> None:
 
 
 def scalar(parameter: Parameter, value: Any) -> np.ndarray[Any, np.dtype[Any]]:
-    """A scalar argument as C has it, shape (). Raises ArgumentTypeError; ArgumentValueError out of the type's range."""
+    """A scalar argument converted to its C type, as an array of shape (). Raises ArgumentTypeError, and
+    ArgumentValueError for a value out of the range of the type."""
     name, dtype = parameter.name, np.dtype(parameter.element.numpy)
     if torch_tensor(value) or isinstance(value, np.ndarray):
         if value.ndim:

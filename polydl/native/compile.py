@@ -1,4 +1,4 @@
-"""`polydl.compile`: a C kernel as a Python function, tuned for its sizes."""
+"""`polydl.compile`: makes a Python function of a C kernel, tuned for its sizes."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def compile_kernel(
     options: Options | None = None,
     **changes: Unpack[CompileChanges],
 ) -> Kernel:
-    """A C kernel as a Python function of arrays, optimized for its sizes.
+    """Make a Python function of arrays from a C kernel, optimized for its sizes.
 
-    `source` is a C file, or C itself. `sizes` are values by name: of integer parameters of the function, and of
-    macros. With `tune` the best ranked variants are compiled, checked against the original and timed, and the fastest
-    is taken, as by `optimize`; without it the best ranked one is taken and nothing is run; without `optimize` the
-    loops stay as they are written. Results are kept by content in the user's cache folder: the same call in another
-    process compiles and measures nothing, unless `fresh`. What was measured on a busy machine is kept too; the
-    kernel's `made.notes` say so. Other keywords are fields of `Options`, such as `threads`
-    and `function`, which a file with several kernels needs. Raises InputError, ToolchainError, QuotaExceeded;
-    PolyDLError when no variant computed what the original computes.
+    `source` is a C file, or C itself. `sizes` has values by name, of integer parameters of the function and of macros.
+    With `tune` the best ranked variants are compiled, checked against the original and timed, and the fastest becomes
+    the function, as in `optimize`; without it the best ranked variant is taken and nothing is run; without `optimize`
+    the loops stay as they are written. Results are cached by content in the user's cache folder, so that the same call
+    in another process compiles and measures nothing, unless `fresh`. That holds for results of a busy machine too; the
+    kernel's `made.notes` then say so. Other keywords are fields of `Options`, such as `threads`, and `function`, which
+    chooses among several kernels of a file. Raises InputError, ToolchainError, QuotaExceeded; PolyDLError when no
+    variant computed what the original computes.
 
     >>> import numpy as np, polydl
     >>> scale = polydl.compile('''
@@ -73,20 +73,20 @@ def compile_kernel(
     o = with_sizes(path, sizes or {}, o)
     how = "as written" if not optimize else "measured" if tune else "ranked"
     try:
-        name = result_cache.key(path, Path(f"function {how}"), o)
+        key = result_cache.key(path, Path(f"function {how}"), o)
     except OSError:
-        name = None  # a file that cannot be read: `load` says so
-    found = result_cache.load(name) if name is not None and not fresh else None
+        key = None  # the file cannot be read, which `load` reports
+    found = result_cache.load(key) if key is not None and not fresh else None
     if found is not None:
         return _kernel(found.text, found.document, o)
     program = load(path, o)
     function = _only_function(program)
-    # What cannot be called is told before a search that takes its time.
+    # Before the search, which takes long: is this a function that Python can call?
     declared = signature([s for s in program.scops if s.function == function], o.cc)
     text, made = _optimized(program, function, how, o, progress)
     document = {"signature": declared.to_data(), "made": asdict(made), "flags": unit_flags(program.source)}
-    if name is not None:
-        result_cache.save(name, result_cache.CachedResult(text, document, "", time.time()), path, o)
+    if key is not None:
+        result_cache.save(key, result_cache.CachedResult(text, document, "", time.time()), path, o)
     return _kernel(text, document, o)
 
 
@@ -97,7 +97,7 @@ def _kernel(text: str, document: Mapping[str, Any], o: Options) -> Kernel:
 
 
 def _only_function(program: Program) -> str:
-    """The function of a file with one. Raises InputError."""
+    """The function with scops, of a file that has only one. Raises InputError."""
     functions = list(dict.fromkeys(s.function for s in program.scops))
     if len(functions) > 1:
         raise InputError(

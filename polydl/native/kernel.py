@@ -25,35 +25,35 @@ Numbers = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How a kernel's code came about."""
+    """How the code of a kernel was chosen."""
 
     how: str
     """`measured`, `ranked` or `as written`."""
     variant: str | None
-    """Id of the variant; None: the loops as they are written."""
+    """Id of the variant. None: the loops as they are written."""
     recipe: str
-    """What was done to the loops; empty: nothing."""
+    """The transforms, as text. Empty: none."""
     speedup: float | None
-    """Original's time over this one's, as measured; None: nothing was measured."""
+    """Time of the original over the time of this variant, as measured. None: nothing was measured."""
     threads: int
     """OpenMP threads of a call."""
     notes: tuple[str, ...] = ()
-    """What its user should know, for people."""
+    """Notes for the user: assumptions, warnings."""
 
 
 class Kernel:
-    """A C function as a Python function of arrays. Made by `polydl.compile`.
+    """A C function that Python calls on arrays. Made by `polydl.compile`.
 
-    Arrays are passed as they lie in memory; nothing is copied. NumPy arrays, torch tensors of the processor, and other
-    objects that export DLPack or a buffer are taken, with the element type and the extents that C declares, row-major
-    and without gaps; what is written has to be writable and must not overlap anything else. Arguments are given by
-    position, in C's order without the integers that had a size, or by name. An integer that had a size may be given
-    by name: the original loops run for another value.
+    Arrays are passed by address; nothing is copied. NumPy arrays, torch tensors in main memory, and other objects that
+    export DLPack or a buffer are accepted. They must have the element type and the extents that C declares, row-major
+    without gaps; those that the kernel writes must be writable and must not overlap other arguments. Arguments are
+    passed by name, or by position in C's order, without the integers that have a size. Such an integer may be passed
+    by name; for a value that differs from its size the original loops run.
 
-    An array that the kernel writes may be left out where its extents are declared: it is then made, filled with
-    zeros, and returned (several as a tuple). Otherwise the C function's value is returned, None for void.
+    An array that the kernel writes may be left out where its extents are declared: the call then makes one, filled
+    with zeros, and returns it (several as a tuple). Otherwise it returns the value of the C function, None for void.
 
-    The interpreter's lock is released during the call, and threads may call at once. Raises ArgumentTypeError (a
+    The call releases the lock of the interpreter, and several threads may call at once. It raises ArgumentTypeError (a
     TypeError) and ArgumentValueError (a ValueError) before anything runs.
     """
 
@@ -64,7 +64,7 @@ class Kernel:
         self.__name__ = self.__qualname__ = signature.function
         self._parameters = signature.parameters
         self._positional = [p for p in signature.parameters if p.default is None]
-        self._free = any(not p.is_array and p.element.is_int for p in self._positional)  # integers that each call gives
+        self._free = any(not p.is_array and p.element.is_int for p in self._positional)  # integers without a size
         self._known = {p.name for p in signature.parameters}
         self._defaults = {p.name: scalar(p, p.default) for p in signature.parameters if p.default is not None}
         self._extents = sum(e is not None for p in signature.parameters for e in p.dims or ())
@@ -76,7 +76,7 @@ class Kernel:
         self._measure = library.polydl_native_extents
         self._measure.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         self._measure.restype = None
-        self._usual: dict[str, list[int | None]] | None = None
+        self._sized_extents: dict[str, list[int | None]] | None = None
 
     @property
     def source(self) -> str:
@@ -100,64 +100,67 @@ class Kernel:
         return inspect.Signature([*positional, *sized])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        given = self._bound(args, kwargs)
+        values = self._bound(args, kwargs)
         count = len(self._parameters)
         pointers = (ctypes.c_void_p * max(count, 1))()
-        numbers: list[Numbers] = []  # alive as long as their addresses are needed
+        numbers: list[Numbers] = []  # kept alive while their addresses are in use
         for i, p in enumerate(self._parameters):
             if not p.is_array:
-                numbers.append(scalar(p, given[p.name]) if p.name in given else self._defaults[p.name])
+                numbers.append(scalar(p, values[p.name]) if p.name in values else self._defaults[p.name])
                 pointers[i] = numbers[-1].__array_interface__["data"][0]
         sized = all(
-            p.name not in given or given[p.name] == p.default for p in self._parameters if p.default is not None
+            p.name not in values or values[p.name] == p.default for p in self._parameters if p.default is not None
         )
         extents = self._declared(pointers, sized)
         found: list[Memory] = []
         made: list[Any] = []
-        tensors = any(torch_tensor(value) for value in given.values())
+        tensors = any(torch_tensor(value) for value in values.values())
         for i, p in enumerate(self._parameters):
             if not p.is_array:
                 continue
-            if p.name not in given:
-                given[p.name] = _zeros(p, extents[p.name], tensors)
-                made.append(given[p.name])
-            one = memory(p, given[p.name])
+            if p.name not in values:
+                values[p.name] = _zeros(p, extents[p.name], tensors)
+                made.append(values[p.name])
+            one = memory(p, values[p.name])
             check(one, extents[p.name], sized=sized)
             found.append(one)
             pointers[i] = one.address
         check_apart(found, all_apart=self.made.variant is not None)
-        result = _room(self.signature.result)
+        result = _result_cell(self.signature.result)
         self._call(
             ctypes.addressof(pointers), None if result is None else result.__array_interface__["data"][0],
             self.made.threads,
         )  # fmt: skip
-        _tell_torch(found)
+        _mark_changed_tensors(found)
         return _returned(result, made)
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments by name."""
+        """The arguments by name. Raises ArgumentTypeError for those that do not fit the signature."""
         name = self.signature.function
         if len(args) > len(self._positional):
             order = ", ".join(p.name for p in self._positional)
             raise ArgumentTypeError(
                 f"{name} takes {len(self._positional)} arguments by position ({order}), not {len(args)}"
             )
-        given = {p.name: value for p, value in zip(self._positional, args, strict=False)}
+        values = {p.name: value for p, value in zip(self._positional, args, strict=False)}
         for key, value in kwargs.items():
             if key not in self._known:
                 raise ArgumentTypeError(f"{name} has no parameter '{key}'", hint=f"it is {self}")
-            if key in given:
+            if key in values:
                 raise ArgumentTypeError(f"argument '{key}' is given twice, by position and by name")
-            given[key] = value
+            values[key] = value
         for p in self._positional:
-            if p.name not in given and not (p.is_array and p.written):
+            if p.name not in values and not (p.is_array and p.written):
                 raise ArgumentTypeError(f"argument '{p.name}' ({_shown(p)}) is missing", hint=f"it is {self}")
-        return given
+        return values
 
     def _declared(self, pointers: Any, sized: bool) -> dict[str, list[int | None]]:
-        """The extents of the arrays, None where C declares none. Raises ArgumentValueError for a negative one."""
-        if self._usual is not None and sized:
-            return self._usual
+        """The declared extents of each array for the integers of this call; None for an extent that is not declared.
+
+        Raises ArgumentValueError for a negative one.
+        """
+        if self._sized_extents is not None and sized:
+            return self._sized_extents
         values = (ctypes.c_long * max(self._extents, 1))()
         self._measure(ctypes.addressof(pointers), ctypes.addressof(values))
         following = iter(values)
@@ -170,7 +173,7 @@ class Kernel:
             if any(e is not None and e < 0 for e in its):
                 raise ArgumentValueError(f"array '{name}' would have the extents {its}", hint="check the integers")
         if sized and not self._free:
-            self._usual = extents
+            self._sized_extents = extents
         return extents
 
     def __reduce__(self) -> tuple[type[Kernel], tuple[Signature, Made, Unit]]:
@@ -202,7 +205,7 @@ def _shown(p: Parameter) -> str:
 
 
 def _wrapper(signature: Signature) -> str:
-    """C that is appended to the file."""
+    """C that is appended to the file: a function that calls the kernel with arguments from an array of addresses."""
     parameters = signature.parameters
     arguments = [
         f"polydl_arguments[{i}]" if p.is_array else f"*(const {p.element} *)polydl_arguments[{i}]"
@@ -227,10 +230,10 @@ def _wrapper(signature: Signature) -> str:
 
 
 def _zeros(parameter: Parameter, extents: Sequence[int | None], tensor: bool) -> Any:
-    """A new array, a tensor where the other arguments are."""
+    """A new array of zeros, a torch tensor if `tensor`. Raises ArgumentTypeError where an extent is not declared."""
     if any(e is None for e in extents):
         raise ArgumentTypeError(
-            f"argument '{parameter.name}' is missing, and how large it is is not declared", hint="give an array"
+            f"argument '{parameter.name}' is missing, and C does not declare its size", hint="give an array"
         )
     shape = [e for e in extents if e is not None]
     if tensor:
@@ -239,20 +242,21 @@ def _zeros(parameter: Parameter, extents: Sequence[int | None], tensor: bool) ->
     return np.zeros(shape, dtype=parameter.element.numpy)
 
 
-def _room(element: ElementType | None) -> Numbers | None:
-    """Where the C function's value goes, shape ()."""
+def _result_cell(element: ElementType | None) -> Numbers | None:
+    """An array of shape () that receives the value of the C function; None for void."""
     return None if element is None else np.zeros((), dtype=element.numpy)
 
 
 def _returned(result: Numbers | None, made: list[Any]) -> Any:
+    """What the call returns: the value of the C function and the arrays that the call made."""
     if result is not None:
         value = result[()] if result.dtype == np.longdouble else result.item()
         return (value, *made) if made else value
     return None if not made else made[0] if len(made) == 1 else tuple(made)
 
 
-def _tell_torch(found: Sequence[Memory]) -> None:
-    """Torch's count of changes in place, which a backward pass checks."""
+def _mark_changed_tensors(found: Sequence[Memory]) -> None:
+    """Raise torch's count of changes in place, which a backward pass checks, of the tensors that were written."""
     for one in found:
         if one.parameter.written and torch_tensor(one.owner) and not one.owner.is_inference():
             sys.modules["torch"].autograd.graph.increment_version(one.owner)

@@ -1,6 +1,7 @@
-"""Shared objects of kernels, compiled once and cached by content.
+"""Compiles kernels to shared objects, once: they are cached by content.
 
-An entry's key is a digest of the preprocessed C text, the compiler and its flags, the files linked and the processor.
+The key of an entry is a digest of the preprocessed C text, the compiler and its flags, the linked files and the
+processor.
 """
 
 from __future__ import annotations
@@ -22,23 +23,24 @@ CACHE = Cache("compiled", ".so", 500)
 _TIMEOUT = 600.0
 """Seconds that one run of the compiler may take."""
 _SHARED = ("-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs")
-"""Hidden: names of the file neither meet those of other libraries of the process nor give way to them. What is not
-defined is an error now, not a crash at the first call."""
+"""Hidden names neither replace those of other libraries in the process nor are replaced by them. An undefined name is
+an error of the linker, not a crash at the first call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a shared object is made of."""
+    """The input of the compiler for a shared object."""
 
     text: str
-    """C, utf-8 with surrogateescape."""
+    """C text; surrogates stand for bytes that are not UTF-8."""
     flags: tuple[str, ...]
-    """Of the preprocessor: -D, -I, the folder of the file."""
+    """Flags of the preprocessor: -D, -I, the folder of the file."""
     toolchain: Toolchain
 
 
 def load(unit: Unit) -> tuple[ctypes.CDLL, Path]:
-    """The shared object of a unit, from the cache or compiled, and its file. Raises ToolchainError."""
+    """Load the shared object of a unit, from the cache or newly compiled; also gives its file. Raises
+    ToolchainError."""
     with tempfile.TemporaryDirectory(prefix="polydl-native-") as temporary:
         source = Path(temporary, "kernel.c")
         source.write_bytes(unit.text.encode("utf-8", "surrogateescape"))
@@ -47,7 +49,7 @@ def load(unit: Unit) -> tuple[ctypes.CDLL, Path]:
             made = Path(temporary, "kernel.so")
             _run(unit, [*_SHARED, "-o", made, source, *link_flags(unit.toolchain)])
             if not CACHE.write(key, made.read_bytes()):
-                return _open(made), made  # the memory stays mapped when the file goes
+                return _open(made), made  # stays mapped after the file is removed
         return _open(CACHE.path(key)), CACHE.path(key)
 
 

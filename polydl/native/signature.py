@@ -1,4 +1,4 @@
-"""What a C function takes and returns, as its definition declares it."""
+"""Reads the signature of a C function, its parameters and result, from its definition."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def dtypes(element: ElementType) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-_AROUND = (
+_CONTAINERS = (
     c_ast.Compound, c_ast.If, c_ast.For, c_ast.While, c_ast.DoWhile,
     c_ast.Switch, c_ast.Case, c_ast.Default, c_ast.Label,
 )  # fmt: skip
-"""What may stand around a scop."""
+"""Statements that may contain a scop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +49,17 @@ class Parameter:
     element: ElementType
     """Of an element, or of the scalar."""
     dims: tuple[str | None, ...] | None
-    """C text of the extents, in terms of integer parameters; only the first may be None: not declared. None: a
-    scalar."""
+    """C text of the extents, in terms of integer parameters. Only the first may be None, if it is not declared. None
+    for all: a scalar."""
     const: bool
     restrict: bool
     written: bool
     """Whether the function may write to the array."""
     least: int | None = None
-    """Of an array without a declared first extent: elements (of one with further dimensions: rows) that the scops
-    reach at the sizes they were read with. None: they do not reach any."""
+    """For an array without a declared first extent: the number of elements (of rows, if it has more dimensions) that
+    the scops reach at the sizes that they were read with. None: they reach none."""
     default: int | None = None
-    """Of an integer: the size that the kernel was made for."""
+    """For an integer: the size that the kernel was made for."""
 
     @property
     def is_array(self) -> bool:
@@ -67,13 +67,13 @@ class Parameter:
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """Names of the element types that fit."""
+        """Names of the element types that this parameter takes."""
         return dtypes(self.element)
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a C function takes and returns."""
+    """The parameters and the result of a C function."""
 
     function: str
     parameters: tuple[Parameter, ...]
@@ -114,7 +114,7 @@ def read(source: Source, cc: str) -> Unit:
 
 
 def variables(unit: Unit) -> frozenset[str]:
-    """Everything that the file itself declares as a variable or parameter."""
+    """The names of all variables and parameters that the file itself declares, not its headers."""
     own = [e for e in unit.externals if e.coord is not None and str(e.coord.file) == unit.source.path]
     return frozenset(name for external in own for name in _declared(external))
 
@@ -145,10 +145,10 @@ def signature(scops: Sequence[Scop], cc: str) -> Signature:
         _no_globals_written(scop)
     declaration = definition.decl.type
     outside = frozenset(_named_outside(definition.body, scops))
-    given = declaration.args.params if declaration.args is not None else []
+    declared = declaration.args.params if declaration.args is not None else []
     parameters = []
-    for node in given:
-        if isinstance(node, c_ast.Typename) and scope.resolve(node.type)[0] == VOID and len(given) == 1:
+    for node in declared:
+        if isinstance(node, c_ast.Typename) and scope.resolve(node.type)[0] == VOID and len(declared) == 1:
             break
         parameters.append(_parameter(node, scope, scops, outside))
     result, levels, _, _ = scope.resolve(declaration.type)
@@ -178,7 +178,7 @@ def _parameter(node: Any, scope: Scope, scops: Sequence[Scop], outside: frozense
         return Parameter(name, element, None, const, False, False, default=default)
     writer = c_generator.CGenerator()
     dims = tuple(None if level.extent is None else str(writer.visit(level.extent)) for level in levels)
-    # The first extent of a pointer is not declared; one written `A[*]` is none either.
+    # A pointer declares no first extent, and neither does `A[*]`.
     dims = (None if levels[0].pointer else dims[0], *dims[1:])
     inside = any(a.array == name and a.write for s in scops for st in s.statements for a in st.accesses)
     written = not const and (inside or name in outside)
@@ -187,7 +187,7 @@ def _parameter(node: Any, scope: Scope, scops: Sequence[Scop], outside: frozense
 
 
 def _named_outside(body: Any, scops: Sequence[Scop]) -> Iterator[str]:
-    """Names used in the function outside of its scops."""
+    """The names that the function uses outside of its scops."""
     text = scops[0].source.text
     inside = [(text.count("\n", 0, s.region.start) + 1, text.count("\n", 0, s.region.end) + 1) for s in scops]
     waiting = [body]
@@ -196,7 +196,7 @@ def _named_outside(body: Any, scops: Sequence[Scop]) -> Iterator[str]:
         line = node.coord.line if node.coord is not None else 0
         if any(first <= line <= last for first, last in inside):
             continue
-        if isinstance(node, _AROUND):
+        if isinstance(node, _CONTAINERS):
             waiting += [child for _, child in node.children()]
         else:
             yield from mentions(node)

@@ -1,4 +1,4 @@
-"""Sizes that are given by name alone: which are macros, and which the function's."""
+"""Tells sizes of macros from sizes of variables, which `polydl.compile` takes together by name."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from polydl.options import Options
 
 
 def with_sizes(path: Path, sizes: Mapping[str, int], options: Options) -> Options:
-    """The options with each size where it belongs: variables of the file get a value, other names are macros.
+    """The options with these sizes added: those of variables of the file to `sizes`, the others to `defines`.
 
-    Raises InputError for a name that the file does not have, and for a size that is no integer.
+    Raises InputError for a name that does not occur in the file, and for a size that is no integer.
     """
     if not sizes:
         return options
@@ -27,9 +27,11 @@ def with_sizes(path: Path, sizes: Mapping[str, int], options: Options) -> Option
         source = Source(path, text, options.unit_flags())
         known = variables(read(source, options.cc))
     except OSError:
-        return replace(options, defines={**options.defines, **values})  # told by who reads the file next
+        return replace(
+            options, defines={**options.defines, **values}
+        )  # reading the file for its scops reports the error
     except InputError:
-        known = frozenset()  # a file may need the macros to be read at all
+        known = frozenset()  # the file may not be readable without the macros
     macros = {name: value for name, value in values.items() if name not in known}
     for name in macros:
         if not re.search(rf"\b{re.escape(name)}\b", text) and "#include" not in text.replace(" ", ""):
@@ -38,8 +40,8 @@ def with_sizes(path: Path, sizes: Mapping[str, int], options: Options) -> Option
     for name, value in {**options.defines, **options.sizes}.items():
         if name in values and str(value) != str(values[name]):
             raise InputError(f"'{name}' is {values[name]} and {value}", hint="give it once")
-    given = {name: value for name, value in values.items() if name in known}
-    return replace(options, defines={**options.defines, **macros}, sizes={**options.sizes, **given})
+    variable_sizes = {name: value for name, value in values.items() if name in known}
+    return replace(options, defines={**options.defines, **macros}, sizes={**options.sizes, **variable_sizes})
 
 
 def _integer(name: str, value: object) -> int:

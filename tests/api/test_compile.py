@@ -213,7 +213,7 @@ def test_pointers_need_enough_elements() -> None:
         kernel(X[:10], np.zeros(19, np.float32))
     with pytest.raises(ArgumentValueError, match="only for the sizes that the kernel was made for"):
         kernel(X[:10], y, n=5)
-    with pytest.raises(ArgumentTypeError, match="argument 'y' is missing, and how large it is is not declared"):
+    with pytest.raises(ArgumentTypeError, match="argument 'y' is missing, and C does not declare its size"):
         kernel(X[:10])
 
 

@@ -16,7 +16,7 @@ from polydl import pipeline
 from polydl.base.errors import IllegalVariant, InputError
 from polydl.dependences.analysis import dependences
 from polydl.exchange.export import documents, exported
-from polydl.exchange.given import given
+from polydl.exchange.schedule_file import schedule_from_file
 from polydl.exchange.yaml import dumps
 from polydl.lower.emit import generate
 from polydl.model.isl import context
@@ -78,7 +78,7 @@ def scop_of(folder: Path, text: str) -> Scop:
 def read(scop: Scop, folder: Path, text: str, *, reassociate: bool = True) -> Scheduled:
     path = folder / "tree.yaml"
     path.write_text(text)
-    return given(scop, path, dependences(scop), preset("epyc-zen5"), 2, reassociate=reassociate)
+    return schedule_from_file(scop, path, dependences(scop), preset("epyc-zen5"), 2, reassociate=reassociate)
 
 
 def tree(child: str, domain: str = DOMAIN) -> str:
@@ -255,7 +255,7 @@ _PART = '{ filter: "{ S0[t, i] }" }'
         (tree('{ sequence: [ { filter: "{ S0[t, i] : t > 3 }" } ] }'), 2, "some instances of S0"),
         (tree("{ sequence: [ { mark: x } ] }"), 2, "no filter"),
         (tree("&a { mark: x, child: *a }"), 1, "nested too deeply"),
-        (tree("{ mark: x, mark: y }"), 2, "'mark' is there twice"),
+        (tree("{ mark: x, mark: y }"), 2, "the key 'mark' occurs twice"),
     ],
 )  # fmt: skip
 def test_a_faulty_file_is_refused_with_its_place(tmp_path: Path, text: str, line: int | None, reason: str) -> None:

@@ -1,7 +1,7 @@
-"""A schedule that another tool made, from its YAML: read, checked against all dependences, made parallel.
+"""Reads a schedule that another tool made from YAML, checks it against all dependences, and marks parallel loops.
 
-The form is that of isl's schedule trees (Verdoolaege et al., "Schedule trees", IMPACT 2014; isl manual, "Schedule
-Trees"), as isl, ppcg and pet write them. isl's own reader is not used: it ends the process on some faulty files.
+The format is that of isl's schedule trees (Verdoolaege et al., "Schedule trees", IMPACT 2014; isl manual, "Schedule
+Trees"), as isl, ppcg and pet write them. isl's own reader is not used, since some faulty files make it end the process.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from polydl.search.candidates import fingerprint
 from polydl.target import Machine
 
 _ANNOTATIONS = ("permutable", "coincident", "options", "anchored")
-"""Keys of a band that say nothing about the order."""
+"""Keys of a band that do not affect the order."""
 _SKIPPED = ("mark", "context", "guard")
-"""Nodes without an effect on the order."""
-_UNKNOWN = ("extension", "contraction", "expansion")
+"""Nodes that do not affect the order."""
+_UNSUPPORTED = ("extension", "contraction", "expansion")
 
 
-def given(
+def schedule_from_file(
     scop: Scop,
     path: Path,
     found: Sequence[Dependence],
@@ -45,11 +45,11 @@ def given(
     *,
     reassociate: bool,
 ) -> Scheduled:
-    """The schedule that a file has for a scop (polydl.exchange.export.exported), legal for sure.
+    """Read the schedule of a scop (one of polydl.exchange.export.exported) from a file, and check that it is legal.
 
-    `found`: all dependences. The order is the file's; the outermost loops whose iterations are independent run in
-    parallel, the innermost in vectors, whatever the file says about that. Raises InputError with the place in the file,
-    IllegalVariant for a schedule that breaks a dependence, QuotaExceeded.
+    `found` are all dependences. The file determines the order only: of the loops whose iterations are independent, the
+    outermost run in parallel and the innermost in vectors, whatever the file says. Raises InputError with the place in
+    the file, IllegalVariant for a schedule that breaks a dependence, QuotaExceeded.
     """
     document = read(path, scop.function, scop.span.line)
     try:
@@ -67,7 +67,7 @@ def given(
         links = tuple(Link(d.source, d.target, d.relation) for d in found if d.kind is not Kind.RAR)
         tree = _concurrent(base, links, done=False)
         if broken(scop, scop.statements, tree, found, reassociate=reassociate) is not None:
-            tree = base  # a scalar that is private to an iteration lives longer in this order
+            tree = base  # in this order a private scalar is needed beyond its iteration
         works = {s.name: Work(scop, s) for s in scop.statements}
         estimate = 0.0 if scop.parameters else seconds(scop, works, tree, links, machine, threads)
     digest = hashlib.sha256(fingerprint(tree).encode()).hexdigest()[:10]
@@ -76,7 +76,7 @@ def given(
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Turns one document's tree into `Node`."""
+    """Makes a `Node` of the schedule tree of one document."""
 
     scop: Scop
     document: Document
@@ -111,7 +111,7 @@ class _Reader:
             raise place.error(f"the program has no statement {name}", "names and domains: polydl export")
 
     def _union(self, place: Place) -> dict[str, isl.Set]:
-        """The sets of a union by their tuples, in the scop's parameters."""
+        """The sets of a union, by the name of their statement, over the parameters of the scop."""
         try:
             union = isl.UnionSet(place.text())
         except isl.Error as error:
@@ -123,7 +123,7 @@ class _Reader:
         }
 
     def _aligned(self, one: isl.Set, place: Place) -> isl.Set:
-        """With the scop's parameters, in its order and by its names."""
+        """A set over the parameters of the scop, in the order and with the names of the scop."""
         own = {name: self._parameter(name, place) for name in isl.parameters(one)}
         return isl.renamed(one, own).align_params(self.scop.context.get_space())
 
@@ -141,7 +141,7 @@ class _Reader:
             return leaves[0] if len(leaves) == 1 else Order(leaves)
         fields = place.mapping()
         for key in fields:
-            if key in _UNKNOWN:
+            if key in _UNSUPPORTED:
                 raise fields[key].error(f"nodes of the kind '{key}' are not supported", topic="schedule-files")
             if key not in ("schedule", "sequence", "set", "child", *_ANNOTATIONS, *_SKIPPED):
                 raise fields[key].error(f"unknown key '{key}' in a schedule tree")
@@ -149,20 +149,20 @@ class _Reader:
             return Band(self._members(fields["schedule"], names), self._node(fields.get("child"), names))
         for key in ("sequence", "set"):
             if key in fields:
-                return self._parts(fields[key], names)
+                return self._sequence(fields[key], names)
         return self._node(fields.get("child"), names)
 
-    def _parts(self, place: Place, names: Sequence[str]) -> Node:
+    def _sequence(self, place: Place, names: Sequence[str]) -> Node:
         left_over = dict.fromkeys(names)
         children: list[Node] = []
         for part in place.sequence():
             fields = part.mapping()
             if "filter" not in fields:
                 raise part.error("a part of a sequence has no filter")
-            kept = []
+            taken = []
             for name, filtered in self._union(fields["filter"]).items():
                 if name not in names:
-                    continue  # filters may name what an outer one has taken away
+                    continue  # an outer filter has removed this statement
                 domain = self.scop.statement(name).domain.intersect_params(self.scop.context)
                 if domain.is_disjoint(filtered):
                     continue
@@ -174,8 +174,8 @@ class _Reader:
                 if name not in left_over:
                     raise fields["filter"].error(f"{name} is in two parts of a sequence")
                 del left_over[name]
-                kept.append(name)
-            ordered = [name for name in names if name in kept]
+                taken.append(name)
+            ordered = [name for name in names if name in taken]
             if ordered:
                 children.append(self._node(fields.get("child"), ordered))
         if left_over:
@@ -214,7 +214,7 @@ class _Reader:
 
     @staticmethod
     def _in_domain(aff: isl.Aff, statement: Statement, place: Place) -> isl.Aff:
-        """With no other parameters than the statement's domain has: isl's bands take no more."""
+        """The function over the parameters of the statement's domain only: isl's bands accept no others."""
         own = isl.parameters(statement.domain)
         for name in isl.involved_parameters(aff):
             if name not in own:
@@ -227,12 +227,12 @@ def _not(what: str) -> str:
 
 
 def _complete(root: Node, of: Mapping[str, Statement]) -> Node:
-    """The tree with the original loops inside of leaves whose instances it does not tell apart."""
-    open_ = {name for name, time in times(root, of).items() if not time.is_injective()}
+    """The tree, with the loops of the C text added inside of leaves whose instances it leaves unordered."""
+    unordered = {name for name, time in times(root, of).items() if not time.is_injective()}
 
     def walk(node: Node) -> Node:
         match node:
-            case Leaf(name) if name in open_ and of[name].depth:
+            case Leaf(name) if name in unordered and of[name].depth:
                 return Band(tuple(Member({name: aff}) for aff in time_affs(of[name])), node)
             case Leaf() | Blocks():
                 return node
@@ -245,8 +245,8 @@ def _complete(root: Node, of: Mapping[str, Statement]) -> Node:
 
 
 def _concurrent(node: Node, links: Links, *, done: bool) -> Node:
-    """The tree with its outermost independent loops parallel and its innermost ones in vectors; `done`: a loop further
-    out is parallel."""
+    """The tree with its outermost independent loops marked parallel and its innermost ones for vectors. `done` says
+    that a loop further out is parallel."""
     match node:
         case Leaf() | Blocks():
             return node
