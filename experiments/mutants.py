@@ -44,7 +44,7 @@ def main() -> int:
 def _texts(subject: mutations.Subject, seed: int, most: int) -> list[tuple[str, str, str, str, str]]:
     made = list(mutations.mutants(subject, mutations.KINDS, seed, most))
     both = [subject.mutant(text) for _, _, text in made]
-    measured = mutations.verified(subject, [candidate for _, candidate in both])
+    measured = mutations.verified(subject, [code for _, code in both])
     return [
         (subject.program, kind, f"`{what[:100]}`", proof.verdict, measurement.status.value)
         for (kind, what, _), (proof, _), measurement in zip(made, both, measured, strict=True)
@@ -58,8 +58,8 @@ def _schedules(subject: mutations.Subject) -> list[tuple[str, str, str, str, str
             rows.append((subject.program, "schedule", what, "illegal", "not run"))
             assert illegal is not None
             continue
-        proof, candidate = subject.mutant(text)
-        (measurement,) = mutations.verified(subject, [candidate])
+        proof, code = subject.mutant(text)
+        (measurement,) = mutations.verified(subject, [code])
         rows.append((subject.program, "schedule", what, proof.verdict, measurement.status.value))
     return rows
 

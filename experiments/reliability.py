@@ -28,14 +28,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from polydl import pipeline
-from polydl.measure import Candidate, MeasureOptions, Toolchain, measure, original_candidate
+from polydl.lower.emit import Generated
+from polydl.measure import MeasureOptions, Toolchain, measure
 from polydl.measure.store import Store
+from polydl.measure.unit import original_code
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "matmul.c"
 WRITER = """
 import sys
 from pathlib import Path
+from polydl.measure.unit import original_code
 from polydl.measure.store import Store, StoredMeasurement
 store = Store(sys.argv[1])
 store.add_kernel("k", "f", "void f(void) {}")
@@ -149,8 +152,8 @@ def candidates(_: argparse.Namespace) -> int:
     from tests.measure.test_misbehaving import CASES, INCLUDES
 
     scop = matmul()
-    made = [candidate(name, code, INCLUDES) for name, (code, _, _) in CASES.items()]
-    report = measure(scop, made, original_candidate(scop), Toolchain(), QUICK)
+    made = {name: candidate(code, INCLUDES) for name, (code, _, _) in CASES.items()}
+    report = measure(scop, made, Toolchain(), QUICK)
     wrong = 0
     print("| candidate | outcome | message |\n|---|---|---|")
     for one in report.measurements:
@@ -170,14 +173,14 @@ def _spin() -> None:
 def same(given: argparse.Namespace) -> int:
     """The original against five copies of itself: a winner would be none."""
     scop = pipeline.only_scop(pipeline.load(EXAMPLE, defines={"M": 160, "N": 160, "K": 160}))
-    original = original_candidate(scop, 160)
-    copies = [Candidate(f"copy {n}", "", original.region + f"\n/* {n} */", 160) for n in range(5)]
+    original = original_code(scop).region
+    copies = {f"copy {n}": Generated((), original + f"\n/* {n} */") for n in range(5)}
     spinners = [multiprocessing.Process(target=_spin, daemon=True) for _ in range(given.load)]
     for process in spinners:
         process.start()
     winners, noises, advantages, warned = 0, [], [], 0
     for run in range(given.runs):
-        report = measure(scop, copies, original, Toolchain(), MeasureOptions(seed=run, budget=0.1))
+        report = measure(scop, copies, Toolchain(), MeasureOptions(seed=run, budget=0.1))
         best = report.best()
         winners += best is not report.original
         noises.append(report.noise)

@@ -34,7 +34,6 @@ from polydl.measure import (
     Progress,
     check_compiles,
     measure,
-    original_candidate,
 )
 from polydl.measure.slices import original_slices
 from polydl.model.scop import Scop
@@ -57,11 +56,11 @@ from polydl.search.bases import TIME, Patience
 from polydl.search.candidates import candidates
 from polydl.search.fused import fused_variants
 from polydl.search.order import NestChoice, combined, with_schedules
-from polydl.search.other_sizes import check_nearby
+from polydl.search.other_sizes import check_other_sizes
 from polydl.search.proofs import proved
 from polydl.search.regions import segments
 from polydl.search.scoring import scored
-from polydl.search.shortlist import candidate, how_many, shortlist, terms
+from polydl.search.shortlist import how_many, shortlist
 from polydl.search.space import SPACES, legal_structures
 from polydl.search.variant import Origin, Variant
 from polydl.target import Machine
@@ -382,15 +381,13 @@ def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | No
         illegal += wrong
     if not run:
         return Optimized(ranking, None, variants[0] if variants else None, illegal, proofs)
-    candidates = [candidate(variant, scop) for variant in variants]
     options = MeasureOptions(threads=ranking.threads, seed=o.seed, timeout=o.timeout, cold=o.cold)
-    original = original_candidate(scop, terms(scop))
-    slices = original_slices(read) if len(candidates) > 1 else ()
-    report = measure(scop, candidates, original, o.toolchain(), options, progress, slices)
+    slices = original_slices(read) if len(variants) > 1 else ()
+    report = measure(scop, {v.id: v.generated for v in variants}, o.toolchain(), options, progress, slices)
     best = report.best()
     chosen = next((v for v in variants if v.id == best.id), None)
     if chosen is not None and report.original.median <= _QUICK:
-        check_nearby(scop, chosen.generated, lambda sizes: _at(read, o, sizes), o.toolchain(), options)
+        check_other_sizes(scop, chosen.generated, lambda sizes: _at(read, o, sizes), o.toolchain(), options)
     return Optimized(ranking, report, chosen, illegal, proofs)
 
 

@@ -12,7 +12,7 @@ from polydl.base.errors import IllegalVariant, InputError
 from polydl.locality.assign import assign, level_of
 from polydl.locality.exact import WorkingSet, working_sets
 from polydl.lower.region import original_text
-from polydl.measure import MeasureOptions, Progress, measure, original_candidate
+from polydl.measure import ORIGINAL, MeasureOptions, Progress, measure
 from polydl.model.counting import Count
 from polydl.model.scop import Scop
 from polydl.options import Options
@@ -25,11 +25,9 @@ from polydl.schedule.notation import Written, split_line
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import Structure
 from polydl.schedule.timed import original_nest, timed
-from polydl.search.shortlist import candidate, terms
 from polydl.search.variant import Variant
 from polydl.target import Machine
 
-ORIGINAL = "original"
 BEST = "best"
 
 
@@ -250,10 +248,9 @@ def _measure(
 ) -> dict[str, Measured]:
     """By name the times of the original and of the variants."""
     scop = ranking.scop
-    candidates = {v.id: candidate(v, scop) for v in variants if v.recipe.nests}
+    codes = {v.id: v.generated for v in variants if v.recipe.nests}
     how = MeasureOptions(threads=ranking.threads, seed=o.seed, timeout=o.timeout, cold=o.cold)
-    original = original_candidate(scop, terms(scop))
-    report = measure(scop, tuple(candidates.values()), original, o.toolchain(), how, progress)
+    report = measure(scop, codes, o.toolchain(), how, progress)
     times = {m.id: Measured(m.median, m.spread, m.verified, m.message) for m in report.measurements}
     first = report.original
     return {**times, ORIGINAL: Measured(first.median, first.spread, True, first.message)}

@@ -2,9 +2,8 @@
 
 from polydl.measure.compile import Compilation, Diagnostic, check_compiles
 from polydl.measure.session import measure
-from polydl.measure.unit import original_candidate
 from polydl.measure.values import (
-    Candidate,
+    ORIGINAL,
     Measurement,
     MeasureOptions,
     Progress,
@@ -15,7 +14,7 @@ from polydl.measure.values import (
 )
 
 __all__ = [
-    "Candidate",
+    "ORIGINAL",
     "Compilation",
     "Diagnostic",
     "MeasureOptions",
@@ -27,5 +26,4 @@ __all__ = [
     "WorstError",
     "check_compiles",
     "measure",
-    "original_candidate",
 ]

@@ -8,12 +8,13 @@ samples run out; what is far slower than the best keeps the time of its verifica
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from polydl.lower.emit import Generated
 from polydl.measure.busy import machine_warnings, timing_turn
 from polydl.measure.compare import difference
 from polydl.measure.compile import find_compiler, run_compiler
@@ -21,9 +22,20 @@ from polydl.measure.data import blocks_for, integer_inputs, integer_range, read_
 from polydl.measure.driver import Timing
 from polydl.measure.poison import poisoned
 from polydl.measure.session import Builder, setting_for
-from polydl.measure.timing import Entry, Record, buffer_sets, joint_pass
-from polydl.measure.values import Candidate, Measurement, MeasureOptions, Status, Toolchain
-from polydl.measure.verify import Built, Run, Setting, Verification, Way, execute, loaded, run_reference, verify
+from polydl.measure.timing import Record, buffer_sets, joint_pass
+from polydl.measure.values import ORIGINAL, Measurement, MeasureOptions, Status, Toolchain
+from polydl.measure.verify import (
+    Built,
+    Checked,
+    Run,
+    Setting,
+    Verification,
+    Way,
+    execute,
+    loaded,
+    run_reference,
+    verify,
+)
 from polydl.model.scop import Scop
 
 _PRELUDE = "#include <stddef.h>\n#include <stdint.h>\n{vectors}"
@@ -96,16 +108,12 @@ def may_precompile(scop: Scop) -> bool:
 
 
 def build_many(
-    scop: Scop,
-    candidates: Sequence[Candidate],
-    original: Candidate,
-    toolchain: Toolchain,
-    options: MeasureOptions,
-    folder: Path,
+    scop: Scop, codes: Mapping[str, Generated], toolchain: Toolchain, options: MeasureOptions, folder: Path
 ) -> BuiltMany:
-    """Compile everything into `folder` (absolute). Raises ToolchainError when the original does not compile."""
+    """Compile the original and candidates (by id their C) into `folder` (absolute). Raises ToolchainError when the
+    original does not compile."""
     builder = Builder(scop, toolchain, options, find_compiler(toolchain), folder)
-    built, failed = builder.build(original, candidates, lambda stage, done, total: None)
+    built, failed = builder.build(codes, lambda stage, done, total: None)
     return BuiltMany(folder, built[0], tuple(built[1:]), tuple(failed))
 
 
@@ -118,16 +126,12 @@ def measure_many(scop: Scop, built: BuiltMany, options: MeasureOptions, how: Pas
     with timing_turn() as warnings:
         warnings += machine_warnings()
         check = verified_exactly(setting, built.original, built.candidates, how)
-        reference = Measurement(built.original.candidate.id, Status.VERIFIED, "the reference")
-        entries = [Entry(built.original, reference, min(check.original_seconds))]
-        entries += [
-            Entry(one, m, s)
-            for one, m, s in zip(built.candidates, check.measurements, check.seconds, strict=True)
-            if m.verified
-        ]
-        fastest = min(entry.estimate for entry in entries)
+        reference = Measurement(ORIGINAL, Status.VERIFIED, "the reference")
+        original = Checked(built.original, reference, min(check.original_seconds))
+        entries = [original, *(one for one in check.checked if one.measurement.verified)]
+        fastest = min(entry.seconds for entry in entries)
         patience = max(_HOPELESS * fastest, fastest + STALL)
-        worth = [i for i, entry in enumerate(entries) if entry.estimate <= patience]
+        worth = [i for i, entry in enumerate(entries) if entry.seconds <= patience]
         record, failed = Record(), dict[int, Measurement]()
         timing = Timing(
             buffer_sets(setting), options.min_sample, options.budget, options.min_rounds, options.max_rounds, 0
@@ -146,16 +150,15 @@ def measure_many(scop: Scop, built: BuiltMany, options: MeasureOptions, how: Pas
             if not worth:
                 break
             timing = replace(timing, budget=2 * options.budget, max_rounds=2 * options.max_rounds)
-    found = {m.id: m for m in (*check.measurements, *built.failed)}
+    found = {m.id: m for m in (*(one.measurement for one in check.checked), *built.failed)}
     slow: set[str] = set()
     for i, entry in enumerate(entries):
-        samples = _seconds(record, i) or (entry.estimate,)
+        samples = _seconds(record, i) or (entry.seconds,)
         if i not in record.samples:
             slow.add(entry.measurement.id)
         found[entry.measurement.id] = failed.get(i) or _timed(entry.measurement, samples)
-    ids = [*(one.candidate.id for one in built.candidates), *(m.id for m in built.failed)]
-    original = found.pop(built.original.candidate.id)
-    return ManyMeasured(original, tuple(found[i] for i in ids), frozenset(slow), tuple(warnings))
+    ids = [*(one.id for one in built.candidates), *(m.id for m in built.failed)]
+    return ManyMeasured(found.pop(ORIGINAL), tuple(found[i] for i in ids), frozenset(slow), tuple(warnings))
 
 
 def verified_exactly(setting: Setting, original: Built, candidates: Sequence[Built], how: Passes) -> Verification:
@@ -164,9 +167,8 @@ def verified_exactly(setting: Setting, original: Built, candidates: Sequence[Bui
 
     A candidate that takes far longer than the fastest one before it is cut off: the likely best should come first.
     """
-    terms = max([original.candidate.tolerance_terms, *(c.candidate.tolerance_terms for c in candidates)])
     options = setting.options
-    inputs = integer_inputs(setting.buffers, options.seed, integer_range(terms, setting.buffers))
+    inputs = integer_inputs(setting.buffers, options.seed, integer_range(setting.terms, setting.buffers))
     run = Run(
         "integers", poisoned(inputs, setting.buffers), blocks_for(setting.buffers, flush_end=False), options.threads
     )
@@ -200,9 +202,7 @@ def verified_exactly(setting: Setting, original: Built, candidates: Sequence[Bui
                 del value  # a view: the mapping cannot close while it lives
             fastest = min(fastest, way.seconds[0])
     text = "equal to the original bit for bit on integer-valued inputs"
-    measurements = tuple(w.failure or Measurement(w.built.candidate.id, Status.VERIFIED, text) for w in ways)
-    seconds = tuple(min(w.seconds, default=math.inf) for w in ways)
-    return Verification((reference.seconds,), measurements, seconds, ())
+    return Verification((reference.seconds,), tuple(way.checked(text) for way in ways), ())
 
 
 def _seconds(record: Record, entry: int) -> tuple[float, ...]:

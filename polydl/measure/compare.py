@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from polydl.kernels.vector_text import FAST_ULPS
 from polydl.measure.data import AnyArray
 from polydl.measure.values import WorstError
+from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary, operands
 from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop, Statement
 from polydl.model.types import ElementType
@@ -36,6 +38,25 @@ class Arithmetic:
     """Divides or calls functions: inputs around zero could leave the domain."""
     monotone: bool
     """Only adds and multiplies, constants positive: results grow with the magnitude of the inputs."""
+
+
+def longest_sum(scop: Scop) -> int:
+    """Additions into one element, at most: the product of the iterations of the loops that do not move a target."""
+    most = 1
+    for statement in scop.statements:
+        product = 1
+        for iterator in statement.iterators:
+            low, high = isl.least(statement.domain, iterator), isl.greatest(statement.domain, iterator)
+            if low is not None and high is not None:
+                product *= max(1, high - low + 1)
+        written = 1
+        for access in statement.accesses:
+            if access.write and not access.relation.is_empty():
+                hull = access.relation.range()
+                ends = (isl.bounds(hull, d) for d in range(isl.arity(hull)))
+                written = max(written, math.prod(high - low + 1 for low, high in ends))
+        most = max(most, -(-product // written))
+    return most
 
 
 def arithmetic(scop: Scop) -> Arithmetic:

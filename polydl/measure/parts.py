@@ -23,7 +23,7 @@ import numpy as np
 from polydl.measure.compare import arithmetic, difference
 from polydl.measure.data import AnyArray, blocks_for, integer_inputs, integer_range, read_array, write_inputs
 from polydl.measure.slices import Slice
-from polydl.measure.values import Measurement, Status
+from polydl.measure.values import Status
 from polydl.measure.verify import Built, ReferenceFailed, Run, Setting, Verification, Way, execute, loaded
 from polydl.measure.verify import run_reference as run_original
 
@@ -55,14 +55,13 @@ def verify_by_parts(
 ) -> Verification | None:
     """Verify candidates without running the original whole; None when it has to be run (see above).
 
-    `tell` hears (steps done, steps in all), a step a candidate and kind of input.
+    `tell(done, total)` is called once per candidate and kind of input.
     """
     options = setting.options
     if len(candidates) < 2 or not parts or any(b.written and b.live and b.lower for b in setting.buffers):
         return None
-    terms = max(c.candidate.tolerance_terms for c in candidates)
     singular = arithmetic(setting.scop).singular
-    largest = integer_range(terms, setting.buffers)
+    largest = integer_range(setting.terms, setting.buffers)
     integers = integer_inputs(setting.buffers, options.seed, largest, dominant=singular)
     first = Run("integers", integers, blocks_for(setting.buffers, flush_end=False), options.threads)
     second = Run("integers", integers, blocks_for(setting.buffers, flush_end=True), options.threads + 1)
@@ -121,11 +120,7 @@ def verify_by_parts(
         f"the original takes about {estimate:.3g} s a run, estimated from parts of it, and was not run whole: "
         f"{len(alive)} variants left the same bits in all elements, and those of the original in {sampled}"
     )
-    measurements = tuple(
-        w.failure or Measurement(w.built.candidate.id, Status.VERIFIED, how, max_error=w.max_error) for w in ways
-    )
-    seconds = tuple(min(w.seconds, default=float("inf")) for w in ways)
-    return Verification((estimate,), measurements, seconds, tuple(warnings), estimated=True)
+    return Verification((estimate,), tuple(way.checked(how) for way in ways), tuple(warnings), estimated=True)
 
 
 def _chosen(part: Part, array: str, values: AnyArray) -> AnyArray:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from polydl.base.errors import InputError, ToolchainError
-from polydl.lower.emit import protected
+from polydl.lower.emit import Generated, protected
+from polydl.measure.compare import longest_sum
 from polydl.measure.compile import Compilation, compile_all, find_compiler, link_flags, run_compiler, unit_flags
 from polydl.measure.data import Buffer, describe_buffers, memory_budget
 from polydl.measure.driver import Block, Limits, Place, driver_text, run_job, shared_memory
 from polydl.measure.parts import Part, verify_by_parts
 from polydl.measure.poison import marked
 from polydl.measure.slices import Slice
-from polydl.measure.timing import Entry, clock_resolution, time_entries
-from polydl.measure.unit import passed_arrays, size_guards, unit_text
-from polydl.measure.values import Candidate, Measurement, MeasureOptions, Progress, Report, Status, Toolchain
-from polydl.measure.verify import Built, Setting, verify
+from polydl.measure.timing import clock_resolution, time_entries
+from polydl.measure.unit import original_code, passed_arrays, size_guards, unit_text
+from polydl.measure.values import ORIGINAL, Measurement, MeasureOptions, Progress, Report, Status, Toolchain
+from polydl.measure.verify import Built, Checked, Setting, verify
 from polydl.model.scop import Scop
 
 _UNIT_FLAGS = ("-w", "-fPIC", "-fvisibility=hidden", "-shared", "-Xlinker", "-Bsymbolic", "-Xlinker", "-zdefs")
@@ -28,14 +29,15 @@ _UNIT_FLAGS = ("-w", "-fPIC", "-fvisibility=hidden", "-shared", "-Xlinker", "-Bs
 
 def measure(
     scop: Scop,
-    candidates: Sequence[Candidate],
-    original: Candidate,
+    codes: Mapping[str, Generated],
     toolchain: Toolchain,
     options: MeasureOptions,
     progress: Progress | None = None,
     slices: Sequence[Slice] = (),
 ) -> Report:
-    """Compile, verify and time the candidates against the original; the report has one entry for each, in order.
+    """Compile, verify and time candidates against the original; the report has a measurement of each, in order.
+
+    `codes`: by id the C that may stand in place of the scop's region.
 
     With `slices`, parts of the original, a slow original need not be run whole (measure.parts).
 
@@ -49,29 +51,26 @@ def measure(
         folder = Path(name)
         start = time.perf_counter()
         builder = Builder(scop, toolchain, options, compiler, folder)
-        made = [_part_candidate(scop, one, i) for i, one in enumerate(slices)]
-        built, failed = builder.build(original, [*candidates, *made], tell)
-        parts = _parts(slices, built)
-        built = built[: len(built) - len(parts)]
-        failed = [m for m in failed if m.id not in {p.id for p in made}]
+        of_original = {f"part {i} of the original": one for i, one in enumerate(slices)}
+        built, failed = builder.build({**codes, **{name: one.code for name, one in of_original.items()}}, tell)
+        parts = [Part(of_original[b.id], b) for b in built if b.id in of_original]
+        built = [b for b in built if b.id not in of_original]
+        failed = [m for m in failed if m.id not in of_original]
         compiled = time.perf_counter()
         setting = setting_for(scop, folder, built[0], options)
         checked = verify_by_parts(setting, parts, built[1:], lambda done, total: tell("verify", done, total))
         check = checked or verify(setting, built[0], built[1:], lambda done, total: tell("verify", done, total))
         verified = time.perf_counter()
-        how = Measurement(original.id, Status.VERIFIED, "the reference", estimated=check.estimated)
-        entries = [Entry(built[0], how, min(check.original_seconds))]
-        results = {m.id: m for m in failed}
-        for one, measurement, seconds in zip(built[1:], check.measurements, check.seconds, strict=True):
-            results[measurement.id] = measurement
-            if measurement.verified:
-                entries.append(Entry(one, measurement, seconds))
+        how = Measurement(ORIGINAL, Status.VERIFIED, "the reference", estimated=check.estimated)
+        original = Checked(built[0], how, min(check.original_seconds))
+        entries = [original, *(one for one in check.checked if one.measurement.verified)]
+        results = {m.id: m for m in (*failed, *(one.measurement for one in check.checked))}
         tell("time", 0, len(entries))
         timed = time_entries(setting, entries, check.original_seconds)
         tell("time", len(entries), len(entries))
         results |= {m.id: m for m in timed.measurements[1:]}
         end = time.perf_counter()
-    lengths = {candidate.id: len(candidate.prologue) + len(candidate.region) for candidate in candidates}
+    lengths = {name: len(protected(scop.source, code.prologue)) + len(code.region) for name, code in codes.items()}
     return Report(
         timed.measurements[0],
         tuple(replace(results[name], length=length) for name, length in lengths.items()),
@@ -83,17 +82,6 @@ def measure(
         clock_resolution(),
         timed.disturbed,
     )
-
-
-def _part_candidate(scop: Scop, part: Slice, index: int) -> Candidate:
-    return Candidate(f"part {index} of the original", protected(scop.source, part.code.prologue), part.code.region)
-
-
-def _parts(slices: Sequence[Slice], built: Sequence[Built]) -> list[Part]:
-    """The parts that compiled: the last ones of `built`."""
-    found = {b.candidate.id: b for b in built}
-    names = [f"part {i} of the original" for i in range(len(slices))]
-    return [Part(one, found[name]) for one, name in zip(slices, names, strict=True) if name in found]
 
 
 def _silent(stage: str, done: int, total: int) -> None:
@@ -110,22 +98,20 @@ class Builder:
         self._compiler = compiler
         self._folder = folder
 
-    def build(
-        self, original: Candidate, candidates: Sequence[Candidate], tell: Progress
-    ) -> tuple[list[Built], list[Measurement]]:
+    def build(self, codes: Mapping[str, Generated], tell: Progress) -> tuple[list[Built], list[Measurement]]:
         """(what compiled, the original first; measurements of what did not). Raises ToolchainError for the original.
 
         Units hold the user's file up to the function. When the original does not link that way, because a helper is
         defined further down, all of them get the rest of the file too.
         """
-        everything = [original, *candidates]
-        if len({candidate.id for candidate in everything}) != len(everything):
-            raise ValueError("candidate ids are not unique")
+        if ORIGINAL in codes:
+            raise ValueError(f"no candidate may be called '{ORIGINAL}'")
+        everything = {ORIGINAL: original_code(self._scop), **codes}
         driver = self._folder / "driver.c"
         driver.write_text(driver_text())
         output = self._folder / "driver"
         driver_job: list[str | Path] = [self._compiler, "-O2", "-w", "-o", output, driver, "-ldl", "-lm"]
-        jobs = [self._job(i, candidate, whole=False) for i, candidate in enumerate(everything)]
+        jobs = [self._job(i, *one, whole=False) for i, one in enumerate(everything.items())]
         results = self._compile([driver_job, *jobs], tell)
         driver_result = results.pop(0)
         if not driver_result.ok:
@@ -134,7 +120,7 @@ class Builder:
                 hint="measuring needs a C compiler for this Linux system; --no-run ranks without it",
             )
         if not results[0].ok:
-            whole_job = self._job(0, original, whole=True)
+            whole_job = self._job(0, ORIGINAL, everything[ORIGINAL], whole=True)
             whole = run_compiler(whole_job, self._options.compile_timeout)
             if not whole.ok:
                 hint = "the file must compile as it is; give its flags with -D, -I, --cflags, --ldflags and --link"
@@ -147,14 +133,14 @@ class Builder:
                     f"{results[0].message}",
                     hint=hint,
                 )
-            jobs = [self._job(i, candidate, whole=True) for i, candidate in enumerate(everything)]
+            jobs = [self._job(i, *one, whole=True) for i, one in enumerate(everything.items())]
             results = [whole, *self._compile(jobs[1:], tell)]
         built, failed = [], []
-        for i, (candidate, result) in enumerate(zip(everything, results, strict=True)):
+        for i, (name, result) in enumerate(zip(everything, results, strict=True)):
             if result.ok:
-                built.append(Built(candidate, _library(i)))
+                built.append(Built(name, _library(i)))
             else:
-                failed.append(Measurement(candidate.id, Status.COMPILE_FAILED, result.message))
+                failed.append(Measurement(name, Status.COMPILE_FAILED, result.message))
         return built, failed
 
     def _compile(self, jobs: Sequence[Sequence[str | Path]], tell: Progress) -> list[Compilation]:
@@ -162,10 +148,10 @@ class Builder:
             jobs, self._options.jobs, self._options.compile_timeout, lambda n: tell("compile", n, len(jobs))
         )
 
-    def _job(self, index: int, candidate: Candidate, *, whole: bool) -> list[str | Path]:
+    def _job(self, index: int, name: str, code: Generated, *, whole: bool) -> list[str | Path]:
         """Write the unit's text and return the command that compiles it."""
         path = self._folder / f"candidate{index}.c"
-        text = unit_text(self._scop, candidate, whole=whole)
+        text = unit_text(self._scop, name, code, whole=whole)
         path.write_bytes(text.encode("utf-8", "surrogateescape"))
         flags = [*self._toolchain.cflags, *unit_flags(self._scop.source), *_UNIT_FLAGS]
         return [self._compiler, *flags, "-o", self._folder / _library(index), path, *link_flags(self._toolchain)]
@@ -194,7 +180,7 @@ def setting_for(scop: Scop, folder: Path, original: Built, options: MeasureOptio
     rows = outcome.payload[: 3 * len(arrays)].reshape(len(arrays), 3).tolist()
     buffers = describe_buffers(scop, rows)
     _check_memory(scop, buffers)
-    return Setting(scop, driver, marked(buffers, scop), sizes, options)
+    return Setting(scop, driver, marked(buffers, scop), sizes, longest_sum(scop), options)
 
 
 def _check_memory(scop: Scop, buffers: Sequence[Buffer]) -> None:

@@ -15,7 +15,7 @@ from polydl.measure.compare import arithmetic
 from polydl.measure.data import blocks_for, memory_budget, real_inputs, write_inputs
 from polydl.measure.driver import Block, Limits, Outcome, Place, Timing, Word, run_job, shared_memory
 from polydl.measure.values import Measurement
-from polydl.measure.verify import Built, Setting
+from polydl.measure.verify import Checked, Setting
 
 _NOISY = 0.03
 """Noise above which the contenders are timed once more."""
@@ -35,17 +35,6 @@ _PLACEMENT = 1.25
 """Ratio of speeds between placements of the arrays above which a warning is given."""
 _COLD_BYTES = 256 << 20
 """Bytes touched to flush the caches: more than the last-level cache that one core can fill in today's machines."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """Something to time."""
-
-    built: Built
-    measurement: Measurement
-    """What verification said."""
-    estimate: float
-    """Seconds of one run, from verification."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +118,10 @@ class Record:
         return max(abs(middle - 1), 2 * 1.2533 * deviation / float(np.sqrt(ratios.size)))
 
 
-def time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Sequence[float]) -> Timed:
-    """Time the entries; the first is the original, whose verification runs took `slow_samples`.
+def time_entries(setting: Setting, entries: Sequence[Checked], slow_samples: Sequence[float]) -> Timed:
+    """Time what was verified; the first is the original, whose verification runs took `slow_samples`.
 
-    An entry whose estimate is above `options.slow` keeps its verification runs as samples. An entry that fails in the
+    One whose run is longer than `options.slow` keeps its verification runs as samples. An entry that fails in the
     joint process is dropped and the others are timed again. When the noise is high, the original and the candidates
     that it does not tell from the fastest are timed once more, for longer.
     """
@@ -141,10 +130,10 @@ def time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Seque
     return replace(timed, warnings=(*warnings, *timed.warnings), disturbed=timed.disturbed or bool(warnings))
 
 
-def _time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Sequence[float]) -> Timed:
+def _time_entries(setting: Setting, entries: Sequence[Checked], slow_samples: Sequence[float]) -> Timed:
     options = setting.options
     warnings = machine_warnings()
-    slow = {i for i, entry in enumerate(entries) if entry.estimate > options.slow}
+    slow = {i for i, entry in enumerate(entries) if entry.seconds > options.slow}
     joint = [i for i in range(len(entries)) if i not in slow]
     record, failed = Record(), dict[int, Measurement]()
     base = Timing(
@@ -177,12 +166,12 @@ def _time_entries(setting: Setting, entries: Sequence[Entry], slow_samples: Sequ
         del failed[0]
         record.samples.pop(0, None)
     for i in sorted(slow | ({0} - record.samples.keys())):
-        seconds = slow_samples if i == 0 else (entries[i].estimate,)
+        seconds = slow_samples if i == 0 else (entries[i].seconds,)
         record.samples[i] = [_Sample(-1, 0, sample) for sample in seconds]
         if entries[i].measurement.estimated:
             continue  # verification says how
         warnings.append(
-            f"'{entries[i].measurement.id}' takes {entries[i].estimate:.3g} s a run and was timed by its verification "
+            f"'{entries[i].measurement.id}' takes {entries[i].seconds:.3g} s a run and was timed by its verification "
             "runs only"
         )
     measurements = tuple(
@@ -216,7 +205,7 @@ def convincing(ratios: Sequence[float], candidates: int) -> bool:
 
 def joint_pass(
     setting: Setting,
-    entries: Sequence[Entry],
+    entries: Sequence[Checked],
     which: Sequence[int],
     timing: Timing,
     record: Record,
@@ -242,12 +231,12 @@ def _blocks(setting: Setting) -> tuple[Block, ...]:
     return blocks_for(setting.buffers, flush_end=False)
 
 
-def _joint_job(setting: Setting, entries: Sequence[Entry], timing: Timing) -> tuple[Outcome, Limits]:
+def _joint_job(setting: Setting, entries: Sequence[Checked], timing: Timing) -> tuple[Outcome, Limits]:
     options = setting.options
     blocks = _blocks(setting)
     total = sum(block.block_bytes for block in blocks)
     in_units = sum(block.bytes for block in blocks if block.place is Place.IN_UNIT) * len(entries)
-    slowest = max(entry.estimate for entry in entries)
+    slowest = max(entry.seconds for entry in entries)
     # One sample: its repeats or, when the first estimate was too low, some calibration steps.
     seconds = min(options.timeout, 5.0 + 5.0 * slowest) + 20 * options.min_sample
     array_bytes = total * (timing.sets + 1) + in_units + timing.cold_bytes
@@ -285,7 +274,7 @@ def _with_samples(measurement: Measurement, record: Record, entry: int) -> Measu
     return replace(measurement, samples=seconds, median=middle, spread=spread, speedup=speedup, faster=faster)
 
 
-def _timing_warnings(record: Record, entries: Sequence[Entry]) -> list[str]:
+def _timing_warnings(record: Record, entries: Sequence[Checked]) -> list[str]:
     """What the samples themselves say against the figures."""
     warnings = []
     if record.drift() > _DRIFT:

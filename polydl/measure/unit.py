@@ -18,7 +18,8 @@ import jinja2
 
 from polydl.base import resources
 from polydl.base.errors import InputError
-from polydl.measure.values import Candidate
+from polydl.lower.emit import Generated, protected
+from polydl.measure.values import ORIGINAL
 from polydl.model.scop import Array, Guard, Scop, Statement, Storage
 from polydl.model.scop import MicrokernelCall as _MicrokernelCall
 
@@ -46,10 +47,9 @@ def size_guards(scop: Scop) -> tuple[Guard, ...]:
     return tuple(guard for guard in scop.guards if not guard.macro and guard.name not in scop.arrays)
 
 
-def original_candidate(scop: Scop, tolerance_terms: int = 1) -> Candidate:
+def original_code(scop: Scop) -> Generated:
     """The region as it stands in the user's file."""
-    text = scop.source.text[scop.region.start : scop.region.end]
-    return Candidate("original", "", text, tolerance_terms)
+    return Generated((), scop.source.text[scop.region.start : scop.region.end])
 
 
 def written_arrays(scop: Scop) -> frozenset[str]:
@@ -64,8 +64,8 @@ def _all_statements(scop: Scop) -> Iterator[Statement]:
             yield from statement.body.inner
 
 
-def unit_text(scop: Scop, candidate: Candidate, *, whole: bool = False) -> str:
-    """The C text of a candidate's translation unit.
+def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) -> str:
+    """The C text of the translation unit of a candidate, or of the original, of this name.
 
     `whole` keeps what follows the insertion point in the user's file (helpers defined after their use); by default
     it is left out, so that the region's calls are inlined as they would be in the user's program.
@@ -105,18 +105,18 @@ def unit_text(scop: Scop, candidate: Candidate, *, whole: bool = False) -> str:
     directives = "\n".join(_directives(text[region.helpers : region.start]))
     # With the rest of the file to come, conditionals open before the function close there by themselves.
     open_conditionals = _open_conditionals(directives if whole else before + "\n" + directives)
-    is_original = not candidate.prologue and candidate.region == text[region.start : region.end]
-    line = file_line.format(text.count("\n", 0, region.start) + 1) if is_original else _variant_line(candidate)
+    its_line = f'#line 1 "variant {_c_string(name)}"\n'
+    line = file_line.format(text.count("\n", 0, region.start) + 1) if name == ORIGINAL else its_line
     return (
         environment()
         .get_template("harness_unit.c.j2")
         .render(
             before=file_line.format(1) + before + "\n" + directives + "\n" + "#endif\n" * open_conditionals,
-            prologue=_variant_line(candidate) + candidate.prologue,
+            prologue=its_line + protected(scop.source, code.prologue),
             parameters=", ".join(parameters) or "void",
             declarations="\n".join(declarations),
-            region=line + candidate.region,
-            prepare=candidate.prepare,
+            region=line + code.region,
+            prepare="\n".join(code.prepare),
             stores="\n".join(stores),
             bindings="\n".join(f"    {binding}" for binding in bindings),
             arguments=", ".join(arguments),
@@ -124,10 +124,6 @@ def unit_text(scop: Scop, candidate: Candidate, *, whole: bool = False) -> str:
             after=file_line.format(before.count("\n") + 1) + after if whole else "",
         )
     )
-
-
-def _variant_line(candidate: Candidate) -> str:
-    return f'#line 1 "variant {_c_string(candidate.id)}"\n'
 
 
 def _global_row(array: Array) -> str:

@@ -1,4 +1,4 @@
-"""What goes into a measurement and what comes out: candidates, tool chain, options, results."""
+"""What goes into a measurement and what comes out: tool chain, options, results."""
 
 from __future__ import annotations
 
@@ -8,21 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One way to compute a scop's region."""
-
-    id: str
-    """Stable id of the variant; the original is called `original`."""
-    prologue: str
-    """File-scope C helper code (microkernels); empty for the original."""
-    region: str
-    """C statements that stand in place of the scop's region; for the original, the region as it is."""
-    tolerance_terms: int = 1
-    """Terms of the longest chain of additions into one element, >= 1: the `n` of the error bound."""
-    prepare: str = ""
-    """C statements that are run once for each placement of the arrays, before the region and outside of its time."""
+ORIGINAL = "original"
+"""Id of the region as it stands in the user's file; candidates have those of their variants."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ from polydl.measure.data import (
 )
 from polydl.measure.driver import Block, Limits, Outcome, Place, Word, describe_offset, run_job, shared_memory
 from polydl.measure.poison import poisoned
-from polydl.measure.values import Candidate, Measurement, MeasureOptions, Status, WorstError
+from polydl.measure.values import Measurement, MeasureOptions, Status, WorstError
 from polydl.model.scop import Scop
 
 _CHEAP = 0.5
@@ -57,9 +57,9 @@ _QUICK = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A candidate that compiled."""
+    """A candidate, or the original, that compiled."""
 
-    candidate: Candidate
+    id: str
     library: str
     """Name of the shared object in the driver's folder."""
 
@@ -72,6 +72,8 @@ class Setting:
     driver: Path
     buffers: tuple[Buffer, ...]
     sizes: tuple[int, ...]
+    terms: int
+    """Terms of the longest sum into one element, >= 1: the `n` of the error bound."""
     options: MeasureOptions
 
 
@@ -105,6 +107,17 @@ class ReferenceFailed(ToolchainError):
         self.status = status
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What verification found out about a candidate."""
+
+    built: Built
+    measurement: Measurement
+    """Without samples; `message` says how it was verified."""
+    seconds: float
+    """Its shortest run; infinite when it never finished."""
+
+
 @dataclass(slots=True)
 class Way:
     """A candidate's way through the runs."""
@@ -114,10 +127,14 @@ class Way:
     max_error: dict[str, float]
     seconds: list[float]
 
+    def checked(self, how: str) -> Checked:
+        """At the end of the way: verified as `how` says, unless it failed."""
+        found = self.failure or Measurement(self.built.id, Status.VERIFIED, how, max_error=self.max_error)
+        return Checked(self.built, found, min(self.seconds, default=float("inf")))
+
     def wrong(self, message: str, worst: WorstError) -> None:
         """It computed something else."""
-        name = self.built.candidate.id
-        self.failure = Measurement(name, Status.WRONG, message, worst=worst, max_error=self.max_error)
+        self.failure = Measurement(self.built.id, Status.WRONG, message, worst=worst, max_error=self.max_error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +143,8 @@ class Verification:
 
     original_seconds: tuple[float, ...]
     """Time of each run of the original, one run of the region each."""
-    measurements: tuple[Measurement, ...]
-    """One a candidate, without samples; `message` says how it was verified."""
-    seconds: tuple[float, ...]
-    """Shortest run of each candidate (infinite when it never finished)."""
+    checked: tuple[Checked, ...]
+    """One per candidate."""
     warnings: tuple[str, ...]
     estimated: bool = False
     """The original was not run whole: its time is an estimate from parts of it."""
@@ -146,17 +161,16 @@ def verify(
 ) -> Verification:
     """Run the original once for each kind of input, and every candidate against it.
 
-    `tell` hears (steps done, steps in all), a step a candidate and kind of input. Raises ToolchainError when the
+    `tell(done, total)` is called once per candidate and kind of input. Raises ToolchainError when the
     original itself fails.
     """
     options, traits = setting.options, arithmetic(setting.scop)
     progress = [Way(built, None, {}, []) for built in candidates]
-    terms = max([original.candidate.tolerance_terms, *(c.candidate.tolerance_terms for c in candidates)])
     warnings: list[str] = []
     if not any(buffer.written and buffer.live for buffer in setting.buffers):
         warnings.append("nothing that the region writes is live afterwards: there was no result to compare")
 
-    largest = integer_range(terms, setting.buffers)
+    largest = integer_range(setting.terms, setting.buffers)
     integers = integer_inputs(setting.buffers, options.seed, largest, dominant=traits.singular)
     aligned = blocks_for(setting.buffers, flush_end=False)
     first = Run("integers", poisoned(integers, setting.buffers), aligned, options.threads)
@@ -198,11 +212,7 @@ def verify(
         how = ("equal to the original bit for bit on integer-valued inputs, " if exactly else "") + (
             "within 2·gamma(n)·Σ|terms| of it on reals"
         )
-    measurements = tuple(
-        p.failure or Measurement(p.built.candidate.id, Status.VERIFIED, how, max_error=p.max_error) for p in progress
-    )
-    seconds = tuple(min(p.seconds, default=float("inf")) for p in progress)
-    return Verification(tuple(times), measurements, seconds, tuple(warnings))
+    return Verification(tuple(times), tuple(way.checked(how) for way in progress), tuple(warnings))
 
 
 def run_reference(setting: Setting, original: Built, run: Run, magnitude: dict[str, AnyArray] | None) -> Reference:
@@ -266,14 +276,13 @@ def _check(
 ) -> None:
     if not execute(setting, state, run, reference.seconds, descriptor, mapping):
         return
-    candidate = state.built.candidate
     worst: WorstError | None = None
     for block, buffer in zip(run.blocks, setting.buffers, strict=True):
         name = buffer.array.name
         if not (buffer.written and buffer.live):
             continue
         value = read_array(mapping, block, buffer)
-        tolerance = 0.0 if reference.exact else 2 * gamma(candidate.tolerance_terms + roundings, buffer.element)
+        tolerance = 0.0 if reference.exact else 2 * gamma(setting.terms + roundings, buffer.element)
         magnitude = None if reference.magnitude is None else reference.magnitude[name]
         found = difference(name, value, reference.outputs[name], magnitude, tolerance)
         state.max_error[name] = max(state.max_error.get(name, 0.0), found.max_error)
@@ -293,7 +302,7 @@ def execute(
     failure = outcome.failure(limits, [b.array.name for b in setting.buffers], run.blocks)
     failure = failure or damage(setting.buffers, run, mapping)
     if failure is not None:
-        state.failure = Measurement(state.built.candidate.id, *failure, max_error=state.max_error)
+        state.failure = Measurement(state.built.id, *failure, max_error=state.max_error)
         return False
     state.seconds.append(outcome.words[Word.NANOSECONDS] * 1e-9)
     return True

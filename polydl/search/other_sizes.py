@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from polydl.base.errors import InputError, PolyDLError
-from polydl.lower.emit import Generated, protected
+from polydl.lower.emit import Generated
 from polydl.lower.splice import guarded
-from polydl.measure import Candidate, MeasureOptions, Toolchain, original_candidate
+from polydl.measure import MeasureOptions, Toolchain
 from polydl.measure.compile import find_compiler
 from polydl.measure.session import Builder, setting_for
 from polydl.measure.unit import size_guards
 from polydl.measure.verify import verify
 from polydl.model.scop import Scop
-from polydl.search.shortlist import terms
 
 MOST = 6
 """Sizes that are tried."""
@@ -30,24 +29,24 @@ Reload = Callable[[Mapping[str, int]], Scop]
 """The same scop for other sizes. Raises InputError where the program does not work with them."""
 
 
-def nearby(scop: Scop) -> Iterator[dict[str, int]]:
+def neighbouring_sizes(scop: Scop) -> Iterator[dict[str, int]]:
     """Sizes beside the scop's own, one parameter changed at a time."""
-    given = {guard.name: guard.value for guard in size_guards(scop)}
-    for name, value in given.items():
+    tuned = {guard.name: guard.value for guard in size_guards(scop)}
+    for name, value in tuned.items():
         for other in (value + 1, value - 1):
             if 0 < other <= _INT_MAX:
-                yield {**given, name: other}
+                yield {**tuned, name: other}
 
 
-def check_nearby(
+def check_other_sizes(
     scop: Scop, code: Generated, reload: Reload, toolchain: Toolchain, options: MeasureOptions
 ) -> tuple[dict[str, int], ...]:
-    """Run `code` with its conditions against the original at nearby sizes; those that were tried.
+    """Run `code` with its conditions against the original at neighbouring sizes; returns those that were tried.
 
     Raises PolyDLError when it computes something else, ToolchainError when the original fails there.
     """
     places: list[tuple[dict[str, int], Scop]] = []
-    for sizes in nearby(scop):
+    for sizes in neighbouring_sizes(scop):
         if len(places) == MOST:
             break
         try:
@@ -56,21 +55,19 @@ def check_nearby(
             continue  # such as an array that is too short for one element more
     if not places:
         return ()
-    region = guarded(scop, code.region, "\n")
-    output = Candidate("output", protected(scop.source, code.prologue), region, max(terms(s) for _, s in places))
-    original = original_candidate(scop, output.tolerance_terms)
+    output = Generated(code.prologue, guarded(scop, code.region, "\n"))
     with tempfile.TemporaryDirectory(prefix="polydl-") as name:
         builder = Builder(places[0][1], toolchain, options, find_compiler(toolchain), Path(name))
-        built, failed = builder.build(original, [output], lambda stage, done, total: None)
+        built, failed = builder.build({"output": output}, lambda stage, done, total: None)
         if failed:
             raise PolyDLError(f"the output for '{scop.function}' does not compile: {failed[0].message}")
         for sizes, there in places:
             setting = setting_for(there, Path(name), built[0], options)
-            found = verify(setting, built[0], built[1:], lambda done, total: None).measurements[0]
-            if not found.verified:
+            (found,) = verify(setting, built[0], built[1:], lambda done, total: None).checked
+            if not found.measurement.verified:
                 text = ", ".join(f"{k} = {v}" for k, v in sizes.items())
                 raise PolyDLError(
-                    f"the output for '{scop.function}' {found.message} with {text}",
+                    f"the output for '{scop.function}' {found.measurement.message} with {text}",
                     scop.span,
                     "nothing was written: this is a mistake in polydl, please report it",
                 )

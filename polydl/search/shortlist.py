@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from polydl.lower.emit import protected
-from polydl.measure import Candidate
-from polydl.model import isl
-from polydl.model.scop import Scop
 from polydl.rank.dnn import worth_timing
 from polydl.search.variant import Variant
 
@@ -64,29 +59,3 @@ def how_many(variants: Sequence[Variant], most: int) -> int:
         return most
     scores, unsure = (np.array(x) for x in zip(*((v.score, v.features["uncertainty"]) for v in first), strict=True))
     return max(min(2, most), worth_timing(scores, unsure, most))
-
-
-def candidate(variant: Variant, scop: Scop) -> Candidate:
-    """A variant's C as something to measure in the place of the scop's region."""
-    code = variant.generated
-    prologue = protected(scop.source, code.prologue)
-    return Candidate(variant.id, prologue, code.region, terms(scop), "\n".join(code.prepare))
-
-
-def terms(scop: Scop) -> int:
-    """Additions into one element, at most: the product of the iterations of the loops that do not move a target."""
-    most = 1
-    for statement in scop.statements:
-        product = 1
-        for iterator in statement.iterators:
-            low, high = isl.least(statement.domain, iterator), isl.greatest(statement.domain, iterator)
-            if low is not None and high is not None:
-                product *= max(1, high - low + 1)
-        written = 1
-        for access in statement.accesses:
-            if access.write and not access.relation.is_empty():
-                hull = access.relation.range()
-                ends = (isl.bounds(hull, d) for d in range(isl.arity(hull)))
-                written = max(written, math.prod(high - low + 1 for low, high in ends))
-        most = max(most, -(-product // written))
-    return most

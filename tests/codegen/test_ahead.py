@@ -12,7 +12,8 @@ import pytest
 
 from polydl import pipeline
 from polydl.base.errors import InputError
-from polydl.measure import Candidate, Status, Toolchain, measure, original_candidate
+from polydl.lower.emit import Generated
+from polydl.measure import Status, Toolchain, measure
 from polydl.schedule.loopstring import text
 from polydl.schedule.notation import Written
 from polydl.schedule.recipe import Recipe
@@ -132,7 +133,7 @@ def test_preparing_takes_no_time_of_the_run() -> None:
     """`prepare` runs before the check and before each placement's samples; its time is nobody's."""
     program = matmul(text=matmul().source.text.replace("scale(A[i][k])", "A[i][k]"))
     prologue = "#include <unistd.h>\nstatic int ready;\n"
-    candidate = Candidate("v", prologue, f"if (!ready) __builtin_trap();\n{IKJ}", 48, "usleep(100000); ready = 1;")
-    report = measure(program, [candidate], original_candidate(program), Toolchain(), QUICK)
+    code = Generated((prologue,), f"if (!ready) __builtin_trap();\n{IKJ}", ("usleep(100000); ready = 1;",))
+    report = measure(program, {"v": code}, Toolchain(), QUICK)
     assert report.measurements[0].status is Status.VERIFIED, report.measurements[0].message
     assert max(report.measurements[0].samples) < 0.05

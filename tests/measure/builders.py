@@ -7,7 +7,8 @@ from pathlib import Path
 import islpy as isl
 
 from polydl.base.errors import Span
-from polydl.measure import Candidate, MeasureOptions
+from polydl.lower.emit import Generated
+from polydl.measure import MeasureOptions
 from polydl.model.expr import Binary, Expr, Load
 from polydl.model.scop import Access, Array, Assignment, Guard, Region, Scop, Source, Statement, Storage
 from polydl.model.types import element_type
@@ -125,6 +126,6 @@ IKJ = (
 )
 
 
-def candidate(name: str, region: str = "", prologue: str = "", terms: int = 48) -> Candidate:
-    """A candidate that does the right thing and then what `region` says."""
-    return Candidate(name, prologue, f"{IKJ}\n{region}", terms)
+def candidate(region: str = "", prologue: str = "") -> Generated:
+    """C that does the right thing and then what `region` says."""
+    return Generated((prologue,), f"{IKJ}\n{region}")

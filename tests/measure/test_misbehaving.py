@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from polydl.measure import Candidate, Report, Status, Toolchain, driver, measure, original_candidate
+from polydl.lower.emit import Generated
+from polydl.measure import Report, Status, Toolchain, driver, measure
 from tests.measure.builders import IKJ, QUICK, candidate, matmul
 
 INCLUDES = """
@@ -113,13 +114,12 @@ for (int k = 0; k < N; k++) for (int r = 0; r < 5000; r++)
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, Path]:
     folder = tmp_path_factory.mktemp("scratch")
     scop = matmul()
-    candidates = [candidate(name, code, INCLUDES) for name, (code, _, _) in CASES.items() if name != "parallel"]
-    candidates.insert(1, Candidate("parallel", "", PARALLEL, 48))
-    candidates.append(Candidate("race", "", RACE, 48))
+    codes = {name: candidate(code, INCLUDES) for name, (code, _, _) in CASES.items()}
+    codes |= {"parallel": Generated((), PARALLEL), "race": Generated((), RACE)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(folder))
         patch.setattr(driver, "_SUPERVISOR_DELAY", 1.0)
-        return measure(scop, candidates, original_candidate(scop), Toolchain(), QUICK), folder
+        return measure(scop, codes, Toolchain(), QUICK), folder
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -172,5 +172,5 @@ def test_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     options = dataclasses.replace(QUICK, timeout=1.0)
     with pytest.raises(KeyboardInterrupt):
-        measure(scop, [candidate("right")], original_candidate(scop), Toolchain(), options, interrupt)
+        measure(scop, {"right": candidate()}, Toolchain(), options, interrupt)
     assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from polydl.base.errors import ToolchainError
-from polydl.measure import Candidate, Measurement, Status, Toolchain, data, measure, original_candidate
+from polydl.lower.emit import Generated
+from polydl.measure import Measurement, Status, Toolchain, data, measure
 from polydl.measure.data import Buffer
 from polydl.measure.driver import Place
 from polydl.measure.poison import overwritten
@@ -36,7 +37,7 @@ void kernel(float s[restrict 4], const float x[restrict 4][N], const float y[res
     domain = f"{{ S0[i, k] : 0 <= i < 4 and 0 <= k < {N} }}"
     update = statement(domain, ("s", "i"), (("x", "i, k"), ("y", "i, k")), value, "+=")
     program = scop(text, (array("s", 4), array("x", 4, N, const=True), array("y", 4, N, const=True)), (update,))
-    report = measure(program, [Candidate("v", "", region, N)], original_candidate(program, N), Toolchain(), QUICK)
+    report = measure(program, {"v": Generated((), region)}, Toolchain(), QUICK)
     return report.measurements[0]
 
 
@@ -113,8 +114,8 @@ void kernel(float y[restrict 24], const float x[restrict 24])
 """
     copy = statement("{ S0[i] : 0 <= i < 24 }", ("y", "i"), (("x", "i"),), Load(0))
     program = scop(text, (array("y", 24), array("x", 24, const=True)), (copy,))
-    right = Candidate("v", "", "for (int i = 23; i >= 0; i--) y[i] = x[i];")
-    report = measure(program, [right], original_candidate(program), Toolchain(), QUICK)
+    right = Generated((), "for (int i = 23; i >= 0; i--) y[i] = x[i];")
+    report = measure(program, {"v": right}, Toolchain(), QUICK)
     assert report.measurements[0].status is Status.VERIFIED
     assert any("only works on aligned arrays" in warning for warning in report.warnings)
 
@@ -132,7 +133,7 @@ void kernel(float *y, const float *x)
     copy = statement("{ S0[i] : 0 <= i < 24 }", ("y", "i"), (("x", "i"),), Load(0))
     program = scop(text, (array("y", 24), array("x", 24, const=True)), (copy,))
     with pytest.raises(ToolchainError, match="it touches memory directly after the end of array 'x'"):
-        measure(program, [], original_candidate(program), Toolchain(), QUICK)
+        measure(program, {}, Toolchain(), QUICK)
 
 
 def test_large_inputs_repeat_after_a_prime(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,8 +170,8 @@ void kernel(float y[restrict 8], const float x[restrict 8])
     assert overwritten(replace(program, statements=(replace(start, position=(2, 0)), add))) == frozenset()
     right = "for (int i = 0; i < 8; i++) y[i] = x[i];"
     wrong = "for (int i = 0; i < 8; i++) y[i] = x[i] + 0 * y[i];"
-    made = [Candidate("right", "", right), Candidate("wrong", "", wrong)]
-    report = measure(program, made, original_candidate(program), Toolchain(), QUICK)
+    codes = {"right": Generated((), right), "wrong": Generated((), wrong)}
+    report = measure(program, codes, Toolchain(), QUICK)
     assert [m.status for m in report.measurements] == [Status.VERIFIED, Status.WRONG]
     assert "y[0] is nan" in report.measurements[1].message
 
@@ -189,7 +190,7 @@ void kernel(double y[restrict 8])
     write = statement("{ S0[i] : 0 <= i < 4 }", ("y", "2i"), (), Const("3"))
     program = scop(text, (array("y", 8, ctype="double"),), (write,))
     assert overwritten(program) == {"y"}
-    right = Candidate("right", "", "for (int i = 3; i >= 0; i--) y[2 * i] = 3;")
-    wrong = Candidate("wrong", "", "for (int i = 0; i < 8; i++) y[i] = 3;")
-    report = measure(program, [right, wrong], original_candidate(program), Toolchain(), QUICK)
+    right = Generated((), "for (int i = 3; i >= 0; i--) y[2 * i] = 3;")
+    wrong = Generated((), "for (int i = 0; i < 8; i++) y[i] = 3;")
+    report = measure(program, {"right": right, "wrong": wrong}, Toolchain(), QUICK)
     assert [m.status for m in report.measurements] == [Status.VERIFIED, Status.WRONG]

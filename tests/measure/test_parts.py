@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from polydl import pipeline
-from polydl.lower.emit import protected
-from polydl.measure import Candidate, Report, Status, Toolchain, measure, original_candidate, parts
+from polydl.lower.emit import Generated
+from polydl.measure import ORIGINAL, Report, Status, Toolchain, measure, parts
 from polydl.measure.slices import Slice, original_slices
-from polydl.measure.unit import passed_arrays, unit_text
+from polydl.measure.unit import original_code, passed_arrays, unit_text
 from polydl.model.scop import Scop
 from tests.measure.builders import IKJ, QUICK, matmul
 
@@ -55,10 +55,10 @@ def _load(name: str, folder: Path) -> Scop:
     return pipeline.only_scop(pipeline.load(path))
 
 
-def _run(scop: Scop, candidate: Candidate, inputs: list[np.ndarray], folder: Path) -> list[np.ndarray]:
+def _run(scop: Scop, name: str, code: Generated, inputs: list[np.ndarray], folder: Path) -> list[np.ndarray]:
     """What the unit of a candidate leaves in its arrays."""
-    source, library = folder / "unit.c", folder / f"{candidate.id}.so"
-    source.write_text(unit_text(scop, candidate))
+    source, library = folder / "unit.c", folder / f"{name}.so"
+    source.write_text(unit_text(scop, name, code))
     subprocess.run(["cc", "-O1", "-w", "-shared", "-fPIC", "-o", library, source, "-lm"], check=True)
     arrays = [a.copy() for a in inputs]
     pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
@@ -75,12 +75,11 @@ def test_a_part_leaves_what_the_original_leaves(name: str, tmp_path: Path) -> No
     names = [a.name for a in passed_arrays(scop)]
     shapes = [[int(e.max_val().to_python()) for e in a.extents if e is not None] for a in passed_arrays(scop)]
     inputs = [rng.integers(1, 4, shape).astype(np.float32) for shape in shapes]
-    whole = dict(zip(names, _run(scop, original_candidate(scop), inputs, tmp_path), strict=True))
+    whole = dict(zip(names, _run(scop, ORIGINAL, original_code(scop), inputs, tmp_path), strict=True))
     for number, one in enumerate(slices):
         assert 0 < one.share <= 0.5
         assert set(one.selections) == set(PROGRAMS[name][2])
-        text = Candidate(f"part{number}", protected(scop.source, one.code.prologue), one.code.region)
-        part = dict(zip(names, _run(scop, text, inputs, tmp_path), strict=True))
+        part = dict(zip(names, _run(scop, f"part{number}", one.code, inputs, tmp_path), strict=True))
         for array, selection in one.selections.items():
             along = np.arange(whole[array].shape[selection.dimension])
             chosen = along % selection.step == selection.first
@@ -116,8 +115,8 @@ def _measured(monkeypatch: pytest.MonkeyPatch, *regions: str, estimate: float = 
     scop = matmul(text=matmul().source.text.replace("scale(A[i][k])", "A[i][k]"))
     slices = original_slices(scop, whole=100, part=10000)
     assert len(slices) == 2
-    candidates = [Candidate(f"v{i}", "", text, 48) for i, text in enumerate(regions)]
-    return measure(scop, candidates, original_candidate(scop), Toolchain(), replace(QUICK, slow=0.0), slices=slices)
+    codes = {f"v{i}": Generated((), text) for i, text in enumerate(regions)}
+    return measure(scop, codes, Toolchain(), replace(QUICK, slow=0.0), slices=slices)
 
 
 def test_candidates_are_verified_by_parts_and_each_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from polydl.frontend import load
-from polydl.measure import Candidate, Status, Toolchain, measure, original_candidate
+from polydl.lower.emit import Generated
+from polydl.measure import Status, Toolchain, measure
+from polydl.measure.unit import original_code
 from tests.measure.builders import QUICK
 
 PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
@@ -111,12 +113,12 @@ def test_original_is_its_own_candidate(name: str, tmp_path: Path) -> None:
     path = tmp_path / "program.c"
     path.write_text(text)
     (scop,) = load(path, sizes=sizes).scops
-    original = original_candidate(scop, 40)
+    original = original_code(scop)
     # Cutting the outermost loop short must show.
     spoilt = original.region.replace("++)", "+= 3)", 1).replace("i--)", "i -= 2)", 1)
     assert spoilt != original.region
-    candidates = [Candidate("same", "", original.region + "\n;", 40), Candidate("spoilt", "", spoilt, 40)]
-    same, wrong = measure(scop, candidates, original, Toolchain(), QUICK).measurements
+    codes = {"same": Generated((), original.region + "\n;"), "spoilt": Generated((), spoilt)}
+    same, wrong = measure(scop, codes, Toolchain(), QUICK).measurements
     assert same.status is Status.VERIFIED, same.message
     assert set(same.max_error.values()) == {0.0}
     assert wrong.status is Status.WRONG, wrong.message

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from polydl.base.errors import ToolchainError
+from polydl.lower.emit import Generated
 from polydl.measure import (
-    Candidate,
     Measurement,
     MeasureOptions,
     Report,
@@ -23,7 +23,6 @@ from polydl.measure import (
     Toolchain,
     check_compiles,
     measure,
-    original_candidate,
 )
 from polydl.measure.data import Buffer, blocks_for, describe_buffers, integer_inputs, integer_range, real_inputs
 from polydl.measure.driver import Place
@@ -36,13 +35,12 @@ SLOWLY = "for (volatile int d = 0; d < 400000; d++);"
 def test_faster_wins_slower_does_not() -> None:
     text = matmul().source.text.replace("    for (int i", f"    {SLOWLY}\n    for (int i", 1)
     program = matmul(text=text)
-    slower = candidate("slower", SLOWLY + SLOWLY + SLOWLY)
-    faster = Candidate("faster", "", IKJ, 48)
-    report = measure(program, [slower, faster], original_candidate(program), Toolchain(), QUICK)
+    slower, faster = candidate(SLOWLY + SLOWLY + SLOWLY), Generated((), IKJ)
+    report = measure(program, {"slower": slower, "faster": faster}, Toolchain(), QUICK)
     assert [m.status for m in report.measurements] == [Status.VERIFIED] * 2, report
     assert report.best().id == "faster"
     assert report.measurements[0].speedup < 1 < report.measurements[1].speedup
-    alone = measure(program, [slower], original_candidate(program), Toolchain(), QUICK)
+    alone = measure(program, {"slower": slower}, Toolchain(), QUICK)
     assert alone.best().id == "original"
 
 
@@ -50,15 +48,15 @@ def test_faster_wins_slower_does_not() -> None:
 def test_cold_samples_are_single_runs_and_slower() -> None:
     program = matmul()
     options = replace(QUICK, threads=1, buffer_sets=1)
-    hot = measure(program, [], original_candidate(program), Toolchain(), options).original
-    cold = measure(program, [], original_candidate(program), Toolchain(), replace(options, cold=True)).original
+    hot = measure(program, {}, Toolchain(), options).original
+    cold = measure(program, {}, Toolchain(), replace(options, cold=True)).original
     assert min(cold.samples) > min(hot.samples)
 
 
 def test_slow_original_is_not_timed_again() -> None:
     program = matmul()
     options = replace(QUICK, slow=1e-9)
-    report = measure(program, [Candidate("v", "", IKJ, 48)], original_candidate(program), Toolchain(), options)
+    report = measure(program, {"v": Generated((), IKJ)}, Toolchain(), options)
     assert len(report.original.samples) == 1  # the integers alone: equality was exact
     assert len(report.measurements[0].samples) == 1
     assert any("compared on integer-valued inputs only" in warning for warning in report.warnings)
@@ -67,7 +65,7 @@ def test_slow_original_is_not_timed_again() -> None:
 
 def test_progress_and_no_candidates() -> None:
     program, steps = matmul(), list[tuple[str, int, int]]()
-    report = measure(program, [], original_candidate(program), Toolchain(), QUICK, lambda *step: steps.append(step))
+    report = measure(program, {}, Toolchain(), QUICK, lambda *step: steps.append(step))
     assert report.measurements == ()
     assert report.best() is report.original
     assert [step for step in steps if step[0] == "compile"][-1] == ("compile", 2, 2)
@@ -103,7 +101,7 @@ def test_best_of_those_within_the_noise_is_the_simplest() -> None:
 def test_missing_compiler() -> None:
     program = matmul()
     with pytest.raises(ToolchainError) as error:
-        measure(program, [], original_candidate(program), Toolchain(cc="no-such-compiler; true"), QUICK)
+        measure(program, {}, Toolchain(cc="no-such-compiler; true"), QUICK)
     assert "'no-such-compiler; true' was not found" in error.value.reason
     assert error.value.hint is not None
     assert error.value.exit_code == 1
@@ -112,10 +110,10 @@ def test_missing_compiler() -> None:
 def test_original_that_crashes_or_hangs_is_an_error() -> None:
     crash = matmul(text=matmul().source.text.replace("for (int i", "*(volatile int *)0 = 1; for (int i"))
     with pytest.raises(ToolchainError, match=r"cannot serve as the reference: it was killed by signal 11"):
-        measure(crash, [], original_candidate(crash), Toolchain(), QUICK)
+        measure(crash, {}, Toolchain(), QUICK)
     hang = matmul(text=matmul().source.text.replace("for (int i", "for (;;); for (int i"))
     with pytest.raises(ToolchainError) as error:
-        measure(hang, [], original_candidate(hang), Toolchain(), replace(QUICK, timeout=0.5))
+        measure(hang, {}, Toolchain(), replace(QUICK, timeout=0.5))
     assert "did not finish within 0.5 s" in error.value.reason
     assert error.value.hint is not None
     assert "--timeout" in error.value.hint
@@ -128,9 +126,7 @@ def test_compiler_that_hangs(tmp_path: Path) -> None:
     program = matmul()
     start = time.monotonic()
     with pytest.raises(ToolchainError, match=r"did not finish within 0\.3 s"):
-        measure(
-            program, [], original_candidate(program), Toolchain(cc=str(compiler)), replace(QUICK, compile_timeout=0.3)
-        )
+        measure(program, {}, Toolchain(cc=str(compiler)), replace(QUICK, compile_timeout=0.3))
     assert time.monotonic() - start < 10
 
 
@@ -195,9 +191,8 @@ from polydl.measure import *
 from tests.measure.builders import QUICK, candidate, matmul
 tempfile.tempdir = {scratch!r}
 program = matmul()
-hang = candidate("hang", "for (;;);")
 options = replace(QUICK, timeout=1000)
-measure(program, [hang], original_candidate(program), Toolchain(), options, lambda *s: print(*s, flush=True))
+measure(program, {{"hang": candidate("for (;;);")}}, Toolchain(), options, lambda *s: print(*s, flush=True))
 """
 
 
@@ -247,9 +242,9 @@ def test_environment_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("SECRET", "x")
     prologue = "#include <stdlib.h>\n#include <omp.h>\n"
-    check = candidate("v", 'if (getenv("SECRET") || omp_get_max_threads() == 1) C[0][0] = 0;', prologue)
+    check = candidate('if (getenv("SECRET") || omp_get_max_threads() == 1) C[0][0] = 0;', prologue)
     program = matmul()
-    found = measure(program, [check], original_candidate(program), Toolchain(), QUICK).measurements[0]
+    found = measure(program, {"v": check}, Toolchain(), QUICK).measurements[0]
     assert found.status is Status.VERIFIED, found.message
 
 
@@ -258,6 +253,6 @@ def test_temporary_folder_with_odd_name(tmp_path: Path, monkeypatch: pytest.Monk
     odd.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(odd))
     program = matmul()
-    found = measure(program, [Candidate("v", "", IKJ, 48)], original_candidate(program), Toolchain(), MeasureOptions())
+    found = measure(program, {"v": Generated((), IKJ)}, Toolchain(), MeasureOptions())
     assert found.measurements[0].status is Status.VERIFIED
     assert list(odd.iterdir()) == []

@@ -10,9 +10,10 @@ import islpy as isl
 import pytest
 
 from polydl.base.errors import InputError, ToolchainError
-from polydl.measure import Candidate, Measurement, Status, Toolchain, measure, original_candidate
+from polydl.lower.emit import Generated
+from polydl.measure import ORIGINAL, Measurement, Status, Toolchain, measure
 from polydl.measure.data import describe_buffers
-from polydl.measure.unit import unit_text
+from polydl.measure.unit import original_code, unit_text
 from polydl.model.expr import Binary, Const, Load
 from polydl.model.scop import Guard, Scop, Storage
 from tests.measure.builders import PRODUCT, QUICK, array, extent, matmul, scop, statement
@@ -20,8 +21,8 @@ from tests.measure.builders import PRODUCT, QUICK, array, extent, matmul, scop, 
 
 def outcomes(program: Scop, *regions: str, prologue: str = "", toolchain: Toolchain = Toolchain()) -> list[Measurement]:  # noqa: B008
     """What becomes of candidates with these regions."""
-    candidates = [Candidate(f"v{i}", prologue, region, 64) for i, region in enumerate(regions)]
-    return list(measure(program, candidates, original_candidate(program), toolchain, QUICK).measurements)
+    codes = {f"v{i}": Generated((prologue,), region) for i, region in enumerate(regions)}
+    return list(measure(program, codes, toolchain, QUICK).measurements)
 
 
 def statuses(program: Scop, *regions: str) -> list[Status]:
@@ -322,7 +323,7 @@ def test_prologue_and_name_of_the_variant_in_messages() -> None:
 
 def test_text_is_deterministic() -> None:
     program = matmul()
-    assert unit_text(program, original_candidate(program)) == unit_text(program, original_candidate(program))
+    assert unit_text(program, ORIGINAL, original_code(program)) == unit_text(program, ORIGINAL, original_code(program))
 
 
 def test_local_arrays_do_not_lose_their_independence() -> None:
@@ -330,7 +331,7 @@ def test_local_arrays_do_not_lose_their_independence() -> None:
     text = f"void kernel(void)\n{{\nfloat x[10], y[10];\nint i;\n{LOOP}}}\n"
     arrays = tuple(array(n, 10, storage=Storage.LOCAL, declaration=f"float {n}[10]") for n in "xy")
     program = vector(text, arrays=arrays, declared_outside=("int i",))
-    assert "float y[__restrict__ 10]" in unit_text(program, original_candidate(program))
+    assert "float y[__restrict__ 10]" in unit_text(program, ORIGINAL, original_code(program))
 
 
 def test_arrays_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:

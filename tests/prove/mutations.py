@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from polydl.lower.emit import Generated, generate, protected
+from polydl.lower.emit import Generated, generate
 from polydl.lower.instance_marks import is_mark, without_marks
 from polydl.lower.splice import splice
-from polydl.measure import Candidate, Measurement, MeasureOptions, Toolchain, original_candidate
+from polydl.measure import Measurement, MeasureOptions, Toolchain
 from polydl.measure.session import Builder, setting_for
 from polydl.measure.verify import verify
 from polydl.model.scop import Scop
@@ -26,7 +26,6 @@ from polydl.pipeline import load, rank
 from polydl.prove import Proof, prove
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.tree import Band, Blocks, Leaf, Node, Order, Run
-from polydl.search.shortlist import terms
 from polydl.search.variant import Variant
 from tests.programs.corpus import catalogue
 
@@ -182,13 +181,11 @@ class Subject:
     variant: Variant
     named: Generated
 
-    def mutant(self, named: Generated) -> tuple[Proof, Candidate]:
-        """The proof of another text in place of the variant's, and the candidate to verify."""
+    def mutant(self, named: Generated) -> tuple[Proof, Generated]:
+        """The proof of another text in place of the variant's, and the C to verify."""
         plain = replace(named, region=without_marks(named.region))
         texts = [splice(self.scop.source, [(self.scop, piece)], "") for piece in (plain, named)]
-        own = self.variant.program
-        mutant = Candidate("mutant", protected(own.source, plain.prologue), plain.region, terms(own))
-        return prove(self.scop, *texts, rewritten=own), mutant
+        return prove(self.scop, *texts, rewritten=self.variant.program), plain
 
 
 def subjects(program: str, wanted: Sequence[str], size: int = 0) -> Iterator[Subject]:
@@ -223,21 +220,20 @@ def mutants(
             yield kind.__name__, what, replace(subject.named, region="\n".join(new))
 
 
-def verified(subject: Subject, candidates: Sequence[Candidate]) -> list[Measurement]:
-    """What the verification runs say of candidates."""
-    named = [replace(c, id=f"mutant{n}") for n, c in enumerate(candidates)]
+def verified(subject: Subject, codes: Sequence[Generated]) -> list[Measurement]:
+    """What the verification runs say of C in place of the variant's."""
+    named = {f"mutant{n}": code for n, code in enumerate(codes)}
     own = subject.variant.program
-    original = original_candidate(own, terms(own))
     compiler = shutil.which(TOOLCHAIN.cc)
     assert compiler is not None
     with tempfile.TemporaryDirectory(prefix="polydl-mutants-") as name:
         folder = Path(name)
         builder = Builder(own, TOOLCHAIN, QUICK, compiler, folder)
-        built, failed = builder.build(original, named, lambda stage, done, total: None)
+        built, failed = builder.build(named, lambda stage, done, total: None)
         setting = setting_for(own, folder, built[0], QUICK)
         checked = verify(setting, built[0], built[1:], lambda done, total: None)
-    found = {m.id: m for m in (*failed, *checked.measurements)}
-    return [found[c.id] for c in named]
+    found = {m.id: m for m in (*failed, *(one.measurement for one in checked.checked))}
+    return [found[name] for name in named]
 
 
 # Mistakes in the schedule, before anything is printed

@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from polydl.measure import Candidate, Status
+from polydl.lower.emit import Generated
+from polydl.measure import Status
 from tests.prove import mutations
 
 TEXTS = {
@@ -26,13 +27,13 @@ def texts(program: str) -> Counter[str]:
     caught: Counter[str] = Counter()
     for subject in mutations.subjects(program, TEXTS[program]):
         assert subject.mutant(subject.named)[0].holds, program
-        left: list[tuple[str, str, Candidate]] = []
+        left: list[tuple[str, str, Generated]] = []
         for kind, what, text in mutations.mutants(subject, mutations.KINDS, SEED, 2 if program == "dot" else 1):
-            proof, candidate = subject.mutant(text)
+            proof, code = subject.mutant(text)
             if proof.verdict == "wrong":
                 caught["proof"] += 1
             else:
-                left.append((f"{kind}: {what}", proof.verdict, candidate))
+                left.append((f"{kind}: {what}", proof.verdict, code))
         measured = mutations.verified(subject, [c for _, _, c in left]) if left else []
         for (what, verdict, _), measurement in zip(left, measured, strict=True):
             verified = measurement.status is Status.VERIFIED
@@ -62,8 +63,8 @@ def test_the_legality_check_and_the_proof_agree_on_wrong_schedules(program: str)
                 illegal += 1
                 assert reason
                 continue
-            proof, candidate = subject.mutant(text)
+            proof, code = subject.mutant(text)
             assert proof.holds, f"{what}: {proof.verdict} {proof.reason}"
-            legal.append(candidate)
+            legal.append(code)
         assert all(m.verified for m in mutations.verified(subject, legal)), program
     assert illegal >= 2

@@ -16,14 +16,13 @@ from polydl._version import __version__
 from polydl.base.errors import PolyDLError
 from polydl.learn.collect.problems import Problem
 from polydl.learn.collect.sample import chosen_sample, scored
-from polydl.measure import Candidate, Measurement, MeasureOptions, Status, Toolchain, original_candidate
+from polydl.measure import Measurement, MeasureOptions, Status, Toolchain
 from polydl.measure.bulk import BuiltMany, build_many, may_precompile, precompiled
 from polydl.measure.verify import Built
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank import rankers
 from polydl.rewrite.scalars import in_place
-from polydl.search.shortlist import candidate, terms
 
 RANKERS = ("traffic", "trace", "cost")
 """The first one orders the space; the others add their favourites. All of them score what is measured."""
@@ -86,8 +85,7 @@ def _save(prepared: Prepared, folder: Path) -> None:
     assert built is not None
     document = {
         "planned": {name: asdict(planned) for name, planned in prepared.planned.items()},
-        "terms": built.original.candidate.tolerance_terms,
-        "libraries": {one.candidate.id: one.library for one in (built.original, *built.candidates)},
+        "libraries": {one.id: one.library for one in (built.original, *built.candidates)},
         "failed": {m.id: m.message for m in built.failed},
     }
     unfinished = folder / (_RECORD + ".new")
@@ -97,10 +95,7 @@ def _save(prepared: Prepared, folder: Path) -> None:
 
 def _loaded(problem: Problem, folder: Path) -> Prepared:
     document = json.loads((folder / _RECORD).read_text())
-    terms = document["terms"]
-    original, *candidates = [
-        Built(Candidate(name, "", "", terms), library) for name, library in document["libraries"].items()
-    ]
+    original, *candidates = [Built(name, library) for name, library in document["libraries"].items()]
     failed = [Measurement(name, Status.COMPILE_FAILED, message) for name, message in document["failed"].items()]
     planned = {name: Planned(**values) for name, values in document["planned"].items()}
     return Prepared(problem, planned, BuiltMany(folder, original, tuple(candidates), tuple(failed)))
@@ -123,12 +118,10 @@ def _prepare(problem: Problem, options: Options, count: int, measuring: MeasureO
             scores[i][name] = estimate.score
             features[i] |= {f"{name}.{feature}": value for feature, value in estimate.features.items()}
     planned = {v.id: Planned(v.recipe.to_json(), why, features[i], scores[i]) for i, (v, why) in enumerate(sample)}
-    candidates = [candidate(variant, scop) for variant in variants]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     toolchain = precompiled(Toolchain(), folder) if may_precompile(scop) else Toolchain()
-    original = original_candidate(scop, terms(scop))
-    built = build_many(scop, candidates, original, toolchain, measuring, folder)
+    built = build_many(scop, {v.id: v.generated for v in variants}, toolchain, measuring, folder)
     for bulky in (*folder.glob("*.gch"), *folder.glob("*.c")):
         bulky.unlink()
     return Prepared(problem, planned, built)

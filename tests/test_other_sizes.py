@@ -12,7 +12,7 @@ from polydl.lower.emit import Generated
 from polydl.lower.splice import guarded
 from polydl.measure import MeasureOptions, Toolchain
 from polydl.model.scop import Scop
-from polydl.search.other_sizes import check_nearby, nearby
+from polydl.search.other_sizes import check_other_sizes, neighbouring_sizes
 
 TEXT = """\
 void add(int n, int lda, const float *restrict a, float y[restrict 40])
@@ -43,7 +43,7 @@ def at(path: Path, n: int, lda: int) -> Scop:
 
 
 def test_each_parameter_one_more_and_one_less(path: Path) -> None:
-    assert list(nearby(at(path, 32, 36))) == [
+    assert list(neighbouring_sizes(at(path, 32, 36))) == [
         {"n": 32, "lda": 37},
         {"n": 32, "lda": 35},
         {"n": 33, "lda": 36},
@@ -52,7 +52,7 @@ def test_each_parameter_one_more_and_one_less(path: Path) -> None:
 
 
 def test_conditions_lead_to_the_original_loops(path: Path) -> None:
-    tried = check_nearby(
+    tried = check_other_sizes(
         at(path, 32, 36), Generated((), VARIANT), lambda sizes: at(path, sizes["n"], sizes["lda"]), Toolchain(), OPTIONS
     )
     assert len(tried) == 4
@@ -66,14 +66,14 @@ def test_a_condition_that_is_missing_is_found(path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("polydl.search.other_sizes.guarded", forgetful)
     with pytest.raises(PolyDLError, match=r"computes something else .* with lda = 37, n = 32"):
-        check_nearby(
+        check_other_sizes(
             at(path, 32, 36), Generated((), VARIANT), lambda sizes: at(path, sizes["n"], sizes["lda"]), Toolchain(),
             OPTIONS,
         )  # fmt: skip
 
 
 def test_sizes_that_the_program_does_not_bear_are_left_out(path: Path) -> None:
-    tried = check_nearby(
+    tried = check_other_sizes(
         at(path, 40, 40), Generated((), VARIANT.replace("32", "40").replace("36", "40")),
         lambda sizes: at(path, sizes["n"], sizes["lda"]), Toolchain(), OPTIONS,
     )  # fmt: skip
