@@ -1,8 +1,8 @@
 """The whole of polydl, top to bottom: the file to open first.
 
-C text ─ frontend ─▶ Scop ─ dependences ─▶ legality ─ variants ─▶ recipes ─ locality ─▶ features ─ rank ─▶ order
-                                                                                        │ top k
-C text ◀─ codegen ◀─ schedule tree ◀─ recipe applied ◀──────────────────────────────────┘
+C text ─ frontend ─▶ Scop ─ dependences ─▶ search: Variant = (program, recipe, parts) ─ rank ─▶ order
+                                                                                               │ top k
+C text ◀─ lower ◀─ isl AST ◀─ schedule tree ◀──────────────────────────────────────────────────┘
    └─ measure: build, run, check, time ─▶ report
 """
 

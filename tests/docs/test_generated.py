@@ -58,6 +58,14 @@ def test_the_map_has_every_module() -> None:
             assert f"`{path.relative_to(ROOT)}`" in page
 
 
+def test_the_architecture_names_rooms_and_files_that_there_are() -> None:
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    rooms = {path.name for path in (ROOT / "polydl").iterdir() if (path / "__init__.py").is_file()}
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == rooms
+    for name in re.findall(r"`([\w/]+\.(?:py|j2|json))\b", page):
+        assert (ROOT / name).is_file() or (ROOT / "polydl" / name).is_file(), name
+
+
 def test_the_picture_is_that_of_the_table() -> None:
     made = draw_convolutions.drawing(draw_convolutions.ratios(draw_convolutions.TABLE.read_text(encoding="utf-8")))
     assert made == (DOCS / "assets" / "convolutions.svg").read_text(encoding="utf-8"), (
