@@ -8,6 +8,7 @@ C text ◀─ lower ◀─ isl AST ◀─ schedule tree ◀───────
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +22,7 @@ from polydl.base.files import output_path, write
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest, nests
-from polydl.exchange.schedule_file import schedule_from_file
+from polydl.exchange.schedule_file import schedule_from_file, statements_of
 from polydl.frontend import Program
 from polydl.frontend import load as load_program
 from polydl.frontend.inline import is_c, located
@@ -43,11 +44,9 @@ from polydl.rank import rankers
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.ranker import Estimate, Ranker
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
-from polydl.rewrite.dead import without_dead
+from polydl.rewrite.canonical import Form, canonical
 from polydl.rewrite.fuse import fuse as fuse_scop
-from polydl.rewrite.scalars import in_place
-from polydl.rewrite.split import split
-from polydl.rewrite.terms import terms_apart
+from polydl.schedule.loopstring import nests_named
 from polydl.schedule.notation import Written
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.structure import Structure
@@ -126,29 +125,28 @@ def rank(
     if isinstance(space, Options):
         raise TypeError("options are given by keyword: rank(source, options=…)")
     o = (options or Options()).changed(**changes).changed(**_named(space, machine, ranker))
-    scop = in_place(
-        without_dead(source if isinstance(source, Scop) else only_scop(load(source, o))), reassociate=o.reassociate
-    )
+    read = source if isinstance(source, Scop) else only_scop(load(source, o))
     start = time.perf_counter()
     given = isinstance(machine, Machine)
     machine = machine if isinstance(machine, Machine) else o.target()
     threads = o.threads or (machine.cores if given else o.thread_count(machine))
     ranker = rankers.usable(o.ranker) if ranker is None or isinstance(ranker, str) else ranker
-    found = dependences(scop, reads=False)
     if o.schedule is not None:
-        return _from_file(scop, found, Path(o.schedule), machine, threads, o)
-    if not o.loops and (apart := _apart(scop, found, o)) is not scop:
-        scop, found = apart, dependences(apart, reads=False)
+        return _from_file(read, Path(o.schedule), machine, threads, o)
+    if o.loops:
+        written = (Written(o.loops, "--loops"), Written(o.blocks, "--blocks"))
+        named = score(read, [written], replace(o, threads=threads), machine=machine, ranker=ranker)
+        checked(named.scop, named.nests, o.prepack)
+        return named
+    program = canonical(read, reassociate=o.reassociate)
+    scop, found = program.scop, program.dependences
     parts = nests(scop, found)
     if o.prepack:
         checked(scop, parts, o.prepack)
-    if o.loops:
-        written = (Written(o.loops, "--loops"), Written(o.blocks, "--blocks"))
-        return score(scop, [written], replace(o, threads=threads), machine=machine, ranker=ranker)
     ordered: list[list[NestChoice]] = []
     size = 0
     pruned: Counter[str] = Counter()
-    given_up: list[str] = []
+    given_up = [*program.refused]
     if progress:
         progress("rank", 0, len(parts))
     blocks = register_blocks_for(machine)
@@ -188,7 +186,7 @@ def rank(
     ranked = tuple(combined(ordered, Origin(scop, found, o.reassociate)))
     seconds = time.perf_counter() - start
     left_out = {reason: count for reason, count in pruned.items() if count}
-    return Ranking(scop, found, parts, ranked, size, left_out, machine, ranker.name, threads, seconds, tuple(given_up))
+    return Ranking(program, parts, ranked, size, left_out, machine, ranker.name, threads, seconds, tuple(given_up))
 
 
 def score(
@@ -203,22 +201,25 @@ def score(
     """Score the variants that loop strings with their blocks name; nothing is compiled or run.
 
     `machine`: a preset, a TOML file or a `Machine`. The result's variants are in the order of the lines, not in that of
-    their scores. Raises InputError with the place in the text, IllegalVariant (naming the dependence), several of them
-    as InputErrors; QuotaExceeded.
+    their scores. A nest that a loop string names is one of the program as it is searched, as `rank` and `explain` show
+    it, or of the program as it is written; the loops of one without a name are those of the program as it is written.
+    Raises InputError with the place in the text, IllegalVariant (naming the dependence), several of them as
+    InputErrors; QuotaExceeded.
     """
     o = (options or Options()).changed(**changes)
-    scop = in_place(without_dead(source), reassociate=o.reassociate)
     start = time.perf_counter()
     if isinstance(machine, str):
         o = o.changed(machine=machine)
     machine = machine if isinstance(machine, Machine) else o.target()
     threads = o.thread_count(machine)
-    found = dependences(scop, reads=False)
+    named = frozenset(name for loops, _ in lines for name in nests_named(loops))
+    program = canonical(source, reassociate=o.reassociate, names=named)
+    scop, found = program.scop, program.dependences
     parts = nests(scop, found)
     ranker = ranker or rankers.usable(o.ranker)
     variants = scored(Origin(scop, found, o.reassociate), parts, lines, ranker, machine, threads)
     seconds = time.perf_counter() - start
-    return Ranking(scop, found, parts, variants, len(variants), {}, machine, ranker.name, threads, seconds)
+    return Ranking(program, parts, variants, len(variants), {}, machine, ranker.name, threads, seconds)
 
 
 def _named(space: str | None, machine: str | Path | Machine | None, ranker: str | Ranker | None) -> OptionChanges:
@@ -233,15 +234,15 @@ def _named(space: str | None, machine: str | Path | Machine | None, ranker: str 
     return named
 
 
-def _from_file(
-    scop: Scop, found: tuple[Dependence, ...], path: Path, machine: Machine, threads: int, o: Options
-) -> Ranking:
+def _from_file(read: Scop, path: Path, machine: Machine, threads: int, o: Options) -> Ranking:
     """The one variant that a file of another tool describes."""
     start = time.perf_counter()
+    program = canonical(read, reassociate=o.reassociate, names=statements_of(read, path))
+    scop, found = program.scop, program.dependences
     made = schedule_from_file(scop, path, found, machine, threads, reassociate=o.reassociate)
     variant = Variant.of(Origin(scop, found, o.reassociate), (made,), Estimate(made.seconds, {}))
     seconds = time.perf_counter() - start
-    return Ranking(scop, found, nests(scop, found), (variant,), 1, {}, machine, o.ranker, threads, seconds)
+    return Ranking(program, nests(scop, found), (variant,), 1, {}, machine, o.ranker, threads, seconds)
 
 
 def _schedules(
@@ -255,12 +256,6 @@ def _schedules(
 ) -> tuple[list[Scheduled], list[str]]:
     statements = [s for n in together for s in n.statements]
     return candidates(scop, statements, found, machine, threads, reassociate=o.reassociate, patience=patience)
-
-
-def _apart(scop: Scop, found: Sequence[Dependence], o: Options) -> Scop:
-    """The scop with sums of products, then index sets, taken apart."""
-    terms = terms_apart(scop) if o.reassociate else scop
-    return split(terms, found if terms is scop else dependences(terms, reads=False))
 
 
 def settled(scores: Iterable[float]) -> list[float]:
@@ -303,7 +298,7 @@ def optimize(
     done = [_optimize_scop(scop, o, run=run, progress=progress) for scop in program.scops]
     pieces = [(d.ranking.scop, d.chosen.generated if d.chosen else None) for d in done]
     text = splice(program.source, pieces, header(done, o))
-    if run:
+    if run or shutil.which(toolchain.cc):
         diagnostics = check_compiles(text, toolchain, program.source)
         if not diagnostics.ok:
             raise ToolchainError(f"the output does not compile: {diagnostics.message}")
@@ -355,7 +350,7 @@ def fuse(
     o = (options or Options()).changed(**changes)
     program = load(Path(path), o, require_sizes=False)
     target = output_path(Path(path), output)
-    done = [fuse_scop(scop) for scop in program.scops]
+    done = [fuse_scop(canonical(scop, reassociate=False, form=Form.WRITTEN).scop) for scop in program.scops]
     pieces = []
     for scop, made in zip(program.scops, done, strict=True):
         parts = nests(made.scop, dependences(made.scop, reads=False), made.together)
@@ -371,23 +366,22 @@ def fuse(
 
 
 def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | None) -> Optimized:
-    read, ranking = scop, with_fused(rank(scop, options=o, progress=progress), o)
-    scop = ranking.scop
+    ranking = with_fused(rank(scop, options=o, progress=progress), o)
     most = how_many(ranking.variants, o.top_k) if run else 1
     variants, illegal = shortlist(ranking.variants, most, varied=run)
     proofs: Mapping[str, Proof] = {}
     if o.prove:
-        variants, proofs, wrong = proved(read, variants, o)
+        variants, proofs, wrong = proved(ranking.program, variants, o)
         illegal += wrong
     if not run:
         return Optimized(ranking, None, variants[0] if variants else None, illegal, proofs)
     options = MeasureOptions(threads=ranking.threads, seed=o.seed, timeout=o.timeout, cold=o.cold)
-    slices = original_slices(read) if len(variants) > 1 else ()
+    slices = original_slices(scop) if len(variants) > 1 else ()
     report = measure(scop, {v.id: v.generated for v in variants}, o.toolchain(), options, progress, slices)
     best = report.best()
     chosen = next((v for v in variants if v.id == best.id), None)
     if chosen is not None and report.original.median <= _QUICK:
-        check_other_sizes(scop, chosen.generated, lambda sizes: _at(read, o, sizes), o.toolchain(), options)
+        check_other_sizes(scop, chosen.generated, lambda sizes: _at(scop, o, sizes), o.toolchain(), options)
     return Optimized(ranking, report, chosen, illegal, proofs)
 
 

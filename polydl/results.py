@@ -19,6 +19,7 @@ from polydl.measure import Measurement, Report
 from polydl.model.scop import Scop
 from polydl.prove import Proof
 from polydl.rank.ranker import NOT_RANKED
+from polydl.rewrite.canonical import Canonical
 from polydl.rewrite.fuse import FusedScop
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import start
@@ -49,8 +50,8 @@ class Ranking:
     True
     """
 
-    scop: Scop
-    dependences: tuple[Dependence, ...]
+    program: Canonical
+    """What is ranked, as it was read and as it is searched."""
     nests: tuple[Nest, ...]
     variants: tuple[Variant, ...]
     space_size: int
@@ -66,6 +67,16 @@ class Ranking:
     """Schedules that were not found or not shown to be legal, with the reason, for people."""
     fused: FusedScop | None = None
     """What was decided about fusing; None: it was not looked at."""
+
+    @property
+    def scop(self) -> Scop:
+        """The program as it is searched."""
+        return self.program.scop
+
+    @property
+    def dependences(self) -> tuple[Dependence, ...]:
+        """Of `scop`, without RAR."""
+        return self.program.dependences
 
     def as_written(self) -> Variant:
         """The program's own nests, one after the other: what the original is compared as."""

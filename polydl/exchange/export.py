@@ -6,30 +6,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from polydl._version import __version__
-from polydl.dependences.analysis import Dependence, Kind, dependences
+from polydl.dependences.analysis import Dependence, Kind
 from polydl.exchange.names import map_in_public, public_names
 from polydl.model import isl
 from polydl.model.isl.trees import partial_schedule, union_map, union_set
 from polydl.model.scop import Scop
-from polydl.rewrite.dead import without_dead
-from polydl.rewrite.scalars import in_place
+from polydl.rewrite.canonical import Canonical, canonical
 from polydl.schedule.relations import by_name
 from polydl.schedule.tree import Band, Blocks, Leaf, Member, Node, statements
 from polydl.search.bases import written
 
 
-def exported(scop: Scop, *, reassociate: bool = True) -> Scop:
-    """The scop that documents describe: without dead statements, with sums made in place."""
-    return in_place(without_dead(scop), reassociate=reassociate)
-
-
 def documents(scops: Iterable[Scop], *, reassociate: bool = True) -> list[dict[str, Any]]:
-    """A document for each scop. Raises QuotaExceeded."""
-    return [_document(exported(scop, reassociate=reassociate)) for scop in scops]
+    """A document for each scop, about the program as it is searched. Raises QuotaExceeded."""
+    return [_document(canonical(scop, reassociate=reassociate)) for scop in scops]
 
 
-def _document(scop: Scop) -> dict[str, Any]:
-    found = dependences(scop, reads=False)
+def _document(program: Canonical) -> dict[str, Any]:
+    scop, found = program.scop, program.dependences
     names = public_names(scop)
     accesses = [a for s in scop.statements for a in s.accesses]
     return {
@@ -38,6 +32,7 @@ def _document(scop: Scop) -> dict[str, Any]:
         "file": str(scop.source.path),
         "line": scop.span.line,
         "renamed": {name: public for name, public in names.items() if name != public},
+        "rewrites": [str(step) for step in program.steps],
         "statements": {s.name: s.span.text.strip() if s.span.text else "" for s in scop.statements},
         "context": str(isl.renamed(scop.context, names)),
         "domain": _sets((s.domain for s in scop.statements), names),

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from polydl.exchange.export import exported
 from polydl.model import isl
 from polydl.model.schedule import map_from_affs, original_affs
 from polydl.model.scop import BlackBox, Scop, Statement
+from polydl.rewrite.canonical import canonical
 
 
 def openscop(scops: Sequence[Scop], *, reassociate: bool = True) -> str:
-    """The text for several scops, one after the other. Raises QuotaExceeded."""
-    return "\n".join("\n".join(_lines(exported(scop, reassociate=reassociate))) + "\n" for scop in scops)
+    """The text of scops as they are searched, one after the other. Raises QuotaExceeded."""
+    return "\n".join("\n".join(_lines(canonical(scop, reassociate=reassociate).scop)) + "\n" for scop in scops)
 
 
 def _lines(scop: Scop) -> Iterator[str]:

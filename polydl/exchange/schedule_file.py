@@ -36,6 +36,14 @@ _SKIPPED = ("mark", "context", "guard")
 _UNSUPPORTED = ("extension", "contraction", "expansion")
 
 
+def statements_of(scop: Scop, path: Path) -> frozenset[str]:
+    """Names of the statements that a file schedules for a scop: they tell which form of it (polydl.rewrite.canonical)
+    the file is about. Raises InputError with the place in the file."""
+    document = read(path, scop.function, scop.span.line)
+    domain = document.tree.mapping().get("domain")
+    return frozenset() if domain is None else frozenset(_Reader(scop, document).union(domain))
+
+
 def schedule_from_file(
     scop: Scop,
     path: Path,
@@ -45,7 +53,7 @@ def schedule_from_file(
     *,
     reassociate: bool,
 ) -> Scheduled:
-    """Read the schedule of a scop (one of polydl.exchange.export.exported) from a file, and check that it is legal.
+    """Read the schedule of a scop, in the form that the file is about, and check that it is legal.
 
     `found` are all dependences. The file determines the order only: of the loops whose iterations are independent, the
     outermost run in parallel and the innermost in vectors, whatever the file says. Raises InputError with the place in
@@ -93,7 +101,7 @@ class _Reader:
         return self._node(fields.get("child"), [s.name for s in self.scop.statements])
 
     def _same_domain(self, place: Place) -> None:
-        known = self._union(place)
+        known = self.union(place)
         for statement in self.scop.statements:
             own = statement.domain.intersect_params(self.scop.context)
             mine = known.pop(statement.name, None)
@@ -110,7 +118,7 @@ class _Reader:
         for name in known:
             raise place.error(f"the program has no statement {name}", "names and domains: polydl export")
 
-    def _union(self, place: Place) -> dict[str, isl.Set]:
+    def union(self, place: Place) -> dict[str, isl.Set]:
         """The sets of a union, by the name of their statement, over the parameters of the scop."""
         try:
             union = isl.UnionSet(place.text())
@@ -160,7 +168,7 @@ class _Reader:
             if "filter" not in fields:
                 raise part.error("a part of a sequence has no filter")
             taken = []
-            for name, filtered in self._union(fields["filter"]).items():
+            for name, filtered in self.union(fields["filter"]).items():
                 if name not in names:
                     continue  # an outer filter has removed this statement
                 domain = self.scop.statement(name).domain.intersect_params(self.scop.context)

@@ -206,7 +206,7 @@ def _name(variant: Variant) -> str:
 
 def _explain(variant: Variant, rankings: Mapping[str, Ranking], measured: Measured | None) -> Explanation:
     ranking = next(iter(rankings.values()))
-    scop, machine = ranking.scop, ranking.machine
+    scop, machine = variant.program, ranking.machine
     runs = {s.nest.name: timed(scop, s) for s in variant.structures}
     if not variant.recipe.nests:
         runs = {ORIGINAL: original_nest(scop)}  # the nests as they are written, not one after the other
@@ -236,8 +236,8 @@ def _place(ranking: Ranking, variant: Variant) -> Place:
             return Place(other.score, rank, len(ranking), other.features)
     ranker = rankers.usable(ranking.ranker)
     found = Estimate.total(
-        ranker.rank(ranking.scop, nest, [structure], ranking.machine, ranking.threads).estimate(0)
-        for nest, structure in zip(ranking.nests, variant.structures, strict=True)
+        ranker.rank(variant.program, one.nest, [one], ranking.machine, ranking.threads).estimate(0)
+        for one in variant.structures
     )
     better = sum(other.score < found.score for other in ranking.variants)
     return Place(found.score, better + 1, len(ranking), found.features)
@@ -247,7 +247,7 @@ def _measure(
     ranking: Ranking, variants: Sequence[Variant], o: Options, progress: Progress | None
 ) -> dict[str, Measured]:
     """By name the times of the original and of the variants."""
-    scop = ranking.scop
+    scop = ranking.program.read
     codes = {v.id: v.generated for v in variants if v.recipe.nests}
     how = MeasureOptions(threads=ranking.threads, seed=o.seed, timeout=o.timeout, cold=o.cold)
     report = measure(scop, codes, o.toolchain(), how, progress)

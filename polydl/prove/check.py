@@ -23,7 +23,7 @@ from polydl.prove.result import Proof
 from polydl.prove.symbols import Integer, Literal, Load, Made, loads
 from polydl.prove.text import read
 from polydl.prove.unfold import unfolded
-from polydl.rewrite.dead import without_dead
+from polydl.rewrite.canonical import Canonical
 
 Copied = dict[tuple[str, Pointer], tuple[str, isl.Map]]
 """Per printed statement and address in a buffer: which array's elements { T[i…] -> [element] } are there."""
@@ -33,7 +33,7 @@ SECONDS = 30
 
 
 def prove(
-    scop: Scop,
+    program: Canonical,
     text: str,
     named: str,
     *,
@@ -42,38 +42,39 @@ def prove(
     seconds: int = SECONDS,
     cc: str = "cc",
 ) -> Proof:
-    """Compare a generated file with the scop that it was made from, as it was read.
+    """Compare a generated file with the program that it was made from, as it was read.
 
-    `text` is the file, `named` the same with the marks of `generate(…, instances=True)`. Where the variant is one of a
-    scop with other statements (`rewritten`: sums made in place, products taken apart, nests fused) and that is all that
-    can be compared, the result says so. Shown are: every instance of
+    `text` is the file, `named` the same with the marks of `generate(…, instances=True)`. Shown are: every instance of
     the original runs exactly once, with the same operations on the same elements; every RAW, WAR and WAW pair keeps
-    its order; parallel and vector loops carry none. Bodies of generated microkernels are trusted to do what the
-    comments above them say. At most `seconds` of processor time.
+    its order; parallel and vector loops carry none. Where the variant is one of a scop with other statements
+    (`rewritten`: sums made in place, products taken apart, nests fused) and that is all that can be compared, the
+    result says so; the steps to the canonical form have passed checks of their own, fusing is trusted. Bodies of
+    generated microkernels are trusted to do what the comments above them say. At most `seconds` of processor time.
     """
     start = time.perf_counter()
     if without_marks(named) != text:
         reason = "the text to prove is not the text of the output"
         return Proof("wrong", (), reason=reason, seconds=time.perf_counter() - start)
     try:
-        answer = in_seconds(lambda: _answer(scop, rewritten, named, reassociate, seconds, cc), seconds, "the proof")
+        answer = in_seconds(lambda: _answer(program, rewritten, named, reassociate, seconds, cc), seconds, "the proof")
     except QuotaExceeded as error:
         return Proof("open", (), reason=error.reason, seconds=time.perf_counter() - start)
     verdict, proved, notes, trusted, reason = json.loads(answer)
     return Proof(verdict, tuple(proved), tuple(notes), tuple(trusted), reason, time.perf_counter() - start)
 
 
-def _answer(scop: Scop, rewritten: Scop | None, named: str, reassociate: bool, seconds: int, cc: str) -> str:
+def _answer(program: Canonical, rewritten: Scop | None, named: str, reassociate: bool, seconds: int, cc: str) -> str:
     with quota("the proof", DEFAULT_QUOTA * seconds):
-        kept = without_dead(scop)
-        dead = [s.name for s in scop.statements if s not in kept.statements]
+        kept = program.live
         verdict, proved, notes, trusted, reason = _against(kept, named, reassociate, cc)
         if verdict == "proved" or rewritten is None or _shape(rewritten) == _shape(kept):
-            trusted += [f"nothing reads what {name} computes: it is left out" for name in dead]
-            return json.dumps((verdict, proved, notes, trusted, reason))
+            return json.dumps((verdict, proved, notes, [*trusted, *map(str, program.dead)], reason))
         verdict, proved, notes, trusted, reason = _against(rewritten, named, reassociate, cc)
-        changed = "its statements as polydl rewrites them before it looks for variants are those of the file"
-        return json.dumps((verdict, proved, notes, [changed, *trusted], reason))
+        if verdict == "proved":
+            proved += [f"the same is computed where {step}" for step in program.steps]
+        if _shape(rewritten) != _shape(program.scop):
+            trusted.append("its statements as polydl fuses them are those of the file")
+        return json.dumps((verdict, proved, notes, trusted, reason))
 
 
 def _against(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[str, list[str], list[str], list[str], str]:

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from polydl.model.scop import Scop, Storage
+from polydl.rewrite.step import Step
 
 
-def without_dead(scop: Scop) -> Scop:
-    """The scop without statements that write only arrays which are neither live after it nor read by what stays.
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Statements that compute what nobody reads are left out.
+
+    before:    T: x[i] = …;  S: y[i] = …            (x is dead afterwards, and no other statement reads it)
+    after:     S: y[i] = …
+    requires:  what they write is neither live after the program nor read by a statement that stays
+    """
+
+    statements: tuple[str, ...]
+    """Their names."""
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """See `polydl.rewrite.step.Rewrite`."""
+        gone = [s for s in before.statements if s.name in self.statements]
+        kept = tuple(s for s in before.statements if s.name not in self.statements)
+        if after.statements != kept or after.live_out != before.live_out:
+            return f"more than {', '.join(self.statements)} was changed"
+        read = before.live_out | {a.array for s in kept for a in s.accesses if not a.write}
+        wrong = [(s.name, a.array) for s in gone for a in s.accesses if a.write and a.array in read]
+        return f"{wrong[0][0]} writes {wrong[0][1]}, which is read" if wrong else None
+
+    def __str__(self) -> str:
+        return "; ".join(f"nothing reads what {name} computes: it is left out" for name in self.statements)
+
+
+def without_dead(scop: Scop) -> Iterator[Step]:
+    """Leave out the statements that write only arrays which are neither live after it nor read by what stays.
 
     Whole statements and whole arrays are judged: an array that one kept statement reads anywhere keeps all its writers.
     Arrays stay in `Scop.arrays` as far as the region's own text needs them. A scop that is dead as a whole stays as
@@ -25,8 +53,9 @@ def without_dead(scop: Scop) -> Scop:
         kept |= {s.name for s in more}
         wanted |= {a.array for s in more for a in s.accesses if not a.write}
     if not kept or len(kept) == len(scop.statements):
-        return scop
+        return
     statements = tuple(s for s in scop.statements if s.name in kept)
     used = {a.array for s in statements for a in s.accesses}
     arrays = {n: a for n, a in scop.arrays.items() if n in used or a.storage is not Storage.REGION}
-    return replace(scop, statements=statements, arrays=arrays)
+    gone = tuple(s.name for s in scop.statements if s.name not in kept)
+    yield Step(LeftOut(gone), scop, replace(scop, statements=statements, arrays=arrays))

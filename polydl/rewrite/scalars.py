@@ -7,43 +7,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from polydl.dependences.scalars import private_depth, private_scalars, users
 from polydl.model import isl
 from polydl.model.expr import Const, Load, loads
 from polydl.model.schedule import common_depth, map_from_affs
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
+from polydl.rewrite.lifetimes import in_place_broken, lifetime_broken
+from polydl.rewrite.step import Step
 
 
-def in_place(scop: Scop, *, reassociate: bool = True) -> Scop:
-    """The scop with every private accumulator that ends up in an array element replaced by that element.
-
-    before:    s = e;  for k: s += …;  C[f(i)] = g(s)
-    after:     C[f(i)] = e;  for k: C[f(i)] += …;  C[f(i)] = g(C[f(i)])
-    requires:  s private to the last statement's iteration and of C's type; C[f(i)] not accessed between the two
-
-    Where g(s) is s the last statement goes away, where e is C[f(i)] the first. With `C[f(i)] += s` and e zero the first
-    statement goes away too; that changes the order of a sum, so it needs `reassociate`. A scalar that is used for
-    several values one after the other counts as several scalars.
-    """
-    scop = lives_apart(scop)
-    for name in private_scalars(scop):
-        rewritten = _in_place(scop, name, reassociate)
-        if rewritten is not None:
-            scop = rewritten
-    return scop
-
-
-def lives_apart(scop: Scop) -> Scop:
-    """The scop with a scalar of its own for each value of a scalar that is used for several, one after the other.
+@dataclass(frozen=True, slots=True)
+class Lives:
+    """A scalar that holds several values one after the other becomes one scalar for each.
 
     before:    for i: { w = …; … w …; }   for i: { w = …; … w …; }
     after:     for i: { w = …; … w …; }   for i: { v = …; … v …; }
     requires:  each of the scalars is private by itself, and no value of one is read as another: within an iteration
                of the loops that one is private to, none of the others runs in between
     """
+
+    scalar: str
+    lives: tuple[tuple[str, tuple[str, ...]], ...]
+    """(scalar afterwards, names of the statements that use it), in textual order."""
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """See `polydl.rewrite.step.Rewrite`."""
+        named = [name for _, names in self.lives for name in names]
+        if sorted(named) != sorted(s.name for s in users(before, self.scalar)):
+            return f"other statements use {self.scalar}"
+        own = {name: scalar for scalar, names in self.lives for name in names}
+        expected = tuple(_on_scalar(s, self.scalar, own.get(s.name, self.scalar)) for s in before.statements)
+        if after.statements != expected:
+            return f"more than the name of {self.scalar} was changed"
+        return next((why for _, names in self.lives if (why := lifetime_broken(before, self.scalar, names))), None)
+
+    def __str__(self) -> str:
+        names = "; ".join(f"{', '.join(names)}: {scalar}" for scalar, names in self.lives)
+        return (
+            f"{self.scalar} holds {len(self.lives)} values one after the other, each in a scalar of its own ({names})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """A private accumulator becomes the array element that it ends up in.
+
+    before:    s = e;  for k: s += …;  C[f(i)] = g(s)
+    after:     C[f(i)] = e;  for k: C[f(i)] += …;  C[f(i)] = g(C[f(i)])
+    requires:  s private to the last statement's iteration and of C's type; C[f(i)] not accessed between the two
+
+    Where g(s) is s the last statement goes away, where e is C[f(i)] the first. With `C[f(i)] += s` and e zero the first
+    statement goes away too; that changes the order of a sum, so it needs leave to reassociate.
+    """
+
+    scalar: str
+    array: str
+    statements: tuple[str, ...]
+    """Those that use the scalar, in textual order."""
+    left_out: tuple[str, ...]
+    """Those of them that only copy."""
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """See `polydl.rewrite.step.Rewrite`."""
+        return in_place_broken(before, after, self.scalar, self.array, self.statements, self.left_out)
+
+    def __str__(self) -> str:
+        copies = f"; {', '.join(self.left_out)} only copied it" if self.left_out else ""
+        return f"{self.scalar} is the element of {self.array} that it ends in{copies}"
+
+
+def in_place(scop: Scop, *, reassociate: bool = True) -> Iterator[Step]:
+    """Make every private accumulator that ends up in an array element that element (`InPlace`)."""
+    for name in private_scalars(scop):
+        step = _in_place(scop, name, reassociate)
+        if step is not None:
+            yield step
+            scop = step.after
+
+
+def lives_apart(scop: Scop) -> Iterator[Step]:
+    """Give a scalar of its own to each value of a scalar that is used for several, one after the other (`Lives`)."""
     for name in list(scop.arrays):
         if not scop.arrays[name].is_scalar or private_depth(scop, name) is not None:
             continue
@@ -54,6 +100,7 @@ def lives_apart(scop: Scop) -> Scop:
         if any(private_depth(part, name) is None for part in parts):
             continue
         arrays, statements = dict(scop.arrays), {s.name: s for s in scop.statements}
+        named = [(name, tuple(s.name for s in lives[0]))]
         for number, life in enumerate(lives[1:], 2):
             own = f"{RENAMED}{name}_{number}"
             arrays[own] = replace(
@@ -63,11 +110,13 @@ def lives_apart(scop: Scop) -> Scop:
                 declaration=f"{scop.arrays[name].element.c} {own}",
                 const=False,
             )
-            for statement in life:
-                accesses = tuple(_renamed(a, name, own) for a in statement.accesses)
-                statements[statement.name] = replace(statement, accesses=accesses)
-        scop = replace(scop, arrays=arrays, statements=tuple(statements.values()))
-    return scop
+            statements |= {s.name: _on_scalar(s, name, own) for s in life}
+            named.append((own, tuple(s.name for s in life)))
+        step = Step(
+            Lives(name, tuple(named)), scop, replace(scop, arrays=arrays, statements=tuple(statements.values()))
+        )
+        yield step
+        scop = step.after
 
 
 RENAMED = "polydl_life_"
@@ -111,13 +160,18 @@ def _comes_round(scop: Scop, name: str, first: Sequence[Statement], second: Sequ
     return any(depth is not None and shared > depth for depth in depths)
 
 
-def _renamed(access: Access, name: str, own: str) -> Access:
-    if access.array != name:
-        return access
-    return replace(access, array=own, relation=isl.range_named(access.relation, own))
+def _on_scalar(statement: Statement, name: str, own: str) -> Statement:
+    """The statement with a scalar under another name."""
+    if name == own:
+        return statement
+    accesses = tuple(
+        replace(a, array=own, relation=isl.range_named(a.relation, own)) if a.array == name else a
+        for a in statement.accesses
+    )
+    return replace(statement, accesses=accesses)
 
 
-def _in_place(scop: Scop, name: str, reassociate: bool) -> Scop | None:
+def _in_place(scop: Scop, name: str, reassociate: bool) -> Step | None:
     using = users(scop, name)
     first, last = using[0], using[-1]
     target = _result(last, name)
@@ -153,7 +207,9 @@ def _in_place(scop: Scop, name: str, reassociate: bool) -> Scop | None:
         # The original loops still use it.
         declared = f"{scop.arrays[name].element.c} {name}"
         region = replace(region, declared_outside=(*region.declared_outside, declared))
-    return replace(scop, statements=statements, arrays=arrays, live_out=scop.live_out - {name}, region=region)
+    made = replace(scop, statements=statements, arrays=arrays, live_out=scop.live_out - {name}, region=region)
+    what = InPlace(name, target.array, tuple(s.name for s in using), tuple(s.name for s in using if s.name in dropped))
+    return Step(what, scop, made)
 
 
 def _result(statement: Statement, name: str) -> Access | None:
@@ -209,8 +265,8 @@ def _is_zero(statement: Statement) -> bool:
 
 def _redirected(statement: Statement, scalar: str, target: Access, depth: int) -> Statement:
     """The statement with the scalar's accesses turned into the array element of the surrounding iteration."""
-    outer = map_from_affs(statement.domain, isl.coordinates(statement.domain)[:depth])
-    relation = outer.apply_range(isl.domain_named(target.relation, None))
+    to_prefix = map_from_affs(statement.domain, isl.coordinates(statement.domain)[:depth])
+    relation = to_prefix.apply_range(isl.domain_named(target.relation, None))
     accesses = tuple(
         Access(target.array, a.write, relation, a.span) if a.array == scalar else a for a in statement.accesses
     )

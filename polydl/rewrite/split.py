@@ -1,41 +1,77 @@
 """Index-set splitting: statements cut where a dependence begins or ends, so that what lies between is independent.
 
-before:    for k: for i: for j: S                  (Floyd and Warshall: row k is read by every other row)
-after:     for k: for i < k: …;  for i = k: …;  for i > k: …
-invariant: the parts of a statement cover its domain and are disjoint; two of them in one loop keep its order
 source:    Griebl, Feautrier, Lengauer, "Index set splitting", 2000; Bondhugula et al., TOPLAS 2014
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.legality import ordering
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
+from polydl.rewrite.same import order_broken, part_broken
+from polydl.rewrite.step import Step
 from polydl.rewrite.terms import part_of
 
 _MOST_STATEMENTS = 4
 """Statements of a scop up to which it is split: each split triples one, and dependences are between pairs."""
 
 
-def split(scop: Scop, found: Sequence[Dependence]) -> Scop:
-    """The scop with statements cut in three where that makes their loops independent; itself when nothing is.
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Statements are cut in three: below, on and above a plane in which a loop's dependences begin or end.
 
-    Raises QuotaExceeded.
+    before:    for k: for i: for j: S                  (Floyd and Warshall: row k is read by every other row)
+    after:     for k: for i < k: …;  for i = k: …;  for i > k: …
+    requires:  the parts of a statement cover its instances and have none in common; two of them in one loop keep its
+               order
+    """
+
+    parts: tuple[tuple[str, tuple[str, ...]], ...]
+    """(statement, its parts), in textual order."""
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """See `polydl.rewrite.step.Rewrite`."""
+        parts = {s.name: (s.name,) for s in before.statements} | dict(self.parts)
+        if sorted(s.name for s in after.statements) != sorted(name for names in parts.values() for name in names):
+            return f"other statements than {', '.join(name for name, _ in self.parts)} were cut"
+        with quota(f"the parts of {', '.join(name for name, _ in self.parts)}"):
+            for old in before.statements:
+                left = old.domain
+                for new in (after.statement(name) for name in parts[old.name]):
+                    why = part_broken(old, new)
+                    domain = new.domain.set_tuple_name(old.name)
+                    if why is not None or not domain.is_subset(left):
+                        return why or f"an instance of {old.name} is in two parts"
+                    left = left.subtract(domain)
+                if not left.is_empty():
+                    return f"an instance of {old.name} is in no part"
+        return order_broken(before, after, parts)
+
+    def __str__(self) -> str:
+        texts = [f"{name} is cut where its dependences begin or end: {', '.join(own)}" for name, own in self.parts]
+        return "; ".join(texts)
+
+
+def split(scop: Scop, found: Sequence[Dependence]) -> Iterator[Step]:
+    """Cut statements in three where that makes their loops independent, a step per depth (`Cut`).
+
+    `found`: the dependences of the scop. Raises QuotaExceeded.
     """
     if len(scop.statements) > _MOST_STATEMENTS:
-        return scop
-    with quota(f"the index sets of {scop.function}"):
-        for depth in range(1, max((s.depth for s in scop.statements), default=0)):
+        return
+    for depth in range(1, max((s.depth for s in scop.statements), default=0)):
+        with quota(f"the index sets of {scop.function}"):
             cuts = {s.name: cut for s in scop.statements if (cut := _cut(s, found, depth)) is not None}
-            if cuts:
-                scop = _split(scop, cuts)
-                found = dependences(scop, reads=False)
-    return scop
+        if cuts:
+            step = _split(scop, cuts)
+            yield step
+            scop = step.after
+            found = dependences(scop, reads=False)
 
 
 def _cut(statement: Statement, found: Sequence[Dependence], depth: int) -> isl.Aff | None:
@@ -73,8 +109,9 @@ def _plane(end: isl.BasicSet, depth: int) -> isl.Aff | None:
     return None
 
 
-def _split(scop: Scop, cuts: dict[str, isl.Aff]) -> Scop:
+def _split(scop: Scop, cuts: dict[str, isl.Aff]) -> Step:
     statements: list[Statement] = []
+    parts: dict[str, tuple[str, ...]] = {}
     for statement in scop.statements:
         # Three times as much room at each depth: order and equality of positions stay as they are.
         position = tuple(3 * p for p in statement.position)
@@ -88,4 +125,6 @@ def _split(scop: Scop, cuts: dict[str, isl.Aff]) -> Scop:
             if not domain.is_empty():
                 place = (*position[:-1], position[-1] + which)
                 statements.append(part_of(statement, domain, statement.name + suffix, place))
-    return replace(scop, statements=tuple(sorted(statements, key=lambda s: s.position)))
+                parts[statement.name] = (*parts.get(statement.name, ()), statement.name + suffix)
+    made = replace(scop, statements=tuple(sorted(statements, key=lambda s: s.position)))
+    return Step(Cut(tuple(parts.items())), scop, made)

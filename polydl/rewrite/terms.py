@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Expr, Load, loads, on_operands
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.rewrite.same import order_broken, part_broken, same_access, same_value
+from polydl.rewrite.step import Step
 from polydl.target.isa import kernel_contraction
 
 
@@ -25,17 +27,64 @@ def part_of(statement: Statement, domain: isl.Set, name: str, position: tuple[in
     )
 
 
-def terms_apart(scop: Scop) -> Scop:
-    """The scop with every sum of products that is added to an element as one statement a product.
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """A sum of products that is added to an element becomes one statement per product.
 
     before:    for k: C[i][j] += A[i][k] * B[j][k] + B[i][k] * A[j][k]
     after:     for k: C[i][j] += A[i][k] * B[j][k];  for k: C[i][j] += B[i][k] * A[j][k]
-    requires:  each of the two is a contraction, for which a microkernel can be made; sums may be reassociated, and no
-               product reads what is written. The loops that each gets for itself hold no other statement.
+    requires:  leave to reassociate; no product reads what is written. The loops that each gets for itself hold no
+               other statement.
+    """
+
+    parts: tuple[tuple[str, tuple[str, ...]], ...]
+    """(statement, the statements that add one term each), in textual order."""
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """See `polydl.rewrite.step.Rewrite`."""
+        parts = {s.name: (s.name,) for s in before.statements} | dict(self.parts)
+        if [s.name for s in after.statements] != [name for s in before.statements for name in parts[s.name]]:
+            return f"other statements than {', '.join(name for name, _ in self.parts)} were taken apart"
+        for old in before.statements:
+            new = [after.statement(name) for name in parts[old.name]]
+            why = part_broken(old, new[0]) if len(new) == 1 else _sum_broken(old, new)
+            if why is not None or not all(s.domain.is_equal(old.domain.set_tuple_name(s.name)) for s in new):
+                return why or f"{old.name} has other instances"
+        return order_broken(before, after, parts, reassociate=True)
+
+    def __str__(self) -> str:
+        return "; ".join(f"{name} adds {len(own)} products: {', '.join(own)} add one each" for name, own in self.parts)
+
+
+def _sum_broken(old: Statement, new: Sequence[Statement]) -> str | None:
+    """Why the statements `new` do not add, all together, what `old` adds."""
+    body = old.body
+    if not isinstance(body, Assignment) or body.op not in ("+=", "-="):
+        return f"{old.name} does not add"
+    array = old.accesses[body.target].array
+    if any(old.accesses[i].array == array for i in loads(body.value)):
+        return f"{old.name} reads {array}, to which it adds"
+    terms = _summands(body.value, negative=body.op == "-=")
+    for one, (value, negative) in zip(new, terms, strict=False):
+        own = one.body
+        same = isinstance(own, Assignment) and own.op == ("-=" if negative else "+=") and len(new) == len(terms)
+        if not same or not isinstance(own, Assignment) or not same_value(old, value, one, own.value):
+            return f"{one.name} does not add a term of {old.name}"
+        if (one.iterators, one.descending) != (old.iterators, old.descending):
+            return f"{one.name} has other loops than {old.name}"
+        if not same_access(old, body.target, one, own.target):
+            return f"{one.name} adds to another element than {old.name}"
+    return None
+
+
+def terms_apart(scop: Scop) -> Iterator[Step]:
+    """Take apart every sum of products each of which is a contraction, for which a microkernel can be made (`Terms`).
+
+    Changes the order of sums.
     """
     cut = {s.name: found for s in scop.statements if (found := _terms(scop, s))}
     if not cut:
-        return scop
+        return
     most = max(len(found) for found in cut.values())
     statements: list[Statement] = []
     for statement in scop.statements:
@@ -47,7 +96,8 @@ def terms_apart(scop: Scop) -> Scop:
             statements.append(replace(term, position=place))
         if statement.name not in cut:
             statements.append(replace(statement, position=position))
-    return replace(scop, statements=tuple(statements))
+    named = tuple((name, tuple(s.name for s in found)) for name, found in cut.items())
+    yield Step(Terms(named), scop, replace(scop, statements=tuple(statements)))
 
 
 def _terms(scop: Scop, statement: Statement) -> list[Statement]:

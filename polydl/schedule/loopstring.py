@@ -17,6 +17,8 @@ one block; of every other loop one original iteration. Sizes of tiles, and what 
     pack=B:j.0,A            operands copied: inside the piece j.0 (j's outermost tile loop), or once before all loops;
                             B@f_pack: ahead of time, by a function f_pack that the output has
 
+With several nests the names stand in front here too: S0: mk=none; S1: b=12,4;c=8.
+
 A loop with n letters has n - 1 sizes. A reduction that runs inside the microkernel has n sizes for n letters, the last
 being what one call takes; without letter and size all of it. Loops of one iteration may be left out.
 
@@ -286,20 +288,35 @@ def text(structure: Structure) -> LoopText:
     return LoopText(said, ";".join(blocks))
 
 
+def nests_named(loops: Written) -> frozenset[str]:
+    """The nests whose names stand in a loop string, as in `S0: ab; S1: bcaBCb`."""
+    return frozenset(name for name, _ in notation.by_nest(loops) if name is not None)
+
+
 def forced(parts: Sequence[Nest], loops: Written, blocks: Written, choose: RegisterBlocks) -> tuple[Structure, ...]:
-    """A structure for each nest. The loop string says that of the nest whose name stands before it (`S1: bcaBCb`), else
-    of the only contraction, else of the only nest; other nests stay as they are written.
+    """A structure for each nest. A loop string says those of the nests whose names stand in it (`S0: ab; S1: bcaBCb`),
+    or where there are none that of the only contraction, else of the only nest. Other nests stay as they are written.
 
     Raises InputError with the place.
     """
-    name, colon, _ = loops.text.partition(":")
-    if colon and "{" not in name and "@" not in name:
-        chosen = [p for p in parts if p.name == name.strip()]
-        loops = loops.part(len(name) + 1, len(loops.text))
-    else:
-        chosen = [p for p in parts if p.contraction is not None] or list(parts)
-    if len(chosen) != 1:
-        known = ", ".join(f"{p.name} ({', '.join(p.loops)})" for p in parts)
-        raise loops.error("which nest?", hint=f"put its name and a colon in front: {known}")
-    made = parse(chosen[0], loops, blocks, choose)
-    return tuple(apply(p, made if p is chosen[0] else ()) for p in parts)
+    known = {part.name: part for part in parts}
+    heavy = [part for part in parts if part.contraction is not None] or list(parts)
+    wanted = notation.by_nest(loops)
+    sizes: dict[str | None, Written] = {}
+    for name, said in notation.by_nest(blocks):
+        if name in sizes:
+            raise said.error(f"blocks of {name} are given twice")
+        sizes[name] = said
+    made: dict[str, tuple[Transform, ...]] = {}
+    for name, said in wanted:
+        nest = known.get(name) if name is not None else heavy[0] if len(heavy) == len(wanted) == 1 else None
+        if nest is None or nest.name in made:
+            names = ", ".join(f"{part.name} ({', '.join(part.loops)})" for part in parts)
+            raise said.error("which nest?", hint=f"put its name and a colon in front: {names}")
+        own = sizes.pop(name, None) or (sizes.pop(None, None) if len(wanted) == 1 else None)
+        made[nest.name] = parse(nest, said, own or blocks.part(0, 0), choose)
+    for name, said in sizes.items():
+        if said.text.strip():
+            raise said.error("blocks of which nest?" if name is None else f"there is no loop string for {name}",
+                             hint="put the nest's name in front, as in S0: c=8; S1: b=12,4")  # fmt: skip
+    return tuple(apply(part, made.get(part.name, ())) for part in parts)

@@ -15,7 +15,8 @@ from polydl.schedule.structure import HILBERT, OMP_SCHEDULE
 
 _AXIS = re.compile(r"\{\s*([RCL])\s*:\s*([0-9]+)\s*(\+?)\s*\}")
 _CLAUSE = re.compile(r"schedule\((.*)\)")
-_BLOCKS = re.compile(r"(?<!\S)\S*=")
+_BLOCKS = re.compile(r"(?<!\S)(?:\w+:\s*)?\S*=")
+_NEST = re.compile(r"\s*([A-Za-z_]\w*)\s*:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,28 @@ class Written:
 
 
 def split_line(line: Written) -> tuple[Written, Written]:
-    """Loop string and blocks of one line: the blocks begin with the first word that holds an equals sign."""
+    """Loop string and blocks of one line: the blocks begin with the first word that holds an equals sign, or with the
+    name of a nest in front of it."""
     said = line.text.rstrip()
     start = len(said) - len(said.lstrip())
     sizes = _BLOCKS.search(said)
     at = sizes.start() if sizes else len(said)
     return line.part(start, start + len(said[start:at].rstrip())), line.part(at, len(said))
+
+
+def by_nest(written: Written) -> list[tuple[str | None, Written]]:
+    """The pieces of `S0: ab; S1: bcA`, each with the nest that is named in front of it, None where none is. A piece
+    without a name belongs to the one before it, as in `S0: b=12,4;c=8; S1: c=2`."""
+    found: list[tuple[str | None, int, int]] = []
+    at = 0
+    for text in written.text.split(";"):
+        named = _NEST.match(text)
+        if named is None and found:
+            found[-1] = (*found[-1][:2], at + len(text))
+        else:
+            found.append((named and named[1], at + (named.end() if named else 0), at + len(text)))
+        at += len(text) + 1
+    return [(name, written.part(start, end)) for name, start, end in found]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,18 @@ from pathlib import Path
 from polydl import load
 from polydl.model.scop import Scop
 from polydl.rewrite.scalars import RENAMED, lives_apart
+from polydl.rewrite.step import applied
 
 HEAD = "void f(const float in[restrict 20][30], float out[restrict 20][30])\n{\n  float w, v;\n#pragma scop\n"
 
 
-def scop(tmp_path: Path, body: str) -> Scop:
+def apart(tmp_path: Path, body: str) -> Scop:
     path = tmp_path / "k.c"
     path.write_text(f"{HEAD}{body}\n#pragma endscop\n}}\n")
-    return load(path).scops[0]
+    (scop,) = load(path).scops
+    steps = list(lives_apart(scop))
+    assert all(step.broken() is None for step in steps)
+    return applied(scop, steps)
 
 
 def renamed(made: Scop) -> list[tuple[str, str]]:
@@ -24,7 +28,7 @@ def renamed(made: Scop) -> list[tuple[str, str]]:
 
 def test_one_nest_after_the_other(tmp_path: Path) -> None:
     nest = "for (int i = 0; i < 20; i++) { w = in[i][0]; out[i][0] += w * w; }\n"
-    assert renamed(lives_apart(scop(tmp_path, nest + nest))) == [("S2", f"{RENAMED}w_2"), ("S3", f"{RENAMED}w_2")]
+    assert renamed(apart(tmp_path, nest + nest)) == [("S2", f"{RENAMED}w_2"), ("S3", f"{RENAMED}w_2")]
 
 
 def test_a_value_that_comes_round_is_the_same_scalar(tmp_path: Path) -> None:
@@ -33,12 +37,12 @@ def test_a_value_that_comes_round_is_the_same_scalar(tmp_path: Path) -> None:
         "for (int i = 0; i < 20; i++) {\n  w = 0; v = 0;\n"
         "  for (int j = 0; j < 30; j++) { out[i][j] = in[i][j] + 0.5f * w; w = v; v = out[i][j]; }\n}\n"
     )
-    assert renamed(lives_apart(scop(tmp_path, filters))) == []
-    twice = lives_apart(scop(tmp_path, filters + filters))
+    assert renamed(apart(tmp_path, filters)) == []
+    twice = apart(tmp_path, filters + filters)
     own = {name for name, _ in renamed(twice)}
     assert own == {"S5", "S6", "S7", "S8", "S9"}, "the second filter as a whole, and nothing of the first"
 
 
 def test_what_is_private_already_stays(tmp_path: Path) -> None:
     body = "for (int i = 0; i < 20; i++) { w = in[i][0]; out[i][0] = w; w = in[i][1]; out[i][1] = w; }\n"
-    assert renamed(lives_apart(scop(tmp_path, body))) == []
+    assert renamed(apart(tmp_path, body)) == []

@@ -9,11 +9,11 @@ import islpy as isl
 import pytest
 
 from polydl import pipeline
-from polydl.exchange.export import exported
 from polydl.exchange.openscop import openscop
 from polydl.model.isl import context
 from polydl.model.schedule import original_schedule
 from polydl.model.scop import Scop
+from polydl.rewrite.canonical import canonical
 from tests.cli.running import EXAMPLES, polydl, refused
 
 TRIANGLE = """void f(int n, int max, double mod[restrict n][n], double x[restrict n], double s[1])
@@ -33,7 +33,7 @@ TRIANGLE = """void f(int n, int max, double mod[restrict n][n], double x[restric
 
 def scop_of(path: Path) -> Scop:
     (scop,) = pipeline.load(path, require_sizes=False).scops
-    return exported(scop)
+    return canonical(scop).scop
 
 
 class Reader:

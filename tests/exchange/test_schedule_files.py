@@ -15,13 +15,14 @@ import yaml
 from polydl import pipeline
 from polydl.base.errors import IllegalVariant, InputError
 from polydl.dependences.analysis import dependences
-from polydl.exchange.export import documents, exported
+from polydl.exchange.export import documents
 from polydl.exchange.schedule_file import schedule_from_file
 from polydl.exchange.yaml import dumps
 from polydl.lower.emit import generate
 from polydl.model.isl import context
 from polydl.model.scop import Scop
 from polydl.options import Options
+from polydl.rewrite.canonical import canonical
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.tree import Run, bands
 from polydl.target import preset
@@ -72,7 +73,7 @@ def scop_of(folder: Path, text: str) -> Scop:
     path = folder / "in.c"
     path.write_text(text)
     (scop,) = pipeline.load(path, require_sizes=False).scops
-    return exported(scop)
+    return canonical(scop).scop
 
 
 def read(scop: Scop, folder: Path, text: str, *, reassociate: bool = True) -> Scheduled:

@@ -20,10 +20,10 @@ from polydl.lower.splice import splice
 from polydl.measure import Measurement, MeasureOptions, Toolchain
 from polydl.measure.session import Builder, setting_for
 from polydl.measure.verify import verify
-from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.pipeline import load, rank
 from polydl.prove import Proof, prove
+from polydl.rewrite.canonical import Canonical
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.tree import Band, Blocks, Leaf, Node, Order, Run
 from polydl.search.variant import Variant
@@ -176,16 +176,17 @@ class Subject:
     """A variant of a program, printed with and without marks."""
 
     program: str
-    scop: Scop
-    """As it was read."""
+    origin: Canonical
+    """As it was read, and as it is searched."""
     variant: Variant
     named: Generated
 
     def mutant(self, named: Generated) -> tuple[Proof, Generated]:
         """The proof of another text in place of the variant's, and the C to verify."""
         plain = replace(named, region=without_marks(named.region))
-        texts = [splice(self.scop.source, [(self.scop, piece)], "") for piece in (plain, named)]
-        return prove(self.scop, *texts, rewritten=self.variant.program), plain
+        scop = self.origin.read
+        texts = [splice(scop.source, [(scop, piece)], "") for piece in (plain, named)]
+        return prove(self.origin, *texts, rewritten=self.variant.program), plain
 
 
 def subjects(program: str, wanted: Sequence[str], size: int = 0) -> Iterator[Subject]:
@@ -204,7 +205,7 @@ def subjects(program: str, wanted: Sequence[str], size: int = 0) -> Iterator[Sub
             if variant.illegal is None:
                 legal.append(variant)
         variant = next(v for v in legal if word in v.generated.region)
-        yield Subject(program, scop, variant, generate(variant.program, variant.parts, instances=True))
+        yield Subject(program, ranking.program, variant, generate(variant.program, variant.parts, instances=True))
 
 
 def mutants(

@@ -12,6 +12,7 @@ from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.pipeline import load, rank
 from polydl.prove import prove
+from polydl.rewrite.canonical import canonical
 from polydl.schedule.structure import apply
 from polydl.schedule.transforms import Vectorize
 from polydl.search.proofs import proof_of
@@ -37,7 +38,7 @@ def test_a_row_whose_first_iteration_is_a_sum() -> None:
     parts = [apply(nest, (Vectorize(),)) for nest in nests(scop, dependences(scop, reads=False))]
     texts = [splice(scop.source, [(scop, generate(scop, parts, instances=marks))], "") for marks in (False, True)]
     assert "polydl_row_" in texts[0]
-    assert prove(scop, *texts).holds
+    assert prove(canonical(scop), *texts).holds
 
 
 @pytest.mark.parametrize("place", range(3))
@@ -46,7 +47,8 @@ def test_a_division_of_integers_stays_one(tmp_path: Path, place: int) -> None:
     path = tmp_path / "half.c"
     path.write_text(HALF)
     (scop,) = load(path, options=OPTIONS).scops
-    variant = rank(scop, options=OPTIONS).variants[place]
+    ranking = rank(scop, options=OPTIONS)
+    variant = ranking.variants[place]
     assert variant.illegal is None
     assert "_all(1)" not in "".join(variant.generated.prologue)
-    assert proof_of(scop, variant, OPTIONS).holds
+    assert proof_of(ranking.program, variant, OPTIONS).holds

@@ -40,11 +40,11 @@ def subjects_of(program: Program, folder: Path, most: int) -> list[Subject]:
     ranking = rank(scops[0], options=OPTIONS)
     found = []
     for variant in shortlist(ranking.variants, most)[0]:
-        proof = proof_of(scops[0], variant, OPTIONS)
+        proof = proof_of(ranking.program, variant, OPTIONS)
         assert proof.verdict != "wrong", f"{proof.reason}\n{render(program)}\n{variant.generated.region}"
         TALLY[proof.verdict, re.sub(r"\d+", "N", proof.reason)] += 1
         marked = generate(variant.program, variant.parts, instances=True)
-        found.append(Subject(program.name, scops[0], variant, marked))
+        found.append(Subject(program.name, ranking.program, variant, marked))
     return found
 
 
@@ -84,7 +84,7 @@ def explore(count: int, number: int, most: int) -> None:
                     TALLY[f"mutant {proof.verdict}", ""] += 1
                     if proof.holds:
                         plain = replace(named, region=without_marks(named.region))
-                        text = splice(subject.scop.source, [(subject.scop, plain)], "")
+                        text = splice(subject.origin.read.source, [(subject.origin.read, plain)], "")
                         wrong = differs(program, text, folder)
                         assert not wrong, f"proved, but {wrong}\n{kind}: {what}\n{render(program)}\n{named.region}"
 

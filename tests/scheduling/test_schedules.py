@@ -20,6 +20,7 @@ from polydl.lower.splice import splice
 from polydl.model.in_time import in_seconds
 from polydl.model.scop import Scop
 from polydl.rewrite.split import split
+from polydl.rewrite.step import applied
 from polydl.schedule.passes import clusters, components, merged
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import direct
@@ -42,7 +43,7 @@ def scop_of(name: str) -> Scop:
     entry = catalogue()[name]
     values = entry.sizes[0]
     scop = load(entry.path, defines=entry.defines(values), sizes=entry.parameters(values)).scops[0]
-    return split(scop, dependences(scop, reads=False))
+    return applied(scop, split(scop, dependences(scop, reads=False)))
 
 
 def schedules(scop: Scop) -> list[Scheduled]:
@@ -285,7 +286,9 @@ def test_lives_of_a_private_scalar_are_kept_apart(tmp_path: Path) -> None:
 def test_split_parts_cover_the_domain_and_make_rows_independent() -> None:
     entry = catalogue()["floyd_warshall"]
     scop = load(entry.path, defines=entry.defines(entry.sizes[0]), sizes=entry.parameters(entry.sizes[0])).scops[0]
-    apart = split(scop, dependences(scop, reads=False))
+    steps = list(split(scop, dependences(scop, reads=False)))
+    assert [step.broken() for step in steps] == [None, None]
+    apart = applied(scop, steps)
     whole = scop.statements[0].domain
     parts = [s.domain.set_tuple_name(scop.statements[0].name) for s in apart.statements]
     assert len(parts) == 9

@@ -14,6 +14,7 @@ from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.scop import Scop
 from polydl.rewrite.scalars import in_place
+from polydl.rewrite.step import applied
 from polydl.schedule.passes import WRITTEN_OUT
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import direct
@@ -34,7 +35,8 @@ def scop_from(tmp_path: Path, code: str) -> Scop:
 
 @pytest.mark.parametrize("name", ["fir", "pooling", "depthwise", "convolution_2d"])
 def test_written_out_computes_the_same(tmp_path: Path, name: str) -> None:
-    scop = in_place(scop_of(name), reassociate=True)
+    scop = scop_of(name)
+    scop = applied(scop, in_place(scop, reassociate=True))
     found = dependences(scop, reads=False)
     links = direct(scop, scop.statements, found)
     texts = []

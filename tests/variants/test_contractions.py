@@ -17,7 +17,7 @@ from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
 from polydl.lower.emit import generate
 from polydl.model.scop import Scop
-from polydl.rewrite.scalars import in_place
+from polydl.rewrite.canonical import Form, canonical
 from polydl.schedule.check import check
 from polydl.schedule.structure import Structure
 from polydl.search.space import SPACES, legal_structures
@@ -127,7 +127,7 @@ def test_same_results(name: str, ctype: str, tmp_path: Path) -> None:
     text = f"{MACROS}#define TYPE {ctype}\nvoid f({signature})\n{{\n#pragma scop\n{body}\n#pragma endscop\n}}\n"
     path = tmp_path / f"{name}.c"
     path.write_text(text)
-    scop = in_place(load(path).scops[0])
+    scop = canonical(load(path).scops[0], form=Form.WRITTEN).scop
     codes = [generate(scop, structures) for structures in sampled(scop, 14)]
     if name not in ("overlapping", "depthwise"):
         assert any("polydl_mk" in code.region for code in codes)

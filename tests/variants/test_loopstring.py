@@ -22,6 +22,7 @@ from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.legality import violation
 from polydl.dependences.nests import Nest, nests
+from polydl.frontend import load
 from polydl.inspect.loop_string_file import read, score_file
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
@@ -30,7 +31,7 @@ from polydl.options import Options
 from polydl.schedule.check import check
 from polydl.schedule.legality import is_legal
 from polydl.schedule.loopstring import forced, parse, text
-from polydl.schedule.notation import Written, levels
+from polydl.schedule.notation import Written, levels, split_line
 from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.structure import Structure, apply, schedule
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
@@ -399,3 +400,41 @@ def test_the_nest_can_be_named() -> None:
     assert [one.recipe for one in made] == [NestRecipe(nest.name, (Parallelize(("i",)),))]
     with pytest.raises(InputError, match="which nest"):
         forced([nest], Written("S9: Abc", "-"), Written("", "-"), blocks)
+
+
+def test_several_nests_have_a_string_each(tmp_path: Path) -> None:
+    path = tmp_path / "two.c"
+    path.write_text(
+        "void f(float A[restrict 64][64], float B[restrict 64][64], float C[restrict 64][64])\n{\n#pragma scop\n"
+        "for (int i = 0; i < 64; i++) for (int j = 0; j < 64; j++) C[i][j] = 1;\n"
+        "for (int i = 0; i < 64; i++) for (int j = 0; j < 64; j++) for (int k = 0; k < 64; k++)\n"
+        "C[i][j] += A[i][k] * B[k][j];\n#pragma endscop\n}\n"
+    )
+    (scop,) = load(path).scops
+    parts = nests(scop, dependences(scop, reads=False))
+
+    def made(loops: str, sizes: str) -> list[tuple[Transform, ...]]:
+        structures = forced(parts, Written(loops, "-"), Written(sizes, "-"), _no_blocks)
+        return [one.recipe.transforms for one in structures]
+
+    assert made("S0: Ba; S1: bcab", "S1: b=32;mk=none") == [
+        (Permute(("j", "i")), Parallelize(("j",))),
+        (Tile("j", (32,)), Permute(("j.0", "k", "i", "j.1"))),
+    ]
+    assert made("S0: aba", "S0: a=8") == [(Tile("i", (8,)), Permute(("i.0", "j", "i.1"))), ()]
+    assert made("cab", "mk=none")[0] == (), "the only contraction"
+    for loops, sizes, why in (
+        ("S0: ba; S0: ab", "", "which nest"),
+        ("S0: ba; ab", "", "';' means nothing here"),
+        ("S0: ba; S1: abc", "mk=none", "blocks of which nest"),
+        ("S0: ba", "S1: mk=none", "no loop string for S1"),
+        ("S0: aba; S1: abc", "S0: a=8; S1: mk=none; S0: a=4", "given twice"),
+    ):
+        with pytest.raises(InputError, match=why):
+            made(loops, sizes)
+    line, sizes = split_line(Written("S0: Ba; S1: bcab  S1: b=32;mk=none", "-"))
+    assert (line.text, sizes.text) == ("S0: Ba; S1: bcab", "S1: b=32;mk=none")
+
+
+def _no_blocks(nest: Nest) -> Sequence[tuple[str | None, str, int, int]]:
+    return ()

@@ -15,7 +15,7 @@ from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
-from polydl.rewrite.scalars import in_place
+from polydl.rewrite.canonical import Form, canonical
 from polydl.schedule.check import check
 from polydl.schedule.legality import is_legal
 from polydl.schedule.loopstring import letters, parse
@@ -54,7 +54,7 @@ def variants_of(program: Program, folder: Path, rng: random.Random) -> tuple[lis
     loaded = load(path, sizes={n: v for n, v in program.parameters.items() if re.search(rf"\b{n}\b", body)})
     if len(loaded.scops) != 1:
         return [], 0, 0
-    scop = in_place(loaded.scops[0], reassociate=True)
+    scop = canonical(loaded.scops[0], form=Form.WRITTEN).scop
     found = dependences(scop, reads=False)
     parts = nests(scop, found)
     texts: list[str] = []

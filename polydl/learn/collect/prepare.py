@@ -22,10 +22,10 @@ from polydl.measure.verify import Built
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank import rankers
-from polydl.rewrite.scalars import in_place
 
 RANKERS = ("traffic", "trace", "cost")
-"""The first one orders the space; the others add their favourites. All of them score what is measured."""
+"""The first one orders the space; the others add their favourites. All of them score what is measured, but for
+variants with a schedule of their own: the others know nests only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ def options_for(problem: Problem, threads: int, space: str, seed: int) -> Option
 
 
 def scop_of(problem: Problem, options: Options) -> Scop:
-    """The problem's scop. Raises InputError."""
-    return in_place(pipeline.only_scop(pipeline.load(problem.source, options)))
+    """The problem's scop as it is read, which variants are measured against. Raises InputError."""
+    return pipeline.only_scop(pipeline.load(problem.source, options))
 
 
 def prepare(problem: Problem, options: Options, count: int, measuring: MeasureOptions, scratch: Path) -> Prepared:
@@ -111,10 +111,12 @@ def _prepare(problem: Problem, options: Options, count: int, measuring: MeasureO
     sample = [(variant, why) for variant, why in chosen_sample(ranking, others, count, rng) if variant.illegal is None]
     variants = [variant for variant, _ in sample]
     features: list[dict[str, float]] = [{} for _ in variants]
-    scores: list[dict[str, float]] = [{} for _ in variants]
+    scores = [{ranking.ranker: variant.score} for variant in variants]
+    in_nests = [i for i, variant in enumerate(variants) if not variant.scheduled]
     for name in RANKERS:
-        found = scored(scop, ranking.nests, variants, rankers.named(name), ranking.machine, ranking.threads)
-        for i, estimate in enumerate(found):
+        ranker, some = rankers.named(name), [variants[i] for i in in_nests]
+        found = scored(ranking.scop, ranking.nests, some, ranker, ranking.machine, ranking.threads)
+        for i, estimate in zip(in_nests, found, strict=True):
             scores[i][name] = estimate.score
             features[i] |= {f"{name}.{feature}": value for feature, value in estimate.features.items()}
     planned = {v.id: Planned(v.recipe.to_json(), why, features[i], scores[i]) for i, (v, why) in enumerate(sample)}

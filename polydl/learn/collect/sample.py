@@ -34,7 +34,8 @@ def scored(
     machine: Machine,
     threads: int,
 ) -> list[Estimate]:
-    """What a ranker says of each variant, summed over the nests."""
+    """What a ranker says of each variant, summed over the nests: of variants without a schedule of their own, which
+    have a structure per nest."""
     found: list[list[Estimate]] = [[] for _ in variants]
     for n, nest in enumerate(nests):
         # The nests that hardly matter have few structures: each is looked at once.
@@ -49,6 +50,8 @@ def scored(
 def is_default(variant: Variant) -> bool:
     """The loops in the order in which they are written, untiled and unpacked, around a microkernel: the PolyDL
     paper's `Microkernel` baseline."""
+    if variant.scheduled:
+        return False
     for structure in variant.structures:
         if structure.nest.contraction is None:
             continue
@@ -95,6 +98,7 @@ def chosen_sample(
     take(favourites(order), ranking.ranker)
     picked = rng.permutation(len(order))[: _SUBSET * 3 // 4]
     subset = [order[i] for i in sorted({*range(min(len(order), _SUBSET // 4)), *(int(i) for i in picked)})]
+    subset = [variant for variant in subset if not variant.scheduled]
     for name, ranker in others.items():
         scores = scored(ranking.scop, ranking.nests, subset, ranker, ranking.machine, ranking.threads)
         best = sorted(range(len(subset)), key=lambda i: (scores[i].score, i))

@@ -106,6 +106,7 @@ def train_command(
         "problems": len(used.groups),
         "variants": used.variants,
         "excluded": list(exclude),
+        "left_out": dict(used.left_out),
         "options": asdict(options),
         "epochs": [len(c) for c in curve.train],
         "validation_loss": [min(c) for c in curve.validation],
@@ -117,6 +118,7 @@ def train_command(
     out.with_suffix(".md").write_text(card(report, weights), encoding="utf-8")
     if not quiet:
         sys.stderr.write(f"{out}: {len(used.groups)} problems, {used.variants} variants, {report['seconds']} s\n")
+        sys.stderr.writelines(f"{count} rows left out: {reason}\n" for reason, count in used.left_out.items())
     return report
 
 

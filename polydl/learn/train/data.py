@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from polydl import pipeline
 from polydl.base.errors import InputError, PolyDLError, StoreError
-from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import Nest, nests
 from polydl.learn.train import parquet
 from polydl.measure.bulk import STALL, quiet
@@ -24,9 +24,10 @@ from polydl.rank.features import FEATURES_VERSION, FeatureMatrix, features
 from polydl.rank.paper_model import INPUTS
 from polydl.rank.ranker import FloatArray, Ranker
 from polydl.rank.rankers import named
-from polydl.rewrite.scalars import in_place
+from polydl.rewrite.canonical import canonical
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import Structure, apply
+from polydl.schedule.transforms import Schedule
 from polydl.target import Machine, loads
 
 _LEAST_NOISE = 0.005
@@ -86,10 +87,12 @@ class DataSet:
     machines: tuple[str, ...]
     """Fingerprints."""
     rows: int
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Rows that no group has, verified and timed as they are, by the reason."""
 
     def where(self, keep: Callable[[Group], bool]) -> DataSet:
         """Some of the groups."""
-        return DataSet(tuple(g for g in self.groups if keep(g)), self.digest, self.machines, self.rows)
+        return replace(self, groups=tuple(g for g in self.groups if keep(g)))
 
     @property
     def variants(self) -> int:
@@ -129,20 +132,23 @@ def groups_of(
         by_problem.setdefault(key, []).append(row)
     known = {name: loads(text, name) for name, text in machines.items()}
     groups = []
+    left_out: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="polydl-train-") as name:
         sources = {}
         for hash_, (_, text) in kernels.items():
             sources[hash_] = Path(name, f"{hash_}.c")
             sources[hash_].write_text(text, encoding="utf-8")
         for number, some in enumerate(by_problem.values(), start=1):
-            found = _group(some, sources[some[0].kernel], known[some[0].machine], rankers)
+            found = _group(some, sources[some[0].kernel], known[some[0].machine], rankers, left_out)
             if found is not None:
                 groups.append(found)
             if progress:
                 progress(number, len(by_problem))
     if not groups:
-        raise InputError("the data hold no problem with enough verified variants", hint="polydl collect makes them")
-    return DataSet(tuple(groups), digest(rows), tuple(sorted(known)), len(rows))
+        why = "".join(f"; {count} rows left out: {reason}" for reason, count in (+left_out).items())
+        reason = f"the data hold no problem with enough verified variants{why}"
+        raise InputError(reason, hint="polydl collect makes them")
+    return DataSet(tuple(groups), digest(rows), tuple(sorted(known)), len(rows), dict(+left_out))
 
 
 def digest(rows: Iterable[StoredMeasurement]) -> str:
@@ -154,21 +160,45 @@ def digest(rows: Iterable[StoredMeasurement]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def structures_of(scop: Scop, parts: Sequence[Nest], recipe: str) -> list[Structure]:
-    """The structures of a recipe's JSON text, a nest each. Raises InputError."""
-    made = Recipe.from_json(recipe)
-    return [apply(part, one.transforms) for part, one in zip(parts, made.nests, strict=True)]
+SCHEDULED = "it has a schedule of its own, and rankers that learn know nests only"
+FEW = f"fewer than {_FEWEST} variants of its problem are of use"
+PLAIN = "its problem has no contraction"
+"""Why a row is left out."""
 
 
-def _group(rows: Sequence[StoredMeasurement], source: Path, machine: Machine, rankers: Sequence[str]) -> Group | None:
+def structures_of(parts: Sequence[Nest], recipe: Recipe) -> list[Structure]:
+    """The structures of a recipe, one per nest. Raises InputError where the program has other nests."""
+    named = {nest.nest: nest.transforms for nest in recipe.nests}
+    if named.keys() != {part.name for part in parts}:
+        known = ", ".join(part.name for part in parts)
+        raise InputError(f"the recipe is of the nests {', '.join(named)}, the program has {known}")
+    return [apply(part, named[part.name]) for part in parts]
+
+
+def _scheduled(recipe: Recipe) -> bool:
+    return any(isinstance(transform, Schedule) for nest in recipe.nests for transform in nest.transforms)
+
+
+def _group(
+    rows: Sequence[StoredMeasurement], source: Path, machine: Machine, rankers: Sequence[str], left_out: Counter[str]
+) -> Group | None:
+    """The group of one problem; None where nothing is of use. `left_out` counts the rows that are not, by reason."""
     usable = [r for r in rows if r.verified and r.samples and r.variant != "original"]
+    try:
+        recipes = {r.variant: Recipe.from_json(r.recipe) for r in usable}
+    except InputError as error:
+        raise StoreError(f"the measurements of {rows[0].problem} cannot be read: {error.reason}") from error
+    left_out[SCHEDULED] += sum(map(_scheduled, recipes.values()))
+    usable = [r for r in usable if not _scheduled(recipes[r.variant])]
     if len(usable) < _FEWEST:
+        left_out[FEW] += len(usable)
         return None
     first = usable[0]
     try:
-        scop = in_place(pipeline.only_scop(pipeline.load(source, Options(defines=dict(first.sizes)))))
-        parts = nests(scop, dependences(scop, reads=False))
-        made = [structures_of(scop, parts, row.recipe) for row in usable]
+        program = canonical(pipeline.only_scop(pipeline.load(source, Options(defines=dict(first.sizes)))))
+        scop = program.scop
+        parts = nests(scop, program.dependences)
+        made = [structures_of(parts, recipes[row.variant]) for row in usable]
     except PolyDLError as error:
         raise StoreError(
             f"the measurements of {first.problem} cannot be read by this version of polydl: {error.reason}"
@@ -178,10 +208,11 @@ def _group(rows: Sequence[StoredMeasurement], source: Path, machine: Machine, ra
     usable = [r for r, sure in zip(usable, trusted, strict=True) if sure]
     made = [one for one, sure in zip(made, trusted, strict=True) if sure]
     heavy = next((n for n, part in enumerate(parts) if part.contraction is not None), None)
-    if heavy is None:
-        return None
-    matrix: FeatureMatrix | None = features(scop, parts[heavy], [m[heavy] for m in made], machine, first.threads)
-    if matrix is None:
+    matrix: FeatureMatrix | None = None
+    if heavy is not None:
+        matrix = features(scop, parts[heavy], [m[heavy] for m in made], machine, first.threads)
+    if heavy is None or matrix is None:
+        left_out[PLAIN] += len(usable)
         return None
     operations = 2.0
     for count in parts[heavy].counts.values():

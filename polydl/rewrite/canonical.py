@@ -1,0 +1,106 @@
+"""The one place that says which rewrites run before the search, and in which order: from the program as it was read to
+the program that is searched.
+
+    dead code ─▶ a scalar for each value ─▶ sums in place ─┬─▶ sums of products apart ─▶ index sets cut
+                                                           └─ the names are still those of the file
+
+Whoever ranks, scores, exports, collects, explains, proves or fuses calls `canonical`, so that loop strings, recipes,
+schedule files and measurements mean the same statements everywhere. Statements that are taken apart get new names (`S1`
+becomes `S1t0` and `S1t1`); until then names and loops are those of the file, of which some statements may be gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from polydl.base.errors import QuotaExceeded
+from polydl.dependences.analysis import Dependence, dependences
+from polydl.model.scop import Scop
+from polydl.rewrite.dead import LeftOut, without_dead
+from polydl.rewrite.scalars import in_place, lives_apart
+from polydl.rewrite.split import split
+from polydl.rewrite.step import Step, applied
+from polydl.rewrite.terms import terms_apart
+
+
+class Form(Enum):
+    """How far a program is rewritten."""
+
+    WRITTEN = "in the file's names"
+    """Every statement has the name and the loops of one of the file."""
+    SEARCHED = "as it is searched"
+
+
+@dataclass(frozen=True, slots=True)
+class Canonical:
+    """A program in the form in which it is searched, and how that came about."""
+
+    read: Scop
+    """As the front end made it."""
+    scop: Scop
+    """After all steps; `read` itself where there are none."""
+    dependences: tuple[Dependence, ...]
+    """Of `scop`, without RAR."""
+    steps: tuple[Step, ...]
+    """What was rewritten, in order; each has passed its check, and its text says to people what it did."""
+    refused: tuple[str, ...]
+    """What was not rewritten because it is not shown to compute the same, for people."""
+
+    @property
+    def dead(self) -> tuple[Step, ...]:
+        """Those of the steps that leave out what nobody reads."""
+        return tuple(step for step in self.steps if isinstance(step.rewrite, LeftOut))
+
+    @property
+    def live(self) -> Scop:
+        """Without dead code, and otherwise as it was read: every statement is one of the file."""
+        return applied(self.read, self.dead)
+
+
+def canonical(
+    scop: Scop, *, reassociate: bool = True, form: Form = Form.SEARCHED, names: Collection[str] | None = None
+) -> Canonical:
+    """The program in the form in which it is searched, or in an earlier form.
+
+    `names` are of statements, in a text that a user wrote (a loop string, a schedule file): the form is then the one
+    that has statements of these names, `SEARCHED` before `WRITTEN`; where there are none, as in a loop string without
+    the name of a nest, the loops meant are those of the file. `reassociate`: sums may be added up in another order.
+
+    A rewrite proposes, and a check that looks at the programs alone decides (`Rewrite.broken`). Raises QuotaExceeded.
+    """
+    if names is not None:
+        form = Form.SEARCHED if names else Form.WRITTEN
+    order: list[Callable[[Scop], Iterator[Step]]] = [
+        without_dead, lives_apart, lambda one: in_place(one, reassociate=reassociate)
+    ]  # fmt: skip
+    if form is Form.SEARCHED and reassociate:
+        order.append(terms_apart)
+    steps: list[Step] = []
+    refused: list[str] = []
+    for rewrite in order:
+        steps += _held(rewrite(applied(scop, steps)), refused)
+    made = applied(scop, steps)
+    found = dependences(made, reads=False)
+    if form is Form.SEARCHED and (cuts := _held(split(made, found), refused)):
+        steps, made = [*steps, *cuts], cuts[-1].after
+        found = dependences(made, reads=False)
+    if names and not set(names) <= {s.name for s in made.statements}:
+        return canonical(scop, reassociate=reassociate, form=Form.WRITTEN)
+    return Canonical(scop, made, found, tuple(steps), tuple(refused))
+
+
+def _held(steps: Iterator[Step], refused: list[str]) -> list[Step]:
+    """The steps up to the first that its check refuses, of which the reason is noted."""
+    held: list[Step] = []
+    for step in steps:
+        try:
+            why = step.broken()
+        except QuotaExceeded as error:
+            why = error.reason
+        if why is not None:
+            refused.append(f"not rewritten: {step}: {why}")
+            break
+        held.append(step)
+    return held

@@ -1,0 +1,100 @@
+"""Whether statements are the same in two programs, and keep their order: what the checks of rewrites are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from polydl.dependences.analysis import dependences
+from polydl.dependences.legality import violation
+from polydl.model import isl
+from polydl.model.expr import AffineValue, Binary, Call, Conditional, Convert, Expr, Load, Unary
+from polydl.model.schedule import original_schedule
+from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
+
+
+def order_broken(
+    before: Scop, after: Scop, parts: Mapping[str, Sequence[str]], *, reassociate: bool = False
+) -> str | None:
+    """The first dependence of `before` that `after` does not keep, scalars that are private to an iteration included;
+    None: all are kept.
+
+    `parts`: per statement of `before` the statements of `after` that run its instances, under the same iterators. With
+    `reassociate` additions into one element may change their order.
+    """
+    times = original_schedule(after)
+    domains = {s.name: s.domain for s in after.statements}
+    moved = []
+    for d in dependences(_all_alive(before), reads=False):
+        for source in parts.get(d.source, ()):
+            for target in parts.get(d.target, ()):
+                pairs = isl.range_named(isl.domain_named(d.relation, source), target)
+                pairs = pairs.intersect_domain(domains[source]).intersect_range(domains[target])
+                if not pairs.is_empty():
+                    moved.append(replace(d, source=source, target=target, relation=pairs))
+    found = violation(moved, times, reassociate=reassociate)
+    return None if found is None else str(found)
+
+
+def _all_alive(scop: Scop) -> Scop:
+    """The program with no scalar private to anything."""
+    arrays = {name: replace(array, storage=Storage.LOCAL) for name, array in scop.arrays.items()}
+    return replace(scop, arrays=arrays, live_out=frozenset(arrays))
+
+
+def part_broken(old: Statement, new: Statement) -> str | None:
+    """Why `new` is not the same operation on the same elements for some of the instances of `old`; None: it is."""
+    if (old.iterators, old.descending) != (new.iterators, new.descending):
+        return f"{new.name} has other loops than {old.name}"
+    if not new.domain.is_subset(old.domain.set_tuple_name(new.name)):
+        return f"{new.name} has instances that {old.name} has not"
+    if old.body is new.body and old.accesses is new.accesses and old.name == new.name:
+        return None
+    one, two = old.body, new.body
+    if not isinstance(one, Assignment) or not isinstance(two, Assignment):
+        return f"{new.name} is no assignment, or {old.name} is none"
+    same = (
+        one.op == two.op
+        and same_access(old, one.target, new, two.target)
+        and same_value(old, one.value, new, two.value)
+    )
+    return None if same else f"{new.name} does not compute what {old.name} computes"
+
+
+def same_access(old: Statement, one: int, new: Statement, two: int) -> bool:
+    """Whether two accesses touch the same elements for the instances of `new`."""
+    a, b = old.accesses[one], new.accesses[two]
+    if (a.array, a.write) != (b.array, b.write):
+        return False
+    return bool(relation_of(a, new).is_equal(b.relation.intersect_domain(new.domain)))
+
+
+def relation_of(access: Access, statement: Statement) -> isl.Map:
+    """What an access of a statement with the same iterators touches, for the instances of this one."""
+    return isl.domain_named(access.relation, statement.name).intersect_domain(statement.domain)
+
+
+def same_value(old: Statement, one: Expr, new: Statement, two: Expr) -> bool:
+    """Whether two expressions compute the same from the same elements for the instances of `new`."""
+
+    def same(a: Expr, b: Expr) -> bool:
+        return same_value(old, a, new, b)
+
+    match one, two:
+        case Load(a), Load(b):
+            return same_access(old, a, new, b)
+        case AffineValue(a), AffineValue(b):
+            first, second = (isl.domain_named(isl.Map.from_pw_aff(value), new.name) for value in (a, b))
+            return bool(first.intersect_domain(new.domain).is_equal(second.intersect_domain(new.domain)))
+        case Unary(op, a), Unary(other, b):
+            return op == other and same(a, b)
+        case Binary(op, a, c), Binary(other, b, d):
+            return op == other and same(a, b) and same(c, d)
+        case Convert(source, target, a), Convert(other_source, other_target, b):
+            return source is other_source and target is other_target and same(a, b)
+        case Conditional(p, a, c), Conditional(q, b, d):
+            return same(p, q) and same(a, b) and same(c, d)
+        case Call(function, left), Call(other, right):
+            return function == other and len(left) == len(right) and all(map(same, left, right))
+        case _:
+            return one == two
