@@ -88,7 +88,7 @@ def test_wheel_requires_nothing_heavy_or_copyleft(wheel: Path) -> None:
 
 def test_folders_are_found_inside_the_package(fresh: Path, tmp_path: Path) -> None:
     program = (
-        "import polydl, json; from polydl import resources as r;"
+        "import polydl, json; from polydl.base import resources as r;"
         "print(json.dumps([polydl.__file__, str(r.templates()), str(r.trained_models())]))"
     )
     done = run([str(fresh / "python"), "-c", program], tmp_path)
