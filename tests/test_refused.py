@@ -23,7 +23,9 @@ def test_every_paragraph_is_led_to_and_every_lead_is_a_paragraph() -> None:
         for value in re.findall(r"topic=([^,)]+)", text):
             named |= set(re.findall(r'"([\w-]+)"', value))
     named |= {"depends-on-data", "not-affine"}  # of polydl.frontend.meaning.affine.NotAffine
-    named |= {"schedule-files"} if '"schedule-files"' in (PACKAGE / "exchange" / "schedule_file.py").read_text() else set()
+    named |= (
+        {"schedule-files"} if '"schedule-files"' in (PACKAGE / "exchange" / "schedule_file.py").read_text() else set()
+    )
     assert named == set(refused())
 
 

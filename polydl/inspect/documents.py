@@ -166,4 +166,4 @@ def fuse_json(result: FuseResult) -> dict[str, Any]:
 def machine_json(machine: Machine) -> dict[str, Any]:
     """A machine as data."""
     provenance = {key: value.value for key, value in machine.provenance.items()}
-    return {"fingerprint": machine.fingerprint, **asdict(machine), "provenance": provenance}
+    return {"fingerprint": machine.fingerprint, **machine.as_data(), "provenance": provenance}

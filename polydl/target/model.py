@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
+from typing import Any
 
 from polydl.base import html
 from polydl.model.types import ElementType
@@ -144,11 +145,14 @@ class Machine:
         """Bytes per second that memory delivers to each of `threads` threads."""
         return min(self.memory.bandwidth_gbs, self.memory.shared_bandwidth_gbs / max(1, threads)) * 1e9
 
+    def as_data(self) -> dict[str, Any]:
+        """Every figure as plain data, with the names that C has for element types."""
+        peaks = {element.c: peak for element, peak in self.fma_peak_gflops.items()}
+        return {**asdict(replace(self, fma_peak_gflops={})), "fma_peak_gflops": dict(sorted(peaks.items()))}
+
     @property
     def fingerprint(self) -> str:
         """Stable id of the figures (not of the name nor of where they come from): 12 hexadecimal digits."""
-        peaks = {element.c: peak for element, peak in self.fma_peak_gflops.items()}
-        figures = asdict(replace(self, fma_peak_gflops={}))
+        figures = self.as_data()
         del figures["name"], figures["provenance"]
-        figures["fma_peak_gflops"] = dict(sorted(peaks.items()))
         return hashlib.sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()[:12]
