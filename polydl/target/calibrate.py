@@ -142,13 +142,13 @@ def _apply(machine: Machine, found: dict[str, float]) -> Machine:
     for cache in caches:
         for key in ("latency_cycles", "bandwidth_bytes_per_cycle", "shared_bandwidth_bytes_per_cycle"):
             provenance[f"cache.{cache.level}.{key}"] = Provenance.MEASURED
-    peaks = {element: found[f"fma_peak_gflops.{element.c}"] for element in VECTOR_TYPES}
+    peaks = {element.c: found[f"fma_peak_gflops.{element.c}"] for element in VECTOR_TYPES}
     memory = replace(
         machine.memory,
         **{key: found[f"memory.{key}"] for key in ("latency_ns", "bandwidth_gbs", "shared_bandwidth_gbs")},
     )
     for key in (
-        *(f"fma_peak_gflops.{element.c}" for element in peaks),
+        *(f"fma_peak_gflops.{element}" for element in peaks),
         "memory.latency_ns",
         "memory.bandwidth_gbs",
         "memory.shared_bandwidth_gbs",

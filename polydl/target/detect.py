@@ -96,7 +96,7 @@ def _keys(machine: Machine) -> list[str]:
         "frequency_ghz",
         "call_cycles",
         "parallel_region_us",
-        *(f"fma_peak_gflops.{element.c}" for element in machine.fma_peak_gflops),
+        *(f"fma_peak_gflops.{element}" for element in machine.fma_peak_gflops),
     ]
     for name in ("simd", "memory", "tlb"):
         keys += [f"{name}.{item.name}" for item in fields(getattr(machine, name))]

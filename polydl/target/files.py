@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from polydl.base.errors import InputError, InputErrors, Span
-from polydl.model.types import TYPES, ElementType, spelled
+from polydl.model.types import TYPES, spelled
 from polydl.target.model import CacheLevel, Machine, Memory, Provenance, Simd, Tlb
 
 PRESETS = Path(__file__).resolve().parent / "presets"
@@ -153,7 +153,7 @@ class _Reader:
             if element is None:
                 self._fault(f"'{name}' is no element type", name, start, _nearest(name, tuple(t.c for t in TYPES)))
             elif self._typed(value, float):
-                peaks[element] = float(value)
+                peaks[element.c] = float(value)
                 given.add(f"fma_peak_gflops.{element.c}")
             else:
                 self._fault(f"'{name}' must be a number", name, start)
@@ -231,7 +231,7 @@ class _Reader:
             else:
                 self._fault(f"'{value}' is not a provenance", key, start, f"one of {', '.join(values)}")
 
-    def _require(self, figures: Mapping[str, Any], levels: list[int], peaks: Mapping[ElementType, float]) -> None:
+    def _require(self, figures: Mapping[str, Any], levels: list[int], peaks: Mapping[str, float]) -> None:
         wanted = [key for key in _SECTIONS[""] if key != "base"]
         wanted += [f"{name}.{key}" for name in ("simd", "memory", "tlb") for key in _SECTIONS[name]]
         wanted += [f"cache.{level}.{key}" for level in levels for key in _SECTIONS["cache"]]
@@ -278,7 +278,7 @@ def _figures(machine: Machine) -> dict[str, Any]:
 
 
 def _build(
-    figures: Mapping[str, Any], levels: list[int], peaks: dict[ElementType, float], provenance: dict[str, Provenance]
+    figures: Mapping[str, Any], levels: list[int], peaks: dict[str, float], provenance: dict[str, Provenance]
 ) -> Machine:
     def part(prefix: str, keys: Mapping[str, type]) -> dict[str, Any]:
         return {key: figures[f"{prefix}.{key}"] for key in keys}
@@ -308,7 +308,7 @@ def dumps(machine: Machine) -> str:
         lines += ["", "[[cache]]"]
         lines += [f"{key} = {_value(figures[f'cache.{cache.level}.{key}'])}" for key in _SECTIONS["cache"]]
     lines += ["", "[fma_peak_gflops]"]
-    lines += sorted(f"{_value(element.c)} = {_value(peak)}" for element, peak in machine.fma_peak_gflops.items())
+    lines += sorted(f"{_value(element)} = {_value(peak)}" for element, peak in machine.fma_peak_gflops.items())
     lines += ["", "[provenance]"]
     lines += [f"{_value(key)} = {_value(source.value)}" for key, source in sorted(machine.provenance.items())]
     return "\n".join(lines) + "\n"

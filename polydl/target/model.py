@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from polydl.base import html
-from polydl.model.types import ElementType
+from polydl.model.types import ElementType, element_type
 
 
 class Provenance(Enum):
@@ -105,7 +105,7 @@ class Machine:
     """Fastest first; at least one."""
     memory: Memory
     tlb: Tlb
-    fma_peak_gflops: Mapping[ElementType, float]
+    fma_peak_gflops: Mapping[str, float]
     """Of one core, 10^9 floating-point operations (an FMA is two) per second, by the type that they are done in."""
     provenance: Mapping[str, Provenance] = field(default_factory=dict)
     """By key of the TOML form: `cores`, `cache.1.bytes`, `memory.latency_ns`, …"""
@@ -113,7 +113,7 @@ class Machine:
     def _repr_html_(self) -> str:
         vectors = f"{self.simd.isa}, {self.simd.registers} registers of {self.simd.vector_bytes} bytes"
         known = {"cores": self.cores, "clock, GHz": self.frequency_ghz, "vectors": vectors}
-        peaks = {f"peak of a core, {element.c}, GFLOP/s": peak for element, peak in self.fma_peak_gflops.items()}
+        peaks = {f"peak of a core, {element}, GFLOP/s": peak for element, peak in self.fma_peak_gflops.items()}
         rows = [
             (f"L{c.level}", c.bytes, c.line_bytes, c.ways, c.shared_by_cores, c.bandwidth_bytes_per_cycle)
             for c in self.caches
@@ -128,8 +128,9 @@ class Machine:
 
         Of a type that the machine's description leaves out: as many vectors per second as of one that it gives.
         """
-        known = min(self.fma_peak_gflops, key=lambda e: (e is not element, e.bytes))
-        return self.fma_peak_gflops[known] * known.bytes / element.bytes * 1e9
+        peaks = {element_type(name): peak for name, peak in self.fma_peak_gflops.items()}
+        known = min(peaks, key=lambda e: (e is not element, e.bytes))
+        return peaks[known] * known.bytes / element.bytes * 1e9
 
     def seconds(self, cycles: float) -> float:
         """Core cycles as seconds."""
@@ -147,8 +148,7 @@ class Machine:
 
     def as_data(self) -> dict[str, Any]:
         """Every figure as plain data, with the names that C has for element types."""
-        peaks = {element.c: peak for element, peak in self.fma_peak_gflops.items()}
-        return {**asdict(replace(self, fma_peak_gflops={})), "fma_peak_gflops": dict(sorted(peaks.items()))}
+        return asdict(replace(self, fma_peak_gflops=dict(sorted(self.fma_peak_gflops.items()))))
 
     @property
     def fingerprint(self) -> str:

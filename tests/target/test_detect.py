@@ -100,13 +100,13 @@ def test_unknown_processor_scales_the_default_peak(tmp_path: Path) -> None:
     machine = detect(tree(tmp_path, cpuinfo=info), tmp_path / "none", {0})
     assert machine.simd.isa == "avx2"
     assert machine.frequency_ghz == 5.0
-    assert machine.fma_peak_gflops[F32] == pytest.approx(preset("default").fma_peak_gflops[F32] * 2 * 2)
+    assert machine.fma_peak_gflops[F32.c] == pytest.approx(preset("default").fma_peak_gflops[F32.c] * 2 * 2)
 
 
 def test_hidden_vector_unit_lowers_the_peak(tmp_path: Path) -> None:
     machine = detect(tree(tmp_path, cpuinfo=ZEN4 + "flags : sse2\n"), tmp_path / "none", {0})
     assert machine.simd.isa == "none"
-    assert machine.fma_peak_gflops[F32] == preset("epyc-zen4").fma_peak_gflops[F32] / 4
+    assert machine.fma_peak_gflops[F32.c] == preset("epyc-zen4").fma_peak_gflops[F32.c] / 4
 
 
 @pytest.mark.parametrize(

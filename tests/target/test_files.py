@@ -34,7 +34,7 @@ def test_presets_are_plausible(name: str) -> None:
     last = machine.caches[-1]
     assert machine.memory.latency_ns > last.latency_cycles / machine.frequency_ghz
     assert machine.memory_bandwidth(1) <= machine.cache_bandwidth(last, 1)
-    assert machine.fma_peak_gflops[F64] * 2 == pytest.approx(machine.fma_peak_gflops[F32])
+    assert machine.fma_peak_gflops[F64.c] * 2 == pytest.approx(machine.fma_peak_gflops[F32.c])
     assert loads(dumps(machine)) == machine
 
 
@@ -120,7 +120,7 @@ def test_broken_toml_has_line_and_column() -> None:
 
 
 def test_missing_figures_are_named() -> None:
-    (fault, no_cache) = faults('name = "x"\n')
+    fault, no_cache, *_ = faults('name = "x"\n')
     assert "cores" in fault[2]
     assert "memory.latency_ns" in fault[2]
     assert no_cache[2] == "missing: a [[cache]]"

@@ -217,7 +217,7 @@ def machine(found: Machine) -> Table:
          source("simd.isa")),
     ]  # fmt: skip
     rows += [
-        (f"peak of one core, {element.c}", quantity(rate * 1e9, "FLOP/s"), source(f"fma_peak_gflops.{element.c}"))
+        (f"peak of one core, {element}", quantity(rate * 1e9, "FLOP/s"), source(f"fma_peak_gflops.{element}"))
         for element, rate in found.fma_peak_gflops.items()
     ]
     for cache in found.caches:

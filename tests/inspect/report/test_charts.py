@@ -97,7 +97,7 @@ def test_the_roofline_is_operations_over_time_and_bytes() -> None:
         assert variant.median is not None
         assert [x for x, _ in found] == pytest.approx(sorted(work / size for size in wanted))
         assert {y for _, y in found} == {work / variant.median}
-    peak = machine.fma_peak_gflops[F32] * 1e9 * 2
+    peak = machine.fma_peak_gflops[F32.c] * 1e9 * 2
     roofs = [m for m in chart.marks if isinstance(m, Line)]
     assert max(m.y1 for m in roofs) == peak
     memory = next(m for m in roofs if "memory" in m.text)
