@@ -82,7 +82,7 @@ def main_text(program: Program, data: Mapping[Element, int], expected: Mapping[E
             after = [str(int(expected[name, index])) for index in indices]
             lines.append(f"    static const long in{number}[] = {{{', '.join(values)}}};")
             lines.append(f"    static const long out{number}[] = {{{', '.join(after)}}};")
-            lines.append(f"    {array.element} *a{number} = malloc({len(values)} * sizeof *a{number});")
+            lines.append(f"    {array.ctype} *a{number} = malloc({len(values)} * sizeof *a{number});")
             lines.append(f"    for (int i = 0; i < {len(values)}; i++) a{number}[i] = in{number}[i];")
             arguments.append(f"(void *)a{number}")
             checks.append(
