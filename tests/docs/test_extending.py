@@ -21,6 +21,7 @@ from polydl.target.isa import isa
 assert isa("sve256").vector_bytes == 32
 sys.path.append(sys.argv[2])
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction
+from polydl.model.types import F32, F64
 from tests.codegen import contraction_program
 from tests.codegen.contraction_program import Call
 specs = [

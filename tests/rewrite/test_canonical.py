@@ -277,7 +277,7 @@ def test_collect_measures_schedules_of_their_own(tmp_path: Path) -> None:
     }
     assert scheduled, "the best variants of it have a schedule of their own"
     assert prepared.built is not None
-    assert scheduled <= {one.candidate.id for one in prepared.built.candidates}
+    assert scheduled <= {one.id for one in prepared.built.candidates}
     found = measured(prepared, CollectOptions(threads=2, space="small"), timing, "machine", "cc")
     rows = {row.variant: row for row in found.rows}
     assert found.error == ""
