@@ -291,7 +291,7 @@ def _optional() -> Iterator[Check]:
     for name, extra, purpose in (
         ("torch", "train", "training rankers"),
         ("distributed", "cluster", "measuring on several machines"),
-        ("matplotlib", "report", "plots in reports"),
+        ("matplotlib", "report", "charts of reports"),
     ):
         try:
             yield _ok(name, version(name))

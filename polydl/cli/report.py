@@ -41,7 +41,7 @@ def report(
 ) -> None:
     """Show a run of optimize: one HTML page that works offline, its charts, tables or variants."""
     from polydl.base.files import output_path, write, write_bytes
-    from polydl.inspect.report import figure, page, svg, text
+    from polydl.inspect.report import draw, page, text
     from polydl.inspect.report.figures import charts
     from polydl.inspect.report.record import load
     from polydl.inspect.terminal import output_console, say
@@ -62,9 +62,9 @@ def report(
             hint = one_of(chart or "", names) if names else "the run has no figures to draw: --format html says why"
             raise InputError(f"no chart '{chart}'" if names else "there is nothing to draw", hint=hint)
         if chosen is Format.PNG:
-            write_bytes(target, figure.png(shown))
+            write_bytes(target, draw.png(shown))
         else:
-            write(target, svg.document(shown))
+            write(target, draw.document(shown))
     elif chosen is Format.HTML:
         write(target, page.html(found, str(run)))
     else:

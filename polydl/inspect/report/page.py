@@ -16,9 +16,9 @@ from pygments.lexers import CLexer
 from polydl.base import resources
 from polydl.inspect.report import tables
 from polydl.inspect.report.charts import Chart
+from polydl.inspect.report.draw import svg
 from polydl.inspect.report.figures import charts
 from polydl.inspect.report.record import Run, ScopRun
-from polydl.inspect.report.svg import drawn
 from polydl.inspect.report.tables import Table, displayed
 
 _WIDE, _NARROW = 640, 344
@@ -30,7 +30,7 @@ MOST_RANKED = 200
 
 
 def html(run: Run, record: str) -> str:
-    """The page; `record` is the name of the file it is made from."""
+    """The page; `record` is the name of the file it is made from. Raises PolyDLError when matplotlib is missing."""
     folder = resources.templates()
     environment = Environment(
         loader=FileSystemLoader(folder),
@@ -112,8 +112,8 @@ def _chart(chart: Chart, prefix: str) -> dict[str, Any]:
         "name": chart.name,
         "title": displayed(chart.title),
         "description": displayed(chart.description),
-        "wide": Markup(drawn(chart, _WIDE, f"{prefix}-wide-")),
-        "narrow": Markup(drawn(chart, _NARROW, f"{prefix}-narrow-")),
+        "wide": Markup(svg(chart, _WIDE, f"{prefix}-wide-")),
+        "narrow": Markup(svg(chart, _NARROW, f"{prefix}-narrow-")),
         "table": _table(table),
     }
 

@@ -98,7 +98,7 @@ def test_the_check_sees_what_is_unreadable(browser: Browser, page: Path) -> None
         document.querySelector('.verdict').style.color = '#999999';
         document.querySelector('h2').style.fontSize = '8px';
         document.querySelector('footer p').style.width = '800px';
-        const rows = document.querySelectorAll('.narrow text.row');
+        const rows = document.querySelectorAll('.narrow .row text');
         rows[1].setAttribute('y', rows[0].getAttribute('y'));
         rows[2].setAttribute('x', '300');
         document.querySelector('summary').style.cssText = 'padding: 0; line-height: 1; font-size: 12px';

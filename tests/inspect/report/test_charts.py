@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
@@ -10,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polydl.base.errors import PolyDLError
 from polydl.inspect.report.charts import Axis, Chart, Line, Point, axis, bytes_axis, bytes_text, quantity, swarm
+from polydl.inspect.report.draw import document, png, svg
 from polydl.inspect.report.figures import agreement, charts, picks, rankers
 from polydl.inspect.report.record import ORIGINAL, Measured, Score
-from polydl.inspect.report.svg import document, drawn
 from polydl.model.types import F32
 from tests.inspect.report.runs import golden_run, golden_scop, hostile_run, with_scop
 
@@ -187,17 +190,17 @@ def test_equal_values_are_set_apart() -> None:
 def test_svg_text_stays_inside(width: int) -> None:
     """As wide as the average of what a browser draws; the browser tests look at the pixels."""
     for chart in _charts().values():
-        root = ET.fromstring(drawn(chart, width))
+        root = ET.fromstring(svg(chart, width))
+        assert root.get("viewBox") == f"0 0 {width} {root.get('height')}"
         for text in root.iter(f"{SVG}text"):
-            content = "".join(text.itertext()) if text.find(f"{SVG}title") is None else (text[0].tail or "")
-            x, size = float(text.get("x", "0")), len(content) * 6.2
+            x, size = float(text.get("x", "0")), len(text.text or "") * 6.2
             left = {"end": x - size, "middle": x - size / 2}.get(text.get("text-anchor", ""), x)
-            assert left >= -6 and left + size <= width + 6, (chart.name, content)
+            assert left >= -6 and left + size <= width + 6, (chart.name, text.text)
 
 
 def test_svg_is_named_and_described() -> None:
     for chart in _charts().values():
-        root = ET.fromstring(drawn(chart, 640, "p-"))
+        root = ET.fromstring(svg(chart, 640, "p-"))
         title, description = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
         assert title is not None and description is not None
         assert (root.get("aria-labelledby"), root.get("aria-describedby")) == (title.get("id"), description.get("id"))
@@ -205,9 +208,52 @@ def test_svg_is_named_and_described() -> None:
         assert len(root.findall(f".//{SVG}g[@class]/{SVG}title")) >= len(_points(chart))
 
 
+def test_marks_are_drawn_where_they_lie() -> None:
+    """What matplotlib drew, read back: every point of the roofline at its intensity and rate, in its colour."""
+    chart = _charts()["roofline"]
+    assert isinstance(chart.y, Axis)
+    drawn = [group for group in ET.fromstring(svg(chart, 640)).iter(f"{SVG}g") if group.get("class") == "point"]
+    places = []
+    for group, point in zip(drawn, _points(chart), strict=True):
+        (path,) = group.iter(f"{SVG}path")
+        x, y = map(float, path.get("transform", "").removeprefix("translate(").rstrip(")").split())
+        places.append((chart.x.fraction(point.x), x, chart.y.fraction(point.y), y))
+        assert group.get("data-variant") == point.variant
+        assert group.findtext(f"{SVG}title") == point.text
+        inside, edge = path.get("fill"), path.get("stroke")
+        colour = f"var(--s{point.series})" if point.series else "var(--soft)"
+        assert (inside, edge) == (("var(--paper)", colour) if point.hollow else (colour, "var(--paper)"))
+    for across, up in ((0, 1), (2, 3)):
+        (low, first), (high, last) = (f((p[across], p[up]) for p in places) for f in (min, max))
+        assert high > low
+        slope = (last - first) / (high - low)
+        assert [p[up] for p in places] == pytest.approx([first + slope * (p[across] - low) for p in places], abs=0.01)
+        assert slope > 300 if across == 0 else slope < -300
+
+
+def test_no_style_is_inline_and_every_colour_has_a_dark_one() -> None:
+    """The page forbids inline styles, and its style sheet has two colours for each variable."""
+    text = svg(_charts()["roofline"], 640)
+    assert "style=" not in text and "#" not in text
+    assert {"var(--paper)", "var(--soft)", "var(--rule)", "var(--s3)"} <= set(re.findall(r"var\(--\w+\)", text))
+
+
+def test_the_same_chart_is_the_same_text() -> None:
+    chart = _charts()["samples"]
+    assert svg(chart, 344) == svg(chart, 344)
+
+
+def test_without_matplotlib_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for draw in (lambda: svg(_charts()["roofline"], 640), lambda: png([_charts()["roofline"]])):
+        with pytest.raises(PolyDLError, match="matplotlib, which is not installed") as caught:
+            draw()
+        assert "polydl[report]" in str(caught.value.hint) and "--format md" in str(caught.value.hint)
+
+
 def test_hostile_text_stays_text_in_svg() -> None:
     run = hostile_run()
     root = ET.fromstring(document(charts(run.scops[0], run.machine)).encode())
     kinds = {element.tag.removeprefix(SVG) for element in root.iter()}
-    assert kinds <= {"svg", "g", "path", "rect", "circle", "text", "title", "desc", "style"}
+    assert kinds <= {"svg", "g", "path", "rect", "text", "title", "desc", "style"}
     assert not any(key.startswith("on") for element in root.iter() for key in element.attrib)

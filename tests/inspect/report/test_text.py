@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from matplotlib.image import imread
 
+from polydl.inspect.report.draw import png
 from polydl.inspect.report.figures import charts
 from polydl.inspect.report.record import ORIGINAL
 from polydl.inspect.report.text import markdown, variants_csv
@@ -57,14 +59,10 @@ def test_csv_holds_no_formulas(text: str) -> None:
 
 
 def test_the_picture_has_all_charts() -> None:
-    figure = pytest.importorskip("polydl.inspect.report.figure")
-    pytest.importorskip("matplotlib", reason="PNG needs the extra polydl[report]")
-    from matplotlib.image import imread
-
     run = hostile_run()
     drawn = charts(run.scops[0], run.machine)[-3:]
-    one, all_of_them = (imread(io.BytesIO(figure.png(some))) for some in (drawn[-1:], drawn))
-    assert one.shape[1] == all_of_them.shape[1] == 1008
+    one, all_of_them = (imread(io.BytesIO(png(some))) for some in (drawn[-1:], drawn))
+    assert one.shape[1] == all_of_them.shape[1] == 2 * 680
     assert all_of_them.shape[0] > one.shape[0] * 1.5
     # Every chart has drawn something: no band of the picture as high as a chart is all white.
     blank = (all_of_them[:, :, :3] == 1).all(axis=(1, 2))
