@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 GOLDEN = Path(__file__).parent / "golden"
+
+# Many tests start Python; without bytecode each start compiles all of polydl, a second of processor time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # `default` finds the same examples on every run, so that a failure in CI is a failure everywhere;
 # `fuzz` looks for new ones.

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cli import forked
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 REJECT = ROOT / "tests" / "reject"
@@ -37,18 +39,26 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, **own, **more}
 
 
-def polydl(folder: Path, *arguments: str | bytes | Path, timeout: float = 600, **more: str) -> Outcome:
-    """Run `python -m polydl` in a folder. No run ends with a traceback."""
-    done = subprocess.run(
-        [sys.executable, "-m", "polydl", *arguments],
-        cwd=folder,
-        env=environment(**more),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=timeout,
-        check=False,
-    )
-    outcome = Outcome(done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8"))
+def polydl(
+    folder: Path, *arguments: str | bytes | Path, timeout: float = 600, fresh: bool = False, **more: str
+) -> Outcome:
+    """Run `python -m polydl` in a folder, with `fresh` or another environment for Python itself in a Python of its
+    own. No run ends with a traceback."""
+    if fresh or any(name.startswith(forked.STARTS) for name in more):
+        done = subprocess.run(
+            [sys.executable, "-m", "polydl", *arguments],
+            cwd=folder,
+            env=environment(**more),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+        code, out, err = done.returncode, done.stdout, done.stderr
+    else:
+        words = [os.fspath(argument) for argument in arguments]
+        code, out, err = forked.run(words, folder, environment(**more), timeout)
+    outcome = Outcome(code, out.decode("utf-8"), err.decode("utf-8"))
     assert "Traceback" not in outcome.stderr, outcome.stderr
     return outcome
 

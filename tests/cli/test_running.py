@@ -48,7 +48,7 @@ def test_misbehaving_microkernel(tmp_path: Path, name: str) -> None:
     microkernel(tmp_path, body)
     (tmp_path / "loops.c").write_text(LOOPS)
     before = listing(tmp_path)
-    outcome = polydl(tmp_path, "optimize", "loops.c", "--link", "micro.o", *SMALL)
+    outcome = polydl(tmp_path, "optimize", "loops.c", "--link", "micro.o", *SMALL, fresh=True)
     assert outcome.code == 1, outcome
     assert "no variant computed what the original computes" in outcome.stderr
     assert outcome.stdout.count("dropped: ") == 2
