@@ -27,6 +27,7 @@ from polydl.schedule.structure import apply
 from polydl.search.shortlist import shortlist
 from tests.oracle import Limits, Program, initial_data, interpret, programs, render
 from tests.oracle.interpret import Element
+from tests.oracle.native import apart
 from tests.oracle.render import argument_kind
 
 OPTIONS = Options(space="small", machine="epyc-zen5", threads=2)
@@ -104,8 +105,7 @@ def results(program: Program, folder: Path, most: int, flags: tuple[str, ...] = 
     parts = []
     for number, text in enumerate(texts):
         text = re.sub(rf"\b{program.name}\b", f"{program.name}_v{number}", text)
-        text = re.sub(r"\b(_*)POLYDL_", rf"\1POLYDL_V{number}_", text)
-        parts.append(re.sub(r"\b(_*)polydl_", rf"\1polydl_v{number}_", text))
+        parts.append(apart(text, f"v{number}"))
     source, binary = folder / "whole.c", folder / "whole"
     source.write_text("\n".join([*parts, main_text(program, data, expected, len(texts))]))
     compiled = subprocess.run(

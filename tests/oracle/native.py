@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import hashlib
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -58,6 +59,12 @@ def compile_c(texts: Sequence[str], flags: Sequence[str] = PLAIN, compiler: str 
             raise CompilerFailed(f"{done.stderr}\n{source}")
         _libraries[key] = ctypes.CDLL(str(library))
     return _libraries[key]
+
+
+def apart(text: str, mark: str) -> str:
+    """A text with the names of polydl's helpers made its own, so that it can stand in one file with others."""
+    text = re.sub(r"\b(_*)POLYDL_", rf"\1POLYDL_{mark.upper()}_", text)
+    return re.sub(r"\b(_*)polydl_", rf"\1polydl_{mark}_", text)
 
 
 def call(

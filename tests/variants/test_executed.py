@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from polydl.lower.splice import splice
 from polydl.schedule.structure import RegisterBlocks, Structure, schedule
 from polydl.search.space import SPACES, legal_structures
 from tests.oracle import Limits, Program, call, compile_c, difference, initial_data, interpret, programs, render
+from tests.oracle.native import apart
 
 TINY = replace(SPACES["default"], tile_sizes=(2, 3), levels=2, tiled_at_once=2, orders=6, limit=60)
 FLAGS = ("-O1", "-march=native", "-fopenmp", "-w")
@@ -84,23 +85,29 @@ def variants_of(program: Program, folder: Path, most: int) -> list[str]:
 
 def check(limits: Limits, count: int, most: int, folder: Path) -> int:
     refused = 0
-    checked = 0
+    made: list[tuple[Program, list[str]]] = []
     for program in sampled(limits, count):
         try:
-            texts = variants_of(program, folder, most)
+            made.append((program, variants_of(program, folder, most)))
         except InputError as error:
             refused += 1
             print(error)
-            continue
-        data = initial_data(program, seed=1)
+    compare(made, "v", 1)
+    assert refused <= count // 20
+    return sum(len(texts) for _, texts in made)
+
+
+def compare(made: Sequence[tuple[Program, Sequence[str]]], letter: str, seed: int) -> None:
+    """Compile texts of programs, whose functions are called `<name>_<letter><number>`, as one file; run all of them on
+    the same data as the interpreter."""
+    pieces = [apart(text, f"{p.name}_{letter}{n}") for p, texts in made for n, text in enumerate(texts)]
+    library = compile_c(pieces, FLAGS)
+    for program, texts in made:
+        data = initial_data(program, seed=seed)
         expected = interpret(program, data).memory
         for number, text in enumerate(texts):
-            library = compile_c([text], FLAGS)
-            got = call(library, program, data, function=f"{program.name}_v{number}")
+            got = call(library, program, data, function=f"{program.name}_{letter}{number}")
             assert difference(program, expected, got) == "", text
-            checked += 1
-    assert refused <= count // 20
-    return checked
 
 
 def test_variants_compute_the_same(tmp_path: Path) -> None:
