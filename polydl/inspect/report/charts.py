@@ -1,4 +1,4 @@
-"""Charts as data: what `svg` and `figure` draw, and the table that says the same in words.
+"""Charts as data: what `draw` draws, and the table that says the same in words.
 
 A chart is one or several rows of marks over a common horizontal axis, or one pair of axes. All values are in data
 units; only heights are in pixels (CSS), because text needs them.

@@ -211,7 +211,7 @@ class _Drawing:
             if x - half < max(2, used + 8):
                 label.set_visible(x - half > used + 8)
                 label.set_horizontalalignment("left")
-                half, x = 2 * half, x
+                half *= 2
             elif x + half > self.width - 2:
                 label.set_horizontalalignment("right")
             if label.get_visible():
@@ -271,7 +271,7 @@ def _down(chart: Chart, value: float) -> float:
 
 
 def _marker(mark: Point | Entry) -> dict[str, Any]:
-    """How matplotlib calls the look of a mark: filled with its colour and edged with the paper's, or the other way."""
+    """The look of a mark in matplotlib's words: filled with its colour and edged with the paper's, or the other way."""
     colours = [_series(mark.series), _colours()["paper"]]
     inside, edge = reversed(colours) if mark.hollow else colours
     return {
