@@ -1,4 +1,4 @@
-"""Building, running in isolation, verifying and timing candidates."""
+"""Builds, runs in isolation, verifies and times candidates."""
 
 from polydl.measure.compile import Compilation, Diagnostic, check_compiles
 from polydl.measure.session import measure

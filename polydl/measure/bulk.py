@@ -1,8 +1,8 @@
-"""Measuring many variants of one problem, quickly: for training data rather than for choosing a winner.
+"""Measures many variants of one problem quickly, for training data rather than to choose a winner.
 
-Differences from `session.measure`: candidates are built beforehand (in other processes, against a precompiled
-header), verified by one exact run each, and timed in passes until the interval of each median is narrow or its
-samples run out; what is far slower than the best keeps the time of its verification run.
+Differences from `session.measure`: candidates are built beforehand (in other processes, against a precompiled header)
+and verified by one exact run each. They are timed in passes, until the confidence interval of each median is narrow or
+the limit of samples is reached; a candidate that is far slower than the best keeps the time of its verification run.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from polydl.measure.verify import (
     Checked,
     Run,
     Setting,
+    Trial,
     Verification,
-    Way,
     execute,
     loaded,
     run_reference,
@@ -41,37 +41,38 @@ from polydl.model.scop import Scop
 _PRELUDE = "#include <stddef.h>\n#include <stdint.h>\n{vectors}"
 _VECTORS = "#if defined(__AVX2__)\n#include <immintrin.h>\n#endif\n"
 _HOPELESS = 16.0
-"""Times the fastest verification run from which a candidate is not timed again."""
+"""A candidate whose verification run took this many times as long as the fastest one is not timed again."""
 STALL = 0.02
-"""Seconds by which others on the machine may lengthen a single run: a few turns of the scheduler."""
+"""Seconds by which other processes on the machine may lengthen a single run: a few time slices of the scheduler."""
 _CLOSE = 1.5
-"""Times the fastest up to which an interval that is too wide is worth more samples."""
+"""A candidate within this ratio of the fastest is timed again when its interval is too wide."""
 _OUTLIER = 5.0
-"""Scaled median absolute deviations from the median beyond which a sample is marked."""
+"""Scaled median absolute deviations from the median beyond which a sample is an outlier."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltMany:
-    """What came out of `build_many`: plain data, so that it can go from one process to another."""
+    """The result of `build_many`: plain data, which can be sent from one process to another."""
 
     folder: Path
     original: Built
     candidates: tuple[Built, ...]
     failed: tuple[Measurement, ...]
-    """Of the candidates that did not compile."""
+    """One for each candidate that did not compile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """How long to time. Times in seconds."""
+    """How long candidates are timed. Times in seconds."""
 
     interval: float = 0.02
-    """Half width of the median's 95 % confidence interval, over the median, that is narrow enough."""
+    """An interval is narrow enough when half the width of the median's 95 % confidence interval, over the median, is at
+    most this."""
     passes: int = 3
-    """Times that candidates with wider intervals are timed, at most."""
-    patience: float = 20.0
-    """Times the fastest verification run so far that a candidate's may take; at least `least_patience`."""
-    least_patience: float = 0.5
+    """Most times that a candidate with a wider interval is timed."""
+    limit_ratio: float = 20.0
+    """A verification run may take this many times as long as the fastest one so far, and at least `least_limit`."""
+    least_limit: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +81,18 @@ class ManyMeasured:
 
     original: Measurement
     measurements: tuple[Measurement, ...]
-    """One a candidate, those that did not compile last."""
+    """One per candidate; those that did not compile come last."""
     slow: frozenset[str]
-    """Ids of what was timed by its verification run alone."""
+    """Ids of the candidates that were timed by their verification run only."""
     warnings: tuple[str, ...]
 
 
 def precompiled(toolchain: Toolchain, folder: Path, timeout: float = 120.0) -> Toolchain:
-    """The tool chain with the vector headers compiled beforehand into `folder`, which they take a large part of each
-    unit's time; the same one where the compiler cannot do that.
+    """The tool chain with the vector headers precompiled into `folder`, since they take a large part of the time that
+    each unit takes to compile; unchanged where the compiler cannot do that.
 
-    Only for sources that include nothing and define nothing that headers look at (such as _GNU_SOURCE): those would
-    come too late. `may_precompile` tells.
+    Only for sources that include nothing and define no macro that headers test (such as _GNU_SOURCE), which would come
+    after the headers: see `may_precompile`.
     """
     header = folder / "polydl_prelude.h"
     header.write_text(_PRELUDE.format(vectors=_VECTORS))
@@ -103,7 +104,7 @@ def precompiled(toolchain: Toolchain, folder: Path, timeout: float = 120.0) -> T
 
 
 def may_precompile(scop: Scop) -> bool:
-    """Whether headers may come before the source's text: it includes none itself."""
+    """Whether headers may be included before the text of the source: it includes none itself."""
     return "include" not in scop.source.text.partition(scop.function)[0]
 
 
@@ -117,55 +118,55 @@ def build_many(
     return BuiltMany(folder, built[0], tuple(built[1:]), tuple(failed))
 
 
-def measure_many(scop: Scop, built: BuiltMany, options: MeasureOptions, how: Passes = Passes()) -> ManyMeasured:
-    """Verify and time what was built. Nothing else should run meanwhile.
+def measure_many(scop: Scop, built: BuiltMany, options: MeasureOptions, passes: Passes = Passes()) -> ManyMeasured:
+    """Verify and time the candidates that were built. Nothing else should run at the same time.
 
     Raises InputError when the arrays do not fit in memory, ToolchainError when the original cannot be run.
     """
     setting = setting_for(scop, built.folder, built.original, options)
     with timing_turn() as warnings:
         warnings += machine_warnings()
-        check = verified_exactly(setting, built.original, built.candidates, how)
+        check = verified_exactly(setting, built.original, built.candidates, passes)
         reference = Measurement(ORIGINAL, Status.VERIFIED, "the reference")
         original = Checked(built.original, reference, min(check.original_seconds))
-        entries = [original, *(one for one in check.checked if one.measurement.verified)]
-        fastest = min(entry.seconds for entry in entries)
-        patience = max(_HOPELESS * fastest, fastest + STALL)
-        worth = [i for i, entry in enumerate(entries) if entry.seconds <= patience]
+        contenders = [original, *(one for one in check.checked if one.measurement.verified)]
+        fastest = min(contender.seconds for contender in contenders)
+        timed_limit = max(_HOPELESS * fastest, fastest + STALL)
+        timed = [i for i, contender in enumerate(contenders) if contender.seconds <= timed_limit]
         record, failed = Record(), dict[int, Measurement]()
         timing = Timing(
             buffer_sets(setting), options.min_sample, options.budget, options.min_rounds, options.max_rounds, 0
         )
-        for _ in range(how.passes):
-            joint_pass(setting, entries, worth, timing, record, failed)
+        for _ in range(passes.passes):
+            joint_pass(setting, contenders, timed, timing, record, failed)
             undisturbed = {i: quiet(_seconds(record, i)) for i in record.samples}
             if not undisturbed:
                 break
             limit = _CLOSE * min(undisturbed.values())
-            worth = [
+            timed = [
                 i
                 for i, seconds in undisturbed.items()
-                if i not in failed and seconds <= limit and interval(_seconds(record, i)) > how.interval
+                if i not in failed and seconds <= limit and interval(_seconds(record, i)) > passes.interval
             ]
-            if not worth:
+            if not timed:
                 break
             timing = replace(timing, budget=2 * options.budget, max_rounds=2 * options.max_rounds)
     found = {m.id: m for m in (*(one.measurement for one in check.checked), *built.failed)}
     slow: set[str] = set()
-    for i, entry in enumerate(entries):
-        samples = _seconds(record, i) or (entry.seconds,)
+    for i, contender in enumerate(contenders):
+        samples = _seconds(record, i) or (contender.seconds,)
         if i not in record.samples:
-            slow.add(entry.measurement.id)
-        found[entry.measurement.id] = failed.get(i) or _timed(entry.measurement, samples)
+            slow.add(contender.measurement.id)
+        found[contender.measurement.id] = failed.get(i) or _timed(contender.measurement, samples)
     ids = [*(one.id for one in built.candidates), *(m.id for m in built.failed)]
     return ManyMeasured(found.pop(ORIGINAL), tuple(found[i] for i in ids), frozenset(slow), tuple(warnings))
 
 
-def verified_exactly(setting: Setting, original: Built, candidates: Sequence[Built], how: Passes) -> Verification:
-    """Run each candidate once on integer-valued inputs and compare bit for bit; `verify` where the original's result
-    on them is rounded, so that bits prove nothing.
+def verified_exactly(setting: Setting, original: Built, candidates: Sequence[Built], passes: Passes) -> Verification:
+    """Run each candidate once on integer-valued inputs and compare bit for bit; call `verify` instead where the
+    original rounds its results on these inputs.
 
-    A candidate that takes far longer than the fastest one before it is cut off: the likely best should come first.
+    A candidate that takes far longer than the fastest one before it is stopped, so the probably best should come first.
     """
     options = setting.options
     inputs = integer_inputs(setting.buffers, options.seed, integer_range(setting.terms, setting.buffers))
@@ -175,18 +176,18 @@ def verified_exactly(setting: Setting, original: Built, candidates: Sequence[Bui
     reference = run_reference(setting, original, run, None)
     if not reference.exact:
         return verify(setting, original, candidates, lambda done, total: None)
-    ways = [Way(one, None, {}, []) for one in candidates]
+    trials = [Trial(one, None, {}, []) for one in candidates]
     limit, fastest = options.timeout, reference.seconds
     changed = [i for i, buffer in enumerate(setting.buffers) if buffer.written]
     every = list(range(len(setting.buffers)))
     stale: list[int] = []
     with loaded(run) as (descriptor, mapping):
-        for way in ways:
-            limit = min(options.timeout, max(how.least_patience, how.patience * fastest))
+        for trial in trials:
+            limit = min(options.timeout, max(passes.least_limit, passes.limit_ratio * fastest))
             write_inputs(mapping, [run.blocks[i] for i in stale], [run.inputs[i] for i in stale])
             limited = replace(setting, options=replace(options, timeout=limit))
-            came_through = execute(limited, way, run, reference.seconds, descriptor, mapping)
-            # `execute` makes sure that nothing else was changed.
+            came_through = execute(limited, trial, run, reference.seconds, descriptor, mapping)
+            # `execute` has checked that nothing but what is written was changed.
             stale = changed if came_through else every
             if not came_through:
                 continue
@@ -198,15 +199,15 @@ def verified_exactly(setting: Setting, original: Built, candidates: Sequence[Bui
                 if not np.array_equal(value, reference.outputs[name]):
                     worst = difference(name, value, reference.outputs[name], None, 0.0).worst
                     if worst is not None:
-                        way.wrong(f"computes something else ({run.name}): {worst}", worst)
-                del value  # a view: the mapping cannot close while it lives
-            fastest = min(fastest, way.seconds[0])
+                        trial.wrong(f"computes something else ({run.name}): {worst}", worst)
+                del value  # a view of the mapping, which could not be closed while it exists
+            fastest = min(fastest, trial.seconds[0])
     text = "equal to the original bit for bit on integer-valued inputs"
-    return Verification((reference.seconds,), tuple(way.checked(text) for way in ways), ())
+    return Verification((reference.seconds,), tuple(trial.checked(text) for trial in trials), ())
 
 
-def _seconds(record: Record, entry: int) -> tuple[float, ...]:
-    return tuple(sample.seconds for sample in record.samples.get(entry, ()))
+def _seconds(record: Record, contender: int) -> tuple[float, ...]:
+    return tuple(sample.seconds for sample in record.samples.get(contender, ()))
 
 
 def _timed(measurement: Measurement, samples: Sequence[float]) -> Measurement:
@@ -215,7 +216,8 @@ def _timed(measurement: Measurement, samples: Sequence[float]) -> Measurement:
 
 
 def interval(samples: Sequence[float]) -> float:
-    """Half the width of the median's 95 % confidence interval over the median; infinite for less than six samples.
+    """Half the width of the 95 % confidence interval of the median, over the median; infinite for fewer than six
+    samples.
 
     The interval is between the k-th smallest and the k-th largest of n samples, which holds the median with
     probability 1 - 2 * sum over i < k of (n choose i) / 2^n whatever the distribution (David and Nagaraja, Order
@@ -234,16 +236,16 @@ def interval(samples: Sequence[float]) -> float:
 
 
 def quiet(samples: Sequence[float]) -> float:
-    """Seconds without what disturbed some of the samples: their tenth percentile; the least of less than six.
+    """The time of a run without disturbances: the tenth percentile of the samples; the least of fewer than six.
 
-    Others on the machine only ever add time, a scheduler's turn of milliseconds when it is one of the threads that
-    waits: a median of few samples is not safe from that.
+    Other processes only add time, a time slice of milliseconds when a thread has to wait; a median of few samples can
+    contain that.
     """
     return min(samples) if len(samples) < 6 else float(np.percentile(samples, 10))
 
 
 def outliers(samples: Sequence[float]) -> tuple[int, ...]:
-    """Indices of the samples farther from the median than five times 1.4826 * MAD."""
+    """Indices of the samples farther from the median than five times 1.4826 * MAD (median absolute deviation)."""
     values = np.array(samples)
     middle = np.median(values) if len(values) else 0.0
     deviation = 1.4826 * float(np.median(np.abs(values - middle))) if len(values) else 0.0

@@ -1,4 +1,4 @@
-"""Is somebody else using the machine?"""
+"""Detects other load on the machine, and keeps two timings of polydl apart."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _BUSY = 0.1
-"""Share of the machine used by others above which a warning is given."""
+"""Share of the machine that others may use without a warning."""
 _LOCKED = Path("/sys/devices/system/cpu")
-_PATIENCE = 120.0
-"""Seconds to wait for another polydl's timing."""
+_LONGEST_WAIT = 120.0
+"""Seconds to wait for the timing of another polydl process."""
 _LEAST = 0.1
-"""Processor seconds of others beneath which they are not told from the kernel's counting in ticks."""
+"""Processor seconds of others that are ignored: the kernel counts in ticks, so that few seconds may be none."""
 _IDLE_PROBE = 0.1
-"""Seconds for which other load is watched."""
+"""Seconds for which other load is measured."""
 
 
 @contextmanager
 def timing_turn() -> Iterator[list[str]]:
-    """Wait until no other polydl on this machine is timing; the value is a list of warnings for people.
+    """Wait until no other polydl process on this machine is timing, and keep others waiting; gives a list of warnings.
 
-    The turn is a lock on a folder of sysfs: no file of our own is needed, and the system gives it back when its holder
-    dies. After two minutes the turn is taken anyway, with a warning; so it is, at once, where sysfs cannot be read.
+    The lock is on a folder of sysfs: it needs no file of its own, and the system releases it when its holder dies.
+    After two minutes this goes on without the lock, with a warning; also, at once, where sysfs cannot be read.
     """
     warnings: list[str] = []
     try:
@@ -35,7 +35,7 @@ def timing_turn() -> Iterator[list[str]]:
         yield warnings
         return
     try:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _LONGEST_WAIT
         while not _try_lock(descriptor):
             if time.monotonic() > deadline:
                 warnings.append("another polydl was timing at the same time")
@@ -55,7 +55,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def machine_warnings() -> list[str]:
-    """Look at the load while we are idle ourselves, for a tenth of a second; a warning for people, or nothing."""
+    """Measure the load for a tenth of a second in which this process is idle; a warning for people, or nothing."""
     before = _busy_seconds()
     time.sleep(_IDLE_PROBE)
     share = (_busy_seconds() - before) / (_IDLE_PROBE * (os.cpu_count() or 1))
@@ -65,7 +65,7 @@ def machine_warnings() -> list[str]:
 
 
 class Others:
-    """How busy others keep the machine while our own processes work: created before, asked after."""
+    """Measures how much other processes use the machine, from the creation of the object to the call of `warnings`."""
 
     def __init__(self) -> None:
         self._start, self._busy, self._own = time.monotonic(), _busy_seconds(), _own_seconds()
@@ -73,12 +73,11 @@ class Others:
     def warnings(self) -> list[str]:
         """A warning for people when others used more than a tenth of the processors since the start, or nothing.
 
-        Processes of ours count once they have ended and been waited for.
+        Child processes of this one count as its own once they have ended and been waited for.
         """
         elapsed = time.monotonic() - self._start
         used = _busy_seconds() - self._busy - (_own_seconds() - self._own)
         share = used / (elapsed * (os.cpu_count() or 1))
-        # The kernel counts in ticks: a few of them are nothing.
         if share > _BUSY and used > _LEAST:
             percent = 100 * min(share, 1)
             return [f"the machine was busy during timing: other programs used {percent:.0f} % of its processors"]
@@ -86,13 +85,14 @@ class Others:
 
 
 def _own_seconds() -> float:
-    """Processor seconds of this process and of those that it has waited for, with theirs."""
+    """Processor seconds of this process and of all its descendants that were waited for."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
 def _busy_seconds() -> float:
-    """Processor seconds spent by anyone since boot, from /proc/stat (proc(5): user nice system idle iowait irq …)."""
+    """Processor seconds used by all processes since boot, from /proc/stat (proc(5): user nice system idle iowait irq
+    …)."""
     with Path("/proc/stat").open() as file:
         fields = [int(word) for word in file.readline().split()[1:]]
     busy = sum(fields[:3]) + sum(fields[5:8])

@@ -1,4 +1,4 @@
-"""Is a result the original's? Bit for bit where nothing rounds, within a proven bound where it does."""
+"""Compares results with those of the original: bit for bit where nothing rounds, within a proven bound elsewhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from polydl.model.types import ElementType
 _CHUNK = 1 << 22
 """Elements compared at a time, to bound the memory of temporaries."""
 _CALL_ROUNDINGS = 8
-"""Units in the last place granted to a libm call: glibc's vector variants (libmvec) are documented to be within 4."""
+"""Units in the last place by which a libm call may differ: glibc documents 4 for its vector variants (libmvec)."""
 
 
 _OPERATIONS = re.compile(r"[-+*/(]")
@@ -30,14 +30,14 @@ _OPERATIONS = re.compile(r"[-+*/(]")
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """What a scop's right-hand sides are made of, as far as comparing results goes."""
+    """Properties of the right-hand sides of a scop that matter for the comparison of results."""
 
     roundings: int
     """Operations that may round, over all statements."""
     singular: bool
-    """Divides or calls functions: inputs around zero could leave the domain."""
+    """Whether they divide or call functions: inputs around zero could be outside of the domain."""
     monotone: bool
-    """Only adds and multiplies, constants positive: results grow with the magnitude of the inputs."""
+    """Whether they only add and multiply, with positive constants: results grow with the magnitude of the inputs."""
 
 
 def longest_sum(scop: Scop) -> int:
@@ -60,11 +60,11 @@ def longest_sum(scop: Scop) -> int:
 
 
 def arithmetic(scop: Scop) -> Arithmetic:
-    """Look through all right-hand sides."""
+    """The properties of all right-hand sides together."""
     roundings, singular, monotone = 0, False, True
     for statement in _assignments(scop.statements):
         if isinstance(statement.body, BlackBox):
-            # nothing is known of it but its text: an operation for each operator and parenthesis is enough
+            # only its text is known: each operator and parenthesis counts as an operation
             singular, monotone = True, False
             roundings += len(_OPERATIONS.findall(statement.body.text))
             continue
@@ -93,7 +93,7 @@ def arithmetic(scop: Scop) -> Arithmetic:
 
 
 def _assignments(statements: Iterable[Statement]) -> Iterator[Statement]:
-    """The assignments among the statements, those inside microkernel calls included."""
+    """The assignments among the statements, including those inside of microkernel calls."""
     for statement in statements:
         if isinstance(statement.body, MicrokernelCall):
             yield from _assignments(statement.body.inner)
@@ -111,8 +111,8 @@ def gamma(n: int, element: ElementType) -> float:
     """n·u / (1 − n·u), u the unit roundoff: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., §3.1.
 
     A sum of n terms in any order, each with one rounding, is within gamma(n)·Σ|terms| of the exact sum (§3.1 and
-    §4.2); so two orders are within twice that of each other. 0 for integers. At most 1: with so many terms no digit
-    of the original is certain either.
+    §4.2); so two orders are within twice that of each other. 0 for integers. At most 1: with so many terms the
+    original has no certain digit either.
     """
     unit = element.roundoff
     return n * unit / (1 - n * unit) if n * unit < 0.5 else 1.0
@@ -120,10 +120,10 @@ def gamma(n: int, element: ElementType) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How far a result is from the original's."""
+    """How far a result is from that of the original."""
 
     max_error: float
-    """Max-norm of the difference; elements that are equal, or the same kind of non-finite, count as 0."""
+    """Max-norm of the difference; elements that are equal, or both the same infinity or NaN, count as 0."""
     worst: WorstError | None
     """The element farthest outside its bound; None when all are within."""
 
@@ -174,7 +174,7 @@ def _largest(values: AnyArray) -> float:
 
 
 def _wide(values: AnyArray) -> npt.NDArray[Any]:
-    """In the widest type of its kind, so that differences of small or unsigned types do not wrap."""
+    """Values in the widest type of their kind, so that differences of small or unsigned types do not wrap around."""
     if values.dtype.kind == "c":
         return values.astype(np.complex128)
     return values.astype(np.longdouble)

@@ -1,4 +1,4 @@
-"""Running the C compiler: candidates in parallel, and the check of an output file. Never through a shell."""
+"""Runs the C compiler: on candidates in parallel, and to check an output file. No shell is involved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from polydl.measure.values import Toolchain
 from polydl.model.scop import Source
 
 _MESSAGE_LINES = 12
-"""Lines of compiler output kept in an error message."""
+"""Lines of compiler output in an error message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Compilation:
 
     @property
     def message(self) -> str:
-        """The first error and what follows it, a dozen lines at most."""
+        """The first error and the lines after it, a dozen at most."""
         lines = self.output.splitlines()
         telling = re.compile(r"error: (?!ld returned)|undefined reference|ld: ")
         first = next((i for i, line in enumerate(lines) if telling.search(line)), 0)
@@ -66,12 +66,13 @@ def find_compiler(toolchain: Toolchain) -> str:
 
 
 def unit_flags(source: Source) -> list[str]:
-    """Flags that make a file elsewhere compile as if it lay beside the user's: its -D, -I, and its folder."""
+    """Flags with which a file in another folder compiles as the user's file does: its -D and -I, and its folder."""
     return [*source.preprocessor_flags, "-iquote", str(source.path.absolute().parent)]
 
 
 def link_flags(toolchain: Toolchain) -> list[str]:
-    """The user's objects and libraries, with run paths to the folders they name (LD_LIBRARY_PATH is not passed on)."""
+    """The flags that link the user's objects and libraries, with run paths to their folders, since candidates run
+    without LD_LIBRARY_PATH."""
     inputs, folders = [], []
     for item in toolchain.link:
         path = Path(item)
@@ -92,9 +93,9 @@ def link_flags(toolchain: Toolchain) -> list[str]:
 
 
 def run_compiler(arguments: Sequence[str | Path], timeout: float, live: LiveProcesses | None = None) -> Compilation:
-    """Run a compiler, killing it with its children after `timeout` seconds. Messages are in the C locale.
+    """Run a compiler, and kill it with its children after `timeout` seconds. Messages are in the C locale.
 
-    Its temporary files go to a folder of their own: a compiler that is killed leaves them behind.
+    Temporary files go to a folder that is removed, since a compiler that is killed does not remove them.
     """
     with tempfile.TemporaryDirectory(prefix="polydl-cc-") as temporary:
         return _run_compiler(arguments, timeout, live, temporary)
@@ -131,7 +132,7 @@ def _run_compiler(
 
 
 class LiveProcesses:
-    """The compilers that run at the moment, so that an interrupted measurement can end them."""
+    """The compilers that run at the moment; an interrupted measurement ends them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -149,7 +150,7 @@ class LiveProcesses:
             self._groups.discard(group)
 
     def kill(self) -> None:
-        """End all of them, and any that is still to come."""
+        """End all of them, and each one that is added later."""
         with self._lock:
             self._closed = True
             for group in self._groups:
@@ -159,7 +160,8 @@ class LiveProcesses:
 def compile_all(
     jobs: Sequence[Sequence[str | Path]], workers: int, timeout: float, done: Callable[[int], None]
 ) -> list[Compilation]:
-    """Run several compilers, `workers` at a time; `done` hears how many have finished. Results in order."""
+    """Run several compilers, `workers` at a time, with results in the order of the jobs. `done(finished)` is called
+    with the number of finished jobs each time one finishes."""
     results: dict[int, Compilation] = {}
     live = LiveProcesses()
     with ThreadPoolExecutor(max(1, workers)) as pool:
@@ -194,7 +196,7 @@ def check_compiles(
     timeout: float = 120.0,
     name: str = "output.c",
 ) -> Compilation:
-    """Compile a C file's text to an object, as if it lay beside `source`, and return what the compiler says.
+    """Compile a C text to an object, as if it were a file beside `source`, and return what the compiler prints.
 
     Its messages call the file `name`. `text` is encoded as utf-8 with surrogateescape. Raises ToolchainError when
     there is no compiler.

@@ -1,4 +1,4 @@
-"""The data candidates work on: shapes and types of the arrays, input values, and the shared file they lie in."""
+"""The data of candidates: shapes and types of the arrays, input values, and the shared memory that holds them."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _MEMORY_SHARE = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """An array as the harness sees it."""
+    """An array that the harness provides."""
 
     array: Array
     shape: tuple[int, ...]
     """Elements per dimension; () for a scalar."""
     lower: int
-    """Elements before the one that the pointer points at (the program uses negative subscripts)."""
+    """Elements before the one that the pointer points to, for a program with negative subscripts."""
     place: Place
     written: bool
     live: bool
-    """Its contents count after the region."""
+    """Whether its contents are read after the region."""
     fixed: int | None = None
-    """The value of a scalar that was given one (--size): the only input it may have."""
+    """The value of a scalar whose value is fixed by --size; None: any."""
     overwritten: bool = False
-    """Nothing reads what it holds before the region (measure.poison)."""
+    """Whether the region overwrites it before reading it (measure.poison)."""
 
     @property
     def element(self) -> ElementType:
@@ -95,7 +95,7 @@ def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[
             place = Place.CONSTANT if array.const else Place.IN_UNIT
         shape, lower = _shape(scop, array)
         if place is Place.IN_UNIT:
-            # The object itself is the truth about its size.
+            # The size of the object decides, not the declaration.
             inner = int(np.prod(shape[1:], dtype=np.int64)) if shape else 1
             shape, lower = ((size // element // inner, *shape[1:]) if shape else (), 0)
         buffers.append(
@@ -113,7 +113,7 @@ def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[
 
 
 def _shape(scop: Scop, array: Array) -> tuple[tuple[int, ...], int]:
-    """(elements per dimension, elements before the pointer), from the extents and what the statements touch."""
+    """(elements per dimension, elements before the pointer), from the extents and the accesses of the statements."""
     if array.is_scalar:
         return (), 0
     touched = [a.relation.range() for s in scop.statements for a in s.accesses if a.array == array.name]
@@ -137,8 +137,8 @@ def _shape(scop: Scop, array: Array) -> tuple[tuple[int, ...], int]:
 def blocks_for(buffers: Sequence[Buffer], *, flush_end: bool) -> tuple[Block, ...]:
     """Lay the buffers out in the shared file, one after the other in whole pages.
 
-    Each array touches one of its two guards: the one before it (`flush_end` false: the array is page aligned) or the
-    one behind it (true: it is aligned to its elements only). What remains of the pages holds canaries.
+    Each array either begins right after the guard before it (`flush_end` false: it is page aligned) or ends right
+    before the guard after it (true: it is aligned to its elements only). The rest of its pages is filled with canaries.
     """
     blocks, offset = [], 0
     for buffer in buffers:
@@ -166,12 +166,12 @@ def integer_range(terms: int, buffers: Sequence[Buffer]) -> int:
 
 
 _PERIOD = 16_777_213
-"""Elements after which the values of a large input repeat: a prime, so that no extent, tile or page is a multiple of
-it, and elements that are mixed up differ as they do in one without a period."""
+"""Elements after which the values of a large input repeat. A prime: no extent, tile or page is a multiple of it, so
+that swapped elements have different values."""
 
 
 def _filled(shape: tuple[int, ...], dtype: np.dtype[np.generic], values: Callable[[int], AnyArray]) -> AnyArray:
-    """An array of `values(count)`, which are repeated where there are more elements than `_PERIOD`."""
+    """An array of `values(count)`, repeated with the period `_PERIOD`."""
     count = int(np.prod(shape, dtype=np.int64))
     period = np.asarray(values(min(count, _PERIOD))).astype(dtype)
     if count <= _PERIOD:
@@ -183,7 +183,7 @@ def _filled(shape: tuple[int, ...], dtype: np.dtype[np.generic], values: Callabl
 
 
 def integer_inputs(buffers: Sequence[Buffer], seed: int, largest: int, *, dominant: bool = False) -> list[AnyArray]:
-    """Inputs with integer values in 1..largest: positive, so that no quotient or root goes wrong. `dominant`: see
+    """Inputs with integer values in 1..largest: positive, so that quotients and roots are defined. `dominant`: see
     `_dominant`."""
     inputs: list[AnyArray] = []
     for i, buffer in enumerate(buffers):
@@ -198,10 +198,12 @@ def integer_inputs(buffers: Sequence[Buffer], seed: int, largest: int, *, domina
 
 
 def _dominant(values: AnyArray, largest: float) -> AnyArray:
-    """A square matrix of reals with a diagonal larger than the sum of any row: factorisations and triangular systems
-    are well conditioned then, and rounding in another order (or not rounding, in an FMA) changes little. Without it
-    an elimination without pivots multiplies any difference by whatever small pivot comes its way (Higham, "Accuracy
-    and stability of numerical algorithms", 9.3)."""
+    """The values, with the diagonal of a square matrix of reals made larger than the sum of any row.
+
+    Factorisations and triangular systems are then well conditioned, and rounding in another order (or not, in an FMA)
+    changes little. Otherwise an elimination without pivoting multiplies differences by the inverse of any small pivot
+    (Higham, "Accuracy and stability of numerical algorithms", 9.3).
+    """
     if values.ndim == 2 and values.shape[0] == values.shape[1]:
         at = np.arange(values.shape[0])
         values[at, at] = np.asarray(values[at, at] + 2 * largest * values.shape[0], values.dtype)
@@ -211,8 +213,8 @@ def _dominant(values: AnyArray, largest: float) -> AnyArray:
 def real_inputs(
     buffers: Sequence[Buffer], seed: int, low: float, high: float, *, dominant: bool = False
 ) -> list[AnyArray]:
-    """Inputs with reals uniform in [low, high); integers are those of `integer_inputs` for another seed. `dominant`:
-    see `_dominant`."""
+    """Inputs with real values, uniform in [low, high); integer arrays get the values of `integer_inputs` for another
+    seed. `dominant`: see `_dominant`."""
     inputs: list[AnyArray] = []
     for i, buffer in enumerate(buffers):
         rng = np.random.default_rng([seed, 1, i])
@@ -258,21 +260,21 @@ def write_inputs(mapping: mmap.mmap, blocks: Sequence[Block], inputs: Sequence[A
         whole = np.frombuffer(mapping, np.uint8, block.block_bytes, block.file_offset)
         whole[: block.data_offset] = _CANARY
         whole[block.data_offset + block.bytes :] = _CANARY
-        # As bytes, since an array that ends at its guard may lie at any address.
+        # As bytes, since an array that ends at its guard may begin at any address.
         whole[block.data_offset : block.data_offset + block.bytes] = (
             np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         )
 
 
 def read_array(mapping: mmap.mmap, block: Block, buffer: Buffer) -> AnyArray:
-    """The array's contents, as a view of the shared file: use it before the mapping closes."""
+    """The contents of an array, as a view of the shared file that is valid until the mapping is closed."""
     return np.frombuffer(mapping, buffer.dtype, buffer.elements, block.file_offset + block.data_offset).reshape(
         buffer.shape
     )
 
 
 def damaged_canary(mapping: mmap.mmap, block: Block) -> int | None:
-    """Offset, relative to the array's start, of a canary byte that was overwritten; None when all are whole."""
+    """Offset, relative to the start of the array, of a canary byte that was overwritten; None when there is none."""
     whole = np.frombuffer(mapping, np.uint8, block.block_bytes, block.file_offset)
     end = block.data_offset + block.bytes
     for start, stop in ((0, block.data_offset), (end, block.block_bytes)):
@@ -284,7 +286,7 @@ def damaged_canary(mapping: mmap.mmap, block: Block) -> int | None:
 
 
 def available_memory() -> int:
-    """Bytes that can be allocated without swapping: the machine's, or what is left of the cgroup's limit."""
+    """Bytes that can be allocated without swapping, within the limit of the control group."""
     available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
@@ -296,5 +298,5 @@ def available_memory() -> int:
 
 
 def memory_budget() -> int:
-    """Bytes that measuring may use: the larger part of what is free, so that the machine does not start to swap."""
+    """Bytes that measuring may use: most of what is free, so that the machine does not start to swap."""
     return int(_MEMORY_SHARE * available_memory())

@@ -1,7 +1,8 @@
 """The driver process: a C program that runs candidates under limits and survives whatever they do.
 
-It is compiled once a measurement from `templates/harness_driver.c.j2`. A job goes in through its stdin, which stays
-open as the sign that polydl lives; array data and the control block (what happened, samples) are shared memory.
+It is compiled once per measurement from `templates/harness_driver.c.j2`. It reads a job from its standard input, which
+stays open as long as polydl runs, so that it notices when polydl ends. Array data and the control block (outcome,
+samples) are in shared memory.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from polydl.measure.values import Status
 SCRATCH = "scratch"
 """The folder beside the executable in which candidates run."""
 OUTPUT_LIMIT = 1 << 20
-"""Bytes a candidate may print."""
+"""Bytes that a candidate may print."""
 _GUARDS = 2 << 20
 """Inaccessible bytes around each array (`guard_bytes` in the driver, both sides)."""
 _SUPERVISOR_DELAY = 15.0
-"""Seconds after a limit at which a supervisor that has not acted is given up."""
+"""Seconds after a limit until a supervisor that has not enforced it is killed."""
 _THREAD_BYTES = 160 << 20
-"""Address space one thread takes: its stack and the heap arena that glibc reserves for it."""
+"""Address space of one thread: its stack and the heap arena that glibc reserves for it."""
 
 
 class Word(IntEnum):
@@ -68,32 +69,32 @@ class Word(IntEnum):
 
 
 class Place(IntEnum):
-    """Where an array lives."""
+    """Who provides the memory of an array."""
 
     BUFFER = 0
     """The harness allocates it and passes its address."""
     IN_UNIT = 1
     """A global array of the unit: initialised and read back in place."""
     CONSTANT = 2
-    """A constant of the unit: left alone."""
+    """A constant of the unit: never written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Where an array lies in the shared data file."""
+    """The place of an array in the shared data file."""
 
     place: Place
     bytes: int
-    """Of the array itself."""
+    """Bytes of the array itself."""
     block_bytes: int
-    """Whole pages; the array lies in them with canaries around."""
+    """Bytes of the pages that hold the array and the canaries around it."""
     file_offset: int
     data_offset: int
-    """Of the array in its block."""
+    """Of the array from the start of its block."""
     pointer_offset: int
     """From the array's first element to where the program's pointer points (> 0 when it uses negative subscripts)."""
     restored: bool
-    """Written by the region, so it must be reset between samples."""
+    """Whether it is reset between samples, since the region writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the worker may use."""
+    """The resources that a candidate may use."""
 
     seconds: float
     """Wall-clock limit of one run (verify) or one sample (time)."""
@@ -129,10 +130,10 @@ class Outcome:
     payload: npt.NDArray[np.int64]
     """The control block after its header: samples (slot, set, repeats, nanoseconds), or the description."""
     output: str
-    """What the worker printed, its first 4000 characters."""
+    """The first 4000 characters that the candidate printed."""
     output_bytes: int
     damaged: bool = False
-    """The control block holds what the harness cannot have written."""
+    """Whether the control block holds values that the harness cannot have written."""
 
     @property
     def samples(self) -> npt.NDArray[np.int64]:
@@ -141,7 +142,7 @@ class Outcome:
         return self.payload[: 4 * n].reshape(n, 4)
 
     def failure(self, limits: Limits, array_names: Sequence[str], blocks: Sequence[Block]) -> tuple[Status, str] | None:
-        """Why the job ended early, as (status, message for people); None when it ended well."""
+        """Why the job failed, as (status, message for people); None when it succeeded."""
         if self.damaged:
             return Status.CRASHED, "wrote over the memory of the harness"
         if self.words[Word.DONE]:
@@ -164,8 +165,8 @@ class Outcome:
                 return Status.TOO_MUCH_OUTPUT, f"printed more than {OUTPUT_LIMIT} bytes"
             if number == signal.SIGXCPU:
                 return Status.TIMED_OUT, "used up its CPU time"
-            # A failed allocation shows as whatever the candidate makes of a null pointer; having come close to the
-            # limit tells it from other crashes.
+            # A candidate whose allocation failed crashes at some use of the null pointer; that its memory came close
+            # to the limit distinguishes this from other crashes.
             if self.words[Word.MAX_RSS] > limits.array_bytes + limits.memory * 3 // 4:
                 return Status.OUT_OF_MEMORY, too_large
             return Status.CRASHED, f"was killed by {_signal_name(number)}{printed}"
@@ -179,7 +180,7 @@ _DRIVER_FAILURE = 125
 
 
 def describe_offset(offset: int, size: int) -> str:
-    """Where a byte `offset` lies that is outside an array of `size` bytes: `4 bytes after the end of`."""
+    """The place of the byte at `offset`, outside of an array of `size` bytes, in words: `4 bytes after the end of`."""
     if offset == size:
         return "directly after the end of"
     return f"{offset - size} bytes after the end of" if offset >= size else f"{-offset} bytes before the start of"
@@ -200,11 +201,11 @@ def _c_enum(values: type[IntEnum]) -> str:
 
 @contextmanager
 def shared_memory(name: str, size: int) -> Iterator[tuple[int, mmap.mmap]]:
-    """An unnamed file in memory that a child can map: (descriptor, our mapping). Gone at the end."""
+    """An unnamed file in memory that a child can map, as (descriptor, mapping of this process). Removed at the end."""
     descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
     try:
         os.ftruncate(descriptor, max(size, mmap.PAGESIZE))
-        # Unmapped with its last reference: closing it would fail while NumPy views of it are alive.
+        # Unmapped when the last reference to it goes: closing it would fail while there are NumPy views of it.
         yield descriptor, mmap.mmap(descriptor, max(size, mmap.PAGESIZE))
     finally:
         os.close(descriptor)
@@ -222,7 +223,7 @@ def run_job(
     bind: bool,
     timing: Timing = Timing(),
 ) -> Outcome:
-    """Run one job in a fresh driver process and wait for its end; nothing it started is left afterwards.
+    """Run one job in a new driver process and wait for its end; no process that it started stays behind.
 
     `mode` is `describe`, `verify` or `time`; `libraries` are names of shared objects in the executable's folder,
     without white space; `data` is the descriptor of the shared data file; `bind` pins the threads to cores.
@@ -237,7 +238,7 @@ def run_job(
         + _THREAD_BYTES * (limits.threads + 1)
         + (1 << 30)
     )
-    # The CPU limit only backs up the wall clock, which the supervisor watches.
+    # The limit of CPU time is a second safeguard; the supervisor enforces that of wall-clock time.
     runs = 1 if mode != "time" else timing.max_rounds * (len(libraries) + 2) * 4
     cpu_seconds = int(limits.seconds + 10) * (limits.threads + 1) * runs
     with (
@@ -265,12 +266,12 @@ def run_job(
         )
         assert process.stdin is not None
         try:
-            with suppress(BrokenPipeError):  # the driver ended before it read its job: its exit code tells
+            with suppress(BrokenPipeError):  # the driver ended before it read its job: its exit code says why
                 process.stdin.write(job.encode())
                 process.stdin.flush()
             _wait(process, control_map, limits)
         finally:
-            # Closing the pipe makes the supervisor kill everything it started, also when we are interrupted.
+            # Closing the pipe makes the supervisor kill everything that it started, also after an interruption.
             with suppress(BrokenPipeError):
                 process.stdin.close()
             process.wait()
@@ -285,14 +286,14 @@ def run_job(
     found: dict[Word, int] = {word: int(header[word]) for word in Word if word is not Word.HEADER}
     damaged = _damaged(found, len(libraries), len(blocks), capacity // 4)
     if damaged:
-        # Who ran is all that may still be worth something.
+        # Only which library ran may still be known.
         found |= {Word.SAMPLES: 0, Word.FAULT_ARRAY: 0}
         found[Word.CURRENT] = found[Word.CURRENT] if -1 <= found[Word.CURRENT] < len(libraries) else -1
     return Outcome(found, header[Word.HEADER :], text, size, damaged)
 
 
 def _damaged(words: Mapping[Word, int], libraries: int, blocks: int, samples: int) -> bool:
-    """Whether the control block holds values out of their range: a candidate may write anywhere."""
+    """Whether the control block holds values out of their range, because a candidate wrote there."""
     return not (
         words[Word.DONE] in (0, 1)
         and -1 <= words[Word.CURRENT] < libraries
@@ -304,7 +305,7 @@ def _damaged(words: Mapping[Word, int], libraries: int, blocks: int, samples: in
 
 
 def _wait(process: subprocess.Popen[bytes], control: mmap.mmap, limits: Limits) -> None:
-    """Wait for the supervisor; kill it when it has stopped doing its work (a candidate can stop any process)."""
+    """Wait for the supervisor; kill it when it does not enforce a limit (a candidate can stop any process)."""
     descriptor = os.pidfd_open(process.pid)
     try:
         poll = select.poll()
@@ -320,7 +321,7 @@ def _wait(process: subprocess.Popen[bytes], control: mmap.mmap, limits: Limits) 
 
 
 def _clean_environment(folder: Path, threads: int, *, bind: bool) -> dict[str, str]:
-    """The environment of candidates: nothing inherited, so that runs do not depend on the user's OMP_* and LD_*."""
+    """The environment of candidates: nothing is inherited, so that runs do not depend on the user's OMP_* and LD_*."""
     variables = {
         "PATH": os.defpath,
         "LC_ALL": "C",
@@ -333,6 +334,6 @@ def _clean_environment(folder: Path, threads: int, *, bind: bool) -> dict[str, s
     if bind:
         variables["OMP_PLACES"] = "cores"
     else:
-        # Verification may use more threads than there are cores: spinning would starve the working ones.
+        # Verification may use more threads than there are cores: threads that spin would delay those that work.
         variables["OMP_WAIT_POLICY"] = "passive"
     return variables

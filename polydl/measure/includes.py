@@ -1,4 +1,4 @@
-"""The files that a C file includes, as the compiler lists them with -M."""
+"""Lists the files that a C file includes, with the compiler's option -M."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from polydl.base.errors import ToolchainError
 _TIMEOUT = 60
 """Seconds that the compiler may take."""
 _NAME = re.compile(r"(?:(?<!\\)(?:\\\\)*\\[ \t#]|\S)+")
-"""A file name in a rule of Make: a space in it stands behind an odd number of backslashes."""
+"""A file name in a rule of Make: a space belongs to it after an odd number of backslashes."""
 _ESCAPES = re.compile(r"(\\+)(?=[ \t#])")
-"""Backslashes before a space or # are doubled, and one of them escapes it; elsewhere they are what they are."""
+"""Backslashes before a space or # are doubled, and one more escapes it; other backslashes stand for themselves."""
 
 
 def included(path: Path, cc: str, flags: Sequence[str], *, system: bool = True) -> tuple[Path, ...]:
-    """Every file that a C file includes, as the compiler names it; without `system` (`cc -MM`) those outside of the
-    compiler's own folders. Raises ToolchainError."""
+    """Every file that a C file includes, as the compiler names it; without `system` (`cc -MM`) only those outside of
+    the compiler's own folders. Raises ToolchainError."""
     listing = "-M" if system else "-MM"
     file = f"./{path}" if str(path).startswith("-") else str(path)
     try:

@@ -1,4 +1,4 @@
-"""Arrays whose old contents nobody may read: they are filled with NaN before a candidate is verified."""
+"""Finds arrays whose old contents the region never reads; they are filled with NaN before a candidate is verified."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def overwritten(scop: Scop) -> frozenset[str]:
-    """Arrays that statements write, and of which none reads an element before one has written it.
+    """The arrays that statements write, and of which no element is read before it is written.
 
-    Elements that nothing writes keep what they hold. Code whose accesses are only bounds (BlackBox) counts as reading
-    all that it touches; so does everything when isl needs too long.
+    Code whose accesses are only bounds (BlackBox) counts as reading all that it touches, and so does all code when isl
+    exceeds its quota.
     """
     if any(isinstance(s.body, BlackBox) for s in scop.statements):
         return frozenset()
@@ -47,14 +47,14 @@ def overwritten(scop: Scop) -> frozenset[str]:
 
 
 def poisoned(inputs: Sequence[AnyArray], buffers: Sequence[Buffer]) -> list[AnyArray]:
-    """The inputs with NaN in the floating-point arrays whose old contents nobody may read."""
+    """The inputs, with NaN in the floating-point arrays that are overwritten before they are read."""
     return [
         np.full_like(values, np.nan) if buffer.overwritten and buffer.element.rounds else values
         for values, buffer in zip(inputs, buffers, strict=True)
     ]
 
 
-def marked(buffers: Sequence[Buffer], scop: Scop) -> tuple[Buffer, ...]:
-    """The buffers, with those marked whose old contents nobody may read."""
+def with_overwritten(buffers: Sequence[Buffer], scop: Scop) -> tuple[Buffer, ...]:
+    """The buffers, with `overwritten` set for the arrays that are overwritten before they are read."""
     names = overwritten(scop)
     return tuple(replace(b, overwritten=b.array.name in names and b.fixed is None) for b in buffers)

@@ -1,4 +1,4 @@
-"""`measure`: build every candidate, check it, time it, report."""
+"""`measure`: builds, verifies and times all candidates, and reports the results."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 
 from polydl.base.errors import InputError, ToolchainError
 from polydl.lower.emit import Generated, protected
+from polydl.measure.by_slices import BuiltSlice, verify_by_slices
 from polydl.measure.compare import longest_sum
 from polydl.measure.compile import Compilation, compile_all, find_compiler, link_flags, run_compiler, unit_flags
 from polydl.measure.data import Buffer, describe_buffers, memory_budget
 from polydl.measure.driver import Block, Limits, Place, driver_text, run_job, shared_memory
-from polydl.measure.parts import Part, verify_by_parts
-from polydl.measure.poison import marked
+from polydl.measure.poison import with_overwritten
 from polydl.measure.slices import Slice
-from polydl.measure.timing import clock_resolution, time_entries
+from polydl.measure.timing import clock_resolution, time_contenders
 from polydl.measure.unit import original_code, passed_arrays, size_guards, unit_text
 from polydl.measure.values import ORIGINAL, Measurement, MeasureOptions, Progress, Report, Status, Toolchain
 from polydl.measure.verify import Built, Checked, Setting, verify
 from polydl.model.scop import Scop
 
 _UNIT_FLAGS = ("-w", "-fPIC", "-fvisibility=hidden", "-shared", "-Xlinker", "-Bsymbolic", "-Xlinker", "-zdefs")
-"""Shared objects that resolve their own symbols: several candidates in one process must not see each other's."""
+"""Shared objects resolve their own symbols, so that several candidates in one process do not use each other's."""
 
 
 def measure(
@@ -35,39 +35,36 @@ def measure(
     progress: Progress | None = None,
     slices: Sequence[Slice] = (),
 ) -> Report:
-    """Compile, verify and time candidates against the original; the report has a measurement of each, in order.
+    """Compile, verify and time candidates against the original; the report has a measurement of each, in their order.
 
-    `codes`: by id the C that may stand in place of the scop's region.
-
-    With `slices`, parts of the original, a slow original need not be run whole (measure.parts).
-
-    A candidate that fails in any way costs itself only. Nothing is left behind: no process, no file.
-    Raises InputError when a size is missing or the arrays do not fit in memory, ToolchainError when there is no
-    compiler or the original does not compile or run.
+    `codes` has the C of each candidate by its id, to stand in place of the scop's region. With `slices` of the
+    original, a slow original need not be run whole (measure.by_slices). A candidate that fails does not affect the
+    others. No process and no file stays behind. Raises InputError when a size is missing or the arrays do not fit in
+    memory, ToolchainError when there is no compiler or the original does not compile or run.
     """
     compiler = find_compiler(toolchain)
-    tell: Progress = progress or _silent
+    report: Progress = progress or _silent
     with tempfile.TemporaryDirectory(prefix="polydl-") as name:
         folder = Path(name)
         start = time.perf_counter()
         builder = Builder(scop, toolchain, options, compiler, folder)
-        of_original = {f"part {i} of the original": one for i, one in enumerate(slices)}
-        built, failed = builder.build({**codes, **{name: one.code for name, one in of_original.items()}}, tell)
-        parts = [Part(of_original[b.id], b) for b in built if b.id in of_original]
+        of_original = {f"slice {i} of the original": one for i, one in enumerate(slices)}
+        built, failed = builder.build({**codes, **{name: one.code for name, one in of_original.items()}}, report)
+        built_slices = [BuiltSlice(of_original[b.id], b) for b in built if b.id in of_original]
         built = [b for b in built if b.id not in of_original]
         failed = [m for m in failed if m.id not in of_original]
         compiled = time.perf_counter()
         setting = setting_for(scop, folder, built[0], options)
-        checked = verify_by_parts(setting, parts, built[1:], lambda done, total: tell("verify", done, total))
-        check = checked or verify(setting, built[0], built[1:], lambda done, total: tell("verify", done, total))
+        checked = verify_by_slices(setting, built_slices, built[1:], lambda done, total: report("verify", done, total))
+        check = checked or verify(setting, built[0], built[1:], lambda done, total: report("verify", done, total))
         verified = time.perf_counter()
         how = Measurement(ORIGINAL, Status.VERIFIED, "the reference", estimated=check.estimated)
         original = Checked(built[0], how, min(check.original_seconds))
-        entries = [original, *(one for one in check.checked if one.measurement.verified)]
+        contenders = [original, *(one for one in check.checked if one.measurement.verified)]
         results = {m.id: m for m in (*failed, *(one.measurement for one in check.checked))}
-        tell("time", 0, len(entries))
-        timed = time_entries(setting, entries, check.original_seconds)
-        tell("time", len(entries), len(entries))
+        report("time", 0, len(contenders))
+        timed = time_contenders(setting, contenders, check.original_seconds)
+        report("time", len(contenders), len(contenders))
         results |= {m.id: m for m in timed.measurements[1:]}
         end = time.perf_counter()
     lengths = {name: len(protected(scop.source, code.prologue)) + len(code.region) for name, code in codes.items()}
@@ -85,7 +82,7 @@ def measure(
 
 
 def _silent(stage: str, done: int, total: int) -> None:
-    """Progress for callers that want none."""
+    """A progress function that does nothing."""
 
 
 class Builder:
@@ -98,11 +95,12 @@ class Builder:
         self._compiler = compiler
         self._folder = folder
 
-    def build(self, codes: Mapping[str, Generated], tell: Progress) -> tuple[list[Built], list[Measurement]]:
-        """(what compiled, the original first; measurements of what did not). Raises ToolchainError for the original.
+    def build(self, codes: Mapping[str, Generated], report: Progress) -> tuple[list[Built], list[Measurement]]:
+        """Compile the candidates: those that compiled, the original first, and a measurement for each that did not.
 
-        Units hold the user's file up to the function. When the original does not link that way, because a helper is
-        defined further down, all of them get the rest of the file too.
+        Each unit begins with the user's file up to the function. When the original does not link, because a helper is
+        defined further down, all units get the rest of the file too. Raises ToolchainError when the original does not
+        compile.
         """
         if ORIGINAL in codes:
             raise ValueError(f"no candidate may be called '{ORIGINAL}'")
@@ -112,7 +110,7 @@ class Builder:
         output = self._folder / "driver"
         driver_job: list[str | Path] = [self._compiler, "-O2", "-w", "-o", output, driver, "-ldl", "-lm"]
         jobs = [self._job(i, *one, whole=False) for i, one in enumerate(everything.items())]
-        results = self._compile([driver_job, *jobs], tell)
+        results = self._compile([driver_job, *jobs], report)
         driver_result = results.pop(0)
         if not driver_result.ok:
             raise ToolchainError(
@@ -134,7 +132,7 @@ class Builder:
                     hint=hint,
                 )
             jobs = [self._job(i, *one, whole=True) for i, one in enumerate(everything.items())]
-            results = [whole, *self._compile(jobs[1:], tell)]
+            results = [whole, *self._compile(jobs[1:], report)]
         built, failed = [], []
         for i, (name, result) in enumerate(zip(everything, results, strict=True)):
             if result.ok:
@@ -143,9 +141,9 @@ class Builder:
                 failed.append(Measurement(name, Status.COMPILE_FAILED, result.message))
         return built, failed
 
-    def _compile(self, jobs: Sequence[Sequence[str | Path]], tell: Progress) -> list[Compilation]:
+    def _compile(self, jobs: Sequence[Sequence[str | Path]], report: Progress) -> list[Compilation]:
         return compile_all(
-            jobs, self._options.jobs, self._options.compile_timeout, lambda n: tell("compile", n, len(jobs))
+            jobs, self._options.jobs, self._options.compile_timeout, lambda n: report("compile", n, len(jobs))
         )
 
     def _job(self, index: int, name: str, code: Generated, *, whole: bool) -> list[str | Path]:
@@ -162,7 +160,7 @@ def _library(index: int) -> str:
 
 
 def setting_for(scop: Scop, folder: Path, original: Built, options: MeasureOptions) -> Setting:
-    """Ask the compiled original for its types and lay out the data. Raises InputError when it does not fit."""
+    """Lay out the data, with the types that the compiled original reports. Raises InputError when it does not fit."""
     driver = folder / "driver"
     sizes = tuple(guard.value for guard in size_guards(scop))
     arrays = passed_arrays(scop)
@@ -180,11 +178,11 @@ def setting_for(scop: Scop, folder: Path, original: Built, options: MeasureOptio
     rows = outcome.payload[: 3 * len(arrays)].reshape(len(arrays), 3).tolist()
     buffers = describe_buffers(scop, rows)
     _check_memory(scop, buffers)
-    return Setting(scop, driver, marked(buffers, scop), sizes, longest_sum(scop), options)
+    return Setting(scop, driver, with_overwritten(buffers, scop), sizes, longest_sum(scop), options)
 
 
 def _check_memory(scop: Scop, buffers: Sequence[Buffer]) -> None:
-    """Raise InputError when the data does not fit: the shared copy, the inputs, and references of what is written."""
+    """Raise InputError when the data does not fit in memory: the shared copy, the inputs, and the reference results."""
     needed = sum(buffer.bytes * (4 if buffer.written else 2) for buffer in buffers)
     budget = memory_budget()
     if needed > budget:

@@ -1,8 +1,8 @@
-"""Parts of a slow original: the instances that some elements of the output need, run in the original order.
+"""Cuts slices out of a slow original: the statement instances that some elements of the output need, in their order.
 
-A part is closed under flow dependences: whatever one of its instances reads was written by an instance of the part,
-the same one as in the whole, or by nobody. So the elements that it is made for get exactly the value that the whole
-original gives them, and running it costs a fraction of the original. What is compared with it is a sample.
+A slice is closed under flow dependences: what one of its instances reads was written by an instance of the slice, the
+same one as in the whole program, or is an input. So the selected elements get exactly the values that the whole
+original computes, in a fraction of its time.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from polydl.model.schedule import original_schedule
 from polydl.model.scop import Scop, Storage
 
 WHOLE = 1_000_000_000
-"""Statement instances up to which a scop is not cut into parts: plain code runs them in about a second."""
+"""Statement instances up to which a scop is run whole: plain code runs them in about a second."""
 PART = 500_000_000
-"""Instances of a part, about."""
+"""Approximate number of instances in a slice."""
 _MOST_SHARE = 0.2
-"""Share of the instances from which on a part saves too little."""
+"""Share of all instances above which a slice saves too little."""
 _LEAST_VALUES = 4
-"""Values of the sampled dimension in a part, at least."""
+"""Least number of selected values along the sampled dimension."""
 _ROUNDS = 8
-"""Steps of the closure under dependences: more are needed by recurrences in time, of which no part is small."""
+"""Steps of the closure under dependences. Recurrences in time would need more, and have no small slices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Every `step`-th element along one dimension of an array, the last one among them."""
+    """Every `step`-th element along one dimension of an array, including the last one."""
 
     dimension: int
     first: int
@@ -48,13 +48,13 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A part of the original."""
+    """A slice of the original."""
 
     code: Generated
     selections: Mapping[str, Selection]
-    """By array: which elements hold what the original leaves there. Every live array that is written has one."""
+    """By array, the elements that get the values of the original. Each live array that is written has a selection."""
     share: float
-    """Instances of the part over those of the original, 0 < share < 1."""
+    """Instances of the slice over those of the original, 0 < share < 1."""
 
     def __str__(self) -> str:
         said = [f"every {_ordinal(s.step)} of {name}{'[]' * s.dimension}[here]" for name, s in self.selections.items()]
@@ -67,12 +67,12 @@ def _ordinal(n: int) -> str:
 
 
 def original_slices(scop: Scop, whole: int = WHOLE, part: int = PART) -> tuple[Slice, ...]:
-    """Parts of the original that together sample its output along several dimensions, at most two, of about `part`
-    instances each, for a scop of more than `whole`.
+    """At most two slices of the original, which sample its output along different dimensions, of about `part`
+    instances.
 
-    Empty for a scop that is small enough to be run whole, and where no part is much smaller than the whole: outputs
-    without a long dimension, elements that depend on most of the others. A scop whose dependences or counts exceed
-    their quota has none either (it is then run whole).
+    None for a scop of at most `whole` instances, and where no slice is much smaller than the whole: outputs without a
+    long dimension, elements that depend on most of the others. None either where the dependences or counts exceed
+    their quota. The scop is run whole then.
     """
     if scop.parameters:
         return ()
@@ -81,7 +81,7 @@ def original_slices(scop: Scop, whole: int = WHOLE, part: int = PART) -> tuple[S
         if total <= whole:
             return ()
         flow = [d for d in dependences(scop, reads=False) if d.kind is Kind.RAW]
-        with quota("parts of the original"):
+        with quota("slices of the original"):
             found = [
                 _slice(scop, flow, total, max(-(-total // part), round(1 / _MOST_SHARE)), rank) for rank in range(2)
             ]
@@ -91,14 +91,14 @@ def original_slices(scop: Scop, whole: int = WHOLE, part: int = PART) -> tuple[S
 
 
 def _outputs(scop: Scop) -> list[str]:
-    """Live arrays that are written."""
+    """The live arrays that are written."""
     written = {a.array for s in scop.statements for a in s.accesses if a.write}
     return [n for n in scop.arrays if n in written and n in scop.live_out]
 
 
-def _selection(scop: Scop, array: str, wanted: int, rank: int) -> Selection | None:
-    """The sampling of an array along the longest (rank 0) or second longest dimension that is written; about one of
-    `wanted` elements. None where there is no such dimension."""
+def _selection(scop: Scop, array: str, period: int, rank: int) -> Selection | None:
+    """Select about one of `period` elements of an array along the longest (rank 0) or second longest dimension that is
+    written. None where there is no such dimension."""
     regions = [a.relation.range() for s in scop.statements for a in s.accesses if a.write and a.array == array]
     region = reduce(isl.Set.union, regions)
     bounds = [isl.bounds(region, d) for d in range(isl.arity(region))]
@@ -106,22 +106,22 @@ def _selection(scop: Scop, array: str, wanted: int, rank: int) -> Selection | No
     if len(ordered) <= rank:
         return None
     low, high = bounds[ordered[rank]]
-    step = min(wanted, (high - low + 1) // _LEAST_VALUES) | 1  # odd: no power of two, as tile sizes often are
+    step = min(period, (high - low + 1) // _LEAST_VALUES) | 1  # odd: no power of two, as tile sizes often are
     if low < 0 or step < 3:
         return None
     return Selection(ordered[rank], high % step, step)
 
 
 def _elements(scop: Scop, array: str, selection: Selection) -> isl.Set:
-    """{ A[a…] } the selected elements."""
+    """The selected elements of an array, { A[a…] }."""
     space = next(a.relation for s in scop.statements for a in s.accesses if a.array == array).get_space().range()
     shifted = isl.linear(space, {selection.dimension: 1}, -selection.first)
     return isl.PwAff.from_aff(shifted.mod_val(isl.value(selection.step))).zero_set()
 
 
-def _slice(scop: Scop, flow: Sequence[Dependence], total: int, wanted: int, rank: int) -> Slice | None:
+def _slice(scop: Scop, flow: Sequence[Dependence], total: int, period: int, rank: int) -> Slice | None:
     outputs = _outputs(scop)
-    selections = {name: _selection(scop, name, wanted, rank) for name in outputs}
+    selections = {name: _selection(scop, name, period, rank) for name in outputs}
     if not outputs or any(s is None for s in selections.values()):
         return None
     chosen = {name: s for name, s in selections.items() if s is not None}
@@ -141,7 +141,8 @@ def _slice(scop: Scop, flow: Sequence[Dependence], total: int, wanted: int, rank
 
 
 def _closure(needed: Mapping[str, isl.Set], flow: Sequence[Dependence]) -> dict[str, isl.Set] | None:
-    """The instances from which flow dependences lead to `needed`, these included; None when that takes long."""
+    """The instances `needed`, and those from which flow dependences lead to them; None when that takes too many
+    steps."""
     closed = dict(needed)
     for _ in range(_ROUNDS):
         grown = False
@@ -156,7 +157,7 @@ def _closure(needed: Mapping[str, isl.Set], flow: Sequence[Dependence]) -> dict[
 
 
 def _generate(scop: Scop, domains: Mapping[str, isl.Set]) -> Generated:
-    """C text that runs the given instances in the original order, one thread."""
+    """C text that runs some instances in the original order, on one thread."""
     times = original_schedule(scop)
     run = {name: points for name, points in domains.items() if not points.is_empty()}
     schedule = union_map(times[name].intersect_domain(points) for name, points in run.items())

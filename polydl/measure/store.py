@@ -1,8 +1,8 @@
 """The store of measurements: one SQLite file in WAL mode, one row per measurement, a column per field of the record.
 
-A row is there whole or not at all: rows are added in transactions that are on the disk when `Store.add` returns
-(synchronous=FULL), so that killing a process, or the machine, at any moment loses no committed row. Several processes
-may use one file at once: readers never wait, writers take turns.
+Rows are added in transactions, which are on the disk when `Store.add` returns (synchronous=FULL): when a process or the
+machine is killed, no committed row is lost and none is there in part. Several processes may use one file at once:
+readers never wait, writers take turns.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from polydl.base.errors import StoreError
 
 
 class StoredMeasurement(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of one variant of a kernel, timed at given sizes. The columns of the store and of exported Parquet
-    files are these fields, by name."""
+    """The measurement of one variant of a kernel at some sizes. Its fields, by name, are the columns of the store and
+    of exported Parquet files."""
 
     kernel: str
     """SHA-256 of the C file's text; see `Store.kernel`."""
     workload: str
-    """The network or application that the sizes come from: what training data are split by."""
+    """The network or application that the sizes come from; training data are split by it."""
     problem: str
     """Name of the layer or size."""
     sizes: Mapping[str, int]
     """Macros of the C file."""
     dtype: str
-    """C name of the element type that it computes with; empty where there are several."""
+    """C name of the element type that it computes with; empty for several."""
     threads: int
     """OpenMP threads of the timed runs."""
     variant: str
@@ -46,9 +46,9 @@ class StoredMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     machine: str
     """Fingerprint; see `Store.machine`."""
     compiler: str
-    """First line of what the compiler says to --version."""
+    """First line that the compiler prints for --version."""
     flags: tuple[str, ...]
-    """Of the compiler."""
+    """Flags of the compiler."""
     status: str
     """`verified`, or how the variant failed (polydl.measure.Status)."""
     message: str = ""
@@ -58,16 +58,16 @@ class StoredMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     outliers: tuple[int, ...] = ()
     """Indices of the samples farther from the median than five scaled median absolute deviations."""
     median: float | None = None
-    """Of all samples, seconds; None without samples."""
+    """Median of all samples, seconds; None without samples."""
     interval: float | None = None
     """Half the width of the median's 95 % confidence interval, over the median; None when the samples are too few."""
     marks: tuple[str, ...] = ()
     """`slow`: far slower than the best, so timed by its verification run only; `capped`: the interval was still too
     wide when the samples ran out."""
     features: Mapping[str, float] = {}
-    """What the rankers saw, `RANKER.FEATURE` by name; the unit is the name's last word."""
+    """The features of the analytic rankers by name, `RANKER.FEATURE`; the last word of a name is its unit."""
     scores: Mapping[str, float] = {}
-    """Each analytic ranker's score."""
+    """The score by each analytic ranker."""
     seed: int = 0
     """Of the input data."""
     created: str = ""
@@ -82,18 +82,18 @@ FIELDS: Mapping[str, Any] = {f.name: f.type for f in msgspec.structs.fields(Stor
 """Type of each field by its name, in the order of the columns."""
 
 _PLAIN: Mapping[Any, str] = {str: "TEXT NOT NULL", int: "INTEGER NOT NULL", float | None: "REAL"}
-"""SQLite's columns for fields of these types; all others are kept as JSON text."""
+"""SQLite's columns for fields of these types; all others are stored as JSON text."""
 _REFERENCES = {"kernel": " REFERENCES kernels", "machine": " REFERENCES machines"}
 _SAME = "kernel, sizes, threads, variant, machine, compiler, flags"
-"""Columns that tell one measurement from another."""
+"""The columns that identify a measurement."""
 
 _MIGRATIONS: tuple[str, ...] = ()
-"""What brings schema number i + 1 up to i + 2."""
+"""The script at index i converts schema i + 1 to schema i + 2."""
 SCHEMA = len(_MIGRATIONS) + 1
 """Version of the tables, kept in SQLite's user_version."""
 _APPLICATION = 0x706C646C
-"""`pldl`, SQLite's application_id: tells a store from other databases."""
-_PATIENCE_MS = 60_000
+"""SQLite's application_id, `pldl`, which distinguishes a store from other databases."""
+_LONGEST_WAIT_MS = 60_000
 """Milliseconds to wait for another process that writes."""
 
 
@@ -116,7 +116,7 @@ def _to_row(measured: StoredMeasurement) -> list[Any]:
 
 
 def _from_row(row: sqlite3.Row) -> StoredMeasurement:
-    """Raises TypeError for a value that is not of its field's type: SQLite keeps whatever it was given."""
+    """The record of a row. Raises TypeError for a value of another type than its field has: SQLite stores any type."""
     values: dict[str, Any] = {}
     for name, kind in FIELDS.items():
         value = row[name] if kind in _PLAIN else json.loads(row[name])
@@ -130,12 +130,12 @@ def _from_row(row: sqlite3.Row) -> StoredMeasurement:
 class Store:
     """A store of measurements. Use it in a `with` statement, or close it.
 
-    Opening and every method raise StoreError, with what to do about it, for a damaged file, one that is no store or
-    of a newer schema, a place that cannot be written, a full disk, or another process that does not let go.
+    Opening it and every method raise StoreError, with what to do about it, for a file that is damaged, no store or of a
+    newer schema, for a place that cannot be written, a full disk, or a process that holds the lock for too long.
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
-        """Open a store; without `read_only` it is made when there is none, and an older schema brought up to date."""
+        """Open a store. Without `read_only` it is created when it does not exist, and an older schema is converted."""
         self.path = Path(path)
         self.read_only = read_only
         if read_only and not self.path.is_file():
@@ -154,7 +154,7 @@ class Store:
     def _prepare(self) -> None:
         connection = self._connection
         connection.row_factory = sqlite3.Row
-        # The header is read here: this is where a file that is no database shows.
+        # This reads the header, and fails for a file that is no database.
         version, tables = _version(connection), _count_of_tables(connection)
         if tables and connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             raise StoreError(f"{self.path} is another program's database", hint="name another file")
@@ -175,7 +175,7 @@ class Store:
         connection.execute("PRAGMA foreign_keys = ON")
         if version < SCHEMA:
             with self._transaction():
-                # Another process may have done it while this one waited for its turn.
+                # Another process may have done it while this one waited for the lock.
                 version = _version(connection)
                 for script in _MIGRATIONS[version - 1 :] if version else (_tables(),):
                     for statement in _statements(script):
@@ -190,7 +190,7 @@ class Store:
             yield
         except sqlite3.Error as error:
             raise _explain(error, self.path) from error
-        except UnicodeDecodeError as error:  # text that is none, in the tables or in SQLite's own messages
+        except UnicodeDecodeError as error:  # bytes that are no text, in the tables or in SQLite's messages
             raise _damaged(self.path, str(error)) from error
 
     @contextmanager
@@ -217,8 +217,8 @@ class Store:
         self._connection.close()
 
     def add(self, rows: Iterable[StoredMeasurement]) -> int:
-        """Add measurements, all or none; on the disk when it returns. Returns how many were new: a variant that was
-        measured under the same conditions before keeps its first measurement."""
+        """Add measurements, all or none; they are on the disk when it returns. Returns the number of new ones: a
+        variant that was measured under the same conditions before keeps its first measurement."""
         ready = [_to_row(row) for row in rows]
         names, places = ", ".join(FIELDS), ", ".join("?" for _ in FIELDS)
         with self._explained(), self._transaction():
@@ -231,12 +231,12 @@ class Store:
         return added
 
     def add_kernel(self, hash_: str, function: str, source: str) -> None:
-        """Keep a kernel's C file; rows refer to it by its hash."""
+        """Add the C file of a kernel; rows refer to it by its hash."""
         with self._explained(), self._transaction():
             self._connection.execute("INSERT OR IGNORE INTO kernels VALUES (?, ?, ?)", (hash_, function, source))
 
     def add_machine(self, fingerprint: str, description: str) -> None:
-        """Keep a machine's description (TOML); rows refer to it by its fingerprint."""
+        """Add the description of a machine (TOML); rows refer to it by its fingerprint."""
         with self._explained(), self._transaction():
             self._connection.execute("INSERT OR IGNORE INTO machines VALUES (?, ?)", (fingerprint, description))
 
@@ -256,7 +256,7 @@ class Store:
         return str(row[0]), str(row[1])
 
     def rows(self, where: str = "", values: Sequence[object] = ()) -> Iterator[StoredMeasurement]:
-        """Measurements in the order in which they were added, those that an SQL condition on the columns selects."""
+        """The measurements that an SQL condition on the columns selects, in the order in which they were added."""
         condition = f"WHERE {where}" if where else ""
         with self._explained():
             for row in self._connection.execute(f"SELECT * FROM measurements {condition} ORDER BY number", values):
@@ -285,7 +285,7 @@ class Store:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """The statements of a script: `executescript` would commit the transaction around it."""
+    """The statements of a script, one by one, since `executescript` would commit the open transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
@@ -296,8 +296,8 @@ def _statements(script: str) -> Iterator[str]:
 
 def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     address = path.absolute().as_uri() + ("?mode=ro" if read_only else "")
-    connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=_PATIENCE_MS / 1000)
-    connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
+    connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=_LONGEST_WAIT_MS / 1000)
+    connection.execute(f"PRAGMA busy_timeout = {_LONGEST_WAIT_MS}")
     return connection
 
 
@@ -332,7 +332,7 @@ def _explain(error: sqlite3.Error, path: Path) -> StoreError:
             f"{path} cannot be opened for this: {text}", hint="name a file in a folder that you can write"
         )
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        seconds = _PATIENCE_MS // 1000
+        seconds = _LONGEST_WAIT_MS // 1000
         return StoreError(
             f"another process has been writing to {path} for {seconds} s", hint="wait for it, or end it, and try again"
         )

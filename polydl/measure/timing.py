@@ -1,4 +1,4 @@
-"""Timing: the original and all verified candidates in one process, a sample each in turn, and what the noise is."""
+"""Times the original and all verified candidates in one process, which take turns, and measures the noise."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from polydl.measure.values import Measurement
 from polydl.measure.verify import Checked, Setting
 
 _NOISY = 0.03
-"""Noise above which the contenders are timed once more."""
+"""Noise above which the contenders are timed a second time."""
 _DOUBT = 0.05
 """Probability, over all candidates together, that code as fast as the original wins the rounds by chance alone."""
 _PLAIN = 1.25
-"""Ratio from which a candidate that is faster in every round needs no more of them."""
+"""A candidate that is faster than the original by this ratio in every round needs no more rounds."""
 _FAR = 2.0
-"""Ratio to the fastest from which the original is not timed again."""
+"""An original that takes this many times as long as the fastest candidate is not timed a second time."""
 _EXTENSION = 2
-"""How many times the budget and rounds the second time takes."""
+"""Factor by which the second timing has more budget and rounds."""
 _SINGLE_RUN_NOISE = 0.1
-"""Noise assumed, at least, when all timings are single runs: a tenth, from experience with shared machines."""
+"""Least noise that is assumed when all timings are single runs: a tenth, from experience with shared machines."""
 _DRIFT = 0.05
 """Spread of the clock reference above which a warning is given."""
 _PLACEMENT = 1.25
-"""Ratio of speeds between placements of the arrays above which a warning is given."""
+"""Ratio of the speeds for different placements of the arrays above which a warning is given."""
 _COLD_BYTES = 256 << 20
 """Bytes touched to flush the caches: more than the last-level cache that one core can fill in today's machines."""
 
@@ -42,16 +42,16 @@ class Timed:
     """The outcome of timing."""
 
     measurements: tuple[Measurement, ...]
-    """One an entry, in order; the first is the original's."""
+    """One per contender, in order; the first is that of the original."""
     noise: float
     warnings: tuple[str, ...]
     disturbed: bool
-    """Others were at work, or the clock drifted: another time may give other figures."""
+    """Whether other processes or a drifting clock disturbed the timing, so that a second run may give other figures."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """One sample of one entry."""
+    """One sample of one contender."""
 
     round: int
     buffer_set: int
@@ -61,17 +61,17 @@ class _Sample:
 
 @dataclass(slots=True)
 class Record:
-    """All that was timed so far; the rounds of later passes continue the count."""
+    """All samples so far; the rounds of later passes continue the count."""
 
     samples: dict[int, list[_Sample]] = field(default_factory=dict)
-    """By entry."""
+    """By index of the contender."""
     twin_ratios: list[float] = field(default_factory=list)
-    """Samples of the fastest entry over those of its twin, a round each."""
+    """Ratio of the samples of the fastest contender and of its twin (the same code again), one per round."""
     spins: list[int] = field(default_factory=list)
-    """Nanoseconds of the clock reference, a round each."""
+    """Nanoseconds of the clock reference, a fixed amount of work, one per round."""
 
     def add(self, outcome: Outcome, joint: Sequence[int]) -> None:
-        """Take in the samples of a joint job. A round starts with its clock reference, the last slot."""
+        """Add the samples of a joint job. A round starts with its clock reference, the last slot."""
         number, twin, reference = len(self.spins) - 1, len(joint), len(joint) + 1
         fastest = outcome.words[Word.TWIN]
         pair: dict[int, float] = {}
@@ -89,25 +89,26 @@ class Record:
                 if len(pair) == 2:
                     self.twin_ratios.append(pair[fastest] / pair[twin])
 
-    def median(self, entry: int) -> float:
-        """Median seconds of an entry."""
-        return float(np.median([sample.seconds for sample in self.samples[entry]]))
+    def median(self, contender: int) -> float:
+        """Median seconds of a contender."""
+        return float(np.median([sample.seconds for sample in self.samples[contender]]))
 
-    def ratios(self, entry: int) -> list[float]:
-        """The original's sample over the entry's, for each round that has both."""
+    def ratios(self, contender: int) -> list[float]:
+        """The sample of the original over that of the contender, for each round that has both."""
         by_round = {sample.round: sample.seconds for sample in self.samples[0]}
-        shared = (s for s in self.samples[entry] if s.round >= 0 and s.round in by_round)
+        shared = (s for s in self.samples[contender] if s.round >= 0 and s.round in by_round)
         return [by_round[s.round] / s.seconds for s in shared]
 
     def drift(self) -> float:
-        """How far apart the clock reference's 10th and 90th percentiles are, relatively; 0 of less than three."""
+        """Relative difference of the 10th and 90th percentiles of the clock reference; 0 for fewer than three
+        samples."""
         if len(self.spins) < 3:
             return 0.0
         low, high = np.percentile(self.spins, [10, 90])
         return float(high / low) - 1
 
     def noise(self) -> float:
-        """What separates the fastest entry from its twin, the same code timed as if it were another: the larger of
+        """Relative difference between the fastest contender and its twin, the same code timed as another: the larger of
         |median ratio - 1| and two standard errors of that median (1.2533 · σ/√n for near-normal ratios, with σ from
         the median absolute deviation: 1.4826 · MAD)."""
         if not self.twin_ratios:
@@ -118,23 +119,23 @@ class Record:
         return max(abs(middle - 1), 2 * 1.2533 * deviation / float(np.sqrt(ratios.size)))
 
 
-def time_entries(setting: Setting, entries: Sequence[Checked], slow_samples: Sequence[float]) -> Timed:
-    """Time what was verified; the first is the original, whose verification runs took `slow_samples`.
+def time_contenders(setting: Setting, contenders: Sequence[Checked], slow_samples: Sequence[float]) -> Timed:
+    """Time the contenders, which were verified; the first is the original, whose verification took `slow_samples`.
 
-    One whose run is longer than `options.slow` keeps its verification runs as samples. An entry that fails in the
-    joint process is dropped and the others are timed again. When the noise is high, the original and the candidates
-    that it does not tell from the fastest are timed once more, for longer.
+    A contender whose run is longer than `options.slow` keeps its verification runs as samples. One that fails in the
+    joint process is dropped, and the others are timed again. When the noise is high, the original and the candidates
+    that are within the noise of the fastest one are timed a second time, for longer.
     """
     with timing_turn() as warnings:
-        timed = _time_entries(setting, entries, slow_samples)
+        timed = _time_contenders(setting, contenders, slow_samples)
     return replace(timed, warnings=(*warnings, *timed.warnings), disturbed=timed.disturbed or bool(warnings))
 
 
-def _time_entries(setting: Setting, entries: Sequence[Checked], slow_samples: Sequence[float]) -> Timed:
+def _time_contenders(setting: Setting, contenders: Sequence[Checked], slow_samples: Sequence[float]) -> Timed:
     options = setting.options
     warnings = machine_warnings()
-    slow = {i for i, entry in enumerate(entries) if entry.seconds > options.slow}
-    joint = [i for i in range(len(entries)) if i not in slow]
+    slow = {i for i, contender in enumerate(contenders) if contender.seconds > options.slow}
+    joint = [i for i in range(len(contenders)) if i not in slow]
     record, failed = Record(), dict[int, Measurement]()
     base = Timing(
         buffer_sets(setting),
@@ -145,16 +146,16 @@ def _time_entries(setting: Setting, entries: Sequence[Checked], slow_samples: Se
         _COLD_BYTES if options.cold else 0,
     )
     others = Others()
-    joint_pass(setting, entries, joint, base, record, failed)
+    joint_pass(setting, contenders, joint, base, record, failed)
     uncertain = record.noise() > _NOISY or record.drift() > _DRIFT or bool(others.warnings()) or _undecided(record)
     if uncertain and len(joint) - len(failed) > 1:
         fastest = min(record.median(i) for i in record.samples)
         close = [i for i in joint if i in record.samples and record.median(i) <= fastest * (1 + 2 * record.noise())]
-        # An original that is far slower needs no better figure.
+        # An original that is far slower needs no more precise figure.
         again = sorted({*close, *(i for i in (0,) if i in record.samples and record.median(i) <= _FAR * fastest)})
         longer = replace(base, budget=_EXTENSION * base.budget, max_rounds=_EXTENSION * base.max_rounds)
-        joint_pass(setting, entries, again, longer, record, failed)
-    disturbances = [*warnings, *others.warnings(), *_timing_warnings(record, entries)]
+        joint_pass(setting, contenders, again, longer, record, failed)
+    disturbances = [*warnings, *others.warnings(), *_timing_warnings(record, contenders)]
     warnings = []
     if record.noise() > _NOISY:
         warnings.append(
@@ -166,22 +167,22 @@ def _time_entries(setting: Setting, entries: Sequence[Checked], slow_samples: Se
         del failed[0]
         record.samples.pop(0, None)
     for i in sorted(slow | ({0} - record.samples.keys())):
-        seconds = slow_samples if i == 0 else (entries[i].seconds,)
+        seconds = slow_samples if i == 0 else (contenders[i].seconds,)
         record.samples[i] = [_Sample(-1, 0, sample) for sample in seconds]
-        if entries[i].measurement.estimated:
-            continue  # verification says how
-        warnings.append(
-            f"'{entries[i].measurement.id}' takes {entries[i].seconds:.3g} s a run and was timed by its verification "
-            "runs only"
-        )
+        one = contenders[i]
+        if one.measurement.estimated:
+            continue  # it keeps the result of verification
+        name = one.measurement.id
+        warnings.append(f"'{name}' takes {one.seconds:.3g} s per run and was timed by its verification runs only")
     measurements = tuple(
-        failed[i] if i in failed else _with_samples(entry.measurement, record, i) for i, entry in enumerate(entries)
+        failed[i] if i in failed else _with_samples(contender.measurement, record, i)
+        for i, contender in enumerate(contenders)
     )
     return Timed(measurements, record.noise(), (*disturbances, *warnings), bool(disturbances))
 
 
 def _undecided(record: Record) -> bool:
-    """Whether the fastest entry leads the original without having shown it."""
+    """Whether the fastest contender has a shorter median than the original, but does not win convincingly."""
     if 0 not in record.samples:
         return False
     fastest = min(record.samples, key=record.median)
@@ -191,10 +192,9 @@ def _undecided(record: Record) -> bool:
 def convincing(ratios: Sequence[float], candidates: int) -> bool:
     """Whether one of several candidates is faster than the original, by its ratios to it in the rounds.
 
-    A sign test: code that is as fast wins a round with probability 1/2, whatever disturbs the machine, so that a
-    number of won rounds is convincing when chance alone reaches it less often than `_DOUBT` over the number of
-    candidates (Bonferroni). Where there are too few rounds for any result to be convincing, all of them must be won
-    by far.
+    A sign test: code that is as fast wins a round with probability 1/2, whatever disturbs the machine. A number of won
+    rounds is convincing when chance alone reaches it with a probability below `_DOUBT` over the number of candidates
+    (Bonferroni). With too few rounds for any result to be convincing, all of them must be won by a large ratio.
     """
     rounds, won = len(ratios), sum(ratio > 1 for ratio in ratios)
     chance = sum(math.comb(rounds, k) for k in range(won, rounds + 1)) / 2**rounds
@@ -205,16 +205,16 @@ def convincing(ratios: Sequence[float], candidates: int) -> bool:
 
 def joint_pass(
     setting: Setting,
-    entries: Sequence[Checked],
+    contenders: Sequence[Checked],
     which: Sequence[int],
     timing: Timing,
     record: Record,
     failed: dict[int, Measurement],
 ) -> None:
-    """Time some entries in one process, again without each one that fails, and record what comes out."""
+    """Time some contenders in one process, again without each one that fails, and record the samples."""
     joint = list(which)
     while joint:
-        outcome, limits = _joint_job(setting, [entries[i] for i in joint], timing)
+        outcome, limits = _joint_job(setting, [contenders[i] for i in joint], timing)
         failure = outcome.failure(limits, [b.array.name for b in setting.buffers], _blocks(setting))
         if failure is None:
             record.add(outcome, joint)
@@ -224,30 +224,30 @@ def joint_pass(
             raise ToolchainError(f"the measuring driver failed before it timed anything: it {failure[1]}")
         index = joint.pop(guilty)
         status, message = failure
-        failed[index] = replace(entries[index].measurement, status=status, message=f"while timed: it {message}")
+        failed[index] = replace(contenders[index].measurement, status=status, message=f"while timed: it {message}")
 
 
 def _blocks(setting: Setting) -> tuple[Block, ...]:
     return blocks_for(setting.buffers, flush_end=False)
 
 
-def _joint_job(setting: Setting, entries: Sequence[Checked], timing: Timing) -> tuple[Outcome, Limits]:
+def _joint_job(setting: Setting, contenders: Sequence[Checked], timing: Timing) -> tuple[Outcome, Limits]:
     options = setting.options
     blocks = _blocks(setting)
     total = sum(block.block_bytes for block in blocks)
-    in_units = sum(block.bytes for block in blocks if block.place is Place.IN_UNIT) * len(entries)
-    slowest = max(entry.seconds for entry in entries)
-    # One sample: its repeats or, when the first estimate was too low, some calibration steps.
+    in_units = sum(block.bytes for block in blocks if block.place is Place.IN_UNIT) * len(contenders)
+    slowest = max(contender.seconds for contender in contenders)
+    # The time of one sample: its repeats or, when the first estimate was too low, some calibration steps.
     seconds = min(options.timeout, 5.0 + 5.0 * slowest) + 20 * options.min_sample
     array_bytes = total * (timing.sets + 1) + in_units + timing.cold_bytes
     limits = Limits(seconds, options.threads, options.memory, array_bytes)
-    # Positive values only: no sum decays into denormal numbers, which would be timed instead of the code.
+    # Positive values only, since sums could become denormal numbers, which are slow to compute with.
     singular = arithmetic(setting.scop).singular
     inputs = real_inputs(setting.buffers, options.seed, 0.5, 1.5, dominant=singular)
     with shared_memory("polydl-data", total) as (descriptor, mapping):
         write_inputs(mapping, blocks, inputs)
         del inputs
-        libraries = [entry.built.library for entry in entries]
+        libraries = [contender.built.library for contender in contenders]
         outcome = run_job(
             setting.driver, "time", libraries, setting.sizes, blocks, descriptor, limits, bind=True, timing=timing
         )
@@ -255,27 +255,27 @@ def _joint_job(setting: Setting, entries: Sequence[Checked], timing: Timing) -> 
 
 
 def buffer_sets(setting: Setting) -> int:
-    """Placements to alternate between: as asked for, fewer when memory is short."""
+    """Number of placements of the arrays to alternate between: that of the options, or fewer when memory is short."""
     total = sum(block.block_bytes for block in _blocks(setting))
     affordable = memory_budget() // max(total, 1) - 2
     return int(max(1, min(setting.options.buffer_sets, affordable)))
 
 
-def _with_samples(measurement: Measurement, record: Record, entry: int) -> Measurement:
-    """Add samples and what follows from them. The speedup is the median of the ratios within rounds, which a drifting
-    clock leaves alone; with less than three rounds in common, the ratio of the medians."""
-    seconds = tuple(sample.seconds for sample in record.samples[entry])
+def _with_samples(measurement: Measurement, record: Record, contender: int) -> Measurement:
+    """The measurement with its samples, median, spread and speedup. The speedup is the median of the ratios within
+    rounds, which a drifting clock does not affect; with fewer than three common rounds, the ratio of the medians."""
+    seconds = tuple(sample.seconds for sample in record.samples[contender])
     lower, middle, upper = (float(x) for x in np.percentile(seconds, [25, 50, 75]))
-    ratios = record.ratios(entry)
-    faster = convincing(ratios, len(record.samples) - 1) if ratios and entry else None
+    ratios = record.ratios(contender)
+    faster = convincing(ratios, len(record.samples) - 1) if ratios and contender else None
     if len(ratios) < 3:
         ratios = [record.median(0) / middle]
     spread, speedup = (upper - lower) / middle, float(np.median(ratios))
     return replace(measurement, samples=seconds, median=middle, spread=spread, speedup=speedup, faster=faster)
 
 
-def _timing_warnings(record: Record, entries: Sequence[Checked]) -> list[str]:
-    """What the samples themselves say against the figures."""
+def _timing_warnings(record: Record, contenders: Sequence[Checked]) -> list[str]:
+    """Warnings for people that follow from the samples themselves: drift, and effects of placement."""
     warnings = []
     if record.drift() > _DRIFT:
         warnings.append(
@@ -290,7 +290,7 @@ def _timing_warnings(record: Record, entries: Sequence[Checked]) -> list[str]:
     medians = [float(np.median(seconds)) for seconds in by_set.values() if len(seconds) >= 3]
     if medians and max(medians) > _PLACEMENT * min(medians):
         warnings.append(
-            f"the speed of '{entries[fastest].measurement.id}' depends on where its arrays lie in memory: "
+            f"the speed of '{contenders[fastest].measurement.id}' depends on where its arrays lie in memory: "
             f"{max(medians) / min(medians):.2f} times between placements"
         )
     return warnings
@@ -300,6 +300,6 @@ _READINGS = 1000
 
 
 def clock_resolution() -> float:
-    """Seconds between two consecutive readings of the clock, the median of many."""
+    """Seconds between two consecutive readings of the clock: the median of many."""
     readings = [time.perf_counter_ns() for _ in range(_READINGS)]
     return float(np.median(np.diff(readings))) * 1e-9

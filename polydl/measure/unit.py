@@ -1,12 +1,12 @@
-"""The translation unit of a candidate: the region, cut out of its function into a function of its own.
+"""Writes the translation unit of a candidate: its region as a function of its own.
 
-One form serves regions in any function, `main` included: everything that precedes the function in the user's file
-(includes, macros, types, globals, helper functions), the candidate's helper code, then
+It has the same form for regions in any function, also in `main`: everything that precedes the function in the user's
+file (includes, macros, types, globals, helper functions), the candidate's helper code, then
 
     static void polydl_region(<sizes>, <arrays>, <scalars by address>) { <locals>; <region>; <scalars back> }
 
-and an exported `polydl_entry` that calls it. Arrays of the function are reached through its parameters, globals in
-place. Names that start with `polydl_` belong to this file.
+and an exported `polydl_entry` that calls it. Arrays of the function become parameters, globals are used in place. Names
+that start with `polydl_` are reserved for this file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INT_MAX = 2**31 - 1
 
 
 def environment() -> jinja2.Environment:
-    """The jinja2 environment of the harness."""
+    """The jinja2 environment that renders the templates of the harness."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(resources.templates()),
         undefined=jinja2.StrictUndefined,
@@ -38,7 +38,8 @@ def environment() -> jinja2.Environment:
 
 
 def passed_arrays(scop: Scop) -> tuple[Array, ...]:
-    """The arrays and scalars that the harness provides, in the order of the unit's table: all but the region's own."""
+    """The arrays and scalars that the harness provides: all but those declared in the region, in the order of the
+    unit's table."""
     return tuple(array for array in scop.arrays.values() if array.storage is not Storage.REGION)
 
 
@@ -48,7 +49,7 @@ def size_guards(scop: Scop) -> tuple[Guard, ...]:
 
 
 def original_code(scop: Scop) -> Generated:
-    """The region as it stands in the user's file."""
+    """The region as it is written in the user's file, as a candidate."""
     return Generated((), scop.source.text[scop.region.start : scop.region.end])
 
 
@@ -67,8 +68,8 @@ def _all_statements(scop: Scop) -> Iterator[Statement]:
 def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) -> str:
     """The C text of the translation unit of a candidate, or of the original, of this name.
 
-    `whole` keeps what follows the insertion point in the user's file (helpers defined after their use); by default
-    it is left out, so that the region's calls are inlined as they would be in the user's program.
+    `whole` includes what follows the function in the user's file, for helpers that are defined after their use. By
+    default it is left out, so that the compiler inlines calls of the region as it does in the user's program.
     Raises InputError when the scop has parameters without a value.
     """
     if scop.parameters:
@@ -103,7 +104,7 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
                 parameters.append(_with_restrict(array))
     declarations += [f"{declaration};" for declaration in region.declared_outside]
     directives = "\n".join(_directives(text[region.helpers : region.start]))
-    # With the rest of the file to come, conditionals open before the function close there by themselves.
+    # The rest of the file closes the conditionals that are open before the function.
     open_conditionals = _open_conditionals(directives if whole else before + "\n" + directives)
     its_line = f'#line 1 "variant {_c_string(name)}"\n'
     line = file_line.format(text.count("\n", 0, region.start) + 1) if name == ORIGINAL else its_line
@@ -127,14 +128,14 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
 
 
 def _global_row(array: Array) -> str:
-    """A table row with the address. A global pointer (`float *A;`) differs from an array: `&A[0]` has its type."""
+    """The table row of a global array. Of a global pointer (`float *A;`), `&A[0]` has the type of the variable."""
     sizes = f"sizeof({array.element}), sizeof({array.name})"
     pointer = "0" if array.is_scalar else _is_pointer(array.name)
     return f"    {{{sizes}, {pointer}, (void *)&{array.name}}},"
 
 
 def _bind_global(array: Array, index: int) -> str:
-    """Point a global pointer at the harness' buffer; no code for a true array."""
+    """C that points a global pointer to the buffer of the harness; empty for an array."""
     return (
         f"if ({_is_pointer(array.name)}) "
         f"__builtin_memcpy((void *)&{array.name}, &polydl_pointers[{index}], sizeof(void *));"
@@ -146,19 +147,19 @@ def _is_pointer(name: str) -> str:
 
 
 def _with_restrict(array: Array) -> str:
-    """The parameter declaration of an array. A local array cannot alias anything; as a parameter it must say so."""
+    """The parameter declaration of an array. A local array aliases no other, which the parameter says by `restrict`."""
     if not array.restrict or "restrict" in array.declaration:
         return array.declaration
     return re.sub(rf"\b{re.escape(array.name)}\s*\[", f"{array.name}[__restrict__ ", array.declaration, count=1)
 
 
 def _c_string(text: str) -> str:
-    """The inside of a C string literal for a file name. Newlines have no place in one and become `?`."""
+    """The contents of a C string literal for a file name. Newlines, which it cannot hold, become `?`."""
     return re.sub(r"[\r\n]", "?", text.replace("\\", "\\\\").replace('"', '\\"'))
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines with backslash continuations joined (newlines kept inside) and comments blanked."""
+    """The logical lines of a text: continued lines joined, with their newlines, and comments replaced by spaces."""
     blanked = re.sub(
         r"//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')",
         lambda m: m.group(1) or " " + "\n" * m.group(0).count("\n"),
@@ -178,12 +179,12 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _directives(text: str) -> list[str]:
-    """The preprocessor directives, without pragmas, that stand inside the function before the region."""
+    """The preprocessor directives in the text before the region, without pragmas."""
     return [line for line in _logical_lines(text) if (m := _DIRECTIVE.match(line)) and m.group(1) != "pragma"]
 
 
 def _open_conditionals(text: str) -> int:
-    """How many `#if`s are still open at the end of the text."""
+    """The number of `#if`s without `#endif` in the text."""
     depth = 0
     for line in _logical_lines(text):
         match = _DIRECTIVE.match(line)

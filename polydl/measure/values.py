@@ -1,4 +1,4 @@
-"""What goes into a measurement and what comes out: tool chain, options, results."""
+"""The input and output of a measurement: tool chain, options, results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Protocol
 
 ORIGINAL = "original"
-"""Id of the region as it stands in the user's file; candidates have those of their variants."""
+"""Id of the region as it is written in the user's file; a candidate has the id of its variant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +39,21 @@ class MeasureOptions:
     """Wall-clock limit of one run of the region. Candidates are also cut off when they are far slower than the
     original (see `verify.candidate_limit`)."""
     min_sample: float = 300e-6
-    """A timing sample repeats the region until it lasts at least this long."""
+    """Least duration of a timing sample, which repeats the region as often as needed."""
     budget: float = 0.3
-    """Timed seconds spent on one candidate, unless its minimum of rounds takes longer."""
+    """Timed seconds per candidate, unless its least number of rounds takes longer."""
     min_rounds: int = 5
-    """Samples of a candidate at least; candidates with runs longer than the budget get two."""
+    """Least number of samples per candidate; one whose run is longer than the budget gets two."""
     max_rounds: int = 40
-    """Samples of a candidate at most."""
+    """Greatest number of samples per candidate."""
     slow: float = 1.0
-    """A region that takes longer than this for one run is timed by its verification runs alone."""
+    """A region whose run takes longer than this is timed by its verification runs only."""
     jobs: int = field(default_factory=_cores)
-    """Compilers running at once."""
+    """Number of compilers that run at the same time."""
     compile_timeout: float = 120.0
     """Limit for compiling one candidate."""
     memory: int = 1 << 30
-    """Bytes a candidate may allocate in addition to (one more copy of) the arrays."""
+    """Bytes that a candidate may allocate in addition to the arrays and one copy of them."""
     buffer_sets: int = 3
     """Placements of the arrays that the timing alternates between."""
     cold: bool = False
@@ -61,7 +61,7 @@ class MeasureOptions:
 
 
 class Status(Enum):
-    """How a candidate fared."""
+    """The outcome of a candidate."""
 
     VERIFIED = "verified"
     COMPILE_FAILED = "compile-failed"
@@ -75,7 +75,7 @@ class Status(Enum):
     OUT_OF_MEMORY = "out-of-memory"
     TOO_MUCH_OUTPUT = "too-much-output"
     WRONG = "wrong"
-    """Ran, and computed something else than the original."""
+    """Computed other results than the original."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,32 +96,32 @@ class WorstError:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What is known about one candidate after it was built, run, checked and timed."""
+    """The results for one candidate that was built, verified and timed, as far as it came."""
 
     id: str
     status: Status
     message: str = ""
-    """Why it was dropped, for people; how it was verified, when it was."""
+    """For people: how it was verified, or why it was dropped."""
     samples: tuple[float, ...] = ()
-    """Seconds of one run of the region, a sample each, in the order taken."""
+    """Seconds of one run of the region, one per sample, in the order in which they were taken."""
     median: float = float("nan")
     """Median of the samples, seconds; NaN without samples."""
     spread: float = float("nan")
     """Interquartile range of the samples over their median; NaN without samples."""
     speedup: float = float("nan")
-    """Median over rounds of (original's sample / this sample): > 1 is faster. From the medians when the two share
-    no rounds."""
+    """Median over all rounds of (sample of the original / sample of this): > 1 is faster. Ratio of the medians when the
+    two share no rounds."""
     faster: bool | None = None
-    """Whether it won more rounds against the original than chance would have it; None: they share no rounds."""
+    """Whether it won more rounds against the original than chance explains; None: they share no rounds."""
     worst: WorstError | None = None
     """The worst element of a wrong result."""
     max_error: Mapping[str, float] = field(default_factory=dict)
     """Max-norm of the difference from the original, by array, over all verification runs."""
 
     length: int = 0
-    """Characters of its C text: of two that the noise does not tell apart, the shorter one is the simpler."""
+    """Characters of its C text: of two candidates within the noise, the shorter one counts as simpler."""
     estimated: bool = False
-    """The median is an estimate from parts of a run: nothing whole was timed."""
+    """Whether the median is an estimate from slices of the region, because it was not run whole."""
 
     @property
     def verified(self) -> bool:
@@ -134,25 +134,25 @@ class Report:
 
     original: Measurement
     measurements: tuple[Measurement, ...]
-    """One a candidate, in the order given (ranked, best first)."""
+    """One per candidate, in the order of the candidates (best ranked first)."""
     noise: float
-    """Relative difference that two timings of the same code show in this run: an advantage up to this is none."""
+    """Relative difference between two timings of the same code in this run: a smaller advantage means nothing."""
     compile_seconds: float
     verify_seconds: float
     measure_seconds: float
     """Seconds spent timing."""
     warnings: tuple[str, ...] = ()
-    """What makes the figures doubtful (busy machine, drifting clock), for people."""
+    """Why the figures may be wrong (busy machine, drifting clock), for people."""
     resolution: float = 0.0
-    """Seconds between two readings of the clock: what one run gains beneath this nobody can time, and the repeated
-    runs of a sample differ by as much through calls and the alignment of code alone."""
+    """Seconds between two readings of the clock. A smaller gain of one run cannot be timed, and repeated runs differ by
+    as much because of calls and the alignment of code."""
     disturbed: bool = False
-    """Some of the warnings are about the timing itself: another time may give other figures."""
+    """Whether some of the warnings are about the timing itself, so that a second run may give other figures."""
 
     def best(self) -> Measurement:
-        """The winner: the simplest candidate within the noise of the fastest one (of those as simple, the one that was
-        ranked first), provided it beats the original in the rounds, by more than the noise and by more than the
-        clock's resolution; else the original."""
+        """The winner: the simplest candidate within the noise of the fastest one (of equally simple ones, the one that
+        was ranked first), if it wins the rounds against the original, by more than the noise and by more than the
+        resolution of the clock; otherwise the original."""
         timed = [m for m in self.measurements if m.verified and m.samples and m.faster is not False]
         if not timed:
             return self.original

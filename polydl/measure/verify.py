@@ -1,12 +1,12 @@
-"""Verification: each candidate runs alone in a process of its own and must leave what the original leaves.
+"""Verifies candidates: each runs in a process of its own and must compute what the original computes.
 
-Runs, in order, cheapest doubt first:
+The runs, in their order:
 
-1. integer-valued inputs, the caller's thread count, arrays flush with their front guard. When no operation of the
-   original rounded (its FE_INEXACT flag stayed clear) every order of the sums gives the same bits, so the comparison
-   is exact; otherwise it has the bound below.
-2. random reals, one thread more (the result must not depend on the count), arrays flush with their rear guard and
-   aligned to their elements only. Bound: |x − ref| <= 2·gamma(n)·m, with gamma as in `compare.gamma`, n the terms of
+1. integer-valued inputs, the caller's number of threads, arrays that begin at their front guards. When no operation of
+   the original rounded (its FE_INEXACT flag stayed clear), every order of the sums gives the same bits, so that the
+   comparison is exact; otherwise it uses the bound below.
+2. random reals, one more thread (the result must not depend on the number), arrays that end at their rear guards and
+are aligned to their elements only. Bound: |x − ref| <= 2·gamma(n)·m, with gamma as in `compare.gamma`, n the terms of
    the longest reduction plus the roundings of the right-hand sides, and m an upper bound of Σ|terms|. Where the
    right-hand sides only add and multiply, that is, element by element, the original's result on the reals' absolute
    values or, when the original is not quick enough to be run once more, on the integer inputs, whose terms are at
@@ -14,12 +14,12 @@ Runs, in order, cheapest doubt first:
    subtract, divide or call functions, the terms cannot be told from the results: m is max|ref| over the array, and
    with divisions or calls the reals are in [0.5, 1.5) to stay in the functions' domains, and square matrices (of
    integers too) get a dominant diagonal.
-3. for quick regions, the integers again with twice the threads and one: another chance for a race to show.
+3. for quick regions, the integers again with one more than twice the threads, another chance to find a race.
 
-A slow original of which parts are known (codegen.slices) is not run whole: see polydl.measure.parts.
+A slow original with known slices (measure.slices) is not run whole: see polydl.measure.by_slices.
 
-Arrays whose old contents nobody reads (measure.poison) hold NaN before each run. Arrays that the region does not write
-must keep their bits, and the canaries around all arrays theirs.
+Arrays that the region overwrites before it reads them (measure.poison) hold NaN before each run. Arrays that the region
+does not write, and the canaries around all arrays, must not change.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ from polydl.measure.values import Measurement, MeasureOptions, Status, WorstErro
 from polydl.model.scop import Scop
 
 _CHEAP = 0.5
-"""Seconds of one run up to which the original is run for Σ|terms|."""
+"""An original whose run takes at most these seconds is also run to compute Σ|terms|."""
 _QUICK = 0.1
-"""Seconds of one run up to which the third run is made."""
+"""The third run is made when a run of the original takes at most these seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A candidate, or the original, that compiled."""
+    """A candidate, or the original, that was compiled."""
 
     id: str
     library: str
@@ -89,18 +89,18 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What the original leaves."""
+    """The results of the original."""
 
     outputs: dict[str, AnyArray]
-    """Live arrays that it writes."""
+    """The live arrays that it writes, by name."""
     exact: bool
     magnitude: dict[str, AnyArray] | None
-    """Element by element an upper bound of the sum of the terms' magnitudes; None: unknown."""
+    """For each element an upper bound of the sum of the magnitudes of the terms; None: unknown."""
     seconds: float
 
 
 class ReferenceFailed(ToolchainError):
-    """The original did not come through a run."""
+    """The original failed in a run."""
 
     def __init__(self, status: Status, reason: str, span: Span, hint: str) -> None:
         super().__init__(reason, span, hint)
@@ -109,18 +109,18 @@ class ReferenceFailed(ToolchainError):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What verification found out about a candidate."""
+    """The result of verification for a candidate, or the original."""
 
     built: Built
     measurement: Measurement
     """Without samples; `message` says how it was verified."""
     seconds: float
-    """Its shortest run; infinite when it never finished."""
+    """Seconds of its shortest run; infinite when none finished."""
 
 
 @dataclass(slots=True)
-class Way:
-    """A candidate's way through the runs."""
+class Trial:
+    """A candidate that is being verified, and what its runs have shown so far."""
 
     built: Built
     failure: Measurement | None
@@ -128,44 +128,44 @@ class Way:
     seconds: list[float]
 
     def checked(self, how: str) -> Checked:
-        """At the end of the way: verified as `how` says, unless it failed."""
+        """The result after all runs: verified in the way that `how` says, unless the candidate failed."""
         found = self.failure or Measurement(self.built.id, Status.VERIFIED, how, max_error=self.max_error)
         return Checked(self.built, found, min(self.seconds, default=float("inf")))
 
     def wrong(self, message: str, worst: WorstError) -> None:
-        """It computed something else."""
+        """Mark the candidate as one that computes other results."""
         self.failure = Measurement(self.built.id, Status.WRONG, message, worst=worst, max_error=self.max_error)
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What the verification found out."""
+    """The result of verification."""
 
     original_seconds: tuple[float, ...]
-    """Time of each run of the original, one run of the region each."""
+    """Seconds of each run of the original."""
     checked: tuple[Checked, ...]
     """One per candidate."""
     warnings: tuple[str, ...]
     estimated: bool = False
-    """The original was not run whole: its time is an estimate from parts of it."""
+    """Whether the time of the original is an estimate from slices, because it was not run whole."""
 
 
 def candidate_limit(original: float, timeout: float) -> float:
-    """Seconds a candidate's run may take when the original's took `original`: four times as long and 5 s, since what
-    is slower than that is of no use to anybody, and never more than `timeout`."""
+    """Seconds that a run of a candidate may take, when that of the original took `original`: four times as long plus
+    5 s, since a slower candidate is useless, and at most `timeout`."""
     return min(timeout, 5.0 + 4.0 * original)
 
 
 def verify(
-    setting: Setting, original: Built, candidates: Sequence[Built], tell: Callable[[int, int], None]
+    setting: Setting, original: Built, candidates: Sequence[Built], report_step: Callable[[int, int], None]
 ) -> Verification:
     """Run the original once for each kind of input, and every candidate against it.
 
-    `tell(done, total)` is called once per candidate and kind of input. Raises ToolchainError when the
+    `report_step(steps done, steps)` is called once per candidate and kind of input. Raises ToolchainError when the
     original itself fails.
     """
     options, traits = setting.options, arithmetic(setting.scop)
-    progress = [Way(built, None, {}, []) for built in candidates]
+    trials = [Trial(built, None, {}, []) for built in candidates]
     warnings: list[str] = []
     if not any(buffer.written and buffer.live for buffer in setting.buffers):
         warnings.append("nothing that the region writes is live afterwards: there was no result to compare")
@@ -179,14 +179,14 @@ def verify(
     runs = [first]
     if reference.seconds <= _QUICK:
         runs.append(replace(first, name="integers, other threads", threads=2 * options.threads + 1))
-    steps = 2 * len(progress)
-    _check_all(setting, runs, reference, progress, traits.roundings, lambda n: tell(n, steps))
+    steps = 2 * len(trials)
+    _check_all(setting, runs, reference, trials, traits.roundings, lambda n: report_step(n, steps))
     exactly, magnitude = reference.exact, reference.outputs if traits.monotone else None
     del integers, first, runs
 
     if reference.seconds > options.slow and exactly:
         warnings.append(
-            f"the original takes {reference.seconds:.3g} s a run: "
+            f"the original takes {reference.seconds:.3g} s per run: "
             "candidates were compared on integer-valued inputs only"
         )
         how = "equal to the original bit for bit"
@@ -208,15 +208,17 @@ def verify(
             reference = run_reference(setting, original, second, magnitude)
             warnings.append("the original only works on aligned arrays: candidates were not run on others")
         times.append(reference.seconds)
-        _check_all(setting, [second], reference, progress, traits.roundings, lambda n: tell(len(progress) + n, steps))
+        _check_all(
+            setting, [second], reference, trials, traits.roundings, lambda n: report_step(len(trials) + n, steps)
+        )
         how = ("equal to the original bit for bit on integer-valued inputs, " if exactly else "") + (
             "within 2·gamma(n)·Σ|terms| of it on reals"
         )
-    return Verification(tuple(times), tuple(way.checked(how) for way in progress), tuple(warnings))
+    return Verification(tuple(times), tuple(trial.checked(how) for trial in trials), tuple(warnings))
 
 
 def run_reference(setting: Setting, original: Built, run: Run, magnitude: dict[str, AnyArray] | None) -> Reference:
-    """Run the original and keep what it leaves. Raises ToolchainError when it does not come through."""
+    """Run the original and return its results. Raises ReferenceFailed when it fails."""
     options = setting.options
     with loaded(run) as (descriptor, mapping):
         limits = _limits(run, options.timeout, options)
@@ -246,20 +248,20 @@ def _check_all(
     setting: Setting,
     runs: Sequence[Run],
     reference: Reference,
-    progress: Sequence[Way],
+    trials: Sequence[Trial],
     roundings: int,
     done: Callable[[int], None],
 ) -> None:
-    """Put every candidate that has not failed yet through the runs, which share inputs and reference."""
+    """Run every candidate that has not failed yet; all runs have the same inputs and reference."""
     for run in runs:
         with loaded(run) as (descriptor, mapping):
             stale: list[int] = []
-            for i, state in enumerate(progress):
-                if state.failure is None:
+            for i, trial in enumerate(trials):
+                if trial.failure is None:
                     write_inputs(mapping, [run.blocks[k] for k in stale], [run.inputs[k] for k in stale])
-                    _check(setting, state, run, reference, roundings, descriptor, mapping)
-                    failed = state.failure is not None
-                    # `execute` makes sure that nothing else was changed.
+                    _check(setting, trial, run, reference, roundings, descriptor, mapping)
+                    failed = trial.failure is not None
+                    # `execute` has checked that nothing but what is written was changed.
                     stale = [k for k, buffer in enumerate(setting.buffers) if buffer.written or failed]
                 if run is runs[-1]:
                     done(i + 1)
@@ -267,14 +269,14 @@ def _check_all(
 
 def _check(
     setting: Setting,
-    state: Way,
+    trial: Trial,
     run: Run,
     reference: Reference,
     roundings: int,
     descriptor: int,
     mapping: mmap.mmap,
 ) -> None:
-    if not execute(setting, state, run, reference.seconds, descriptor, mapping):
+    if not execute(setting, trial, run, reference.seconds, descriptor, mapping):
         return
     worst: WorstError | None = None
     for block, buffer in zip(run.blocks, setting.buffers, strict=True):
@@ -285,31 +287,31 @@ def _check(
         tolerance = 0.0 if reference.exact else 2 * gamma(setting.terms + roundings, buffer.element)
         magnitude = None if reference.magnitude is None else reference.magnitude[name]
         found = difference(name, value, reference.outputs[name], magnitude, tolerance)
-        state.max_error[name] = max(state.max_error.get(name, 0.0), found.max_error)
+        trial.max_error[name] = max(trial.max_error.get(name, 0.0), found.max_error)
         worst = worst or found.worst
-        del value  # a view: the mapping cannot close while it lives
+        del value  # a view of the mapping, which could not be closed while it exists
     if worst is not None:
-        state.wrong(f"computes something else ({run.name}): {worst}", worst)
+        trial.wrong(f"computes something else ({run.name}): {worst}", worst)
 
 
 def execute(
-    setting: Setting, state: Way, run: Run, original_seconds: float, descriptor: int, mapping: mmap.mmap
+    setting: Setting, trial: Trial, run: Run, original_seconds: float, descriptor: int, mapping: mmap.mmap
 ) -> bool:
-    """Run a candidate on the inputs that the shared file holds; whether it came through without touching what is not
-    its own. Its outputs are in the shared file then; else `state.failure` says what happened."""
+    """Run a candidate on the inputs in the shared file. Whether it finished and changed nothing that it must not: its
+    outputs are in the shared file then; otherwise `trial.failure` says what happened."""
     limits = _limits(run, candidate_limit(original_seconds, setting.options.timeout), setting.options)
-    outcome = _run(setting, state.built, run, descriptor, limits)
+    outcome = _run(setting, trial.built, run, descriptor, limits)
     failure = outcome.failure(limits, [b.array.name for b in setting.buffers], run.blocks)
     failure = failure or damage(setting.buffers, run, mapping)
     if failure is not None:
-        state.failure = Measurement(state.built.id, *failure, max_error=state.max_error)
+        trial.failure = Measurement(trial.built.id, *failure, max_error=trial.max_error)
         return False
-    state.seconds.append(outcome.words[Word.NANOSECONDS] * 1e-9)
+    trial.seconds.append(outcome.words[Word.NANOSECONDS] * 1e-9)
     return True
 
 
 def damage(buffers: Sequence[Buffer], run: Run, mapping: mmap.mmap) -> tuple[Status, str] | None:
-    """What was changed that must not be: canaries, and arrays that the region does not write."""
+    """What was changed that must not be changed, canaries or arrays that the region does not write; None: nothing."""
     for block, buffer, before in zip(run.blocks, buffers, run.inputs, strict=True):
         if block.place is Place.CONSTANT:
             continue
@@ -324,7 +326,7 @@ def damage(buffers: Sequence[Buffer], run: Run, mapping: mmap.mmap) -> tuple[Sta
 
 @contextmanager
 def loaded(run: Run) -> Iterator[tuple[int, mmap.mmap]]:
-    """The shared file with the run's inputs in it."""
+    """The shared file, filled with the inputs of the run, as (descriptor, mapping)."""
     with shared_memory("polydl-data", sum(block.block_bytes for block in run.blocks)) as (descriptor, mapping):
         write_inputs(mapping, run.blocks, run.inputs)
         yield descriptor, mapping

@@ -19,7 +19,7 @@ def _hold(connection: multiprocessing.connection.Connection) -> None:
 
 def test_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(busy, "_LOCKED", tmp_path)  # apart from whatever else runs on this machine
-    monkeypatch.setattr(busy, "_PATIENCE", 0.2)
+    monkeypatch.setattr(busy, "_LONGEST_WAIT", 0.2)
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
     other = context.Process(target=_hold, args=(theirs,))

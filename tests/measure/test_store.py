@@ -184,7 +184,7 @@ def test_two_processes_at_once(store: Store, path: Path) -> None:
 
 
 def test_a_process_that_does_not_let_go(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PATIENCE_MS", 50)
+    monkeypatch.setattr(module, "_LONGEST_WAIT_MS", 50)
     with Store(path) as store:
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")

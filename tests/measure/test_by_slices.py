@@ -1,4 +1,4 @@
-"""Slow originals: parts of them against the whole, and verification that runs parts only."""
+"""Slices of slow originals: that they compute what the whole does, and verification that runs slices only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from polydl import pipeline
 from polydl.lower.emit import Generated
-from polydl.measure import ORIGINAL, Report, Status, Toolchain, measure, parts
+from polydl.measure import ORIGINAL, Report, Status, Toolchain, by_slices, measure
 from polydl.measure.slices import Slice, original_slices
 from polydl.measure.unit import original_code, passed_arrays, unit_text
 from polydl.model.scop import Scop
@@ -92,7 +92,7 @@ def test_a_part_leaves_what_the_original_leaves(name: str, tmp_path: Path) -> No
             assert not np.array_equal(left, np.compress(~chosen, whole[array], selection.dimension)), "it is a part"
 
 
-def test_recurrences_have_no_parts(tmp_path: Path) -> None:
+def test_recurrences_have_no_slices(tmp_path: Path) -> None:
     path = tmp_path / "recurrence.c"
     path.write_text(
         "void f(float A[50][50])\n{\n#pragma scop\nfor (int t = 1; t < 50; t++) for (int i = 1; i < 49; i++)"
@@ -110,8 +110,8 @@ JKI = (
 
 def _measured(monkeypatch: pytest.MonkeyPatch, *regions: str, estimate: float = 1e-12) -> Report:
     """Candidates of a 48³ product with these regions, where the original counts as slow."""
-    monkeypatch.setattr(parts, "REFERENCE_SECONDS", estimate)
-    monkeypatch.setattr(parts, "CLEARLY", 0.0)
+    monkeypatch.setattr(by_slices, "REFERENCE_SECONDS", estimate)
+    monkeypatch.setattr(by_slices, "CLEARLY", 0.0)
     scop = matmul(text=matmul().source.text.replace("scale(A[i][k])", "A[i][k]"))
     slices = original_slices(scop, whole=100, part=10000)
     assert len(slices) == 2
@@ -119,7 +119,7 @@ def _measured(monkeypatch: pytest.MonkeyPatch, *regions: str, estimate: float = 
     return measure(scop, codes, Toolchain(), replace(QUICK, slow=0.0), slices=slices)
 
 
-def test_candidates_are_verified_by_parts_and_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_candidates_are_verified_by_slices_and_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     report = _measured(monkeypatch, IKJ, JKI)
     assert report.original.estimated
     assert report.original.median > 0

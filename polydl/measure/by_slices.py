@@ -1,0 +1,145 @@
+"""Verifies candidates against slices of a slow original, and against each other.
+
+A slice of the original (measure.slices) computes a sample of its output. An original that would take longer than
+`REFERENCE_SECONDS` is not run whole when such slices are known. Instead, on integer-valued inputs, whose sums are exact
+in any order, each candidate has to compute
+
+1. in the sampled elements the same bits as the slices, which run the instances of the original in its order,
+2. in all elements the same bits as every other candidate, which runs in another order,
+3. the same again with one more thread, with arrays that end at their rear guards.
+
+The original is run whole in these cases: two candidates disagree outside of the sample (one of them is wrong, and only
+the original shows which); there are not two to compare; a slice rounds or fails; the time of the original, estimated
+from the slices, is not clearly longer than that of the fastest candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from polydl.measure.compare import arithmetic, difference
+from polydl.measure.data import AnyArray, blocks_for, integer_inputs, integer_range, read_array, write_inputs
+from polydl.measure.slices import Slice
+from polydl.measure.values import Status
+from polydl.measure.verify import Built, ReferenceFailed, Run, Setting, Trial, Verification, execute, loaded
+from polydl.measure.verify import run_reference as run_original
+
+REFERENCE_SECONDS = 5.0
+"""Estimated seconds up to which the original is run whole."""
+CLEARLY = 4.0
+"""Ratio of its estimated time to that of a candidate from which the original counts as slower. The estimate may be
+wrong by a factor: slices find other data in the caches than the whole does, and compilers treat their loops
+differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltSlice:
+    """A slice of the original that was compiled."""
+
+    slice: Slice
+    built: Built
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """The values that a slice computes in the elements that it selects."""
+
+    one: BuiltSlice
+    expected: dict[str, AnyArray]
+
+
+def verify_by_slices(
+    setting: Setting, slices: Sequence[BuiltSlice], candidates: Sequence[Built], report_step: Callable[[int, int], None]
+) -> Verification | None:
+    """Verify candidates without running the original whole; None when it has to be run (see above).
+
+    `report_step(done, total)` is called once per candidate and kind of input.
+    """
+    options = setting.options
+    if len(candidates) < 2 or not slices or any(b.written and b.live and b.lower for b in setting.buffers):
+        return None
+    singular = arithmetic(setting.scop).singular
+    largest = integer_range(setting.terms, setting.buffers)
+    integers = integer_inputs(setting.buffers, options.seed, largest, dominant=singular)
+    first = Run("integers", integers, blocks_for(setting.buffers, flush_end=False), options.threads)
+    second = Run("integers", integers, blocks_for(setting.buffers, flush_end=True), options.threads + 1)
+    samples: list[_Sample] = []
+    estimate = float("inf")
+    for one in slices:
+        try:
+            reference = run_original(setting, one.built, first, None)
+        except ReferenceFailed:
+            return None  # running the whole original shows why
+        estimate = min(estimate, reference.seconds / one.slice.share)
+        if not reference.exact or estimate <= REFERENCE_SECONDS:
+            return None
+        samples.append(_Sample(one, {n: _selected(one, n, values) for n, values in reference.outputs.items()}))
+    warnings: list[str] = []
+    try:
+        run_original(setting, slices[0].built, second, None)
+    except ReferenceFailed as failure:
+        if failure.status is not Status.CRASHED:
+            return None
+        second = Run("integers", integers, first.blocks, options.threads + 1)
+        warnings.append("the original only works on aligned arrays: candidates were not run on others")
+    trials = [Trial(built, None, {}, []) for built in candidates]
+    witness: dict[str, AnyArray] = {}
+    for number, run in enumerate((first, second)):
+        with loaded(run) as (descriptor, mapping):
+            stale: list[int] = []
+            for i, trial in enumerate(trials):
+                if trial.failure is None:
+                    write_inputs(mapping, [run.blocks[k] for k in stale], [run.inputs[k] for k in stale])
+                    came_through = execute(setting, trial, run, estimate, descriptor, mapping)
+                    # `execute` has checked that nothing but what is written was changed.
+                    stale = [k for k, b in enumerate(setting.buffers) if b.written or not came_through]
+                    if came_through:
+                        outputs = {
+                            b.array.name: read_array(mapping, block, b).copy()
+                            for block, b in zip(run.blocks, setting.buffers, strict=True)
+                            if b.written and b.live
+                        }
+                        if not _agrees_with(trial, samples, outputs):
+                            continue
+                        witness = witness or outputs
+                        if any(not np.array_equal(witness[n], v, equal_nan=True) for n, v in outputs.items()):
+                            return None
+                report_step(number * len(trials) + i + 1, 2 * len(trials))
+    alive = [trial for trial in trials if trial.failure is None]
+    fastest = min((s for trial in alive for s in trial.seconds), default=0.0)
+    if len(alive) == 1 or estimate < CLEARLY * fastest:
+        return None
+    sampled = "; ".join(str(sample.one.slice) for sample in samples)
+    how = (
+        f"equal bit for bit, on integer-valued inputs, to {len(alive) - 1} other orders in all elements, and to the "
+        f"original in a sample: {sampled}"
+    )
+    warnings.append(
+        f"the original takes about {estimate:.3g} s per run, estimated from slices of it, and was not run whole: "
+        f"{len(alive)} variants computed the same bits in all elements, and those of the original in {sampled}"
+    )
+    return Verification((estimate,), tuple(trial.checked(how) for trial in trials), tuple(warnings), estimated=True)
+
+
+def _selected(one: BuiltSlice, array: str, values: AnyArray) -> AnyArray:
+    """The elements of an array that a slice computes."""
+    selection = one.slice.selections[array]
+    index = [slice(None)] * values.ndim
+    index[selection.dimension] = slice(selection.first, None, selection.step)
+    return values[tuple(index)]
+
+
+def _agrees_with(trial: Trial, samples: Sequence[_Sample], outputs: dict[str, AnyArray]) -> bool:
+    """Whether the sampled elements equal those of the original; otherwise the candidate is marked as failed."""
+    for sample in samples:
+        for name, expected in sample.expected.items():
+            found = difference(name, _selected(sample.one, name, outputs[name]), expected, None, 0.0)
+            trial.max_error[name] = max(trial.max_error.get(name, 0.0), found.max_error)
+            if found.worst is not None:
+                message = f"computes something else ({sample.one.slice}, counted in it): {found.worst}"
+                trial.wrong(message, found.worst)
+                return False
+    return True
