@@ -12,11 +12,11 @@ which is the packing of BLIS (Van Zee and van de Geijn, TOMS 2015) and of TPP-ML
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polydl.kernels.microkernel import MOST_REDUCTIONS, Parameter, environment, stride_text
+from polydl.model.layout import Layout, row_major
 from polydl.model.types import ElementType
 from polydl.target.isa import ISAS
 
@@ -59,7 +59,8 @@ class PackSpec:
 
 @dataclass(frozen=True, slots=True)
 class PackRoutine:
-    """A generated function. Source and destination do not overlap; the destination needs `packed_elements` elements."""
+    """A generated function. Source and destination do not overlap; the destination has the size of
+    `packed_layout`."""
 
     name: str
     text: str
@@ -77,15 +78,9 @@ class _Loop:
     stride: str
 
 
-def packed_strides(extents: Sequence[int], block: int) -> tuple[int, ...]:
-    """Elements between iterations of each reduction loop inside a panel: the microkernel's strides. Its stride along
-    the width is 1, and panels are `packed_elements(block, extents, block)` apart."""
-    return tuple(block * math.prod(extents[i + 1 :]) for i in range(len(extents)))
-
-
-def packed_elements(width: int, extents: Sequence[int], block: int) -> int:
-    """Elements of the packed copy."""
-    return -(-width // block) * block * math.prod(extents)
+def packed_layout(width: int, extents: Sequence[int], block: int) -> Layout:
+    """Where the copy of an operand has its element of a place along the width and steps of the reductions."""
+    return row_major([width, *extents]).blocked(0, block)
 
 
 def pack_prologue(element: ElementType) -> str:

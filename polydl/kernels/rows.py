@@ -16,7 +16,6 @@ from polydl.kernels.microkernel import environment, isa_prologue
 from polydl.kernels.row_loops import RowLoops, RowStatement
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.model import isl
-from polydl.model.contraction import array_strides
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, loads
 from polydl.model.scop import Access, Array, Assignment
 from polydl.model.types import ElementType
@@ -130,10 +129,10 @@ class _Builder:
     def _elements(self, array: Array, moves: Sequence[int]) -> int:
         if not any(moves[:-1]):
             return moves[-1]
-        strides = array_strides(array)
-        if strides is None:
+        distance = array.layout.distance(moves)
+        if distance is None:
             raise NotVectorised(f"the extents of {array.name} are not known")
-        return sum(m * s for m, s in zip(moves, strides, strict=True))
+        return distance
 
     def argument(self, at: RowStatement, access: Access, *, pointer: bool) -> _Argument:
         relation = self.relation(at, access)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polydl.model import isl
+from polydl.model.layout import Layout
 from polydl.model.nest import TimedAccess, TimedNest
 from polydl.model.schedule import map_from_affs
 
@@ -50,14 +51,14 @@ class BoxNest:
     """Iterations of each iterator, which runs from 0."""
     accesses: tuple[BoxAccess, ...]
     element_bytes: Mapping[str, int]
-    shapes: Mapping[str, tuple[int, ...]]
-    """Elements of each array by dimension, row-major: what lies beside what in memory."""
+    layouts: Mapping[str, Layout]
+    """Of each array: what lies beside what in memory. All have strides."""
 
     def __post_init__(self) -> None:
         if len(self.extents) != len(self.iterators) or any(extent < 1 for extent in self.extents):
             raise ValueError(f"each of {self.iterators} needs an extent of at least 1, got {self.extents}")
         for access in self.accesses:
-            dimensions = len(self.shapes[access.array])
+            dimensions = self.layouts[access.array].rank
             if len(access.rows) != dimensions or len(access.offsets) != dimensions:
                 raise ValueError(f"an access of {access.array} has {len(access.rows)} of {dimensions} dimensions")
             if any(len(row) != len(self.iterators) for row in access.rows):

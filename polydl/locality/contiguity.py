@@ -24,7 +24,7 @@ class UnitFootprints:
 def unit_footprints(nest: BoxNest, batch: LoopBatch, unit_bytes: int) -> UnitFootprints:
     """Footprints in units of `unit_bytes`: cache lines, pages.
 
-    From the innermost array dimension outwards: elements whose distance leaves no gap of a whole unit make one run;
+    From the dimension of the smallest stride on: elements whose distance leaves no gap of a whole unit make one run;
     at the first dimension that leaves gaps, runs are counted apart.
     """
     shape = (len(batch), batch.depth + 1, len(nest.arrays))
@@ -47,15 +47,16 @@ def _units(
     span = np.full(variants, element, dtype=np.int64)
     apart = np.ones(variants, dtype=np.int64)
     exact = np.full(variants, len(functions) == 1)
-    pitch = element
-    for dimension in reversed(range(len(nest.shapes[array]))):
+    strides = nest.layouts[array].strides
+    assert strides is not None
+    for dimension in sorted(range(len(strides)), key=lambda d: (strides[d], -d)):
         start, stride, count, regular = _extent(functions, dimension, high)
+        pitch = strides[dimension] * element
         distance = stride * pitch
         joined = (apart == 1) & (distance - span < unit_bytes) | (count == 1)
         exact &= regular & (joined | (distance % unit_bytes == 0)) & (start * pitch % unit_bytes == 0)
         span = np.where(joined, span + (count - 1) * distance, span)
         apart = np.where(joined, apart, apart * count)
-        pitch *= nest.shapes[array][dimension]
     return apart * -(-span // unit_bytes), exact
 
 

@@ -18,7 +18,6 @@ from polydl.lower.instance import Instance, Names
 from polydl.lower.scratch import Scratch
 from polydl.lower.tree import COPIED, PARALLEL, SERIAL
 from polydl.model import isl
-from polydl.model.contraction import array_strides
 from polydl.model.isl.trees import add_loop, add_mark, tree_of
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Access, Array, Assignment, Scop
@@ -116,12 +115,11 @@ def copies(scop: Scop, structure: Structure, scratch: Scratch) -> Copies:
     assert isinstance(body, Assignment)
     access = statement.accesses[body.target]
     array = scop.arrays[access.array]
-    strides = array_strides(array)
     written = access.relation.intersect_domain(statement.domain).range()
-    ends = [] if strides is None else [isl.bounds(written, d) for d in range(len(array.extents))]
-    if strides is None or any(low < 0 for low, _ in ends):
+    ends = [] if array.layout.strides is None else [isl.bounds(written, d) for d in range(len(array.extents))]
+    if array.layout.strides is None or any(low < 0 for low, _ in ends):
         raise InputError(f"no copy can be made of '{array.name}': its shape is not known", array.span)
-    elements = 1 + sum(high * stride for (_, high), stride in zip(ends, strides, strict=True))
+    elements = 1 + array.layout.offset([high for _, high in ends])
     size = array.element.bytes
     each = -(-elements * size // _PAGE) * _PAGE // size
     axis = next(a for a in structure.grid if a.loop == structure.summed)

@@ -22,7 +22,7 @@ from polydl.lower.region import original_text
 from polydl.lower.scratch import Scratch
 from polydl.lower.tree import nest_tree
 from polydl.model import isl
-from polydl.model.isl import quota, to_int
+from polydl.model.isl import quota
 from polydl.model.scop import Scop, Source, Storage
 from polydl.rewrite.contract import PREFIX
 from polydl.schedule.fused import groups_of
@@ -63,14 +63,7 @@ def names_for(scop: Scop) -> Names:
 def _integer_type(scop: Scop) -> str:
     """`int` where every subscript, linear address and loop value stays within it, else `long`."""
     for array in scop.arrays.values():
-        elements = 1
-        for extent in array.extents:
-            if extent is None:
-                continue
-            if not extent.is_cst():
-                return "long"
-            elements *= max(to_int(extent.max_val()), 1)
-        if elements > _INT_MAX or (not array.is_scalar and array.extents[0] is None):
+        if array.layout.size is None or array.layout.size > _INT_MAX:
             return "long"
     for statement in scop.statements:
         for iterator in statement.iterators:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from polydl.lower.cexpr import IslPrinter, expression_text
 from polydl.model import isl
-from polydl.model.contraction import array_strides
 from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Statement
 
 
@@ -46,7 +45,7 @@ class Instance:
         subscripts = [self.build.expr_from_pw_aff(one.coalesce()) for one in where]
         if not found.linear:
             return found.name + "".join(f"[{self.printer(s)}]" for s in subscripts)
-        strides = array_strides(found)
+        strides = found.layout.strides
         assert strides is not None, "a linear array is recovered with known strides"
         terms = [
             self.printer(s) if n == 1 else f"{n} * {self.printer.factor(s)}"

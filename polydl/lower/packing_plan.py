@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polydl.model import isl
 from polydl.model.contraction import Operand
+from polydl.model.layout import Axis, Layout
 from polydl.model.schedule import map_from_affs
 from polydl.schedule.kernel_call import KernelCall
 from polydl.schedule.structure import Loop, Structure
@@ -36,21 +37,30 @@ class PackCall:
     corner: isl.PwMultiAff
     """{ S0_pack_A[…] -> S0[…] } an instance that reads the panel's first element."""
     block: int
-    """Rows (A) or columns (B) of a panel: the innermost dimension of the buffer."""
-    strides: tuple[int, ...]
-    """Elements between neighbours in the buffer, for each of `panels`, then each of `reductions`."""
-    elements: int
-    """Elements of the buffer."""
+    """Rows (A) or columns (B) of a panel."""
+    layout: Layout
+    """Of the buffer: an axis for each of `panels`, then for each of `reductions`, and the panel's width innermost. Its
+    dimensions are the iterators that move the operand."""
+
+    @property
+    def elements(self) -> int:
+        """Elements of the buffer."""
+        assert self.layout.size is not None, "only rectangular nests are packed"
+        return self.layout.size
+
+    @property
+    def strides(self) -> dict[Loop, int]:
+        """Elements in the buffer between iterations of the loops that move the operand."""
+        loops = (*self.panels, *self.reductions)
+        return {loop: s for loop, s in zip(loops, self.layout.axis_strides, strict=False) if s is not None}
 
     def stride(self, loop: Loop) -> int:
         """Elements in the buffer between iterations of a loop inside the microkernel; 0 if it does not move it."""
-        if loop in self.reductions:
-            return self.strides[len(self.panels) + self.reductions.index(loop)]
-        return 0
+        return self.strides.get(loop, 0)
 
     def offset(self, space: isl.Set, loops: tuple[Loop, ...]) -> isl.PwAff:
         """{ space[t…] -> [elements] } where in the buffer the panel of a time lies; `loops` names its dimensions."""
-        strides = {loops.index(loop): stride for loop, stride in zip(self.panels, self.strides, strict=False)}
+        strides = {loops.index(loop): self.strides[loop] for loop in self.panels}
         return isl.PwAff.from_aff(isl.linear(space, strides))
 
 
@@ -72,16 +82,16 @@ def pack_call(structure: Structure, pack: Pack, call: KernelCall) -> PackCall:
     first = len(structure.inside) - len(kernel.reduce)
     reductions = tuple(loop for loop in structure.inside[first:] if operand.strides[loop.iterator] != 0)
     block = kernel.m if pack.operand == "A" else kernel.n
-    sizes = [_trips(structure, loop) for loop in (*panels, *reductions)]
-    strides = tuple(block * math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
     name = f"{call.statement.name}_pack_{pack.operand}"
     kept = [*range(depth), *(structure.loops.index(loop) for loop in panels)]
     to_pack = map_from_affs(call.domain, [isl.coordinate(call.domain, position) for position in kept])
     to_pack = isl.range_named(to_pack, name)
     section = to_pack.reverse().lexmin_pw_multi_aff()
     wanted = [structure.inside.index(loop) for loop in reductions]
+    digits = [(loop.iterator, loop.step, _trips(structure, loop)) for loop in (*panels, *reductions)]
     if pack.operand == "B" or kernel.rows is not None:
         wanted.append(0 if pack.operand == "A" else first - 1)
+        digits.append((structure.inside[wanted[-1]].iterator, 1, block))
     extents = tuple(call.extents[i].pullback_pw_multi_aff(section) for i in wanted)
     return PackCall(
         name=name,
@@ -95,6 +105,12 @@ def pack_call(structure: Structure, pack: Pack, call: KernelCall) -> PackCall:
         reductions=reductions,
         corner=call.corner.pullback_pw_multi_aff(section),
         block=block,
-        strides=strides,
-        elements=block * math.prod(sizes),
+        layout=_layout(digits),
     )
+
+
+def _layout(digits: Sequence[tuple[str, int, int]]) -> Layout:
+    """Storage whose axes are digits of iterators: (iterator, iterations that one more stands for, values)."""
+    iterators = list(dict.fromkeys(iterator for iterator, _, _ in digits))
+    axes = tuple(Axis(iterators.index(iterator), step, extent) for iterator, step, extent in digits)
+    return Layout(axes, (0,) * len(iterators))

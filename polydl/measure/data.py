@@ -16,7 +16,7 @@ from polydl.base.errors import InputError
 from polydl.measure.driver import Block, Place
 from polydl.measure.unit import passed_arrays, written_arrays
 from polydl.model import isl
-from polydl.model.isl import to_int
+from polydl.model.layout import Layout, row_major
 from polydl.model.scop import Array, Scop, Storage
 from polydl.model.types import F32, ElementType
 
@@ -32,10 +32,8 @@ class Buffer:
     """An array that the harness provides."""
 
     array: Array
-    shape: tuple[int, ...]
-    """Elements per dimension; () for a scalar."""
-    lower: int
-    """Elements before the one that the pointer points to, for a program with negative subscripts."""
+    layout: Layout
+    """Row-major, with padding in front where the program uses negative subscripts."""
     place: Place
     written: bool
     live: bool
@@ -55,11 +53,18 @@ class Buffer:
         return np.dtype(self.element.numpy)
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements per dimension; () for a scalar."""
+        return tuple(extent or 0 for extent in self.layout.shape)
+
+    @property
     def elements(self) -> int:
-        count = 1
-        for extent in self.shape:
-            count *= extent
-        return count
+        return self.layout.size or 0
+
+    @property
+    def lower(self) -> int:
+        """Elements before the one that the pointer points to."""
+        return self.layout.offset([0] * self.layout.rank)
 
     @property
     def bytes(self) -> int:
@@ -93,16 +98,14 @@ def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[
         place = Place.BUFFER
         if array.storage is Storage.GLOBAL and not pointer:
             place = Place.CONSTANT if array.const else Place.IN_UNIT
-        shape, lower = _shape(scop, array)
-        if place is Place.IN_UNIT:
+        layout = _layout(scop, array)
+        if place is Place.IN_UNIT and layout.strides:
             # The size of the object decides, not the declaration.
-            inner = int(np.prod(shape[1:], dtype=np.int64)) if shape else 1
-            shape, lower = ((size // element // inner, *shape[1:]) if shape else (), 0)
+            layout = row_major([size // element // layout.strides[0], *layout.shape[1:]])
         buffers.append(
             Buffer(
                 array,
-                shape,
-                lower,
+                layout,
                 place,
                 array.name in written,
                 array.name in scop.live_out,
@@ -112,26 +115,22 @@ def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[
     return tuple(buffers)
 
 
-def _shape(scop: Scop, array: Array) -> tuple[tuple[int, ...], int]:
-    """(elements per dimension, elements before the pointer), from the extents and the accesses of the statements."""
+def _layout(scop: Scop, array: Array) -> Layout:
+    """The layout of an array, all extents known: from its declaration and the accesses of the statements."""
     if array.is_scalar:
-        return (), 0
+        return array.layout
     touched = [a.relation.range() for s in scop.statements for a in s.accesses if a.array == array.name]
     touched = [region for region in touched if not region.is_empty()]
-    inner = [to_int(extent.max_val()) for extent in array.extents[1:] if extent is not None]
-    if len(inner) != len(array.extents) - 1:
+    outer, *inner = array.layout.shape
+    if array.layout.strides is None:
         raise InputError(f"array '{array.name}' has an inner dimension of unknown size", array.span)
-    stride = int(np.prod(inner, dtype=np.int64)) if inner else 1
     low = min((isl.bounds(region, 0)[0] for region in touched), default=0)
-    first = array.extents[0]
-    if first is not None:
-        outer = to_int(first.max_val())
-    else:
+    if outer is None:
         outer = max((isl.bounds(region, 0)[1] + 1 for region in touched), default=1)
     before = max(0, -low)
-    if outer + before < 1 or any(extent < 1 for extent in inner):
+    if outer + before < 1 or any((extent or 0) < 1 for extent in inner):
         raise InputError(f"array '{array.name}' has no elements at these sizes", array.span, "give other sizes")
-    return (outer + before, *inner), before * stride
+    return row_major([outer, *inner]).padded(0, before)
 
 
 def blocks_for(buffers: Sequence[Buffer], *, flush_end: bool) -> tuple[Block, ...]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from polydl.model import isl
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Const, Convert, Expr, Load
-from polydl.model.isl import to_int
-from polydl.model.scop import Access, Array, Assignment, Scop, Statement
+from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.types import ElementType
 
 
@@ -79,19 +78,6 @@ class Contraction:
         )
 
 
-def array_strides(array: Array) -> tuple[int, ...] | None:
-    """Elements between neighbours along each dimension, row-major; None when an extent is not a known constant."""
-    if array.is_scalar:
-        return ()
-    strides = [1]
-    for extent in reversed(array.extents[1:]):
-        value = extent.max_val() if extent is not None and extent.is_cst() else None
-        if value is None or not value.is_int():
-            return None
-        strides.append(strides[-1] * to_int(value))
-    return tuple(reversed(strides))
-
-
 def affine_rows(statement: Statement, access: Access) -> list[tuple[dict[str, int], int]] | None:
     """Per array dimension, the integer coefficient of each iterator and the constant; None when a subscript is not
     one affine expression (a modulo, a case distinction, a parameter) or the access is not single-valued."""
@@ -111,14 +97,16 @@ def affine_rows(statement: Statement, access: Access) -> list[tuple[dict[str, in
 
 def linear_strides(scop: Scop, statement: Statement, access: Access) -> dict[str, int] | None:
     """Elements by which each iterator moves the address of an access; None when that is not one constant."""
-    strides = array_strides(scop.arrays[access.array])
     rows = affine_rows(statement, access)
-    if strides is None or rows is None:
+    if rows is None:
         return None
-    return {
-        name: sum(row[name] * stride for (row, _), stride in zip(rows, strides, strict=True))
-        for name in statement.iterators
-    }
+    strides: dict[str, int] = {}
+    for name in statement.iterators:
+        distance = scop.arrays[access.array].layout.distance([row[name] for row, _ in rows])
+        if distance is None:
+            return None
+        strides[name] = distance
+    return strides
 
 
 def _factors(value: Expr) -> list[Expr]:

@@ -17,6 +17,7 @@ from polydl.base import html
 from polydl.base.errors import Span
 from polydl.model import isl
 from polydl.model.expr import Expr
+from polydl.model.layout import NO_AXES, Layout, row_major
 from polydl.model.types import ElementType
 
 
@@ -51,6 +52,15 @@ class Array:
     """No other pointer of the function reaches this memory (restrict, or not a pointer parameter at all)."""
     const: bool = False
     span: Span | None = None
+    layout: Layout = NO_AXES
+    """Where the elements lie; row-major over `extents` unless another one is given."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a layout of another rank."""
+        if self.layout is NO_AXES:
+            object.__setattr__(self, "layout", row_major([_known(extent) for extent in self.extents]))
+        if self.layout.rank != len(self.extents):
+            raise ValueError(f"{self.name} has {len(self.extents)} dimensions and a layout for {self.layout.rank}")
 
     @property
     def is_scalar(self) -> bool:
@@ -255,6 +265,12 @@ class Scop:
             html.table(("statement", "loops", "domain"), statements, total=len(statements)),
             *(html.line(f"assumed: {assumption}") for assumption in self.assumptions),
         )
+
+
+def _known(extent: isl.PwAff | None) -> int | None:
+    """A number of elements that depends on no parameter."""
+    value = extent.max_val() if extent is not None and extent.is_cst() else None
+    return isl.to_int(value) if value is not None and value.is_int() else None
 
 
 def _extent(value: isl.PwAff) -> str:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polydl.base.errors import ArgumentTypeError, ArgumentValueError
+from polydl.model.layout import row_major
 from polydl.native.signature import Parameter
 
 
@@ -119,7 +120,7 @@ def check(found: Memory, extents: Sequence[int | None], *, sized: bool) -> None:
         )
     _check_shape(found, extents, sized)
     if not _contiguous(found):
-        expected = _row_major(found.shape, found.itemsize)
+        expected = _row_major(found)
         raise ArgumentValueError(
             f"argument '{p.name}' has strides of {_tuple(found.strides)} bytes; expected {_tuple(expected)} "
             "(row-major, without gaps)",
@@ -165,19 +166,15 @@ def _contiguous(found: Memory) -> bool:
     """Whether an array is row-major without gaps. Strides do not matter for extents of 1 and empty arrays."""
     if 0 in found.shape:
         return True
-    expected = _row_major(found.shape, found.itemsize)
+    expected = _row_major(found)
     return found.strides == expected or all(
         s == 1 or a == b for s, a, b in zip(found.shape, found.strides, expected, strict=True)
     )
 
 
-def _row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    strides = []
-    step = itemsize
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= extent
-    return tuple(reversed(strides))
+def _row_major(found: Memory) -> tuple[int, ...]:
+    """The strides in bytes that C takes for granted."""
+    return tuple(stride * found.itemsize for stride in row_major(found.shape).strides or ())
 
 
 def check_apart(found: Sequence[Memory], *, all_apart: bool) -> None:

@@ -236,8 +236,4 @@ def _least(name: str, scops: Sequence[Scop]) -> int | None:
 
 def _offset(array: Array, reached: isl.Set) -> isl.Aff:
     """The first subscript, or the linear offset of an array that is subscripted linearly."""
-    strides = [1]
-    for extent in array.extents[:0:-1] if array.linear else ():
-        assert extent is not None  # only the first is unknown
-        strides.insert(0, strides[0] * to_int(extent.max_val()))
-    return isl.linear(reached, dict(enumerate(strides)))
+    return array.layout.address(reached) if array.linear else isl.coordinate(reached, 0)

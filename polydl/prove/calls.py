@@ -12,7 +12,7 @@ from pycparser import c_ast
 from polydl.model.types import spelled
 from polydl.prove.integers import ZERO, Affine, Unreadable, affine
 from polydl.prove.program import Pointer
-from polydl.prove.symbols import Accumulator, Layout, Load, Made, Operation, Sum, Symbol, place, pointer, symbol
+from polydl.prove.symbols import Accumulator, Load, Made, Operation, Strides, Sum, Symbol, place, pointer, symbol
 from polydl.prove.text import Parsed
 
 
@@ -89,7 +89,7 @@ def pack_contract(parsed: Parsed, name: str) -> PackContract:
 def finish(
     parsed: Parsed,
     contract: Contract,
-    layout: Layout,
+    strides: Strides,
     operands: tuple[Pointer, Pointer, Pointer],
     given: Sequence[Any],
     row: Affine,
@@ -111,33 +111,33 @@ def finish(
     env |= dict(zip(extra, given, strict=True))
     stores: list[tuple[Pointer, Symbol]] = []
     for item in definition.body.block_items or []:
-        _straight(item, env, layout, stores)
+        _straight(item, env, strides, stores)
     target = Pointer(operands[2].base, operands[2].offset.plus(row, contract.c_row).plus(column))
     if len(stores) != 1 or stores[0][0] != target:
         raise Unreadable(f"{contract.name} stores something else than its block")
     return stores[0][1], target
 
 
-def _straight(item: Any, env: dict[str, Any], layout: Layout, stores: list[tuple[Pointer, Symbol]]) -> None:
+def _straight(item: Any, env: dict[str, Any], strides: Strides, stores: list[tuple[Pointer, Symbol]]) -> None:
     """One statement of straight-line vector code. Raises Unreadable."""
     match item:
         case c_ast.Decl():
             if isinstance(item.type, c_ast.PtrDecl):
-                env[item.name] = pointer(item.init, env, layout)
+                env[item.name] = pointer(item.init, env, strides)
             elif (element := spelled(" ".join(item.type.type.names))) is not None and element.is_int:
                 env[item.name] = affine(item.init, env)
             else:
-                env[item.name] = symbol(item.init, env, layout)
+                env[item.name] = symbol(item.init, env, strides)
         case c_ast.DeclList():
             for one in item.decls:
-                _straight(one, env, layout, stores)
+                _straight(one, env, strides, stores)
         case c_ast.Assignment(op="=", lvalue=c_ast.ID()):
-            env[item.lvalue.name] = symbol(item.rvalue, env, layout)
+            env[item.lvalue.name] = symbol(item.rvalue, env, strides)
         case c_ast.If(cond=c_ast.ID(name="cut" | "stream")) if item.iffalse is not None:
-            _straight(item.iffalse, env, layout, stores)
+            _straight(item.iffalse, env, strides, stores)
         case c_ast.FuncCall(name=c_ast.ID(name=name)) if re.fullmatch(r"polydl\d*_f\d\d_store", name):
             to, value = item.args.exprs
-            stores.append((pointer(to, env, layout), symbol(value, env, layout)))
+            stores.append((pointer(to, env, strides), symbol(value, env, strides)))
         case c_ast.Cast() | c_ast.EmptyStatement() | c_ast.ExprList():
             return
         case _:
@@ -162,7 +162,7 @@ class RowStep:
 
 
 def row_step(
-    parsed: Parsed, name: str, given: Mapping[str, Any], column: Affine, layout: Layout, first: int
+    parsed: Parsed, name: str, given: Mapping[str, Any], column: Affine, strides: Strides, first: int
 ) -> RowStep:
     """The statements of a row, read with one lane; `first` is the number that the first one will have.
 
@@ -172,7 +172,7 @@ def row_step(
     if step is None or whole is None:
         raise Unreadable(f"the function {name} cannot be read")
     env: dict[str, Any] = {**given, "polydl_column": column}
-    ends = _accumulators(whole, env, layout)
+    ends = _accumulators(whole, env, strides)
     env |= {a: Accumulator(a) for a in ends}
     lines: list[RowLine] = []
     made: dict[str, int] = {}
@@ -180,12 +180,12 @@ def row_step(
     for item in step.body.block_items or []:
         if isinstance(item, c_ast.Decl) and re.fullmatch(r"polydl\d*_v\d+", item.name):
             made[item.name] = len(lines)
-            lines.append(RowLine("=", symbol(item.init, env, layout), None))
+            lines.append(RowLine("=", symbol(item.init, env, strides), None))
             env[item.name] = Made(first + made[item.name])
         elif isinstance(item, c_ast.Compound):
-            lines.append(_accumulating(item, env, layout, ends))
+            lines.append(_accumulating(item, env, strides, ends))
         else:
-            _straight(item, env, layout, stores)
+            _straight(item, env, strides, stores)
     for address, value in stores:
         if not isinstance(value, Made):
             raise Unreadable(f"{name} stores something else than a statement's value")
@@ -194,17 +194,17 @@ def row_step(
     return RowStep(tuple(lines))
 
 
-def _accumulators(whole: Any, env: Mapping[str, Any], layout: Layout) -> dict[str, tuple[str, Pointer, Symbol]]:
+def _accumulators(whole: Any, env: Mapping[str, Any], strides: Strides) -> dict[str, tuple[str, Pointer, Symbol]]:
     """Per accumulator what becomes of it: operator, address, and the value that it starts from. Raises Unreadable."""
     starts: dict[str, Symbol] = {}
     ends: dict[str, tuple[str, Pointer, Symbol]] = {}
     for item in whole.body.block_items or []:
         if isinstance(item, c_ast.Decl) and "polydl_acc" in item.name.replace("polydl1", "polydl"):
-            starts[item.name] = symbol(item.init, env, layout)
+            starts[item.name] = symbol(item.init, env, strides)
         if isinstance(item, c_ast.Assignment) and isinstance(item.rvalue, c_ast.FuncCall):
             name = item.rvalue.args.exprs[0].name
             kind = item.rvalue.name.name.rpartition("_")[2]
-            target = place(item.lvalue, env, layout)
+            target = place(item.lvalue, env, strides)
             if name not in starts:
                 raise Unreadable(f"the value of {name}")
             zero = starts[name] != Load(target)
@@ -217,15 +217,15 @@ def _accumulators(whole: Any, env: Mapping[str, Any], layout: Layout) -> dict[st
 
 
 def _accumulating(
-    item: Any, env: Mapping[str, Any], layout: Layout, ends: Mapping[str, tuple[str, Pointer, Symbol]]
+    item: Any, env: Mapping[str, Any], strides: Strides, ends: Mapping[str, tuple[str, Pointer, Symbol]]
 ) -> RowLine:
     """`{ const v polydl_x = e; *acc = *acc + (cut ? … : polydl_x); }`. Raises Unreadable."""
     declared, assigned = item.block_items
-    x = symbol(declared.init, env, layout)
+    x = symbol(declared.init, env, strides)
     inside = {**env, declared.name: x}
     name = assigned.lvalue.expr.name
     op, target, _ = ends[name]
-    value = symbol(assigned.rvalue, inside, layout)
+    value = symbol(assigned.rvalue, inside, strides)
     if op == "=":
         return RowLine("=", _with(value, Accumulator(name), Load(target)), target, name)
     if value != Operation("+", (Accumulator(name), x)):

@@ -12,7 +12,6 @@ import numpy as np
 
 from polydl.model import expr as e
 from polydl.model import isl
-from polydl.model.contraction import array_strides
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.prove.integers import Affine, Unreadable, Wrong, integer, number, with_choices
 from polydl.prove.program import Hint, Pointer, Printed, dims, value_map
@@ -39,12 +38,10 @@ class Match:
 def linear(scop: Scop, statement: Statement, access: int) -> isl.Map:
     """{ S[i…] -> [elements from the beginning of the array] }."""
     one = statement.accesses[access]
-    strides = array_strides(scop.arrays[one.array])
-    if strides is None:
+    layout = scop.arrays[one.array].layout
+    if layout.strides is None:
         raise Unreadable(f"the extents of {one.array} are not known")
-    space = one.relation.get_space().range()
-    total = isl.linear(space, dict(enumerate(strides)))
-    return one.relation.intersect_domain(statement.domain).apply_range(isl.Map.from_aff(total))
+    return layout.accessed(one.relation.intersect_domain(statement.domain))
 
 
 def address(printed: Printed, at: Pointer) -> isl.Map:

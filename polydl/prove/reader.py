@@ -9,13 +9,12 @@ from typing import Any
 
 from pycparser import c_ast
 
-from polydl.model.contraction import array_strides
 from polydl.model.scop import Scop, Storage
 from polydl.model.types import spelled
 from polydl.prove.calls import Contract, PackContract, finish, kernel_contract, pack_contract, row_step
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, affine, condition, loop, number
 from polydl.prove.program import Buffer, Hint, Loop, Pointer, Printed, Program, domain
-from polydl.prove.symbols import Layout, Load, Operation, place, pointer, symbol
+from polydl.prove.symbols import Load, Operation, place, pointer, symbol
 from polydl.prove.text import Parsed
 
 MOST_STATEMENTS = 400
@@ -54,11 +53,11 @@ class Reader:
         self.parsed = parsed
         strides: dict[str, tuple[int, ...]] = {}
         for name, array in scop.arrays.items():
-            found = () if array.is_scalar else (1,) if array.linear else array_strides(array)
+            found = () if array.is_scalar else (1,) if array.linear else array.layout.strides
             if found is None:
                 raise Unreadable(f"the extents of {name} are not known")
             strides[name] = tuple(found)
-        self.layout = Layout(strides)
+        self.strides = strides
         self.program = Program()
         self._loops = 0
         self._steps = 0
@@ -252,8 +251,8 @@ class Reader:
 
     def _assign(self, item: Any, now: _Place, waiting: _Waiting, summed: Any) -> None:
         hint = waiting.hints[0] if len(waiting.hints) == 1 else None
-        value = symbol(item.rvalue, now.env, self.layout)
-        self._add(now, "assignment", item.op, value, place(item.lvalue, now.env, self.layout), hint, item)
+        value = symbol(item.rvalue, now.env, self.strides)
+        self._add(now, "assignment", item.op, value, place(item.lvalue, now.env, self.strides), hint, item)
 
     def _add(
         self,
@@ -310,11 +309,11 @@ class Reader:
             right = isinstance(item, c_ast.Assignment) and isinstance(item.lvalue, c_ast.ID)
             if not right or item.lvalue.name != name or item.op != ("*=" if op == "*=" else "+=") or len(hints) != 1:
                 raise Unreadable(f"line {_line(item)}: a partial sum of another form")
-            value = symbol(item.rvalue, at.env, self.layout)
+            value = symbol(item.rvalue, at.env, self.strides)
             now = replace(at, time=(*at.time, ZERO))
             kept = Loop(0, (len(at.time) - 1,), "vector", reduction=frozenset({name}), line=_line(item))
             now.loops = tuple(kept if entry.reduction == {name} else entry for entry in at.loops)
-            self._add(now, "summed", op, value, place(target, at.env, self.layout), hints[0], item)
+            self._add(now, "summed", op, value, place(target, at.env, self.strides), hints[0], item)
 
     # Calls
 
@@ -344,7 +343,7 @@ class Reader:
     def _kernel(self, item: Any, contract: Contract, arguments: Sequence[Any], at: _Place) -> None:
         self._steps += 1
         m, n = (affine(a, at.env) for a in arguments[:2])
-        a, b, c = (pointer(x, at.env, self.layout) for x in arguments[2:5])
+        a, b, c = (pointer(x, at.env, self.strides) for x in arguments[2:5])
         rest = list(arguments[5:])
         extents = [number(e) if e is not None else affine(rest.pop(0), at.env) for e in contract.extents]
         self._whole(item, contract.name, at, m, n, contract)
@@ -352,10 +351,10 @@ class Reader:
         given: list[Any] = []
         for argument in rest:
             try:
-                given.append(pointer(argument, at.env, self.layout))
+                given.append(pointer(argument, at.env, self.strides))
             except Unreadable:
-                given.append(symbol(argument, at.env, self.layout))
-        result = finish(self.parsed, contract, self.layout, (a, b, c), given, row, column)
+                given.append(symbol(argument, at.env, self.strides))
+        result = finish(self.parsed, contract, self.strides, (a, b, c), given, row, column)
         inner = at.inside()
         counters = [self._count(inner, e) for e in extents]
         a_at = a.offset.plus(row, contract.a_row)
@@ -383,8 +382,8 @@ class Reader:
         self._steps += 1
         given = dict(zip(contract.parameters, arguments, strict=True))
         width = affine(given["width"], at.env)
-        source = pointer(given["source"], at.env, self.layout)
-        packed = pointer(given["packed"], at.env, self.layout)
+        source = pointer(given["source"], at.env, self.strides)
+        packed = pointer(given["packed"], at.env, self.strides)
         if packed.base not in self.program.buffers:
             raise Wrong(f"line {_line(item)}: a copy into {packed.base}")
         extents = [
@@ -430,13 +429,13 @@ class Reader:
         parameters = definition.decl.type.args.params[1:]
         for parameter, argument in zip(parameters, arguments[1:], strict=True):
             if isinstance(parameter.type, c_ast.PtrDecl):
-                given.append(pointer(argument, at.env, self.layout))
+                given.append(pointer(argument, at.env, self.strides))
             else:
-                given.append(symbol(argument, at.env, self.layout))
+                given.append(symbol(argument, at.env, self.strides))
         column = self._count(at, length)
         env = {p.name: g for p, g in zip(parameters, given, strict=True)}
         first = len(self.program.statements)
-        step = row_step(self.parsed, name, env, column, self.layout, first)
+        step = row_step(self.parsed, name, env, column, self.strides, first)
         if len(step.lines) != len(waiting.hints):
             raise Wrong(f"line {_line(item)}: {len(step.lines)} statements in {name}, {len(waiting.hints)} named")
         self._loops += 1

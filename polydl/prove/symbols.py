@@ -70,38 +70,35 @@ _MATH = {"abs": "fabs", "sqrt": "sqrt", "exp": "exp", "tanh": "tanh", "erf": "er
 _VECTOR = re.compile(r"polydl\d*_f(32|64)_(\w+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How arrays are subscripted: per name the elements between neighbours of each dimension (of a scalar none)."""
-
-    strides: Mapping[str, tuple[int, ...]]
+Strides = Mapping[str, tuple[int, ...]]
+"""How arrays are subscripted: per name the elements between neighbours of each dimension (of a scalar none)."""
 
 
-def pointer(node: Any, env: Mapping[str, Any], layout: Layout) -> Pointer:
+def pointer(node: Any, env: Mapping[str, Any], strides: Strides) -> Pointer:
     """The address that an expression denotes. Raises Unreadable."""
     match node:
         case c_ast.ID():
             value = env.get(node.name)
             if isinstance(value, Pointer):
                 return value
-            if len(layout.strides.get(node.name, ())) == 1:
+            if len(strides.get(node.name, ())) == 1:
                 return Pointer(node.name, ZERO)
         case c_ast.UnaryOp(op="&"):
-            return place(node.expr, env, layout)
+            return place(node.expr, env, strides)
         case c_ast.BinaryOp(op="+"):
-            base = pointer(node.left, env, layout)
+            base = pointer(node.left, env, strides)
             return Pointer(base.base, base.offset.plus(affine(node.right, env)))
         case c_ast.Cast():
-            return pointer(node.expr, env, layout)
+            return pointer(node.expr, env, strides)
     raise Unreadable(f"the address {_shown(node)}")
 
 
-def place(node: Any, env: Mapping[str, Any], layout: Layout) -> Pointer:
+def place(node: Any, env: Mapping[str, Any], strides: Strides) -> Pointer:
     """The element that an lvalue names. Raises Unreadable."""
     match node:
         case c_ast.UnaryOp(op="*"):
-            return pointer(node.expr, env, layout)
-        case c_ast.ID() if layout.strides.get(node.name) == () and node.name not in env:
+            return pointer(node.expr, env, strides)
+        case c_ast.ID() if strides.get(node.name) == () and node.name not in env:
             return Pointer(node.name, ZERO)
         case c_ast.ArrayRef():
             subscripts: list[Any] = []
@@ -113,10 +110,10 @@ def place(node: Any, env: Mapping[str, Any], layout: Layout) -> Pointer:
                 if isinstance(env.get(base.name), Pointer) and len(subscripts) == 1:
                     start = env[base.name]
                     return Pointer(start.base, start.offset.plus(affine(subscripts[0], env)))
-                strides = layout.strides.get(base.name)
-                if strides is not None and base.name not in env and len(strides) == len(subscripts):
+                own = strides.get(base.name)
+                if own is not None and base.name not in env and len(own) == len(subscripts):
                     offset = ZERO
-                    for subscript, stride in zip(subscripts, strides, strict=True):
+                    for subscript, stride in zip(subscripts, own, strict=True):
                         offset = offset.plus(affine(subscript, env), stride)
                     return Pointer(base.name, offset)
     raise Unreadable(f"the element {_shown(node)}")
@@ -161,11 +158,11 @@ def _tests_loops(node: Any, env: Mapping[str, Any]) -> bool:
     return node.op in ("<", "<=", ">", ">=", "==", "!=") and _whole(node.left, env) and _whole(node.right, env)
 
 
-def symbol(node: Any, env: Mapping[str, Any], layout: Layout) -> Symbol:
+def symbol(node: Any, env: Mapping[str, Any], strides: Strides) -> Symbol:
     """The value of an expression. Raises Unreadable."""
 
     def of(inner: Any) -> Symbol:
-        return symbol(inner, env, layout)
+        return symbol(inner, env, strides)
 
     if _of_loops(node, env):
         return Integer(affine(node, env))
@@ -173,7 +170,7 @@ def symbol(node: Any, env: Mapping[str, Any], layout: Layout) -> Symbol:
         case c_ast.Constant():
             return Literal(node.value)
         case c_ast.ID() | c_ast.ArrayRef() | c_ast.UnaryOp(op="*"):
-            return _element(node, env, layout)
+            return _element(node, env, strides)
         case c_ast.UnaryOp(op="-" | "+" | "!" | "~"):
             return Operation(node.op, (of(node.expr),))
         case c_ast.BinaryOp():
@@ -185,50 +182,50 @@ def symbol(node: Any, env: Mapping[str, Any], layout: Layout) -> Symbol:
         case c_ast.Cast():
             return Operation(f"({_shown(node.to_type)})", (of(node.expr),))
         case c_ast.FuncCall(name=c_ast.ID()):
-            return _called(node, env, layout)
+            return _called(node, env, strides)
     raise Unreadable(f"the expression {_shown(node)}")
 
 
-def _element(node: Any, env: Mapping[str, Any], layout: Layout) -> Symbol:
+def _element(node: Any, env: Mapping[str, Any], strides: Strides) -> Symbol:
     """What a name or an element of an array holds. Raises Unreadable."""
     name = node.expr if isinstance(node, c_ast.UnaryOp) else node
     if isinstance(name, c_ast.ID):
         known = env.get(name.name)
         if isinstance(known, Accumulator) or (name is node and isinstance(known, Symbol)):
             return known
-        if name is node and known is None and name.name not in layout.strides:
+        if name is node and known is None and name.name not in strides:
             return Literal(name.name)  # a constant of <math.h>, as INFINITY
-    return Load(place(node, env, layout))
+    return Load(place(node, env, strides))
 
 
-def _called(node: Any, env: Mapping[str, Any], layout: Layout) -> Symbol:
+def _called(node: Any, env: Mapping[str, Any], strides: Strides) -> Symbol:
     """The value of a call. Raises Unreadable."""
     arguments = node.args.exprs if node.args is not None else []
     found = _VECTOR.fullmatch(node.name.name)
     if found is not None:
-        return _vector(found.group(2), "f" if found.group(1) == "32" else "", arguments, env, layout)
+        return _vector(found.group(2), "f" if found.group(1) == "32" else "", arguments, env, strides)
     name = node.name.name
     own = re.fullmatch(r"polydl\d*_(f(?:min|max)f?)", name)
     if own is not None:  # <math.h>'s, in a form that compilers vectorise
         name = own.group(1)
     if name.startswith("polydl"):
         raise Unreadable(f"the function {name}")
-    return Operation(name, tuple(symbol(a, env, layout) for a in arguments), call=True)
+    return Operation(name, tuple(symbol(a, env, strides) for a in arguments), call=True)
 
 
-def _vector(name: str, suffix: str, arguments: list[Any], env: Mapping[str, Any], layout: Layout) -> Symbol:
+def _vector(name: str, suffix: str, arguments: list[Any], env: Mapping[str, Any], strides: Strides) -> Symbol:
     """One lane of what a function of the vector prologues computes. Raises Unreadable."""
     if name in ("load", "load_part"):
-        return Load(pointer(arguments[0], env, layout))
+        return Load(pointer(arguments[0], env, strides))
     if name == "zero":
         return Literal("0", vector=True)
     if name == "keep":
-        return symbol(arguments[1], env, layout)
+        return symbol(arguments[1], env, strides)
     if name == "all" and isinstance(arguments[0], c_ast.Constant):
         return Literal(arguments[0].value, vector=True)
     if name == "all" and isinstance(arguments[0], c_ast.UnaryOp) and isinstance(arguments[0].expr, c_ast.Constant):
         return Operation(arguments[0].op, (Literal(arguments[0].expr.value, vector=True),))
-    given = tuple(symbol(a, env, layout) for a in arguments)
+    given = tuple(symbol(a, env, strides) for a in arguments)
     if name == "all":
         return given[0]
     if name == "negative":

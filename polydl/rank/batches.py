@@ -10,7 +10,7 @@ from polydl.dependences.nests import Nest
 from polydl.locality.boxes import BoxAccess, BoxNest, LoopBatch
 from polydl.model import isl
 from polydl.model.contraction import affine_rows
-from polydl.model.isl import to_int
+from polydl.model.layout import Layout, row_major
 from polydl.model.scop import Scop
 from polydl.schedule.structure import Structure
 
@@ -26,7 +26,7 @@ def box_nest(scop: Scop, nest: Nest, *, hull: bool = False) -> BoxNest | None:
     if not nest.box and not (hull and all(c.extent for c in nest.counts.values())):
         return None
     accesses: list[BoxAccess] = []
-    shapes: dict[str, tuple[int, ...]] = {}
+    layouts: dict[str, Layout] = {}
     for statement in nest.statements:
         for access in statement.accesses:
             rows = affine_rows(statement, access)
@@ -35,14 +35,13 @@ def box_nest(scop: Scop, nest: Nest, *, hull: bool = False) -> BoxNest | None:
                 continue
             if rows is None:
                 return None
-            shape = []
-            for dim, extent in enumerate(array.extents):
-                if extent is not None and extent.is_cst():
-                    shape.append(max(1, to_int(extent.max_val())))
-                else:
-                    last = isl.greatest(access.relation.range(), dim)
-                    shape.append(1 if last is None else last + 1)
-            shapes[access.array] = tuple(max(a, b) for a, b in zip(shapes.get(access.array, shape), shape, strict=True))
+            if array.layout.strides is None:
+                reached = [isl.greatest(access.relation.range(), dim) for dim in range(len(array.extents))]
+                shape = [e if e is not None else (r or 0) + 1 for e, r in zip(array.layout.shape, reached, strict=True)]
+                known = layouts.get(access.array, row_major(shape)).shape
+                layouts[access.array] = row_major([max(a or 1, b) for a, b in zip(known, shape, strict=True)])
+            else:
+                layouts[access.array] = array.layout
             coefficients = []
             offsets = []
             for row, constant in rows:
@@ -56,9 +55,9 @@ def box_nest(scop: Scop, nest: Nest, *, hull: bool = False) -> BoxNest | None:
                 offsets.append(constant)
             subscripts = _separated(coefficients) if hull else tuple(coefficients)
             accesses.append(BoxAccess(access.array, subscripts, tuple(offsets), access.write, statement.name))
-    bytes_of = {name: scop.arrays[name].element.bytes for name in shapes}
+    bytes_of = {name: scop.arrays[name].element.bytes for name in layouts}
     extents = tuple(nest.counts[i].extent or 1 for i in nest.loops)
-    return BoxNest(nest.loops, extents, tuple(accesses), bytes_of, shapes)
+    return BoxNest(nest.loops, extents, tuple(accesses), bytes_of, layouts)
 
 
 def _separated(rows: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:

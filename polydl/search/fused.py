@@ -10,8 +10,6 @@ from polydl.base.errors import IllegalVariant
 from polydl.dependences.nests import Nest
 from polydl.lower.initial import absorbed_zeroing
 from polydl.lower.nest_plan import obstacle
-from polydl.model.contraction import array_strides
-from polydl.model.isl import to_int
 from polydl.model.scop import Array, Scop
 from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.conditions import Group
@@ -195,8 +193,4 @@ def _large_outputs(scop: Scop, nest: Nest, machine: Machine) -> tuple[str, ...]:
 
 def _bytes(array: Array) -> int:
     """Size of an array; 0 where it is not known."""
-    strides = array_strides(array)
-    first = array.extents[0] if array.extents else None
-    if not strides or first is None or not first.is_cst():
-        return 0
-    return to_int(first.max_val()) * strides[0] * array.element.bytes
+    return (array.layout.size or 0) * array.element.bytes

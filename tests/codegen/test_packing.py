@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction, generate, isa_prologue
-from polydl.kernels.packing import PackLoop, PackSpec, pack_prologue, pack_routine, packed_elements, packed_strides
+from polydl.kernels.packing import PackLoop, PackSpec, pack_prologue, pack_routine, packed_layout
 from polydl.lower.scratch import Scratch
 from polydl.model.types import F32, F64
 from polydl.target.isa import VECTOR_TYPES
@@ -109,7 +109,7 @@ def row(call: Call) -> str:
     terms = [(max(1, extent), stride) for extent, stride in zip(extents, strides, strict=True)]
     low, high = spread([(max(1, call.width), width_stride), *terms])
     size = spec.dtype.bytes
-    packed = packed_elements(call.width, extents, spec.block) * size
+    packed = (packed_layout(call.width, extents, spec.block).size or 0) * size
     numbers = [call.width, width_stride, -low, (high - low + 1) * size, packed, len(extents)]
     numbers += [x for pair in zip(extents, strides, strict=True) for x in pair]
     numbers += [0] * (18 - len(numbers))
@@ -169,16 +169,17 @@ def test_a_microkernel_on_packed_operands(target: str, tmp_path: Path) -> None:
     m, n, batch, k, block_m, block_n = 37, 50, 2, 9, 6, 32
     pack_a = pack_routine(PackSpec(F32, block_m, k, (PackLoop(batch, m * k), PackLoop(k, 1))))
     pack_b = pack_routine(PackSpec(F32, block_n, batch * k, (PackLoop(batch, k), PackLoop(k, 1))))
-    a_strides, b_strides = packed_strides((batch, k), block_m), packed_strides((batch, k), block_n)
-    assert a_strides == (54, 6)
+    a_layout, b_layout = packed_layout(m, (batch, k), block_m), packed_layout(n, (batch, k), block_n)
+    a_panel, *a_strides = a_layout.axis_strides[:3]
+    b_panel, *b_strides = b_layout.axis_strides[:3]
+    assert (a_panel, a_strides) == (108, [54, 6])
     reductions = tuple(Reduction(e, a, b) for e, a, b in zip((batch, k), a_strides, b_strides, strict=True))
     kernel = generate(MicrokernelSpec(F32, block_m, block_n, 1, n, reductions, beta=0))
-    a_panel, b_panel = (packed_elements(block, (batch, k), block) for block in (block_m, block_n))
     source = f"""
 #include <stdio.h>
 {isa_prologue(F32)}{pack_prologue(F32)}{pack_a.text}{pack_b.text}{kernel.text}
 static float A[{batch * m * k}], B[{n * batch * k}], C[{m * n}];
-static float packed_a[{packed_elements(m, (batch, k), block_m)}], packed_b[{packed_elements(n, (batch, k), block_n)}];
+static float packed_a[{a_layout.size}], packed_b[{b_layout.size}];
 int main(void)
 {{
     for (int i = 0; i < {batch * m * k}; ++i) A[i] = (float)(i % 7 - 3);
@@ -207,7 +208,7 @@ def test_names_parameters_and_refusals() -> None:
     assert routine == pack_routine(spec)
     assert routine.parameters == ("width", "source", "packed", "width_stride", "extent0", "stride1")
     assert re.fullmatch(r"polydl_pack_f64_24_knx3_[0-9a-f]{8}", routine.name)
-    assert packed_elements(25, (2, 3), 24) == 2 * 24 * 6
+    assert packed_layout(25, (2, 3), 24).size == 2 * 24 * 6
     with pytest.raises(ValueError, match="a panel of 0"):
         PackSpec(F32, 0, 1, ())
     with pytest.raises(ValueError, match="at most 6"):

@@ -9,6 +9,7 @@ import numpy as np
 from polydl.locality import exact
 from polydl.locality.batch import BatchWorkingSets, BoxAnalysis
 from polydl.locality.boxes import BoxAccess, BoxNest, LoopBatch, timed_nest
+from polydl.model.layout import row_major
 
 WorkingSets = list[tuple[str, str, int, dict[str, int], dict[str, int], int]]
 
@@ -32,8 +33,8 @@ def random_nest(rng: random.Random) -> BoxNest:
                 rng.choice(rows)[iterator] = rng.choice([1, 1, 1, 1, 2, 3, -1, -2])
         offsets = tuple(rng.choice([0, 0, 0, 1, 2]) for _ in rows)
         accesses.append(BoxAccess(array, tuple(map(tuple, rows)), offsets, rng.random() < 0.4))
-    shapes = {name: (64,) * rank for name, rank in ranks.items()}
-    return BoxNest(tuple(f"x{i}" for i in range(count)), extents, tuple(accesses), dict.fromkeys(ranks, 4), shapes)
+    layouts = {name: row_major((64,) * rank) for name, rank in ranks.items()}
+    return BoxNest(tuple(f"x{i}" for i in range(count)), extents, tuple(accesses), dict.fromkeys(ranks, 4), layouts)
 
 
 def random_loops(rng: random.Random, nest: BoxNest, blocks: bool = True) -> list[tuple[int, int]]:

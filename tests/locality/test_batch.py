@@ -13,6 +13,7 @@ from polydl.locality import exact
 from polydl.locality.assign import assign, assign_batch
 from polydl.locality.batch import BoxAnalysis
 from polydl.locality.boxes import BoxAccess, BoxNest, LoopBatch, timed_nest
+from polydl.model.layout import row_major
 from polydl.target import preset
 from tests.locality.box_cases import differences, random_batch, random_nest
 
@@ -47,7 +48,7 @@ def test_timed_nest_runs_every_iteration_once(seed: int) -> None:
     everything = BoxAccess(
         "all", tuple(np.eye(len(nest.iterators), dtype=int).tolist()), (0,) * len(nest.extents), False
     )
-    nest = BoxNest(nest.iterators, nest.extents, (everything,), {"all": 1}, {"all": nest.extents})
+    nest = BoxNest(nest.iterators, nest.extents, (everything,), {"all": 1}, {"all": row_major(nest.extents)})
     batch = random_batch(rng, nest, 1, 0.0)
     timed = timed_nest(nest, batch, 0)
     relation = timed.accesses[0].relation
@@ -82,7 +83,7 @@ def gemm(m: int, n: int, k: int) -> BoxNest:
             BoxAccess("C", c, (0, 0), True),
         ),
         dict.fromkeys("ABC", 4),
-        {"A": (m, k), "B": (k, n), "C": (m, n)},
+        {"A": row_major((m, k)), "B": row_major((k, n)), "C": row_major((m, n))},
     )
 
 
@@ -124,7 +125,7 @@ def test_levels_equal_those_of_the_exact_form(seed: int) -> None:
 
 def test_coupled_subscripts_are_refused() -> None:
     diagonal = BoxAccess("A", ((1,), (1,)), (0, 0), False)
-    nest = BoxNest(("i",), (5,), (diagonal,), {"A": 4}, {"A": (5, 5)})
+    nest = BoxNest(("i",), (5,), (diagonal,), {"A": 4}, {"A": row_major((5, 5))})
     with pytest.raises(ValueError, match="i occurs in two subscripts"):
         BoxAnalysis(nest)
 

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from polydl.locality.boxes import BoxAccess, BoxNest, LoopBatch
 from polydl.locality.contiguity import unit_footprints
+from polydl.model.layout import row_major
 
 
 def by_enumeration(nest: BoxNest, high: list[int], unit: int) -> int:
-    shape = nest.shapes["A"]
+    shape = nest.layouts["A"].shape
     units = set()
     for access in nest.accesses:
         for x in itertools.product(*(range(h + 1) for h in high)):
@@ -42,7 +43,7 @@ def nests(draw: st.DrawFn) -> tuple[BoxNest, list[tuple[int, int]]]:
     access = BoxAccess("A", tuple(map(tuple, rows)), offsets, False)
     moved = BoxAccess("A", tuple(map(tuple, rows)), tuple(0 for _ in rows), True)
     accesses = (access, moved) if draw(st.booleans()) else (access,)
-    nest = BoxNest(("i", "j", "k"), extents, accesses, {"A": draw(st.sampled_from([4, 8]))}, {"A": shape})
+    nest = BoxNest(("i", "j", "k"), extents, accesses, {"A": draw(st.sampled_from([4, 8]))}, {"A": row_major(shape)})
     return nest, draw(st.permutations([(0, 1), (1, 1), (2, 1)]))
 
 
@@ -70,7 +71,7 @@ def test_against_enumeration(case: tuple[BoxNest, list[tuple[int, int]]], unit: 
 )
 def test_rows_of_a_matrix(columns: int, depth: int, lines: int) -> None:
     access = BoxAccess("A", ((1, 0), (0, 1)), (0, 0), False)
-    nest = BoxNest(("i", "j"), (16, columns), (access,), {"A": 4}, {"A": (16, columns)})
+    nest = BoxNest(("i", "j"), (16, columns), (access,), {"A": 4}, {"A": row_major((16, columns))})
     found = unit_footprints(nest, LoopBatch.of(nest, [[(0, 1), (1, 1)]]), 64)
     assert found.units[0, depth, 0] == lines
     assert found.exact[0, depth, 0]
@@ -78,7 +79,7 @@ def test_rows_of_a_matrix(columns: int, depth: int, lines: int) -> None:
 
 def test_a_column_takes_a_line_an_element() -> None:
     access = BoxAccess("A", ((1, 0), (0, 1)), (0, 0), False)
-    nest = BoxNest(("i", "j"), (100, 1), (access,), {"A": 4}, {"A": (100, 1024)})
+    nest = BoxNest(("i", "j"), (100, 1), (access,), {"A": 4}, {"A": row_major((100, 1024))})
     batch = LoopBatch.of(nest, [[(0, 1), (1, 1)]])
     assert unit_footprints(nest, batch, 64).units[0, 0, 0] == 100
     assert unit_footprints(nest, batch, 4096).units[0, 0, 0] == 100

@@ -14,6 +14,7 @@ from polydl.measure.data import Buffer
 from polydl.measure.driver import Place
 from polydl.measure.poison import overwritten
 from polydl.model.expr import Binary, Call, Const, Expr, Load
+from polydl.model.layout import row_major
 from polydl.model.types import F32
 from tests.measure.builders import QUICK, array, scop, statement
 
@@ -138,7 +139,7 @@ void kernel(float *y, const float *x)
 
 def test_large_inputs_repeat_after_a_prime(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "_PERIOD", 7)
-    buffers = [Buffer(array("A", 5, 4), (5, 4), 0, Place.BUFFER, False, True)]
+    buffers = [Buffer(array("A", 5, 4), row_major([5, 4]), Place.BUFFER, False, True)]
     for values in (data.integer_inputs(buffers, 3, 4)[0], data.real_inputs(buffers, 3, -1.0, 1.0)[0]):
         flat = values.reshape(-1)
         assert values.shape == (5, 4)

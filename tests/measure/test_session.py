@@ -26,6 +26,7 @@ from polydl.measure import (
 )
 from polydl.measure.data import Buffer, blocks_for, describe_buffers, integer_inputs, integer_range, real_inputs
 from polydl.measure.driver import Place
+from polydl.model.layout import row_major
 from tests.measure.builders import IKJ, QUICK, array, candidate, matmul
 
 SLOWLY = "for (volatile int d = 0; d < 400000; d++);"
@@ -164,7 +165,7 @@ def test_integer_range_keeps_sums_exact() -> None:
         assert 2 <= k <= 4
         assert k == 2 or k**3 * terms < 2**24
     doubles, halves = (
-        [Buffer(array("x", 1, ctype=c), (1,), 0, Place.BUFFER, True, True)] for c in ("double", "_Float16")
+        [Buffer(array("x", 1, ctype=c), row_major([1]), Place.BUFFER, True, True)] for c in ("double", "_Float16")
     )
     assert integer_range(10_000_000, doubles) == 4
     assert integer_range(1000, [*doubles, *halves]) == 2

@@ -10,6 +10,7 @@ import pytest
 
 from polydl.locality.boxes import BoxAccess, BoxNest, LoopBatch
 from polydl.locality.contiguity import unit_footprints
+from polydl.model.layout import row_major
 from polydl.rank.pages import page_misses
 from polydl.rank.traffic import TrafficRanker
 from tests.rank.test_cost import CASES, SMALL, structures
@@ -25,7 +26,7 @@ def simulated(nest: BoxNest, order: list[int], entries: int) -> int:
         at = dict(zip(order, point, strict=True))
         for access in nest.accesses:
             element = 0
-            for row, offset, extent in zip(access.rows, access.offsets, nest.shapes[access.array], strict=True):
+            for row, offset, extent in zip(access.rows, access.offsets, nest.layouts[access.array].shape, strict=True):
                 element = element * extent + offset + sum(c * at[i] for i, c in enumerate(row))
             page = (access.array, element * nest.element_bytes[access.array] // PAGE)
             if page not in kept:
@@ -43,7 +44,7 @@ def test_walking_rows_and_columns(order: list[int], entries: int) -> None:
     """A matrix with rows of a page: by rows every page once, by columns all pages again and again."""
     rows, columns = 32, 1024
     read = BoxAccess("A", ((1, 0), (0, 1)), (0, 0), False, "S")
-    nest = BoxNest(("i", "j"), (rows, columns), (read,), {"A": 4}, {"A": (rows, columns)})
+    nest = BoxNest(("i", "j"), (rows, columns), (read,), {"A": 4}, {"A": row_major((rows, columns))})
     batch = LoopBatch.of(nest, [[(i, 1) for i in order]])
     pages = unit_footprints(nest, batch, PAGE).units.astype(float)
     got = page_misses(pages, batch, batch.trip.astype(float), entries)[0]

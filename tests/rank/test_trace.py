@@ -17,6 +17,7 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest, nests
 from polydl.locality.boxes import BoxAccess, BoxNest
+from polydl.model.layout import row_major
 from polydl.model.scop import Scop
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.ranker import FloatArray
@@ -134,7 +135,7 @@ def test_sampling_comes_close_to_the_whole_trace() -> None:
 def test_a_window_stays_in_its_slice() -> None:
     # in[2 * y + p][c]: p shifts along y.
     access = BoxAccess("in", ((2, 1, 0), (0, 0, 1)), (0, 0), False, "S0")
-    nest = BoxNest(("y", "p", "c"), (10, 3, 4), (access,), {"in": 4}, {"in": (21, 4)})
+    nest = BoxNest(("y", "p", "c"), (10, 3, 4), (access,), {"in": 4}, {"in": row_major((21, 4))})
     assert _moves(nest)[:, 0].tolist() == [True, False, True]
 
 
