@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from polydl.base.errors import InputError, InputErrors
-from polydl.model.types import F32, F64
+from polydl.model.types import F16, F32, F64
 from polydl.target import Provenance, dumps, load, loads, preset, preset_names, save
 from polydl.target.files import PRESETS
 
@@ -120,10 +121,28 @@ def test_broken_toml_has_line_and_column() -> None:
 
 
 def test_missing_figures_are_named() -> None:
-    fault, no_cache, *_ = faults('name = "x"\n')
+    (fault, no_cache, no_peak) = faults('name = "x"\n')
     assert "cores" in fault[2]
     assert "memory.latency_ns" in fault[2]
     assert no_cache[2] == "missing: a [[cache]]"
+    assert no_peak[2] == "missing: a figure in [fma_peak_gflops]"
+
+
+def test_peaks_are_of_element_types() -> None:
+    text = 'base = "epyc-zen4"\n[fma_peak_gflops]\n"signed char" = 400\nflaot = 3\ndouble = "x"\n'
+    assert faults(text) == [(4, 1, "'flaot' is no element type"), (5, 1, "'double' must be a number")]
+    with pytest.raises(InputErrors) as caught:
+        loads(text)
+    assert "did you mean 'float'?" in caught.value.render()
+
+
+def test_peaks_that_are_left_out_follow_from_the_width() -> None:
+    """As many vectors per second: twice the operations in elements of half the size."""
+    machine = preset("epyc-zen4")
+    assert machine.peak(F32) == machine.fma_peak_gflops[F32.c] * 1e9
+    assert machine.peak(F64) == machine.fma_peak_gflops[F64.c] * 1e9
+    assert replace(machine, fma_peak_gflops={F32.c: 100.0}).peak(F64) == 50e9
+    assert replace(machine, fma_peak_gflops={F32.c: 100.0}).peak(F16) == 200e9
 
 
 def test_unknown_presets_are_refused() -> None:
