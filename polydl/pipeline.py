@@ -51,8 +51,7 @@ from polydl.schedule.notation import Written
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.structure import Structure
 from polydl.schedule.structure import start as as_written
-from polydl.search.bases import TIME, Patience
-from polydl.search.candidates import candidates
+from polydl.search.candidates import TREES, candidates
 from polydl.search.fused import fused_variants
 from polydl.search.order import NestChoice, combined, with_schedules
 from polydl.search.other_sizes import check_other_sizes
@@ -167,13 +166,11 @@ def rank(
             estimates = (replace(ranks.estimate(i), score=scores[i]) for i in order)
             alone.append([NestChoice((made[i],), one) for i, one in zip(order, estimates, strict=True)])
         if wants_schedule:
-            patience = Patience(seconds=TIME if len(together) == 1 else TIME * 2 / 3)
-            trees, reasons = _schedules(scop, together, found, machine, threads, o, patience)
+            trees, reasons = _schedules(scop, together, found, machine, threads, o, TREES)
             if reasons and len(together) > 1:
                 # What is too much for the schedulers at once may not be, a nest at a time.
                 for place, nest in enumerate(together):
-                    patience.seconds = TIME / 3 / len(together)
-                    own, more = _schedules(scop, [nest], found, machine, threads, o, patience)
+                    own, more = _schedules(scop, [nest], found, machine, threads, o, TREES // len(together) // 2)
                     alone[place] = with_schedules(own, [alone[place]], ranker.name)
                     size, reasons = size + len(own), [*reasons, *more]
             given_up += reasons
@@ -252,10 +249,10 @@ def _schedules(
     machine: Machine,
     threads: int,
     o: Options,
-    patience: Patience,
+    most: int,
 ) -> tuple[list[Scheduled], list[str]]:
     statements = [s for n in together for s in n.statements]
-    return candidates(scop, statements, found, machine, threads, reassociate=o.reassociate, patience=patience)
+    return candidates(scop, statements, found, machine, threads, reassociate=o.reassociate, most=most)
 
 
 def settled(scores: Iterable[float]) -> list[float]:

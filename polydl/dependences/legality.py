@@ -73,10 +73,29 @@ def violation(
     with quota("the legality check"):
         for dependence in ordering(kept, reassociate=reassociate):
             time = _in_time(dependence, schedule)
-            broken = time.intersect(isl.Map.lex_ge(time.get_space().domain()))
-            if not broken.is_empty():
+            broken = _backward(time)
+            if broken is not None:
                 return _violation(dependence, schedule, broken, parallel=False)
-        for dependence in kept if parallel else []:
+    return concurrent(kept, schedule, parallel, reassociate=reassociate, grid=grid, summed=summed) if parallel else None
+
+
+def concurrent(
+    dependences: Iterable[Dependence],
+    schedule: Mapping[str, isl.Map],
+    parallel: Sequence[int],
+    *,
+    reassociate: bool = True,
+    grid: bool = False,
+    summed: tuple[int, int] | None = None,
+) -> Violation | None:
+    """The first dependence between instances that the `parallel` dimensions let run at the same time, or None.
+
+    The part of `violation` that is about parallel dimensions; the arguments are the same. Raises QuotaExceeded.
+    """
+    with quota("the legality check"):
+        for dependence in dependences:
+            if dependence.kind is Kind.RAR:
+                continue
             time = _in_time(dependence, schedule)
             private = summed if dependence.reduction and reassociate else None
             if private is not None:
@@ -86,10 +105,27 @@ def violation(
                     continue  # inside a block one thread runs it in order
                 # The pairs that every outer sequential loop leaves together, but this parallel one takes apart.
                 outer = range(parallel[0] if grid else dim)
-                apart = isl.differ(isl.agree(time, (d for d in outer if d not in parallel)), [dim])
-                if not apart.is_empty():
-                    return _violation(dependence, schedule, apart, parallel=True)
+                together = isl.agree(time, (d for d in outer if d not in parallel))
+                for apart in (isl.ascending(together, dim), isl.descending(together, dim)):
+                    if not apart.is_empty():
+                        return _violation(dependence, schedule, apart, parallel=True)
     return None
+
+
+def _backward(time: isl.Map) -> isl.Map | None:
+    """Pairs of times t -> t' with t' no later than t, or None when there are none.
+
+    One dimension after the other: what an outer loop carries takes no part in the tests for the inner ones.
+    """
+    rest = time
+    for dim in range(isl.range_arity(time)):
+        earlier = isl.descending(rest, dim)
+        if not earlier.is_empty():
+            return earlier
+        rest = isl.agree(rest, [dim])
+        if rest.is_empty():
+            return None
+    return rest
 
 
 def _same_block(pairs: isl.Map, dim: int, length: int) -> isl.Map:

@@ -11,7 +11,7 @@ from polydl.base.errors import QuotaExceeded
 from polydl.lower.instance_marks import without_marks
 from polydl.lower.region import original_text
 from polydl.model import isl
-from polydl.model.in_time import in_seconds
+from polydl.model.in_child import in_child
 from polydl.model.isl import DEFAULT_QUOTA, lex_extreme, quota
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.prove.integers import Unreadable, Wrong
@@ -56,7 +56,9 @@ def prove(
         reason = "the text to prove is not the text of the output"
         return Proof("wrong", (), reason=reason, seconds=time.perf_counter() - start)
     try:
-        answer = in_seconds(lambda: _answer(program, rewritten, named, reassociate, seconds, cc), seconds, "the proof")
+        answer = in_child(
+            lambda: _answer(program, rewritten, named, reassociate, seconds, cc), "the proof", seconds=seconds
+        )
     except QuotaExceeded as error:
         return Proof("open", (), reason=error.reason, seconds=time.perf_counter() - start)
     verdict, proved, notes, trusted, reason = json.loads(answer)

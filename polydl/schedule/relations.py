@@ -8,7 +8,7 @@ elsewhere, from all dependences (`scheduling.check`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from polydl.dependences.analysis import Dependence
@@ -33,12 +33,20 @@ class Link:
     """Where the two share a private scalar, the pairs of instances that belong to different iterations of the loops it
     is private to and that no loop has separated yet: while there are any, no loop is distributed between the two."""
 
+    _spans: dict[Loop, tuple[int | None, int | None]] = field(default_factory=dict, init=False, repr=False)
+    """What `span` found, by the expressions of the loop: schedules of one region ask the same again and again."""
+    _left: dict[Loop, Link | None] = field(default_factory=dict, init=False, repr=False)
+    """What `left` found; None: nothing is left."""
+
     @cached_property
     def ends(self) -> frozenset[str]:
         return frozenset({self.source, self.target})
 
 
 Links = tuple[Link, ...]
+
+Loop = tuple[str, str]
+"""A loop as one link sees it: the expressions of its source and of its target, as isl text."""
 
 
 def direct(
@@ -94,20 +102,31 @@ def moved(link: Link, member: Member) -> isl.Set:
 
 def span(link: Link, member: Member) -> tuple[int | None, int | None]:
     """Least and greatest distance of a link along a loop; None where there is none."""
-    distances = moved(link, member)
-    return isl.least(distances, 0), isl.greatest(distances, 0)
+    loop = _loop(link, member)
+    if loop not in link._spans:
+        distances = moved(link, member)
+        link._spans[loop] = isl.least(distances, 0), isl.greatest(distances, 0)
+    return link._spans[loop]
 
 
 def left(links: Links, member: Member) -> Links:
     """The links that a loop leaves open: those between instances in one of its iterations."""
-    result = []
-    for link in links:
+    return tuple(rest for link in links if (rest := _rest(link, member)) is not None)
+
+
+def _rest(link: Link, member: Member) -> Link | None:
+    loop = _loop(link, member)
+    if loop not in link._left:
         source, target = member.affs[link.source], member.affs[link.target]
         rest = isl.meet(link.relation, source, target)
         apart = None if link.apart is None else isl.meet(link.apart, source, target)
-        if not rest.is_empty():
-            result.append(Link(link.source, link.target, rest, None if apart is None or apart.is_empty() else apart))
-    return tuple(result)
+        apart = None if apart is None or apart.is_empty() else apart
+        link._left[loop] = None if rest.is_empty() else Link(link.source, link.target, rest, apart)
+    return link._left[loop]
+
+
+def _loop(link: Link, member: Member) -> Loop:
+    return str(member.affs[link.source]), str(member.affs[link.target])
 
 
 def after(links: Links, members: Iterable[Member]) -> Links:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from polydl.dependences.analysis import Dependence, Kind
-from polydl.dependences.legality import violation
+from polydl.dependences.legality import concurrent, violation
 from polydl.dependences.scalars import private_scalars
 from polydl.model import isl
 from polydl.model.isl import quota
@@ -31,7 +31,7 @@ def broken(
         for position, run in _concurrent(ways[d.source], ways[d.target]):
             if run is Run.SUM and d.reduction and reassociate:
                 continue  # partial sums, added up after the loop
-            wrong = violation([d], schedule, parallel=[position], reassociate=reassociate)
+            wrong = concurrent([d], schedule, [position], reassociate=reassociate)
             if wrong is not None:
                 return str(wrong)
     return _mixed(scop, of, schedule, inside)

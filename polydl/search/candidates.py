@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import warnings
 from collections.abc import Iterator, Sequence
 
 from msgspec import structs
@@ -10,6 +10,7 @@ from msgspec import structs
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence
 from polydl.model import isl
+from polydl.model.in_child import Hung
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.rank.blocks import whole_block
@@ -20,7 +21,8 @@ from polydl.schedule.relations import Links, by_name, direct
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree import Band, Blocks, Leaf, Node, Order
 from polydl.schedule.tree_check import broken
-from polydl.search.bases import SETTINGS, NotATree, Patience, computed, skewed, written
+from polydl.search.bases import skewed, written
+from polydl.search.isl_scheduler import SETTINGS, NotATree, computed
 from polydl.search.regions import shortest
 from polydl.target import Machine
 from polydl.target.isa import kernel_contraction
@@ -36,7 +38,6 @@ def bases(
     links: Links,
     strict: Links,
     given_up: list[str],
-    patience: Patience | None = None,
 ) -> Iterator[tuple[str, Node]]:
     """Named trees to start from; what could not be made in the quota is noted in `given_up`.
 
@@ -48,22 +49,24 @@ def bases(
         yield "skewed", tree
         if max(s.depth for s in statements) >= _DEEP:
             return
-    outer_is_too_much = False
-    patience = patience or Patience()
+    too_much: set[tuple[int, bool]] = set()
     for setting in SETTINGS:
-        if setting.outer_coincidence and outer_is_too_much:
-            continue  # the search for parallel outer loops that takes so long is the same in both settings
+        if (setting.algorithm, setting.outer_coincidence) in too_much:
+            continue  # the integer programs that take so long are the same
         try:
-            found = computed(scop, statements, strict, setting, patience)
+            found = computed(scop, statements, strict, setting)
+        except Hung as error:
+            warnings.warn(f"{error.reason}; a faster machine may find more schedules", stacklevel=2)
+            given_up.append(error.reason)
+            too_much |= {(setting.algorithm, True), (setting.algorithm, False)}
         except QuotaExceeded as error:
             given_up.append(error.reason)
-            outer_is_too_much |= setting.outer_coincidence
-            continue
+            too_much.add((setting.algorithm, setting.outer_coincidence))
         except NotATree as error:
             given_up.append(f"{setting.name} for {scop.function}: {error}")
-            continue
-        if found is not None:
-            yield setting.name, found
+        else:
+            if found is not None:
+                yield setting.name, found
 
 
 def made(
@@ -112,6 +115,15 @@ LEGAL = 12
 _ALIKE = 4
 """Schedules from one base that are checked before any of another."""
 
+STEP = 2_000_000
+"""isl operations that one tree, made and estimated, may take: a hundred times the usual."""
+
+TREES = 300
+"""Trees that are made and estimated for a region: about all that the bases and tilings above come to."""
+
+CHECKS = 40
+"""Trees that are checked for a region."""
+
 
 def candidates(
     scop: Scop,
@@ -122,35 +134,13 @@ def candidates(
     *,
     reassociate: bool,
     tilings: Sequence[tuple[int, ...]] = TILINGS,
-    patience: Patience | None = None,
+    most: int = TREES,
 ) -> tuple[list[Scheduled], list[str]]:
     """Legal schedules of consecutive statements, most promising first; and what was given up, for people.
 
-    `found`: all dependences of the scop. Every tree has passed the exact check. Deterministic but for the bound on
-    the time, which is reported when it is met. `patience`: what may be spent; it is less afterwards.
+    `found`: all dependences of the scop. Every tree has passed the exact check. What is looked at is bounded by counts
+    of isl's operations, of trees (`most`) and of checks, never by time: it is the same on every machine.
     """
-    patience = patience or Patience()
-    begin = time.process_time()
-    try:
-        return _candidates(
-            scop, statements, found, machine, threads, reassociate=reassociate, tilings=tilings, patience=patience
-        )
-    finally:
-        patience.seconds -= time.process_time() - begin
-
-
-def _candidates(
-    scop: Scop,
-    statements: Sequence[Statement],
-    found: Sequence[Dependence],
-    machine: Machine,
-    threads: int,
-    *,
-    reassociate: bool,
-    tilings: Sequence[tuple[int, ...]],
-    patience: Patience,
-) -> tuple[list[Scheduled], list[str]]:
-    begin = time.process_time()
     given_up: list[str] = []
     try:
         with quota(f"the direct dependences of {scop.function}"):
@@ -162,6 +152,49 @@ def _candidates(
         return [], [f"isl cannot find the direct dependences of {scop.function}: {error}"]
     works = {s.name: Work(scop, s) for s in statements}
     trees: dict[str, Scheduled] = {}
+    ways = _ways(scop, statements, machine, tilings, reassociate=reassociate)
+    count = 0
+    for (name, base), way in ((base, way) for base in bases(scop, statements, links, strict, given_up) for way in ways):
+        how = structs.replace(way, base=name)
+        if count == most:
+            given_up.append(f"schedules from {name} with tiles {how.sizes} on: {most} were made")
+            break
+        count += 1
+        try:
+            with quota(f"a schedule from {name}", STEP):
+                tree = made(scop, statements, links, base, how, reassociate=reassociate)
+                estimate = seconds(scop, works, tree, links, machine, threads)
+        except QuotaExceeded as error:
+            given_up.append(error.reason)
+            continue
+        trees.setdefault(fingerprint(tree), Scheduled(tuple(statements), how, tree, estimate))
+    legal: list[Scheduled] = []
+    for number, one in enumerate(_varied(sorted(trees.values(), key=lambda s: s.seconds))):
+        if len(legal) == LEGAL:
+            break
+        if number == CHECKS:
+            given_up.append(f"schedules after the first {len(legal)}: {CHECKS} were checked")
+            break
+        try:
+            wrong = broken(scop, statements, one.tree, found, reassociate=reassociate)
+        except QuotaExceeded as error:
+            wrong = error.reason
+        if wrong is None:
+            legal.append(one)
+        else:
+            given_up.append(f"{one.how.base} in tiles {one.how.sizes}: {wrong}")
+    return sorted(legal, key=lambda s: s.seconds), given_up
+
+
+def _ways(
+    scop: Scop,
+    statements: Sequence[Statement],
+    machine: Machine,
+    tilings: Sequence[tuple[int, ...]],
+    *,
+    reassociate: bool,
+) -> list[Schedule]:
+    """What is tried with every base, in this order."""
     ways = [Schedule("", sizes, diagonal=diagonal) for sizes in tilings for diagonal in (False, True)]
     ways += [
         Schedule("", sizes, diagonal=diagonal, outer=outer)
@@ -175,38 +208,7 @@ def _candidates(
         ways = [*(Schedule("", sizes, unroll=True) for sizes in UNROLLED), *ways]
     if reassociate:
         ways = [*kernel_ways(scop, statements, machine, KERNEL_TILES), *ways]
-    found_bases = bases(scop, statements, links, strict, given_up, patience)
-    for (name, base), way in ((base, way) for base in found_bases for way in ways):
-        how = structs.replace(way, base=name)
-        if time.process_time() - begin > patience.seconds / 2:
-            given_up.append(
-                f"schedules from {name} with tiles {how.sizes} on: half of {patience.seconds:.1f} s was over"
-            )
-            break
-        try:
-            with quota(f"a schedule from {name}"):
-                tree = made(scop, statements, links, base, how, reassociate=reassociate)
-                estimate = seconds(scop, works, tree, links, machine, threads)
-        except QuotaExceeded as error:
-            given_up.append(error.reason)
-            continue
-        trees.setdefault(fingerprint(tree), Scheduled(tuple(statements), how, tree, estimate))
-    legal: list[Scheduled] = []
-    for one in _varied(sorted(trees.values(), key=lambda s: s.seconds)):
-        if len(legal) == LEGAL:
-            break
-        if time.process_time() - begin > patience.seconds:
-            given_up.append(f"schedules after the first {len(legal)}: {patience.seconds:.1f} s were over")
-            break
-        try:
-            wrong = broken(scop, statements, one.tree, found, reassociate=reassociate)
-        except QuotaExceeded as error:
-            wrong = error.reason
-        if wrong is None:
-            legal.append(one)
-        else:
-            given_up.append(f"{one.how.base} in tiles {one.how.sizes}: {wrong}")
-    return sorted(legal, key=lambda s: s.seconds), given_up
+    return ways
 
 
 def kernel_ways(scop: Scop, statements: Sequence[Statement], machine: Machine, tiles: Sequence[int]) -> list[Schedule]:

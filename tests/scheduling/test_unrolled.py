@@ -21,8 +21,9 @@ from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree import Run, bands
 from polydl.schedule.tree_check import broken
-from polydl.search.bases import SETTINGS, Patience, computed, written
+from polydl.search.bases import written
 from polydl.search.candidates import candidates, made
+from polydl.search.isl_scheduler import SETTINGS, computed
 from polydl.target import detect
 from tests.scheduling.test_schedules import compares, scop_of
 
@@ -107,7 +108,7 @@ def test_words_of_isl_are_names_like_others(tmp_path: Path) -> None:
     found = dependences(scop, reads=False)
     links = direct(scop, scop.statements, found, privatised=False)
     for setting in SETTINGS:
-        tree = computed(scop, scop.statements, links, setting, Patience())
+        tree = computed(scop, scop.statements, links, setting)
         assert tree is not None
         assert broken(scop, scop.statements, tree, found, reassociate=True) is None
         code = generate(scop, [Scheduled(scop.statements, Schedule(setting.name), tree, 0.0)])

@@ -41,6 +41,11 @@ from polydl.model.isl.limits import (
     DEFAULT_QUOTA,
     quota,
 )
+from polydl.model.isl.magnitudes import (
+    numbers,
+    piece_count,
+    with_numbers,
+)
 from polydl.model.isl.naming import (
     arity,
     as_arguments,

@@ -1,4 +1,4 @@
-"""isl in a child process that is ended after a time: some of its algorithms run for minutes on few operations."""
+"""isl in a child process: some of its algorithms run for minutes, or fill the memory, on few counted operations."""
 
 from __future__ import annotations
 
@@ -7,16 +7,26 @@ import resource
 import traceback
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from polydl.base.errors import QuotaExceeded
 from polydl.model import isl
 
+MEMORY = 4 << 30
+"""Bytes of address space that a child may take beyond what its parent has."""
 
-def in_seconds(make: Callable[[], str], seconds: int, what: str) -> str:
-    """The text that `make` returns in a child process, which is ended after so many seconds of processor time.
 
-    Raises QuotaExceeded when it takes longer or exceeds its own quota, isl.Error.
+class Hung(QuotaExceeded):
+    """A child was ended for its time or memory before any quota of operations was used up: on a faster machine, or one
+    with more memory, it might have answered."""
+
+
+def in_child(make: Callable[[], str], what: str, *, seconds: int) -> str:
+    """The text that `make` returns in a child process.
+
+    Raises QuotaExceeded when it exceeds its own quota of operations, isl.Error; Hung when it takes more than so many
+    seconds of processor time or `MEMORY`.
     """
     reader, writer = os.pipe()
     with warnings.catch_warnings():
@@ -36,8 +46,10 @@ def in_seconds(make: Callable[[], str], seconds: int, what: str) -> str:
         raise isl.Error(text)
     if kind == _BROKEN:
         raise RuntimeError(f"{what} broke down in its own process:\n{text}")
-    reason = text if kind == _QUOTA else f"{what} needs more than {seconds} s"
-    raise QuotaExceeded(reason, hint="simplify the bounds and subscripts of the nest")
+    hint = "simplify the bounds and subscripts of the nest"
+    if kind == _QUOTA:
+        raise QuotaExceeded(text, hint=hint)
+    raise Hung(f"{what} was stopped after {seconds} s of processor time or for its memory", hint=hint)
 
 
 _DONE, _QUOTA, _FAILED, _BROKEN = "done", "quota", "failed", "broken"
@@ -48,15 +60,25 @@ def _child(make: Callable[[], str], seconds: int, writer: int) -> NoReturn:
     try:
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        _limit_memory()
         try:
             answer = f"{_DONE}\n{make()}"
         except QuotaExceeded as error:
             answer = f"{_QUOTA}\n{error.reason}"
         except isl.Error as error:
             answer = f"{_FAILED}\n{error}"
+        except MemoryError:
+            answer = ""
         except Exception:  # noqa: BLE001 - raised again by the parent
             answer = f"{_BROKEN}\n{traceback.format_exc()}"
         with os.fdopen(writer, "wb") as pipe:
             pipe.write(answer.encode())
     finally:
         os._exit(0)
+
+
+def _limit_memory() -> None:
+    taken = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = taken + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (wanted if most == resource.RLIM_INFINITY else min(wanted, most), most))

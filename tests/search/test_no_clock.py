@@ -1,0 +1,107 @@
+"""What is searched, and in which order, depends on nothing but the program, the machine described and the options."""
+
+from __future__ import annotations
+
+import ast
+import json
+import multiprocessing
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import polydl
+from tests.programs.corpus import catalogue
+
+PACKAGE = Path(polydl.__file__).parent
+ROOMS = ("model", "dependences", "locality", "rewrite", "schedule", "search", "rank", "kernels", "lower")
+"""Where variants are made, scored and written."""
+
+TELLS_THE_AGE = {"search/result_cache.py"}
+"""Writes into an entry when it was made."""
+
+PROGRAMS = (
+    "lu", "floyd_warshall", "jacobi_1d", "seidel_1d", "gemv", "trisolv", "ludcmp", "cholesky", "gramschmidt", "trmm",
+)  # fmt: skip
+"""Ten programs whose search takes a schedule, some that the schedulers of isl find hard."""
+
+RANKED = """
+import hashlib, json, sys
+from polydl import load, rank
+from tests.programs.corpus import catalogue
+for name in sys.argv[1:]:
+    entry = catalogue()[name]
+    values = entry.bench or entry.sizes[0]
+    program = load(entry.path, defines=entry.defines(values), sizes=entry.parameters(values))
+    for scop in program.scops:
+        found = rank(scop, machine="epyc-zen3", threads=2)
+        text = found.variants[0].generated.region
+        print(json.dumps([name, [v.id for v in found.variants], list(found.given_up), text]))
+"""
+
+
+@contextmanager
+def busy(processes: int) -> Iterator[None]:
+    """Other processes that want all of the processors."""
+    started = [multiprocessing.get_context("fork").Process(target=_forever, daemon=True) for _ in range(processes)]
+    for one in started:
+        one.start()
+    try:
+        yield
+    finally:
+        for one in started:
+            one.kill()
+            one.join()
+
+
+def _forever() -> None:
+    while True:
+        pass
+
+
+def ranked() -> dict[str, object]:
+    done = subprocess.run(
+        [sys.executable, "-c", RANKED, *PROGRAMS],
+        cwd=PACKAGE.parent,
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        check=True,
+    )
+    return {f"{name} {at}": rest for at, (name, *rest) in enumerate(map(json.loads, done.stdout.splitlines()))}
+
+
+def test_four_busy_processes_change_nothing() -> None:
+    assert set(PROGRAMS) <= set(catalogue())
+    alone = ranked()
+    with busy(4):
+        beside = ranked()
+    assert len(alone) >= len(PROGRAMS)
+    for name, found in alone.items():
+        assert beside[name] == found, name
+
+
+def clocks(text: str) -> list[str]:
+    """Imports of modules that tell the time."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Import(aliases):
+                names += [alias.name for alias in aliases]
+            case ast.ImportFrom(module=str(module)):
+                names.append(module)
+    return [name for name in names if name.split(".")[0] in ("time", "datetime", "timeit", "sched")]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_room_that_makes_variants_has_a_clock(room: str) -> None:
+    found = {
+        str(path.relative_to(PACKAGE)): clocks(path.read_text(encoding="utf-8"))
+        for path in (PACKAGE / room).rglob("*.py")
+    }
+    assert found
+    assert {name for name, imports in found.items() if imports} <= TELLS_THE_AGE
+    assert clocks("from time import monotonic\nimport datetime") == ["time", "datetime"]
