@@ -132,7 +132,7 @@ class Ranking:
         return {name: self._column(name) for name in self.columns}
 
     def to_pandas(self) -> pd.DataFrame:
-        """The table as a pandas DataFrame, a row a variant. Raises PolyDLError where pandas is not installed."""
+        """The table as a pandas DataFrame, one row per variant. Raises PolyDLError where pandas is not installed."""
         try:
             import pandas as pd
         except ModuleNotFoundError as error:

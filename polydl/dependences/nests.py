@@ -64,7 +64,7 @@ def _shared(statements: Sequence[Statement]) -> int:
 
 
 def counted(statements: Sequence[Statement], iterator: str) -> Count1D:
-    """How one shared loop counts, over the domains of all the statements."""
+    """The count of one shared loop over the domains of all the statements: first value, stride and extent."""
     first: int | None = None
     last: int | None = None
     strides: list[int] = []

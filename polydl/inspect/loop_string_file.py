@@ -64,7 +64,7 @@ def read(path: Path) -> tuple[tuple[Written, Written], ...]:
         if said.strip():
             found.append(split_line(Written(line, str(path), number).part(0, len(said))))
     if not found:
-        raise InputError(f"{path} has no loop string", hint="one a line, its blocks after it: aBc c=8;mk=14x32:k")
+        raise InputError(f"{path} has no loop string", hint="one per line, its blocks after it: aBc c=8;mk=14x32:k")
     return tuple(found)
 
 

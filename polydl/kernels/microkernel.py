@@ -90,7 +90,7 @@ class MicrokernelSpec:
     """C declarations of further arguments the epilogue uses: `const float *bias`."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError on a specification that means nothing."""
+        """Raises ValueError for a contradictory specification."""
         if self.m < 1 or self.n < 1:
             raise ValueError(f"a block of {self.m} x {self.n} has no elements")
         if len(self.reductions) > MOST_REDUCTIONS:
@@ -131,7 +131,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class ReductionText:
     """A reduction loop as C text."""
 
     index: int
@@ -296,13 +296,13 @@ def _streams_rows(spec: MicrokernelSpec) -> bool:
     return spec.prefetch_rows > 0 and spec.a_m is not None and _joined(spec)[-1][1].a_stride == 1
 
 
-def plain_loops(spec: MicrokernelSpec) -> list[Loop]:
+def plain_loops(spec: MicrokernelSpec) -> list[ReductionText]:
     """The reduction loops as C text, as the specification has them."""
     return [_loop(index, reduction) for index, reduction in enumerate(spec.reductions)]
 
 
-def _loop(index: int, reduction: Reduction) -> Loop:
-    return Loop(
+def _loop(index: int, reduction: Reduction) -> ReductionText:
+    return ReductionText(
         index,
         stride_text(reduction.extent, f"extent{index}"),
         stride_text(reduction.a_stride, f"a_stride{index}"),

@@ -48,7 +48,7 @@ class PackSpec:
     """Outermost first; none: one step."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError on a specification that means nothing."""
+        """Raises ValueError for a panel, an extent or a number of loops outside of the limits."""
         if self.block < 1:
             raise ValueError(f"a panel of {self.block} elements")
         if len(self.loops) > MOST_REDUCTIONS:
@@ -72,14 +72,14 @@ class PackRoutine:
 
 
 @dataclass(frozen=True, slots=True)
-class _Loop:
+class _LoopText:
     index: int
     extent: str
     stride: str
 
 
 def packed_layout(width: int, extents: Sequence[int], block: int) -> Layout:
-    """Where the copy of an operand has its element of a place along the width and steps of the reductions."""
+    """Layout of the packed copy of an operand whose dimensions are its width and its reduction loops (`extents`)."""
     return row_major([width, *extents]).blocked(0, block)
 
 
@@ -118,7 +118,8 @@ def pack_routine(spec: PackSpec) -> PackRoutine:
     inner = loops[-1][1]
     layout = "contiguous" if spec.width_stride == 1 else "transposed" if inner.stride == 1 else "strided"
     texts = [
-        _Loop(i, stride_text(loop.extent, f"extent{i}"), stride_text(loop.stride, f"stride{i}")) for i, loop in loops
+        _LoopText(i, stride_text(loop.extent, f"extent{i}"), stride_text(loop.stride, f"stride{i}"))
+        for i, loop in loops
     ]
     used = {name for loop in texts for name in (loop.extent, loop.stride)}
     strides = [p.name for p in arguments[3:] if p.name != "width_stride"]

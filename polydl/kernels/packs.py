@@ -1,4 +1,4 @@
-"""Where operands of a microkernel are packed: the places in which a copy is worth trying."""
+"""Where operands of a microkernel may be packed: the loops inside which a copy is worth trying."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loops and statements of a row, as they stand among the printed loops."""
+"""Reads from the printed loops whether the innermost ones form a row: its loops, bounds and statements."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class BoxAccess:
 
     array: str
     rows: tuple[tuple[int, ...], ...]
-    """Coefficient of each iterator, one row an array dimension."""
+    """Coefficient of each iterator, one row per dimension of the array."""
     offsets: tuple[int, ...]
     """Constant of each array dimension."""
     write: bool

@@ -72,7 +72,7 @@ def _called(plan: NestPlan) -> list[Piece]:
 
 
 def affine_tree(plan: AffinePlan) -> isl.Schedule:
-    """isl's schedule tree for a tree: a band a loop, marks around the parallel ones."""
+    """isl's schedule tree for a tree: one band per loop, marks around the parallel ones."""
     names = statements(plan.root)
     node = tree_of(_everything(plan.of, names))
     height = node.get_tree_depth()
@@ -86,7 +86,7 @@ def _everything(of: Mapping[str, Sequence[Piece]], names: Sequence[str]) -> isl.
 
 @dataclass(frozen=True, slots=True)
 class _Inside:
-    """What holds at a place in the tree."""
+    """Where in the tree the translation stands: the loops and copies around the place."""
 
     plan: AffinePlan
     of: Mapping[str, Sequence[Piece]]

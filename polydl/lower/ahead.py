@@ -75,7 +75,7 @@ class Ahead:
 
 
 def _tree(pack: PackCall) -> isl.Schedule:
-    """One instance a panel, shared out among the threads."""
+    """A schedule tree of one instance per panel, shared among the threads."""
     node = tree_of(pack.domain)
     counters = isl.coordinates(pack.domain)
     if counters:

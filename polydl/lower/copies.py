@@ -1,4 +1,4 @@
-"""Copies of an output for a reduction that is shared out: one a block of its loop, zeroed before and added up after.
+"""Copies of the output for a reduction that is shared out: one per block of its loop, zeroed before, added up after.
 
     parallel for w in [0, ways): copy[w][…] = 0
     parallel for w in [0, ways): the nest's block w, with copy[w] in place of C
@@ -71,7 +71,7 @@ class Copies:
         return at.element(array, isl.range_named(to_array, self.array.name).as_pw_multi_aff())
 
     def zeroing(self, names: Names, helpers: Helpers) -> list[str]:
-        """Lines that set all copies to zero, a block a thread."""
+        """Lines that set all copies to zero, each by the thread that runs its block."""
         name = f"{self.structure.nest.name}_zero"
         instances = self._instances(name)
 

@@ -108,7 +108,7 @@ def generate(scop: Scop, parts: Sequence[Structure | Scheduled], *, instances: b
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """What the nests need beside their lines: it is added to these lists."""
+    """What nests need outside of their own lines; writing a nest adds to these lists."""
 
     prologue: list[str]
     functions: list[str]

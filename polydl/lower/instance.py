@@ -1,4 +1,4 @@
-"""One statement instance in the isl AST, and how it is said in C."""
+"""The C text of one statement instance: its elements, values and calls at a place in the isl AST."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One place in the isl AST where a statement instance runs, and how things are said there."""
+    """A place in the isl AST where a statement instance runs; its methods give the C text of things at this place."""
 
     build: isl.AstBuild
     back: isl.PwMultiAff

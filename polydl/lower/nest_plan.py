@@ -1,4 +1,4 @@
-"""What one nest needs beside its schedule tree: microkernel, packed copies, and how their calls are printed."""
+"""The microkernel and the packed copies of one nest, and how calls of them are printed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _stride(nest: Nest, operand: Operand, iterator: str) -> int:
 
 
 def _spread(nest: Nest, operand: Operand) -> int:
-    """Elements from the first to the last that the nest takes of an operand; 0 where an extent is not known."""
+    """Elements from the first to the last that the nest reads of an operand; 0 where an extent is not known."""
     extents = {i: nest.counts[i].extent for i in operand.strides if i in nest.counts}
     if any(e is None for e in extents.values()):
         return 0

@@ -1,4 +1,4 @@
-"""Where packed copies lie and what fills them: the packs of a structure as statements of their own."""
+"""Packed copies of operands: where each lies in its buffer, and the statement that fills it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PackCall:
     pack: Pack
     operand: Operand
     shared: bool
-    """One copy for all threads, or one a thread."""
+    """One copy for all threads, or one per thread."""
     depth: int
     """Loops around the whole copy."""
     panels: tuple[Loop, ...]

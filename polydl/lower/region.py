@@ -10,7 +10,7 @@ _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+(?:polydl\b(?:.*\\\r?\n)*.*|(?:
 
 
 def without_pragmas(text: str) -> str:
-    """The region's text with polydl's pragmas left out, so that `-Wunknown-pragmas` has nothing to say."""
+    """The region's text without polydl's pragmas, which compilers warn about (-Wunknown-pragmas)."""
     return re.sub(r"\n{2,}", "\n", _PRAGMA.sub("", text)) if _PRAGMA.search(text) else text
 
 

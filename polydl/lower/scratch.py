@@ -1,4 +1,4 @@
-"""Memory for copies (packed operands, private outputs): one allocation per region, kept by the calling thread."""
+"""Memory for copies (packed operands, private outputs): one allocation per region, owned by the calling thread."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Buffer:
     bytes: int
     """A multiple of the alignment."""
     shared: bool
-    """One for all threads, or one a thread."""
+    """One for all threads, or one per thread."""
 
 
 @dataclass(slots=True)

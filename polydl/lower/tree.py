@@ -1,4 +1,4 @@
-"""From a structure to an isl schedule tree and the statements that its AST will call."""
+"""Makes the isl schedule tree of a structure, with the copies and calls that its AST runs as statements."""
 
 from __future__ import annotations
 

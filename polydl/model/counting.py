@@ -1,7 +1,7 @@
 """How many integer points a set has: exact where it can be, and a type that says so where it cannot.
 
 isl's own `count_val` scans the points; barvinok, which has closed forms, is GPL. Here sets are cut into disjoint
-pieces, existential variables become dimensions (an integer division has one value a point, so the number of points
+pieces, existential variables become dimensions (an integer division has one value per point, so the number of points
 stays), and each piece is counted by `polydl.model.lattice`.
 """
 

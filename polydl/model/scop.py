@@ -124,7 +124,7 @@ class MicrokernelCall:
 class BlackBox:
     """C code that is kept as it is written, because data decide what of it runs.
 
-    It runs whole, once an iteration. Its accesses say what it may touch at most: its writes never surely replace a
+    It runs whole, once per iteration. Its accesses say what it may touch at most: its writes never surely replace a
     value, and it is no assignment to anybody who looks for one.
     """
 

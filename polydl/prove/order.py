@@ -10,7 +10,7 @@ from polydl.model.schedule import original_schedule
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.prove.integers import ZERO, Affine, Wrong
 from polydl.prove.matching import ACCUMULATING, Match, address, linear
-from polydl.prove.program import Loop, Pointer, Printed, Program, value_map
+from polydl.prove.program import ConcurrentLoop, Pointer, Printed, Program, value_map
 from polydl.prove.symbols import Load, Operation, Symbol
 
 
@@ -201,7 +201,7 @@ def check_concurrent(order: Order, statements: Sequence[Printed]) -> int:
 
     Raises Wrong with the loop and the element.
     """
-    loops: dict[int, tuple[Loop, list[Printed]]] = {}
+    loops: dict[int, tuple[ConcurrentLoop, list[Printed]]] = {}
     for printed in statements:
         for one in printed.loops:
             loops.setdefault((one.number or -one.line), (one, []))[1].append(printed)
@@ -215,7 +215,7 @@ def check_concurrent(order: Order, statements: Sequence[Printed]) -> int:
     return len(loops)
 
 
-def _check_shared(order: Order, one: Loop, base: str, touches: Sequence[_Touch]) -> None:
+def _check_shared(order: Order, one: ConcurrentLoop, base: str, touches: Sequence[_Touch]) -> None:
     end = max(one.times) + 1
     summed = [t for t in touches if t.summed and one.reduction and any(entry is one for entry in t.printed.loops)]
     others = [t for t in touches if t not in summed]

@@ -31,7 +31,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class ConcurrentLoop:
     """A loop of the printed program whose iterations may run at the same time."""
 
     number: int
@@ -67,7 +67,7 @@ class Printed:
     domain: isl.Set
     """{ T[i0, …] }."""
     time: tuple[Affine, ...]
-    loops: tuple[Loop, ...]
+    loops: tuple[ConcurrentLoop, ...]
     kind: str
     """`assignment`, `product` (a kernel's), `copy` (into a buffer)."""
     op: str

@@ -13,7 +13,7 @@ from polydl.model.scop import Scop, Storage
 from polydl.model.types import spelled
 from polydl.prove.calls import Contract, PackContract, finish, kernel_contract, pack_contract, row_step
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, affine, condition, loop, number
-from polydl.prove.program import Buffer, Hint, Loop, Pointer, Printed, Program, domain
+from polydl.prove.program import Buffer, ConcurrentLoop, Hint, Pointer, Printed, Program, domain
 from polydl.prove.symbols import Load, Operation, place, pointer, symbol
 from polydl.prove.text import Parsed
 
@@ -29,7 +29,7 @@ class _Place:
     depth: int = 0
     constraints: list[str] = field(default_factory=list)
     time: tuple[Affine, ...] = ()
-    loops: tuple[Loop, ...] = ()
+    loops: tuple[ConcurrentLoop, ...] = ()
 
     def inside(self) -> _Place:
         return replace(self, env=dict(self.env), constraints=list(self.constraints))
@@ -217,7 +217,7 @@ class Reader:
         else:
             self._block(body, at)
 
-    def _concurrent(self, item: Any, at: _Place, position: int, omp: str, summed: Any) -> tuple[Loop, ...]:
+    def _concurrent(self, item: Any, at: _Place, position: int, omp: str, summed: Any) -> tuple[ConcurrentLoop, ...]:
         """The loops around the body, with what a pragma before this one says. Loops that are collapsed into one follow
         each other directly, so that their variables stand at every second place of the time vectors."""
         if not omp:
@@ -239,7 +239,7 @@ class Reader:
         private = re.search(r"private\(([^)]*)\)", omp)
         reduction = re.search(r"reduction\(\S+ ?: ?([^)]*)\)", omp)
         self._loops += 1
-        made = Loop(
+        made = ConcurrentLoop(
             self._loops,
             times,
             "vector" if words.group(1) == "simd" else "parallel",
@@ -311,7 +311,7 @@ class Reader:
                 raise Unreadable(f"line {_line(item)}: a partial sum of another form")
             value = symbol(item.rvalue, at.env, self.strides)
             now = replace(at, time=(*at.time, ZERO))
-            kept = Loop(0, (len(at.time) - 1,), "vector", reduction=frozenset({name}), line=_line(item))
+            kept = ConcurrentLoop(0, (len(at.time) - 1,), "vector", reduction=frozenset({name}), line=_line(item))
             now.loops = tuple(kept if entry.reduction == {name} else entry for entry in at.loops)
             self._add(now, "summed", op, value, place(target, at.env, self.strides), hints[0], item)
 
@@ -441,7 +441,7 @@ class Reader:
         self._loops += 1
         sums = frozenset(line.accumulator for line in step.lines if line.accumulator)
         before = len(at.time)
-        lanes = Loop(self._loops, (len(at.time),), "vector", reduction=sums, line=_line(item))
+        lanes = ConcurrentLoop(self._loops, (len(at.time),), "vector", reduction=sums, line=_line(item))
         at.loops = (*at.loops, lanes)
         at.time = (*at.time, column)
         for k, line in enumerate(step.lines):

@@ -92,7 +92,7 @@ def canonical(
 
 
 def _held(steps: Iterator[Step], refused: list[str]) -> list[Step]:
-    """The steps up to the first that its check refuses, of which the reason is noted."""
+    """The steps before the first one whose check fails; the reason of the failure is added to `refused`."""
     held: list[Step] = []
     for step in steps:
         try:

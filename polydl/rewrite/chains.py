@@ -1,4 +1,4 @@
-"""Which nests of a scop move into which: algorithm 3 on every heavy nest and its neighbours, several in a row."""
+"""Finds chains of element-wise nests to fuse into heavy nests: PolyDL's algorithm 3 on each neighbour in turn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Plan:
 
 
 def is_heavy(nest: Nest) -> bool:
-    """Whether a nest comes back to the elements it writes: it has a reduction loop."""
+    """Whether a nest writes elements several times, that is, has a reduction loop."""
     if len(nest.statements) != 1 or not isinstance(nest.statements[0].body, Assignment):
         return False
     statement = nest.statements[0]
@@ -64,7 +64,7 @@ def _grown(
     *,
     before: bool,
 ) -> Group:
-    """The group with everything on one side that can be had."""
+    """The group with all neighbours on one side that may be fused into it, one after the other."""
     between: list[Nest] = []
     for index in range(place - 1, -1, -1) if before else range(place + 1, len(parts)):
         nest = parts[index]

@@ -38,7 +38,8 @@ class LeftOut:
 def without_dead(scop: Scop) -> Iterator[Step]:
     """Leave out the statements that write only arrays which are neither live after it nor read by what stays.
 
-    Whole statements and whole arrays are judged: an array that one kept statement reads anywhere keeps all its writers.
+    The decision is about whole statements and arrays: when a remaining statement reads any of an array, all statements
+    that write it remain.
     Arrays stay in `Scop.arrays` as far as the region's own text needs them. A scop that is dead as a whole stays as
     it is.
     """

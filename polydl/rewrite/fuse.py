@@ -1,4 +1,4 @@
-"""All fusion of a scop without a search: what `polydl fuse` writes, and what `optimize` takes as one more candidate."""
+"""Fuses a scop as far as it goes, without a search: what `polydl fuse` writes, and a candidate of `optimize`."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class FusedScop:
-    """A scop with everything fused that can be."""
+    """A scop after all fusion that is legal and useful."""
 
     scop: Scop
     sunk: tuple[str, ...]
-    """Names of the nests that something was moved into the reductions of."""
+    """Names of the nests into whose reductions other nests were moved."""
     merges: tuple[Merge, ...]
     decisions: tuple[Decision, ...]
     """Algorithm 3's, of every pair that was looked at."""
@@ -48,7 +48,7 @@ class FusedScop:
     """Arrays whose storage is gone."""
 
     together: tuple[tuple[str, str], ...]
-    """First and last statements of what was fused: taking them apart again would be legal, too."""
+    """First and last statement of each fused nest, which loop distribution must not take apart again."""
 
     @property
     def changed(self) -> bool:

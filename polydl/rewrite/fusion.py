@@ -36,7 +36,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A scop on its way: the same instances in other loops."""
+    """A scop whose statement instances were moved to other loops, with where each of them went."""
 
     scop: Scop
     places: Mapping[str, isl.Map]

@@ -150,7 +150,7 @@ def _zero(value: Expr) -> bool:
 
 
 def _not_that(before: Scop, after: Scop, lives: _Lifetimes, scalar: str, left_out: Sequence[str]) -> str | None:
-    """Why `after` is not the program with the element in the scalar's place."""
+    """Why `after` is not `before` with the array element in place of the scalar; None: it is."""
     last = lives.members[-1]
     assert isinstance(last.body, Assignment)
     target = last.accesses[last.body.target]

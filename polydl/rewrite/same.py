@@ -1,4 +1,6 @@
-"""Whether statements are the same in two programs, and keep their order: what the checks of rewrites are made of."""
+"""Compares two programs: are their statements the same operations, in an order that keeps all dependences?
+
+The checks of rewrites are made of these functions."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 before:    for tiles: { for points: S: A[i][j] -= A[i][k] * A[k][j]; R: A[i][j] /= A[j][j]; … }
 after:     for tiles: { what is left of the tile; for blocks of the tile: microkernel(…) }
 requires:  a tiled band whose loops are S's own; the tile has no instance of any statement that is no contraction
-           (`scheduling.check` decides); the block's instances are a box, the others stay plain loops
+           (`schedule.tree_check` decides); the block's instances are a box, the others stay plain loops
 source:    blocked factorisations as in LAPACK (Anderson et al., 1999), here found by tiling; PolyDL's microkernels
 """
 
@@ -37,7 +37,7 @@ def blocked(
     of: Mapping[str, Statement],
     block: tuple[int, int],
 ) -> Node:
-    """A tile's body with the whole tiles of contractions given to microkernels of `block` rows and columns.
+    """The body of a tile, in which microkernels of `block` rows and columns compute the whole tiles of contractions.
 
     `points` are the loops of the band, `sizes` their tile sizes. The body itself where there is nothing to give.
     """

@@ -1,4 +1,4 @@
-"""How a loop of a schedule moves through memory."""
+"""Strides of a schedule's loops: how far each access moves per iteration, and how well it would run in vectors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from polydl.model.scop import Access, Scop, Statement
 
 
 def direction(rows: Sequence[Sequence[int]], v: int, depth: int) -> list[Fraction] | None:
-    """The step in the iteration space that moves row `v` by one and the other rows not at all; None when the rows do
-    not say (fewer than the iterators, or dependent ones)."""
+    """The step in the iteration space that changes the value of row `v` by one and of no other row; None when the rows
+    do not determine it (fewer rows than iterators, or dependent ones)."""
     matrix = [[Fraction(x) for x in row] + [Fraction(int(i == v))] for i, row in enumerate(rows)]
     at = 0
     pivots = []

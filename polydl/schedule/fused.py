@@ -1,4 +1,4 @@
-"""What the structures of a variant say about fusion: groups, where each fused instance runs, the exact check."""
+"""Fusion in the structures of a variant: which nests are fused, when each fused instance runs, the exact check."""
 
 from __future__ import annotations
 

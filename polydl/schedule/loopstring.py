@@ -294,8 +294,8 @@ def nests_named(loops: Written) -> frozenset[str]:
 
 
 def forced(parts: Sequence[Nest], loops: Written, blocks: Written, choose: RegisterBlocks) -> tuple[Structure, ...]:
-    """A structure for each nest. A loop string says those of the nests whose names stand in it (`S0: ab; S1: bcaBCb`),
-    or where there are none that of the only contraction, else of the only nest. Other nests stay as they are written.
+    """A structure for each nest. A loop string gives the structures of the nests that it names (`S0: ab; S1: bcaBCb`);
+    without names, that of the only contraction, else of the only nest. Other nests stay as they are written.
 
     Raises InputError with the place.
     """

@@ -1,5 +1,5 @@
 """From a base tree to a schedule: tiles, wavefronts, parallel loops, vector loops. Nothing here decides legality: the
-passes use the direct dependences to find what should be legal, `scheduling.check` decides about the result."""
+passes use the direct dependences to find what should be legal, `schedule.tree_check` decides about the result."""
 
 from __future__ import annotations
 

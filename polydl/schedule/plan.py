@@ -17,7 +17,7 @@ class Scheduled:
     statements: tuple[Statement, ...]
     """In textual order."""
     how: Schedule
-    """What the tree was made from: the same values give the same tree."""
+    """The transform that makes the tree of the statements as they are written."""
     tree: Node
     seconds: float
     """Estimated time, for the order among the schedules of one region."""

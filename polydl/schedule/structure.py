@@ -70,11 +70,11 @@ class Structure:
     """Loops that run inside the microkernel: the pieces of rows and columns within a block, then the reductions."""
     packs: tuple[Pack, ...] = ()
     grid: tuple[GridAxis, ...] = ()
-    """How the parallel loops are cut into blocks, one a thread; empty: they are collapsed and shared out by OpenMP."""
+    """How the parallel loops are cut into blocks, one per thread; empty: OpenMP divides their collapsed iterations."""
     summed: str = ""
-    """The grid's loop whose blocks accumulate into a copy of the output each; empty: none."""
+    """The loop of the grid each of whose blocks accumulates into its own copy of the output; empty: none."""
     omp_schedule: str = ""
-    """What OpenMP's schedule clause says; empty: no clause; `hilbert`: along a curve."""
+    """Arguments of OpenMP's schedule clause; empty: no clause; `hilbert`: along a Hilbert curve."""
     barriers: tuple[str, ...] = ()
     """See `Parallelize.barriers`."""
     fused: str = ""
@@ -82,7 +82,7 @@ class Structure:
     rows: Vectorize | None = None
     """How innermost loops become vector functions; None: they stay loops."""
     transforms: tuple[Transform, ...] = field(default=(), compare=False)
-    """What made it of the nest as written, in the order of application."""
+    """The transforms that lead from the nest as it is written to this structure, in the order of application."""
 
     @property
     def recipe(self) -> NestRecipe:
@@ -138,7 +138,7 @@ def start(nest: Nest) -> Structure:
 
 
 def _with(structure: Structure, transform: Transform, **changes: Any) -> Structure:
-    """The structure with some fields changed by a transform, which it notes."""
+    """The structure with some fields changed, and the transform that changed them added to `transforms`."""
     return replace(structure, transforms=(*structure.transforms, transform), **changes)
 
 
@@ -251,7 +251,7 @@ OMP_SCHEDULE = re.compile(r"(?:(?:static|dynamic|guided)(?:,[1-9][0-9]*)?|auto|r
 
 
 def trips(nest: Nest, loop: Loop) -> int | None:
-    """Iterations of a loop in a full tile; None where the sizes don't say."""
+    """Iterations of a loop in a full tile; None where they depend on a parameter."""
     extent = loop.within if loop.within is not None else nest.counts[loop.iterator].extent
     return None if extent is None else -(-extent // loop.step)
 
@@ -350,7 +350,7 @@ def outer_affs(structure: Structure, statement: Statement) -> list[isl.Aff]:
 
 
 def rest_affs(structure: Structure, statement: Statement, depth: int) -> list[isl.Aff]:
-    """The original order of what the transformed loops leave open: position and loops below the shared ones."""
+    """The original order of instances in one iteration of the transformed loops: textual position and inner loops."""
     return original_affs(statement, depth)[2 * len(structure.nest.loops) :]
 
 

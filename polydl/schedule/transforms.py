@@ -16,7 +16,7 @@ class _Transform(Struct, frozen=True, tag_field="transform", tag=True, omit_defa
 
 
 def _stated(default: Any) -> Any:
-    """A default that the JSON form states all the same: ids of recipes are digests of it."""
+    """A default that is written to JSON even so: ids of recipes are digests of the JSON, and must not change."""
     return field(default_factory=lambda: default)
 
 
@@ -88,10 +88,10 @@ class Parallelize(_Transform, frozen=True):
     loops: tuple[str, ...]
     """Outermost first; adjacent unless on a grid."""
     schedule: str = ""
-    """What OpenMP's schedule clause says, `dynamic,1`; empty: no clause; `hilbert`: the iterations of two loops in the
-    order of a generalised Hilbert curve, a contiguous stretch of it a thread."""
+    """Arguments of OpenMP's schedule clause, as `dynamic,1`; empty: no clause; `hilbert`: the iterations of two loops
+    in the order of a generalised Hilbert curve, of which each thread runs one contiguous piece."""
     axes: str = ""
-    """On a grid the axis of each loop, one letter a loop: R (rows), C (columns), L (layers); empty: no grid."""
+    """On a grid the axis of each loop, one letter per loop: R (rows), C (columns), L (layers); empty: no grid."""
     ways: tuple[int, ...] = ()
     """On a grid into how many blocks each loop is cut."""
     barriers: tuple[str, ...] = ()
@@ -128,7 +128,7 @@ class Fuse(_Transform, frozen=True):
 
     before:    for i: for j: for k: C[i][j] += A[i][k] * B[k][j];   for i: for j: C[i][j] = max(C[i][j], 0)
     after:     for i: for j: for k: { C[i][j] += A[i][k] * B[k][j]; at the last k: C[i][j] = max(C[i][j], 0) }
-    requires:  fusion.conditions; into a microkernel, that it computes all of the other nest's blocks
+    requires:  rewrite.conditions; into a microkernel, that it computes all of the other nest's blocks
     source:    PolyDL, algorithm 3 (Tavarageri et al., 2021)
     """
 
@@ -171,7 +171,7 @@ class Vectorize(_Transform, frozen=True):
 
     before:    for j in [0, N): T = f(x[j]); y[j] = T > 0 ? T : 0
     after:     row(N, &x[0], &y[0])
-    requires:  no dependence between the iterations of a row but a sum or an extreme (codegen.rows)
+    requires:  no dependence between the iterations of a row but a sum or an extreme (kernels.rows)
     """
 
     stream: tuple[str, ...] = ()

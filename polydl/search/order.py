@@ -1,4 +1,4 @@
-"""Variants of the whole program, put together from ways to run its nests and regions, best first."""
+"""Combines the ways to run each nest and region into variants of the whole program, best first."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def with_schedules(trees: Sequence[Scheduled], alone: Sequence[Sequence[NestChoi
 
 
 def _side_by_side(alone: Sequence[Sequence[NestChoice]]) -> Iterator[NestChoice]:
-    """The best choices of all the nests of a region together, then the second best, and so on."""
+    """The best way of each nest of a region, joined; then the second best of each, and so on."""
     for place in range(max(len(choices) for choices in alone)):
         yield _joined([choices[min(place, len(choices) - 1)] for choices in alone])
 
 
 def _joined(chosen: Sequence[NestChoice]) -> NestChoice:
-    """Choices for nests that follow one another as one."""
+    """One way to run consecutive nests from one way for each."""
     return NestChoice(tuple(part for c in chosen for part in c.parts), Estimate.total(c.estimate for c in chosen))
 
 

@@ -1,4 +1,4 @@
-"""`--prove`: which variants are shown to compute what the file computes, before any is compiled."""
+"""`--prove`: proves that variants compute what the file computes, before any is compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nests of a scop want a schedule of their own."""
+"""Decides which nests of a scop get schedules of isl's schedulers beside the space of loop transforms."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from polydl.schedule.passes import WRITTEN_OUT
 
 
 def plain(nest: Nest, found: Sequence[Dependence], blocked: Collection[str]) -> bool:
-    """Whether the loops of a nest are all there is to choose from: a contraction that has a microkernel (`blocked`), a
-    microkernel call, or a rectangular nest with an independent outermost loop and none that could be written out, whole
-    or in small tiles."""
+    """Whether the space of loop transforms is enough for a nest, without a schedule of its own: a contraction that has
+    a microkernel (`blocked`), a microkernel call, or a rectangular nest with an independent outermost loop and no loop
+    that could be written out, whole or in small tiles."""
     if any(isinstance(s.body, MicrokernelCall) for s in nest.statements):
         return True
     if not nest.box or len(nest.statements) > 1:

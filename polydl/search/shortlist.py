@@ -1,4 +1,4 @@
-"""The shortlist: which of the ranked variants are compiled and measured."""
+"""Chooses which of the ranked variants are compiled and measured."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def shortlist(
 
 
 def _families_in_turn(variants: Sequence[Variant]) -> Iterator[Variant]:
-    """The variants in their order, but those of a family that has had its share after all the others."""
+    """The variants in their order, except that those of a family of which `_ALIKE` came already are put last."""
     seen: dict[object, int] = {}
     later: list[Variant] = []
     for variant in variants:

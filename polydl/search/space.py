@@ -1,4 +1,4 @@
-"""The space of a nest's structures: which transforms are tried, and why nothing else.
+"""Enumerates the structures of a nest: which transforms are tried, within which limits.
 
 Every choice is one of: a register block for the microkernel, which reductions run inside it, tile sizes, an order of
 the loops, and which loops run in parallel. Only legal structures come out (schedule.legality).
@@ -23,7 +23,7 @@ from polydl.schedule.transforms import Microkernel, Parallelize, Permute, Tile, 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """How far the space reaches."""
+    """Limits of the space of structures."""
 
     name: str
     blocks: int
@@ -305,7 +305,7 @@ def _curve(nest: Nest, structure: Structure, threads: int) -> Parallelize | None
 
 
 def _written_place(nest: Nest) -> Callable[[str], tuple[int, str]]:
-    """Sorts the pieces of loops in the order in which the loops are written."""
+    """Sort key for pieces of loops: the order in which the loops are written."""
     return lambda name: (nest.loops.index(name.split(".")[0]), name)
 
 

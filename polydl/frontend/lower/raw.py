@@ -15,7 +15,7 @@ from polydl.model.expr import Expr
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class SourceLoop:
     """A loop around a statement."""
 
     name: str
@@ -24,7 +24,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class RawAccess:
-    """A read or write; `subscripts` as written: one for an array used linearly, one a dimension otherwise."""
+    """A read or write; `subscripts` as written: one for an array used linearly, otherwise one per dimension."""
 
     symbol: Symbol
     write: bool
@@ -81,7 +81,7 @@ class RawBlackBox:
 class RawStatement:
     """A statement."""
 
-    loops: tuple[Loop, ...]
+    loops: tuple[SourceLoop, ...]
     domain: isl.Set
     position: tuple[int, ...]
     accesses: tuple[RawAccess, ...]

@@ -10,7 +10,7 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.base.errors import InputError
-from polydl.frontend.lower.raw import Loop, RawAccess, RawStatement
+from polydl.frontend.lower.raw import RawAccess, RawStatement, SourceLoop
 from polydl.frontend.meaning.lookup import Lookup, Settings
 from polydl.frontend.meaning.symbols import mentions
 from polydl.model import isl
@@ -55,7 +55,7 @@ class State(Lookup):
             self._counters[-1] = position
 
     @contextmanager
-    def inside(self, loop: Loop, ctype: ElementType) -> Iterator[None]:
+    def inside(self, loop: SourceLoop, ctype: ElementType) -> Iterator[None]:
         """The body of a loop whose variable has this type; the domain is put back behind it."""
         outer = self.domain
         self.loops.append((loop, ctype))

@@ -10,7 +10,7 @@ from pycparser import c_ast
 from polydl.base.errors import InputError
 from polydl.frontend.lower import blackbox, microkernels
 from polydl.frontend.lower import loops as for_loops
-from polydl.frontend.lower.raw import Loop, RawAccess, RawAssignment, RawBlackBox, RawCall
+from polydl.frontend.lower.raw import RawAccess, RawAssignment, RawBlackBox, RawCall, SourceLoop
 from polydl.frontend.lower.reductions import reduction
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, tidy
@@ -303,7 +303,7 @@ class Walker(State):
                 raise self.values().not_affine("loop bound", error, loop.start) from None
             changed = assigned_names(node.stmt)
             try:
-                with self.inside(Loop(name, loop.step < 0), integer):
+                with self.inside(SourceLoop(name, loop.step < 0), integer):
                     iterators = frozenset(outer.name for outer, _ in self.loops)
                     self.domain = for_loops.domain(
                         loop, integer, start, self.domain, self.evaluator, self.places, iterators

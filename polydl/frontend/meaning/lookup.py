@@ -9,7 +9,7 @@ from typing import Any
 
 from pycparser import c_ast
 
-from polydl.frontend.lower.raw import Loop, Walked
+from polydl.frontend.lower.raw import SourceLoop, Walked
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, symbol
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.ctypes import CType, OtherType
@@ -62,7 +62,7 @@ class Lookup:
         self.in_value = False
         self.evaluator = Evaluator(self)
         self.walked = Walked()
-        self.loops: list[tuple[Loop, ElementType]] = []
+        self.loops: list[tuple[SourceLoop, ElementType]] = []
         self.environment: dict[str, tuple[Value, Any] | None] = {}
         """Affine temporaries: value and expression where known, None where not."""
         self._region_declared: dict[str, str] = {}
