@@ -25,7 +25,7 @@ from polydl.model.scop import Scop, Source, Storage
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*\Z")
 _MAX_BYTES = 64 << 20
-"""A C file longer than this is something else."""
+"""A longer file is refused: it is hardly C that people write."""
 
 
 @dataclass(frozen=True, slots=True)

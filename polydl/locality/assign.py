@@ -1,4 +1,4 @@
-"""Which level serves each working set (Algorithm 2 of PolyDL, Tavarageri et al., TACO 2021)."""
+"""Assigns each working set to the cache level that serves it (Algorithm 2 of PolyDL, Tavarageri et al., TACO 2021)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LevelSizes:
     """Bytes of working sets by the level that serves them."""
 
     caches: tuple[Count, ...]
-    """One a cache level, fastest first."""
+    """One per cache level, fastest first."""
     memory: Count
 
 

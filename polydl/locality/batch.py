@@ -16,7 +16,7 @@ from polydl.locality.pieces import Piece, Prefixes, Side, between
 from polydl.locality.progressions import Box, NotClosedForm, Sum, Term, union_sizes
 
 CHUNK = 2048
-"""Variants analysed together: bounds the memory (a few hundred bytes a variant, loop and iterator)."""
+"""Variants analysed together: bounds the memory (a few hundred bytes per variant, loop and iterator)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class BoxAnalysis:
             self._functions[array] = tuple(distinct.values())
 
     def working_sets(self, batch: LoopBatch) -> BatchWorkingSets:
-        """Algorithm 1 on every variant: one row a pair of distinct subscript functions and carrying loop.
+        """Algorithm 1 on every variant: one row per pair of distinct subscript functions and carrying loop.
 
         Raises NotClosedForm when a set of subscript values is neither a progression nor short enough to list.
         """

@@ -52,7 +52,7 @@ class BoxNest:
     accesses: tuple[BoxAccess, ...]
     element_bytes: Mapping[str, int]
     layouts: Mapping[str, Layout]
-    """Of each array: what lies beside what in memory. All have strides."""
+    """Where the elements of each array lie in memory. All have strides."""
 
     def __post_init__(self) -> None:
         if len(self.extents) != len(self.iterators) or any(extent < 1 for extent in self.extents):
@@ -151,7 +151,7 @@ class LoopBatch:
 
 
 def timed_nest(nest: BoxNest, batch: LoopBatch, variant: int) -> TimedNest:
-    """One variant as the exact analysis sees it: the reference of the closed forms, and what stands in for them.
+    """One variant as a nest in time, for the exact analysis, which checks the closed forms and replaces them.
 
     Loops that run once are left out, as are padding; the others are called `name.depth`.
     """

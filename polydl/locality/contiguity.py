@@ -1,4 +1,4 @@
-"""Cache lines and pages that boxes of array elements lie in: counting with regard to what is beside what in memory."""
+"""Counts the cache lines and pages that boxes of array elements lie in, from the strides of the arrays' layouts."""
 
 from __future__ import annotations
 

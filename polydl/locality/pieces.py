@@ -19,7 +19,7 @@ _ENDLESS = np.iinfo(np.int64).max // 4
 
 
 class Side(Enum):
-    """Which part of the interval a piece belongs to."""
+    """The part of the interval between source and target that a piece belongs to."""
 
     SOURCE = "the rest of the source's iteration of the carrying loop"
     MIDDLE = "whole iterations of the carrying loop"

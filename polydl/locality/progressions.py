@@ -156,7 +156,7 @@ def _values(total: Sum, bounds: list[int]) -> IntArray:
 
 
 Box = tuple[Sum, ...]
-"""The image of one box: one Sum an array dimension. A 0-D array has none: then a box is one element or nothing."""
+"""The image of one box: one Sum per array dimension. A 0-D array has none: then a box is one element or nothing."""
 
 
 MASK_BITS = 52

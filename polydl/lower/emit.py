@@ -202,11 +202,11 @@ def protected(source: Source, pieces: Sequence[str]) -> str:
     """
     text = "\n\n".join(piece.strip("\n") for piece in pieces)
     defined = re.findall(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)", source.text, re.MULTILINE)
-    given = [re.split(r"[=(]", f[2:])[0] for f in source.preprocessor_flags if f.startswith("-D")]
+    on_command_line = [re.split(r"[=(]", f[2:])[0] for f in source.preprocessor_flags if f.startswith("-D")]
     words = set(_IDENTIFIER.findall(text))
     aside = sorted(
         name
-        for name in {*defined, *given}
+        for name in {*defined, *on_command_line}
         if (name in words or name.islower()) and not name.upper().startswith(("POLYDL", "_"))
     )
     before = "".join(f'#pragma push_macro("{name}")\n#undef {name}\n' for name in aside)

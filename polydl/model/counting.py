@@ -1,4 +1,4 @@
-"""How many integer points a set has: exact where it can be, and a type that says so where it cannot.
+"""Counts the integer points of sets: exactly where possible, otherwise between bounds (`Count.exact` tells which).
 
 isl's own `count_val` scans the points; barvinok, which has closed forms, is GPL. Here sets are cut into disjoint
 pieces, existential variables become dimensions (an integer division has one value per point, so the number of points
@@ -72,7 +72,7 @@ def count(points: isl.Set, operations: int = DEFAULT_QUOTA, budget: int = ENUMER
     """Number of integer points of a set without parameters.
 
     Boxes, tiles and windows, polygons and products of these are counted in closed form whatever their size. Other
-    coupled dimensions are enumerated up to `budget` values a piece, then scanned by isl up to `operations`
+    coupled dimensions are enumerated up to `budget` values per piece, then scanned by isl up to `operations`
     elementary operations; past both the result has bounds only (`Count.exact` is False).
 
     Raises ValueError when the set depends on a parameter or is infinite, QuotaExceeded when cutting it into disjoint

@@ -82,8 +82,8 @@ def pack_contract(parsed: Parsed, name: str) -> PackContract:
     if found is None or extents is None:
         raise Unreadable(f"the contract of {name}: {text}")
     strides = _steps(found.group(3))
-    given = _extents(extents.group(1)) if strides else ()
-    return PackContract(name, text, parameters, int(found.group(1)), int(found.group(2)), given, strides)
+    known = _extents(extents.group(1)) if strides else ()
+    return PackContract(name, text, parameters, int(found.group(1)), int(found.group(2)), known, strides)
 
 
 def finish(
@@ -91,7 +91,7 @@ def finish(
     contract: Contract,
     strides: Strides,
     operands: tuple[Pointer, Pointer, Pointer],
-    given: Sequence[Any],
+    further: Sequence[Any],
     row: Affine,
     column: Affine,
 ) -> tuple[Symbol, Pointer]:
@@ -106,9 +106,9 @@ def finish(
     env: dict[str, Any] = {"sum": Sum(), "i": row, "v": column, "row0": ZERO, "column0": ZERO}
     env |= dict(zip(("A", "B", "C"), operands, strict=True))
     extra = [n for n in names if n not in (*env, "cut", "part")]
-    if len(extra) != len(given):
-        raise Unreadable(f"{contract.name} has {len(extra)} more arguments, not {len(given)}")
-    env |= dict(zip(extra, given, strict=True))
+    if len(extra) != len(further):
+        raise Unreadable(f"{contract.name} has {len(extra)} more arguments, not {len(further)}")
+    env |= dict(zip(extra, further, strict=True))
     stores: list[tuple[Pointer, Symbol]] = []
     for item in definition.body.block_items or []:
         _straight(item, env, strides, stores)
@@ -162,7 +162,7 @@ class RowStep:
 
 
 def row_step(
-    parsed: Parsed, name: str, given: Mapping[str, Any], column: Affine, strides: Strides, first: int
+    parsed: Parsed, name: str, bound: Mapping[str, Any], column: Affine, strides: Strides, first: int
 ) -> RowStep:
     """The statements of a row, read with one lane; `first` is the number that the first one will have.
 
@@ -171,7 +171,7 @@ def row_step(
     step, whole = parsed.functions.get(f"{name}_step"), parsed.functions.get(name)
     if step is None or whole is None:
         raise Unreadable(f"the function {name} cannot be read")
-    env: dict[str, Any] = {**given, "polydl_column": column}
+    env: dict[str, Any] = {**bound, "polydl_column": column}
     ends = _accumulators(whole, env, strides)
     env |= {a: Accumulator(a) for a in ends}
     lines: list[RowLine] = []

@@ -1,4 +1,4 @@
-"""Which instances of the original a printed statement runs: guessed from names and shapes; every access is checked."""
+"""Matches printed statements with instances of the original: guesses from names and shapes, of which all is checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the printed program keeps the order of every pair of accesses, and what its parallel loops may not share."""
+"""Checks that the printed program keeps the order of dependent accesses and that parallel iterations share nothing."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class ConcurrentLoop:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What the text says about the instance: only a guess until it is checked."""
+    """What a marker in the text claims about the instance of the next statement; the proof checks it."""
 
     statement: str
     iterators: tuple[Affine, ...]

@@ -1,4 +1,4 @@
-"""The printed region, walked: every statement with its domain, order, accesses and the loops that run it at once."""
+"""Reads the printed region: every statement with its domain, order, accesses, parallel and vector loops."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Waiting:
-    """What was said before the statement that it is about."""
+    """Pragmas and markers that stand before a statement and hold for it."""
 
     hints: list[Hint] = field(default_factory=list)
     row: tuple[tuple[str, Affine, Affine | None], ...] = ()
@@ -348,13 +348,13 @@ class Reader:
         extents = [number(e) if e is not None else affine(rest.pop(0), at.env) for e in contract.extents]
         self._whole(item, contract.name, at, m, n, contract)
         row, column = self._count(at, m), self._count(at, n)
-        given: list[Any] = []
+        operands: list[Any] = []
         for argument in rest:
             try:
-                given.append(pointer(argument, at.env, self.strides))
+                operands.append(pointer(argument, at.env, self.strides))
             except Unreadable:
-                given.append(symbol(argument, at.env, self.strides))
-        result = finish(self.parsed, contract, self.strides, (a, b, c), given, row, column)
+                operands.append(symbol(argument, at.env, self.strides))
+        result = finish(self.parsed, contract, self.strides, (a, b, c), operands, row, column)
         inner = at.inside()
         counters = [self._count(inner, e) for e in extents]
         a_at = a.offset.plus(row, contract.a_row)
@@ -380,14 +380,14 @@ class Reader:
 
     def _pack(self, item: Any, contract: PackContract, arguments: Sequence[Any], at: _Place) -> None:
         self._steps += 1
-        given = dict(zip(contract.parameters, arguments, strict=True))
-        width = affine(given["width"], at.env)
-        source = pointer(given["source"], at.env, self.strides)
-        packed = pointer(given["packed"], at.env, self.strides)
+        bound = dict(zip(contract.parameters, arguments, strict=True))
+        width = affine(bound["width"], at.env)
+        source = pointer(bound["source"], at.env, self.strides)
+        packed = pointer(bound["packed"], at.env, self.strides)
         if packed.base not in self.program.buffers:
             raise Wrong(f"line {_line(item)}: a copy into {packed.base}")
         extents = [
-            number(e) if e is not None else affine(given[f"extent{k}"], at.env) for k, e in enumerate(contract.extents)
+            number(e) if e is not None else affine(bound[f"extent{k}"], at.env) for k, e in enumerate(contract.extents)
         ]
         steps = number(1)
         for extent in extents:
@@ -422,18 +422,18 @@ class Reader:
         name = item.name.name
         self._steps += 1
         length = affine(arguments[0], at.env)
-        given: list[Any] = []
+        operands: list[Any] = []
         definition = self.parsed.functions.get(name)
         if definition is None:
             raise Unreadable(f"line {_line(item)}: the function {name} cannot be read")
         parameters = definition.decl.type.args.params[1:]
         for parameter, argument in zip(parameters, arguments[1:], strict=True):
             if isinstance(parameter.type, c_ast.PtrDecl):
-                given.append(pointer(argument, at.env, self.strides))
+                operands.append(pointer(argument, at.env, self.strides))
             else:
-                given.append(symbol(argument, at.env, self.strides))
+                operands.append(symbol(argument, at.env, self.strides))
         column = self._count(at, length)
-        env = {p.name: g for p, g in zip(parameters, given, strict=True)}
+        env = {p.name: g for p, g in zip(parameters, operands, strict=True)}
         first = len(self.program.statements)
         step = row_step(self.parsed, name, env, column, self.strides, first)
         if len(step.lines) != len(waiting.hints):

@@ -1,4 +1,4 @@
-"""What a proof says."""
+"""The result of a proof."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Proof:
     notes: tuple[str, ...] = ()
     """What differs without being wrong: sums in another order, scalars used again."""
     trusted: tuple[str, ...] = ()
-    """What that takes for granted."""
+    """Assumptions of the proof."""
     reason: str = ""
     """Of `wrong`: where, with the instances as numbers. Of `open`: what was in the way."""
     seconds: float = 0.0

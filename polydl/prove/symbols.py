@@ -225,21 +225,21 @@ def _vector(name: str, suffix: str, arguments: list[Any], env: Mapping[str, Any]
         return Literal(arguments[0].value, vector=True)
     if name == "all" and isinstance(arguments[0], c_ast.UnaryOp) and isinstance(arguments[0].expr, c_ast.Constant):
         return Operation(arguments[0].op, (Literal(arguments[0].expr.value, vector=True),))
-    given = tuple(symbol(a, env, strides) for a in arguments)
+    lanes = tuple(symbol(a, env, strides) for a in arguments)
     if name == "all":
-        return given[0]
+        return lanes[0]
     if name == "negative":
-        return Operation("-", given)
+        return Operation("-", lanes)
     if name == "not":
-        return Operation("!", given)
+        return Operation("!", lanes)
     if name in ("max", "min"):
-        return Operation("?:", (Operation(">" if name == "max" else "<", given), *given))
+        return Operation("?:", (Operation(">" if name == "max" else "<", lanes), *lanes))
     if name == "select":
-        return Operation("?:", given)
+        return Operation("?:", lanes)
     if name in _TESTS:
-        return Operation(_TESTS[name], given)
+        return Operation(_TESTS[name], lanes)
     if name in _MATH:
-        return Operation(_MATH[name] + suffix, given, call=True)
+        return Operation(_MATH[name] + suffix, lanes, call=True)
     raise Unreadable(f"the vector function {name}")
 
 

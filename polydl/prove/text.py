@@ -1,4 +1,4 @@
-"""The generated file as something that can be parsed: vectors of one lane, OpenMP's pragmas as calls."""
+"""Turns a generated file into C that pycparser reads: vectors become scalars, OpenMP's pragmas become calls."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Parsed:
     functions: Mapping[str, Any]
     """The other functions that could be parsed."""
     kernels: Mapping[str, str]
-    """Per generated microkernel what the comment above it says that it computes."""
+    """Per generated microkernel the comment above it, which states what it computes."""
     packs: Mapping[str, tuple[str, tuple[str, ...]]]
     """Per generated packing function its comment and the names of its parameters."""
 

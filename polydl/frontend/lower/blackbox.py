@@ -1,7 +1,7 @@
-"""Code that data steer, kept as it is written: one statement that may touch what stands in it.
+"""Code whose control flow depends on data becomes one statement, which is kept as it is written.
 
-`if (A[i] > m) m = A[i];`, `switch` on data, loops with `break`: which of their parts run is not known in advance, but
-what they may touch is. Subscripts and loop bounds inside have to be affine as everywhere.
+For `if (A[i] > m) m = A[i];`, `switch` on data and loops with `break` it is not known in advance which of their parts
+run, but which elements they may touch. Subscripts and loop bounds inside have to be affine as everywhere.
 """
 
 from __future__ import annotations

@@ -181,9 +181,9 @@ def check_microkernels(
 ) -> list[InputError]:
     """A microkernel's loops touch the arrays that its call is given, from the elements that it points at on."""
     errors: list[InputError] = []
-    for statement, given in zip(statements, raw, strict=True):
-        if isinstance(statement.body, MicrokernelCall) and isinstance(given.body, RawCall):
-            errors += _contract(statement, statement.body, given.body, places, pragmas[given.body.pragma])
+    for statement, read in zip(statements, raw, strict=True):
+        if isinstance(statement.body, MicrokernelCall) and isinstance(read.body, RawCall):
+            errors += _contract(statement, statement.body, read.body, places, pragmas[read.body.pragma])
     return errors
 
 
@@ -211,14 +211,14 @@ def _contract(
                     topic="microkernels",
                 )
             )
-    for argument, given in zip(call.arguments, raw.arguments, strict=True):
+    for argument, passed_argument in zip(call.arguments, raw.arguments, strict=True):
         if argument.array is None or argument.subscript is None:
             continue
         if argument.array not in touched:
             errors.append(
                 InputError(
                     f"{reason}: the call is given '{argument.array}', which the loops do not touch",
-                    places.span(given.node) or pragma.span,
+                    places.span(passed_argument.node) or pragma.span,
                     f"leave '{argument.array}' out of the call, or use it in the loops",
                     topic="microkernels",
                 )
@@ -231,7 +231,7 @@ def _contract(
             errors.append(
                 InputError(
                     f"{reason}: the first element of '{argument.array}' that the loops touch is not '{argument.text}'",
-                    places.span(given.node) or pragma.span,
+                    places.span(passed_argument.node) or pragma.span,
                     "point at the element with the smallest subscripts that the loops touch",
                     topic="microkernels",
                 )

@@ -109,7 +109,7 @@ def _walk(found: Found, settings: Settings, facts: Walker) -> tuple[Walker, dict
 
 
 def _context(found: Found, settings: Settings, walker: Walker) -> isl.Set:
-    """What `assume` says."""
+    """The parameter values that the `assume` pragmas allow."""
     context = universe()
     for pragma in found.facts:
         if pragma.kind != "assume":

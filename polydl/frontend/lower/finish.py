@@ -118,7 +118,7 @@ def settle(
         if shape is not None:
             linear.add(name)
             extents[name] = shape.extents
-            subscripts |= {id(access): given for access, given in zip(accesses, shape.subscripts, strict=True)}
+            subscripts |= {id(access): own for access, own in zip(accesses, shape.subscripts, strict=True)}
             continue
         for access in accesses:
             try:

@@ -115,6 +115,6 @@ def _address(state: State, node: Any) -> RawAccess | None:
     ):
         return None
     symbol, subscripts, offset = values.address(node, state.domain)
-    given: list[Value] = [*subscripts, *([offset] if offset is not None else [])]
-    given += [number(0, I64)] * (len(symbol.levels) - len(given))
-    return RawAccess(symbol, False, tuple(given), state.domain, node)
+    subscript_list: list[Value] = [*subscripts, *([offset] if offset is not None else [])]
+    subscript_list += [number(0, I64)] * (len(symbol.levels) - len(subscript_list))
+    return RawAccess(symbol, False, tuple(subscript_list), state.domain, node)

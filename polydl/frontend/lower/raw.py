@@ -1,4 +1,4 @@
-"""What the walk over a region leaves behind, before array shapes are settled and isl spaces are named.
+"""The statements that the walk over a region finds, before array shapes are settled and isl spaces are named.
 
 Sets and functions here are zero-dimensional with iterators as isl parameters (see affine.py).
 """
@@ -30,7 +30,7 @@ class RawAccess:
     write: bool
     subscripts: tuple[Value, ...]
     where: isl.Set
-    """Where it happens: the statement's domain, or less inside a conditional expression."""
+    """The iterations in which it happens: the statement's domain, or less inside a conditional expression."""
     node: Any
     exact: bool = True
     """False inside a data-dependent conditional: it may happen everywhere in `where`."""

@@ -1,4 +1,4 @@
-"""Where a walk over a region stands: the iterations that reach the code, the loops around it, what was found so far."""
+"""The state of a walk over a region: which iterations reach the current code, the loops around it, results so far."""
 
 from __future__ import annotations
 

@@ -380,11 +380,11 @@ class Walker(State):
         if op != "=":
             value = c_ast.BinaryOp(op[:-1], c_ast.ID(found.name, node.coord), value, node.coord)
         try:
-            given = self.evaluator.value(value, self.domain)
-            given = self.evaluator.convert(given, found.ctype, value, self.domain)
+            new_value = self.evaluator.value(value, self.domain)
+            new_value = self.evaluator.convert(new_value, found.ctype, value, self.domain)
         except NotAffine:
             raise NeedsData(found.name) from None
-        self.environment[found.name] = (given, self.substituted(value))
+        self.environment[found.name] = (new_value, self.substituted(value))
 
     def _store(self, node: Any, target: Any, op: str, value: Any) -> None:
         builder = self.values()

@@ -59,8 +59,8 @@ def expansions(
     command = [cc, "-E", "-P", "-x", "c", *flags, "-iquote", folder or "."]
     for headers in ([], ["-isystem", pycparser_fake_libc.directory]):
         try:
-            given = (asked + questions).encode("utf-8", "surrogateescape")
-            done = limited.run([*command, *headers, "-"], given, MOST_EXPANDED + 2 * len(given))
+            stdin = (asked + questions).encode("utf-8", "surrogateescape")
+            done = limited.run([*command, *headers, "-"], stdin, MOST_EXPANDED + 2 * len(stdin))
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ToolchainError(f"the C compiler '{cc}' cannot be asked what macros mean: {error}") from error
         found = {int(i): literal for i, literal in _ANSWER.findall(done.output.decode("utf-8", "surrogateescape"))}

@@ -45,8 +45,8 @@ class Done:
     """It was stopped for its processor time: on a faster machine it may have come to its end."""
 
 
-def run(command: Sequence[str], given: bytes, most: int) -> Done:
-    """Run a command on `given` as its standard input; it may write `most` bytes.
+def run(command: Sequence[str], stdin: bytes, most: int) -> Done:
+    """Run a command with `stdin` as its standard input; it may write `most` bytes.
 
     Raises OSError when it cannot be started or the user's own limit on files stops it, subprocess.TimeoutExpired when
     it does not end. Its children end with it.
@@ -58,7 +58,7 @@ def run(command: Sequence[str], given: bytes, most: int) -> Done:
         resource.RLIMIT_CORE: (0, 0),
     }
     with tempfile.TemporaryFile() as text, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as messages:
-        text.write(given)
+        text.write(stdin)
         text.seek(0)
         process = subprocess.Popen(command, stdin=text, stdout=output, stderr=messages, start_new_session=True)
         descriptor = os.pidfd_open(process.pid)

@@ -27,7 +27,7 @@ _ATTEMPTS = 200
 
 
 MOST_TOKENS = 400_000
-"""Tokens read before giving up, those of every attempt together: a few seconds' worth."""
+"""Tokens read in all attempts together before giving up: some seconds of processor time."""
 
 
 class _Budget:
@@ -117,15 +117,15 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
                 parts.append(text[at_text : chunk.end])
             position = chunk.end
         parts += [text[position:], "\n", tail]
-        given = "".join(parts)
+        attempt = "".join(parts)
         try:
-            ast = _Parser(lexer=budget.lexer).parse(given, source.path)
+            ast = _Parser(lexer=budget.lexer).parse(attempt, source.path)
             _check_functions(ast)
             break
         except ParseError as error:
             culprit = _culprit(str(error), pieces, text, source.path, dropped, prototypes)
             if culprit is None or len(dropped) + len(prototypes) > _ATTEMPTS + len(pieces):
-                raise _not_c(source, str(error), Places(source, given)) from error
+                raise _not_c(source, str(error), Places(source, attempt)) from error
             kind, at = culprit
             (prototypes if kind == "body" else dropped).add(at)
         except RecursionError as error:
@@ -142,7 +142,7 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
     return Unit(
         source,
         preprocessed,
-        Places(source, given),
+        Places(source, attempt),
         tuple(externals),
         fragments,
         {chunk.name: chunk for chunk in pieces if chunk.body is not None and chunk.name},

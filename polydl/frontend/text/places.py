@@ -49,25 +49,25 @@ class Places:
         if line in self._aligned:
             return self._aligned[line]
         original = self.source.logical_tokens(line)
-        given: list[tuple[int, str]] = []
+        expanded: list[tuple[int, str]] = []
         for segment in self._segments_of(line):
             found = (
                 (match.start() + 1, match.group())
                 for match in TOKEN.finditer(segment)
                 if match.lastgroup not in ("space", "newline", "splice", "comment")
             )
-            given += islice(found, _MOST_ALIGNED - len(given))
-        texts = [text for _, text in given]
+            expanded += islice(found, _MOST_ALIGNED - len(expanded))
+        texts = [text for _, text in expanded]
         names = [token.text for token in original]
         aligned: list[tuple[int, Token]] = []
         if texts == names:
-            aligned = [(column, token) for (column, _), token in zip(given, original, strict=True)]
+            aligned = [(column, token) for (column, _), token in zip(expanded, original, strict=True)]
         elif original:
             for _, a0, a1, b0, b1 in SequenceMatcher(None, texts, names, autojunk=False).get_opcodes():
                 for at in range(a0, a1):
                     same = b1 - b0 == a1 - a0 and texts[at] == names[b0 + at - a0]
                     target = b0 + at - a0 if same else b0
-                    aligned.append((given[at][0], original[min(target, len(original) - 1)]))
+                    aligned.append((expanded[at][0], original[min(target, len(original) - 1)]))
         aligned.sort(key=lambda pair: pair[0])
         self._aligned[line] = aligned
         return aligned

@@ -100,10 +100,10 @@ def preprocess(
     _check_includes(source, flags, folder)
     quoted = source.path.replace("\\", "\\\\").replace('"', '\\"')
     command = [cc, "-E", "-dD", "-x", "c", *flags, "-iquote", folder or ".", "-isystem", pycparser_fake_libc.directory]
-    given = f'# 1 "{quoted}"\n{with_markers(source, pragmas)}'
+    marked = f'# 1 "{quoted}"\n{with_markers(source, pragmas)}'
     most = MOST_EXPANDED + 2 * len(source.text)
     try:
-        done = limited.run([*command, "-"], given.encode("utf-8", "surrogateescape"), most)
+        done = limited.run([*command, "-"], marked.encode("utf-8", "surrogateescape"), most)
     except FileNotFoundError as error:
         raise ToolchainError(
             f"the C compiler '{cc}' was not found", hint="install gcc or clang, or name a compiler with --cc"
@@ -195,34 +195,34 @@ def _digest(raw: str) -> Preprocessed:
     pending: int | None = None
     collected: list[str] = []
     for line in raw.split("\n"):
-        kept = line
+        output_line = line
         if line.startswith('# 0 "<built-in>"'):
-            kept = ""  # gcc marks each of its own macros, hundreds; no C stands there
+            output_line = ""  # gcc marks each of its own macros, hundreds; no C stands there
         elif line.startswith("#define "):
             match = _DEFINE.match(line)
             if match:
                 name, parenthesised, parameters, body = match.groups()
                 split = tuple(p.strip() for p in parameters.split(",")) if parenthesised else None
                 history.setdefault(name, []).append((length, Macro(name, split, body)))
-            kept = ""
+            output_line = ""
         elif line.startswith("#undef "):
             history.setdefault(line[7:].strip(), []).append((length, None))
-            kept = ""
+            output_line = ""
         elif pending is None and "__polydl_bare_" in line:
-            kept = _BARE.sub(r"#pragma polydl \1", line)
+            output_line = _BARE.sub(r"#pragma polydl \1", line)
         elif pending is not None or "__polydl_mark_" in line:
-            kept = ""
+            output_line = ""
             if pending is None:
                 head, _, line = line.partition("__polydl_mark_")
                 number, _, line = line.partition("__")
                 pending = int(number)
-                kept = f"{head}#pragma polydl {pending}"
+                output_line = f"{head}#pragma polydl {pending}"
                 collected = []
             before, done, _ = line.partition(DONE.format(pending))
             collected.append(before)
             if done:
                 fragments[pending] = "\n".join(collected)
                 pending = None
-        out.append(kept)
-        length += len(kept) + 1
+        out.append(output_line)
+        length += len(output_line) + 1
     return Preprocessed("\n".join(out), fragments, history)

@@ -86,15 +86,15 @@ def train_command(
         raise InputError(f"--exclude {', '.join(sorted(unknown))}: no such workload in the data")
     used = whole.where(lambda g: g.workload not in exclude)
     changes = {"seed": seed, "epochs": epochs, "members": members}
-    given = {k: v for k, v in changes.items() if v is not None}
+    named = {k: v for k, v in changes.items() if v is not None}
     if kind == "dnn":
         before = load_dnn(finetune) if finetune else None
-        options = replace(fit.FINETUNING if before else fit.FitOptions(), **given)
+        options = replace(fit.FINETUNING if before else fit.FitOptions(), **named)
         weights, curve = fit.fit_dnn(used, options, tell, before)
     else:
         if finetune:
             raise InputError("only 'dnn' can be finetuned", hint="leave out --finetune or --kind")
-        options = fit.FitOptions(**given)
+        options = fit.FitOptions(**named)
         weights, curve = fit.fit_paper(used, options, tell)
     save_weights(out, weights)
     draw_curve(curve, out.with_suffix(".png"), kind)
