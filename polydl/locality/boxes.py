@@ -52,7 +52,7 @@ class BoxNest:
     accesses: tuple[BoxAccess, ...]
     element_bytes: Mapping[str, int]
     layouts: Mapping[str, Layout]
-    """Where the elements of each array lie in memory. All have strides."""
+    """Where the elements of each array lie in memory. The extents of all axes but the outermost are known."""
 
     def __post_init__(self) -> None:
         if len(self.extents) != len(self.iterators) or any(extent < 1 for extent in self.extents):

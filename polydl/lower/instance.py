@@ -46,7 +46,10 @@ class Instance:
         if not found.linear:
             return found.name + "".join(f"[{self.printer(s)}]" for s in subscripts)
         strides = found.layout.strides
-        assert strides is not None, "a linear array is recovered with known strides"
+        if strides is None or any(found.layout.before):
+            address = found.layout.accessed(isl.Map.from_pw_multi_aff(subscript)).as_pw_multi_aff()
+            (place,) = isl.components(address.pullback_pw_multi_aff(self.back))
+            return f"{found.name}[{self.printer(self.build.expr_from_pw_aff(place.coalesce()))}]"
         terms = [
             self.printer(s) if n == 1 else f"{n} * {self.printer.factor(s)}"
             for s, n in zip(subscripts, strides, strict=True)

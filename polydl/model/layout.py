@@ -65,6 +65,15 @@ class Layout:
         own = sorted((a for a in self.axes if a.dimension == dimension), key=lambda a: -a.step)
         return [axis for axis in own if axis.extent != 1] or own[-1:]
 
+    def digits_of(self, dimension: int) -> list[int]:
+        """The places in `axes` of a dimension's digits, coarsest first."""
+        return [self.axes.index(axis) for axis in self._digits(dimension)]
+
+    @property
+    def is_row_major(self) -> bool:
+        """Whether this is the layout of a C array: one axis per dimension, in order, without padding in front."""
+        return not any(self.before) and [(a.dimension, a.step) for a in self.axes] == [(d, 1) for d in range(self.rank)]
+
     # Other layouts
 
     def blocked(self, dimension: int, block: int) -> Layout:

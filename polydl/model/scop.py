@@ -47,20 +47,23 @@ class Array:
     `const float *restrict p`, `float alpha`. Macros are expanded; typedef names stay."""
     linear: bool = False
     """True when the source subscripts it as one linear array (`A[i*N + j]`, `*(p + i*N + j)`) and the dimensions
-    were recovered: printed as `name[e0 * stride0 + e1 * stride1 + …]` with the strides that `extents` imply."""
+    were recovered: printed as `name[address]`, the address as `layout` has it."""
     restrict: bool = False
     """No other pointer of the function reaches this memory (restrict, or not a pointer parameter at all)."""
     const: bool = False
     span: Span | None = None
     layout: Layout = NO_AXES
-    """Where the elements lie; row-major over `extents` unless another one is given."""
+    """Where the elements lie; row-major over `extents` unless another one is given, which only a linear array may have:
+    the subscripts of any other are C's."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a layout of another rank."""
+        """Raises ValueError for a layout of another rank, or one that C's subscripts don't have."""
         if self.layout is NO_AXES:
             object.__setattr__(self, "layout", row_major([_known(extent) for extent in self.extents]))
         if self.layout.rank != len(self.extents):
             raise ValueError(f"{self.name} has {len(self.extents)} dimensions and a layout for {self.layout.rank}")
+        if not self.linear and not self.layout.is_row_major:
+            raise ValueError(f"{self.name} is subscripted as a C array, whose layout is row-major")
 
     @property
     def is_scalar(self) -> bool:

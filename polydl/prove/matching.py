@@ -39,7 +39,7 @@ def linear(scop: Scop, statement: Statement, access: int) -> isl.Map:
     """{ S[i…] -> [elements from the beginning of the array] }."""
     one = statement.accesses[access]
     layout = scop.arrays[one.array].layout
-    if layout.strides is None:
+    if None in layout.axis_strides:
         raise Unreadable(f"the extents of {one.array} are not known")
     return layout.accessed(one.relation.intersect_domain(statement.domain))
 

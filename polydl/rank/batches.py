@@ -35,7 +35,9 @@ def box_nest(scop: Scop, nest: Nest, *, hull: bool = False) -> BoxNest | None:
                 continue
             if rows is None:
                 return None
-            if array.layout.strides is None:
+            if None in array.layout.axis_strides and not array.layout.is_row_major:
+                return None
+            if None in array.layout.axis_strides:
                 reached = [isl.greatest(access.relation.range(), dim) for dim in range(len(array.extents))]
                 shape = [e if e is not None else (r or 0) + 1 for e, r in zip(array.layout.shape, reached, strict=True)]
                 known = layouts.get(access.array, row_major(shape)).shape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,18 +12,18 @@ from hypothesis import strategies as st
 
 from polydl.locality.boxes import BoxAccess, BoxNest, LoopBatch
 from polydl.locality.contiguity import unit_footprints
-from polydl.model.layout import row_major
+from polydl.model.layout import Layout, row_major
 
 
 def by_enumeration(nest: BoxNest, high: list[int], unit: int) -> int:
-    shape = nest.layouts["A"].shape
     units = set()
     for access in nest.accesses:
         for x in itertools.product(*(range(h + 1) for h in high)):
-            address = 0
-            for row, offset, extent in zip(access.rows, access.offsets, shape, strict=True):
-                address = address * extent + offset + sum(c * v for c, v in zip(row, x, strict=True))
-            first = address * nest.element_bytes["A"]
+            subscripts = [
+                offset + sum(c * v for c, v in zip(row, x, strict=True))
+                for row, offset in zip(access.rows, access.offsets, strict=True)
+            ]
+            first = nest.layouts["A"].offset(subscripts) * nest.element_bytes["A"]
             units |= {first // unit, (first + nest.element_bytes["A"] - 1) // unit}
     return len(units)
 
@@ -47,8 +48,24 @@ def nests(draw: st.DrawFn) -> tuple[BoxNest, list[tuple[int, int]]]:
     return nest, draw(st.permutations([(0, 1), (1, 1), (2, 1)]))
 
 
+@st.composite
+def stored_otherwise(draw: st.DrawFn) -> tuple[BoxNest, list[tuple[int, int]]]:
+    """A nest whose array is padded, cut into blocks or interleaved, with its axes in any order."""
+    nest, loops = draw(nests())
+    layout = nest.layouts["A"]
+    for dimension in range(layout.rank):
+        if draw(st.booleans()):
+            layout = layout.padded(dimension, draw(st.sampled_from([0, 1, 8])), draw(st.sampled_from([0, 1, 8])))
+        if draw(st.booleans()):
+            layout = layout.blocked(dimension, draw(st.sampled_from([2, 4, 8])))
+            if draw(st.booleans()):
+                layout = layout.blocked(dimension, 2)
+    layout = layout.permuted(draw(st.permutations(range(len(layout.axes)))))
+    return replace(nest, layouts={"A": layout}), loops
+
+
 @settings(max_examples=300, deadline=None)
-@given(nests(), st.sampled_from([32, 64, 256]))
+@given(nests() | stored_otherwise(), st.sampled_from([32, 64, 256]))
 def test_against_enumeration(case: tuple[BoxNest, list[tuple[int, int]]], unit: int) -> None:
     nest, loops = case
     batch = LoopBatch.of(nest, [loops])
@@ -75,6 +92,24 @@ def test_rows_of_a_matrix(columns: int, depth: int, lines: int) -> None:
     found = unit_footprints(nest, LoopBatch.of(nest, [[(0, 1), (1, 1)]]), 64)
     assert found.units[0, depth, 0] == lines
     assert found.exact[0, depth, 0]
+
+
+@pytest.mark.parametrize(
+    ("layout", "loops", "lines", "exact"),
+    [
+        (row_major((64, 64)).blocked(1, 16).permuted((1, 0, 2)), (64, 16), 64, True),  # a panel lies in one piece
+        (row_major((64, 64)).blocked(1, 16).permuted((1, 0, 2)), (1, 64), 4, True),  # a row: a line of each panel
+        (row_major((64, 64)).blocked(1, 16).permuted((1, 0, 2)), (1, 24), 2, False),  # a panel and a half
+        (row_major((64, 64)).blocked(0, 2), (2, 64), 8, True),  # two rows interleaved: together as one
+        (row_major((64, 64)).blocked(0, 2), (1, 64), 8, True),  # one of them touches the lines of both
+        (row_major((64, 64)).padded(1, 0, 16), (64, 64), 64 * 4, True),  # five lines a row, of which one is padding
+    ],
+)
+def test_lines_of_other_layouts(layout: Layout, loops: tuple[int, int], lines: int, exact: bool) -> None:
+    access = BoxAccess("A", ((1, 0), (0, 1)), (0, 0), False)
+    nest = BoxNest(("i", "j"), loops, (access,), {"A": 4}, {"A": layout})
+    found = unit_footprints(nest, LoopBatch.of(nest, [[(0, 1), (1, 1)]]), 64)
+    assert (found.units[0, 0, 0], found.exact[0, 0, 0]) == (lines, exact)
 
 
 def test_a_column_takes_a_line_an_element() -> None:
