@@ -96,13 +96,13 @@ def key_of(parts: Iterable[bytes | str]) -> str:
 
 
 def stamp(path: Path) -> str:
-    """What changes when a file is replaced: path, size and time of change. Raises OSError."""
+    """A text that changes when a file is replaced: path, size and time of change. Raises OSError."""
     found = path.stat()
     return f"{path} {found.st_size} {found.st_mtime_ns}"
 
 
 def compiler_parts(cc: str, link: Iterable[str]) -> Iterator[bytes | str]:
-    """What a compiler's output depends on besides its input and flags: the compiler itself and the files linked.
+    """Parts of a key that stand for the compiler and the files linked, which its output depends on like on its input.
     Raises OSError."""
     compiler = shutil.which(cc)
     if compiler is not None:

@@ -1,4 +1,4 @@
-"""Small HTML for notebooks: what the `_repr_html_` of results is made of.
+"""Small pieces of HTML for notebooks, of which the `_repr_html_` methods of results are made.
 
 Everything is escaped. Colours are inherited, so that a dark theme is as readable as a light one.
 """

@@ -1,4 +1,4 @@
-"""What a run found, as the documents that `--json` prints."""
+"""Makes the documents that `--json` prints from the results of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _finite(value: float) -> float | None:
 
 
 def flops(ranking: Ranking) -> float | None:
-    """Floating-point operations of a scop's contractions (two an instance); None when it has none."""
+    """Floating-point operations of a scop's contractions (two per instance); None when it has none."""
     total = 0
     for nest in ranking.nests:
         if nest.contraction is not None:

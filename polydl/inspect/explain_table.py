@@ -1,4 +1,4 @@
-"""`polydl explain` as people read it: a column for each variant."""
+"""Prints what `polydl explain` found as a table, with one column per variant."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class ScoredLines:
         ]
 
     def to_data(self, rank: int, loops: Written, blocks: Written) -> dict[str, Any]:
-        """What a variant's JSON says beside what every variant's does."""
+        """The JSON fields of a scored line that come in addition to those of every variant."""
         return {"rank": rank, "line": loops.line, "loop_string": loops.text, "blocks": blocks.text}
 
 

@@ -1,4 +1,4 @@
-"""A run of `optimize` as the record that `polydl report` reads: what was found, and what else a look at it needs."""
+"""Makes the record of a run of `optimize` for `polydl report`: the results, and the analyses that its charts need."""
 
 from __future__ import annotations
 

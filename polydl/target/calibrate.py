@@ -1,4 +1,4 @@
-"""Measuring the machine: FMA peak, bandwidth and latency of each level, one core and all of them; under 20 s."""
+"""Measures the machine: FMA peak, bandwidth and latency of each level, one core and all of them; under 20 s."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine one is on: what Linux says (/sys, /proc), a stored calibration, and presets for what nobody says."""
+"""Detects the machine that this process runs on: from Linux (/sys, /proc), a stored calibration, else from presets."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ PRESETS = Path(__file__).resolve().parent / "presets"
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Which processors a preset speaks for."""
+    """The processors that a preset describes."""
 
     vendor: str
     """`vendor_id` of /proc/cpuinfo, or `CPU implementer` on Arm."""
@@ -76,7 +76,7 @@ def preset(name: str) -> Machine:
 
 
 def preset_match(name: str) -> Match | None:
-    """Which processors a preset speaks for; None for one that is never chosen by itself."""
+    """The processors that a preset describes; None for one that is chosen by its name only."""
     table = tomllib.loads((PRESETS / f"{name}.toml").read_text(encoding="utf-8")).get("match")
     return None if table is None else Match(table["vendor"], table["family"], tuple(table["models"]))
 

@@ -46,16 +46,16 @@ class Isa:
 
     name: str
     compiler: str
-    """C preprocessor condition under which the compiler may use it; empty for the one that is left."""
+    """C preprocessor condition under which the compiler may use it; empty for the portable one, the fallback."""
     macro: str
     """Defined to 1 by `isa_prologue` where this one was chosen."""
     vector_bytes: int
     registers: int
     """Architectural vector registers."""
     fmas: int
-    """Vector FMAs a cycle."""
+    """Vector FMAs per cycle."""
     loads: int
-    """Vector loads (or broadcasts from memory) a cycle, from the first-level cache."""
+    """Vector loads (or broadcasts from memory) per cycle, from the first-level cache."""
     latency: int
     """Cycles from one FMA to the next that needs its result."""
     scratch: int
@@ -67,7 +67,7 @@ class Isa:
 
     @property
     def condition(self) -> str:
-        """C preprocessor condition after `isa_prologue`; empty for the one that is left."""
+        """C preprocessor condition after `isa_prologue`; empty for the portable one, the fallback."""
         return f"defined({self.macro})" if self.compiler else ""
 
     def lanes(self, element: ElementType) -> int:
@@ -125,7 +125,7 @@ def held_vectors(target: Isa, rows: int, vectors: int) -> int:
 def paired_rows(target: Isa) -> int:
     """The most rows of a block one vector wide that takes two reduction steps at a time; 0 where it never does.
 
-    Such a block broadcasts pairs of neighbours of A, interleaves two rows of B and has two accumulators a row: half
+    Such a block broadcasts pairs of neighbours of A, interleaves two rows of B and has two accumulators per row: half
     the loads, half the latency. Beside them, the two interleaved rows stay in registers.
     """
     return (target.registers - target.scratch - 2) // 2 if target.pairs else 0

@@ -1,1 +1,1 @@
-"""What people look at: the record of a run (`polydl optimize --save`) as a page, charts, tables and text."""
+"""Presents the record of a run (`polydl optimize --save`) as a page, charts, tables and text."""

@@ -82,7 +82,7 @@ def png(charts: Sequence[Chart], width: int = 680) -> bytes:
 
 @contextmanager
 def _drawn(charts: Sequence[Chart], width: int, *, titled: bool) -> Iterator[tuple[Figure, _Drawing]]:
-    """A figure of the charts, a pixel for each point of its size, and what its groups are."""
+    """A matplotlib figure with the charts, one pixel per point of its size, and the meaning of its groups."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -122,7 +122,7 @@ def _plot_height(chart: Chart, width: int) -> float:
 
 
 def _columns(chart: Chart, width: int) -> int:
-    """Of the legend."""
+    """Columns of the legend."""
     widest = max((len(entry.text) for entry in chart.legend), default=1) * _CHARACTER * 1.1 + 40
     return max(1, int(width / widest))
 
@@ -240,7 +240,7 @@ class _Drawing:
 
 
 def _scale(axes: Axes, which: str, scale: Axis) -> None:
-    """The scale with its own ticks and nobody else's."""
+    """Set a scale with exactly the ticks of `scale`, none of matplotlib's."""
     axes.set(**{f"{which}scale": "log" if scale.log else "linear", f"{which}lim": (scale.low, scale.high)})
     own = axes.xaxis if which == "x" else axes.yaxis
     own.set_ticks([value for value, _ in scale.ticks], [displayed(text) for _, text in scale.ticks])

@@ -1,4 +1,4 @@
-"""The charts of a run."""
+"""Makes the charts of a run from its record: distribution, samples, predictions, roofline, working sets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_BOXES = 20
 
 
 def charts(scop: ScopRun, machine: Machine) -> tuple[Chart, ...]:
-    """Those that the record has the figures for."""
+    """The charts that the record has enough figures for."""
     found = [distribution(scop), samples(scop)] if len(scop.timed()) > 1 else []
     found += [chart for name in rankers(scop) if (chart := predicted(scop, name)) is not None]
     found += [chart for chart in (roofline(scop, machine), working_sets(scop, machine)) if chart is not None]
@@ -40,7 +40,7 @@ def rankers(scop: ScopRun) -> tuple[str, ...]:
 
 
 def picks(scop: ScopRun) -> dict[str, Measured]:
-    """By ranker the timed variant (no original) that it likes best."""
+    """By ranker the timed variant (no original) with its best score."""
     found = {name: [m for m in _scored(scop, name) if m.id != ORIGINAL] for name in rankers(scop)}
     return {name: min(some, key=lambda m: m.scores[name].score) for name, some in found.items() if some}
 

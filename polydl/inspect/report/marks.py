@@ -1,4 +1,4 @@
-"""How variants look and are called in all the charts."""
+"""Colours, shapes and names of variants, the same in all charts."""
 
 from __future__ import annotations
 

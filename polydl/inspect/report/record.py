@@ -58,7 +58,7 @@ class WorkingSet:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What one ranker says about a variant."""
+    """A ranker's score of a variant, with the predicted time."""
 
     score: float
     """Lower is better; comparable among the variants of one run and ranker only."""
@@ -257,7 +257,7 @@ _HOW = "a record is written by `polydl optimize FILE.c --save RUN.json`"
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What the first look at a document is for."""
+    """The fields of a document that are read first: is it a record, and of which version?"""
 
     format: str = ""
     version: int = 0
@@ -285,7 +285,7 @@ def loads(data: bytes, name: str) -> Run:
 
 
 def _consistent(run: Run, name: str) -> Run:
-    """The record, once what its types cannot say has been checked. Raises InputError."""
+    """The record, after the checks that its types cannot express. Raises InputError."""
     try:
         machine_of(machine_text(run.machine), f"the machine of {name}")
     except InputErrors as errors:

@@ -1,4 +1,4 @@
-"""The tables and sentences of a report, whatever it is written as."""
+"""The tables and sentences of a report, for all its formats: HTML, Markdown and CSV."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def missing(scop: ScopRun) -> list[str]:
 
 
 def fusion_text(scop: ScopRun) -> list[str]:
-    """What is to be said about fusion besides the table."""
+    """A sentence about fusion that goes with the table of decisions."""
     if scop.fusion is None:
         return ["Fusion was not looked at."]
     if not scop.fusion.decisions:
@@ -237,7 +237,7 @@ def machine(found: Machine) -> Table:
 
 
 def facts(run: Run) -> Table:
-    """How the run was made."""
+    """When, with what and from which files the run was made."""
     rows = [("command", run.command or "from Python"), ("output", run.output or "none")]
     rows += [(f"option {name}", value) for name, value in run.options.items()]
     rows += [(f"seconds, {name}", f"{value:.2f}") for name, value in run.seconds.items()]

@@ -16,7 +16,7 @@ MOST_RANKED = 20
 
 
 def markdown(run: Run) -> str:
-    """What the page says, as GitHub-flavoured Markdown without the pictures."""
+    """The content of the page as GitHub-flavoured Markdown, without the charts."""
     parts = [
         f"# {_inline(run.source)}",
         f"{_inline(run.created)}, {_inline(run.machine.name)}, polydl {_inline(run.polydl)}",
@@ -42,7 +42,7 @@ def markdown(run: Run) -> str:
 
 
 def _inline(text: str) -> str:
-    """Text that Markdown takes for nothing but text."""
+    """Text escaped so that Markdown sees no markup in it."""
     return re.sub(r"([\\`*_\[\]<>|~&])", r"\\\1", displayed(text))
 
 
@@ -63,7 +63,7 @@ def _table(table: Table) -> str:
 
 
 def variants_csv(run: Run) -> str:
-    """All variants, a line each: ranked, measured or both. Times in seconds, empty where there is nothing to say."""
+    """All variants, one per line: ranked, measured or both. Times in seconds, empty where there is nothing to say."""
     rankers = sorted({name for scop in run.scops for m in scop.variants() for name in m.scores})
     features = list(dict.fromkeys(name for scop in run.scops for v in scop.ranked for name in v.features))
     out = io.StringIO()
@@ -104,7 +104,7 @@ def _measured(scop: ScopRun, m: Measured | None, rankers: list[str]) -> list[Cel
 
 
 def _cell(value: Cell) -> Cell:
-    """Text that a spreadsheet does not take for a formula."""
+    """Text escaped so that a spreadsheet sees no formula in it."""
     if isinstance(value, str):
         shown = displayed(value)
         return f"'{shown}" if shown[:1] in ("=", "+", "-", "@") else shown

@@ -46,7 +46,7 @@ def collect_here(selection: Selection, store: Path, options: CollectOptions, thr
 
 
 def collected(store: Path, run: Callable[[Store, Tell], Tally]) -> Tally:
-    """Collect into a store, showing how far it is. Raises StoreError and what `run` raises; Interrupted after Ctrl-C;
+    """Collect into a store and show the progress. Raises StoreError and what `run` raises; Interrupted after Ctrl-C;
     PolyDLError when some of the problems could not be measured."""
     start = time.perf_counter()
     with Store(store) as opened:
@@ -71,7 +71,7 @@ _WIDTH = 24
 
 
 def _tell(now: Tally, line: str, start: float) -> None:
-    """One line a problem, each with the bar: whole lines, so that a log file can be read as well."""
+    """Write one line per problem, each with the bar: whole lines, so that a log file can be read as well."""
     whole = max(1, now.problems - now.skipped)
     filled = _WIDTH * now.done // whole
     left = now.left()

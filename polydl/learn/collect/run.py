@@ -55,14 +55,14 @@ class CollectOptions:
     budget: float = 0.03
     """Timed seconds of a variant in a pass."""
     scratch: Path | None = None
-    """Where variants are built; kept there until they are measured. None: a temporary folder."""
+    """Where variants are built; the files stay until they are measured. None: a temporary folder."""
     prepare_only: bool = False
     """Build only: that may share the machine, the rest may not."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """How far it is."""
+    """Counts of what has been collected so far."""
 
     problems: int = 0
     """In all."""
@@ -151,7 +151,7 @@ def preparing(problem: Problem, options: CollectOptions) -> tuple[Options, int]:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What came of one problem."""
+    """The result of collecting one problem."""
 
     function: str
     """Name of the C function; empty when it could not be prepared."""

@@ -1,4 +1,4 @@
-"""Training data: measurements of a store or a Parquet file, as one group of variants a problem."""
+"""Training data: measurements of a store or a Parquet file, as one group of variants per problem."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class FitOptions:
     patience: int = 60
     """Epochs without a better validation loss after which a member stops."""
     batch: int = 24
-    """Problems a step."""
+    """Problems per step of the optimiser."""
     validation: float = 0.15
     """Part of the problems that a member is not trained on but stopped by."""
     temperature: float = 0.03
@@ -49,7 +49,7 @@ class FitOptions:
 
 @dataclass(slots=True)
 class Curve:
-    """Losses by epoch, a list a member."""
+    """Losses by epoch: one list per member."""
 
     train: list[list[float]] = field(default_factory=list)
     validation: list[list[float]] = field(default_factory=list)

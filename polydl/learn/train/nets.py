@@ -20,7 +20,7 @@ class Network(nn.Module):
     """Linear layers with their activations."""
 
     def __init__(self, sizes: Sequence[int], activations: Sequence[str], dropout: float = 0.0) -> None:
-        """`sizes`: inputs, then the outputs of each layer; an activation a layer; dropout before all but the first."""
+        """`sizes`: inputs, then outputs of each layer; one activation per layer; dropout before all but the first."""
         super().__init__()
         self.activations = tuple(activations)
         self.linear = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))

@@ -17,7 +17,7 @@ from polydl.measure.store import FIELDS, Store, StoredMeasurement
 _FORMAT = "polydl-measurements"
 _VERSION = 1
 _DIGITS = 5
-"""Significant digits kept of samples, features and scores: more than the timer and the models have."""
+"""Significant digits stored of samples, features and scores: more than the timer and the models have."""
 
 
 @dataclass(frozen=True, slots=True)
