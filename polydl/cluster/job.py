@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import io
 import json
@@ -25,6 +24,7 @@ from rich.console import Console
 
 from polydl import pipeline
 from polydl.base.errors import PolyDLError
+from polydl.base.orphans import end_with_parent
 from polydl.cluster.files import options_from_data, unpacked
 from polydl.inspect.documents import optimize_json
 from polydl.inspect.terminal import show_optimized
@@ -34,7 +34,6 @@ from polydl.learn.collect.run import CollectOptions, compiler_version, measured,
 from polydl.measure import Toolchain
 from polydl.target import detect, dumps
 
-_PR_SET_PDEATHSIG = 1
 _LOCKED = Path("/sys/devices/system")
 """The folder whose lock a job holds: every Linux machine has it. Not the one of polydl.measure.busy, whose lock is held
 while something is timed."""
@@ -121,9 +120,7 @@ def machine_to_itself() -> Iterator[None]:
 def _end_with(parent: int) -> None:
     """Have this process ended, with a chance to clean up, when the worker that started it is gone."""
     signal.signal(signal.SIGTERM, _terminated)
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:
-        sys.exit(1)
+    end_with_parent(parent, signal.SIGTERM)
 
 
 def _terminated(signal_number: int, frame: object) -> NoReturn:

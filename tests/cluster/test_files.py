@@ -17,6 +17,7 @@ from polydl.cluster.job import machine_to_itself
 from polydl.cluster.optimize import outputs_for
 from polydl.cluster.remote import run_process, version
 from polydl.options import Options
+from tests.cluster.running import alive, wait
 
 SOURCE = """
 #include <math.h>
@@ -122,3 +123,25 @@ def test_errors_of_a_job(tmp_path: Path) -> None:
     result = run_process(json.dumps({"do": "dance"}), lambda: True)
     assert result["exit_code"] == 1
     assert "KeyError: 'dance'" in result["error"]
+
+
+LEFT_ALONE = """
+import os, signal, sys
+from pathlib import Path
+from tests.cluster.running import Cluster
+with Cluster(Path(sys.argv[1])) as cluster:
+    worker = cluster.worker()
+    print(cluster.scheduler.pid, worker.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_cluster_is_gone_with_the_tests(tmp_path: Path) -> None:
+    """Also when there was no time to end it: it would disturb everything that is timed afterwards."""
+    done = subprocess.run(
+        [sys.executable, "-c", LEFT_ALONE, str(tmp_path)], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    processes = [int(word) for word in done.stdout.split()]
+    assert len(processes) == 2
+    wait(lambda: not any(alive(process) for process in processes))

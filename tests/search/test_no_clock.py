@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import multiprocessing
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import polydl
+from polydl.base.orphans import end_with_parent
 from tests.programs.corpus import catalogue
 
 PACKAGE = Path(polydl.__file__).parent
@@ -46,7 +49,9 @@ for name in sys.argv[1:]:
 @contextmanager
 def busy(processes: int) -> Iterator[None]:
     """Other processes that want all of the processors."""
-    started = [multiprocessing.get_context("fork").Process(target=_forever, daemon=True) for _ in range(processes)]
+    started = [
+        multiprocessing.get_context("fork").Process(target=_forever, args=(os.getpid(),)) for _ in range(processes)
+    ]
     for one in started:
         one.start()
     try:
@@ -57,7 +62,8 @@ def busy(processes: int) -> Iterator[None]:
             one.join()
 
 
-def _forever() -> None:
+def _forever(parent: int) -> None:
+    end_with_parent(parent, signal.SIGKILL)
     while True:
         pass
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import math
 import multiprocessing
@@ -20,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from polydl.base.errors import PolyDLError, ToolchainError
+from polydl.base.orphans import end_with_parent
 from polydl.learn.collect.prepare import Prepared, options_for, prepare, scop_of
 from polydl.learn.collect.problems import Problem
 from polydl.measure import Measurement, MeasureOptions, Toolchain
@@ -283,12 +283,7 @@ def _workers(count: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-_PR_SET_PDEATHSIG = 1
-
-
 def _worker(parent: int) -> None:
     """Ctrl-C is for the process that collects, which ends its workers; when it is killed, they die with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died while we started
-        os._exit(1)
+    end_with_parent(parent, signal.SIGKILL)
