@@ -15,6 +15,7 @@ from polydl.prove.calls import Contract, PackContract, finish, kernel_contract, 
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, affine, condition, loop, number
 from polydl.prove.program import Buffer, ConcurrentLoop, Hint, Pointer, Printed, Program, domain
 from polydl.prove.symbols import Load, Operation, place, pointer, symbol
+from polydl.prove.syntax import first_number, generated_block, line_of, loop_start, loop_step, names_in, without_effect
 from polydl.prove.text import Parsed
 
 MOST_STATEMENTS = 400
@@ -65,7 +66,7 @@ class Reader:
     def read(self) -> Program:
         """Raises Unreadable."""
         env: dict[str, Any] = {g.name: number(g.value) for g in self.scop.guards if not g.macro}
-        region = _region(self.parsed.body)
+        region = generated_block(self.parsed.body)
         if region is None:
             raise Unreadable("the output has no region of generated code")
         if self.scop.guards or self.scop.expansions or self.scop.conditions:
@@ -89,7 +90,7 @@ class Reader:
     def _item(self, item: Any, now: _Place, waiting: _Waiting, block: _Place, summed: Any) -> _Waiting:
         ends = isinstance(item, c_ast.FuncCall) and isinstance(item.name, c_ast.ID) and "stream_end" in item.name.name
         if waiting.omp and not ends and not isinstance(item, c_ast.For):
-            raise Unreadable(f"line {_line(item)}: #pragma omp {waiting.omp} before something that is no loop")
+            raise Unreadable(f"line {line_of(item)}: #pragma omp {waiting.omp} before something that is no loop")
         match item:
             case c_ast.Decl():
                 self._declare(item, block)
@@ -102,7 +103,7 @@ class Reader:
                 if not re.fullmatch(r"polydl\d*_stream_end", item.name.name):
                     self._call(item, now.inside(), waiting)
             case c_ast.Cast() | c_ast.EmptyStatement() | c_ast.ExprList():
-                _without_effect(item)
+                without_effect(item)
                 return waiting
             case c_ast.Compound():
                 self._block(item, now.inside())
@@ -113,7 +114,7 @@ class Reader:
             case c_ast.Assignment():
                 self._assign(item, now, waiting, summed)
             case _:
-                raise Unreadable(f"line {_line(item)}: a {type(item).__name__}")
+                raise Unreadable(f"line {line_of(item)}: a {type(item).__name__}")
         return _Waiting()
 
     def _said(self, name: str, arguments: Sequence[Any], at: _Place, waiting: _Waiting) -> _Waiting:
@@ -133,20 +134,20 @@ class Reader:
 
     def _declare(self, item: Any, at: _Place) -> None:
         """A declaration; its effect is on the block that it stands in."""
-        name, text = item.name, _names(item.init)
+        name, text = item.name, names_in(item.init)
         if name in self.scop.arrays:
             inside = self.scop.arrays[name].storage is Storage.REGION and at.depth == 0
             if item.init is not None or not inside:
-                raise Unreadable(f"line {_line(item)}: the declaration of {name}")
+                raise Unreadable(f"line {line_of(item)}: the declaration of {name}")
             return
         if isinstance(item.type, c_ast.PtrDecl):
             if any(re.fullmatch(r"polydl\d*_scratch", n) for n in text):
-                self.program.memory[False] = _first_number(item.init.args.exprs[0])
+                self.program.memory[False] = first_number(item.init.args.exprs[0])
                 return
             own, memory = (any(re.fullmatch(rf"polydl\d*_{w}", n) for n in text) for w in ("own", "memory"))
             if re.fullmatch(r"polydl\d*_own", name):
-                if _first_number(item.init.right) < self.program.memory[False]:
-                    raise Wrong(f"line {_line(item)}: the threads' copies overlap the shared ones")
+                if first_number(item.init.right) < self.program.memory[False]:
+                    raise Wrong(f"line {line_of(item)}: the threads' copies overlap the shared ones")
                 return
             if own or memory:
                 self._buffer(name, item, own)
@@ -154,21 +155,21 @@ class Reader:
                 return
         elif isinstance(item.type, c_ast.TypeDecl):
             if re.fullmatch(r"polydl\d*_each", name):
-                self.program.memory[True] = _first_number(item.init)
+                self.program.memory[True] = first_number(item.init)
                 return
             if item.init is None or re.fullmatch(r"polydl\d*_sum", name):
                 return
             at.env[name] = affine(item.init, at.env)
             return
-        raise Unreadable(f"line {_line(item)}: the declaration of {name}")
+        raise Unreadable(f"line {line_of(item)}: the declaration of {name}")
 
     def _buffer(self, name: str, item: Any, own: bool) -> None:
         init = item.init.expr if isinstance(item.init, c_ast.Cast) else item.init
         if not (isinstance(init, c_ast.BinaryOp) and isinstance(init.right, c_ast.Constant)):
-            raise Unreadable(f"line {_line(item)}: the place of the buffer {name}")
+            raise Unreadable(f"line {line_of(item)}: the place of the buffer {name}")
         element = spelled(" ".join(item.type.type.type.names))
         if element is None:
-            raise Unreadable(f"line {_line(item)}: the type of the buffer {name}")
+            raise Unreadable(f"line {line_of(item)}: the type of the buffer {name}")
         found = Buffer(name, own, affine(init.right, {}).constant, element.bytes)
         if self.program.buffers.setdefault(name, found) != found:
             raise Unreadable(f"two buffers are called {name}")
@@ -195,10 +196,10 @@ class Reader:
 
     def _for(self, item: Any, now: _Place, waiting: _Waiting, summed: Any) -> None:
         at = now.inside()
-        variable, first = _start(item)
+        variable, first = loop_start(item)
         here = loop(at.depth)
         low = affine(first, at.env)
-        step = _step(item, variable)
+        step = loop_step(item, variable)
         at.env[variable] = here
         at.constraints.append(f"({here}) >= ({low})")
         at.constraints.append(condition(item.cond, at.env))
@@ -211,7 +212,7 @@ class Reader:
         body = item.stmt if isinstance(item.stmt, c_ast.Compound) else c_ast.Compound([item.stmt], item.coord)
         hints = [] if isinstance(item.stmt, c_ast.Compound) else waiting.hints
         if hints:
-            raise Unreadable(f"line {_line(item)}: an instance's name before a loop")
+            raise Unreadable(f"line {line_of(item)}: an instance's name before a loop")
         if summed is not None:
             self._summing(body, at, summed)
         else:
@@ -224,9 +225,9 @@ class Reader:
             return at.loops
         words = re.match(r"(parallel for|simd|parallel$)", omp)
         if words is None:
-            raise Unreadable(f"line {_line(item)}: #pragma omp {omp}")
+            raise Unreadable(f"line {line_of(item)}: #pragma omp {omp}")
         if words.group(1) == "parallel":
-            raise Unreadable(f"line {_line(item)}: every thread runs all of a loop")
+            raise Unreadable(f"line {line_of(item)}: every thread runs all of a loop")
         collapse = re.search(r"collapse\((\d+)\)", omp)
         times = tuple(position + 2 * k for k in range(int(collapse.group(1)) if collapse else 1))
         inner = item
@@ -234,7 +235,7 @@ class Reader:
             body = inner.stmt
             items = body.block_items if isinstance(body, c_ast.Compound) else [body]
             if len(items) != 1 or not isinstance(items[0], c_ast.For):
-                raise Unreadable(f"line {_line(item)}: the loops to collapse do not follow each other")
+                raise Unreadable(f"line {line_of(item)}: the loops to collapse do not follow each other")
             inner = items[0]
         private = re.search(r"private\(([^)]*)\)", omp)
         reduction = re.search(r"reduction\(\S+ ?: ?([^)]*)\)", omp)
@@ -245,7 +246,7 @@ class Reader:
             "vector" if words.group(1) == "simd" else "parallel",
             frozenset(re.split(r", *", private.group(1)) if private else ()),
             frozenset(re.split(r", *", reduction.group(1)) if reduction else ()),
-            _line(item),
+            line_of(item),
         )
         return (*at.loops, made)
 
@@ -273,7 +274,7 @@ class Reader:
             raise Unreadable(f"more than {MOST_STATEMENTS} printed statements")
         where = domain(f"T{number_}", at.depth, at.constraints)
         made = Printed(
-            number_, at.depth, where, at.time, at.loops, kind, op, value, target, hint, _line(item),
+            number_, at.depth, where, at.time, at.loops, kind, op, value, target, hint, line_of(item),
             self._steps if call is not None else None, call or 0, lanes,
         )  # fmt: skip
         self.program.statements.append(made)
@@ -293,9 +294,9 @@ class Reader:
         neutral = neutral.value if isinstance(neutral, c_ast.Constant) else None
         fits = len(declared) == len(ends) == len(loops) == 1 and isinstance(ends[0].rvalue, c_ast.ID)
         if not fits or ends[0].rvalue.name != name or items.index(loops[0]) > items.index(ends[0]):
-            raise Unreadable(f"line {_line(declared[0])}: a partial sum of another form")
+            raise Unreadable(f"line {line_of(declared[0])}: a partial sum of another form")
         if neutral != {"+=": "0", "-=": "0", "*=": "1"}.get(ends[0].op):
-            raise Unreadable(f"line {_line(declared[0])}: a partial sum that starts from {neutral}")
+            raise Unreadable(f"line {line_of(declared[0])}: a partial sum that starts from {neutral}")
         return name, ends[0].lvalue, ends[0].op
 
     def _summing(self, body: Any, at: _Place, summed: tuple[str, Any, str]) -> None:
@@ -308,10 +309,10 @@ class Reader:
                 continue
             right = isinstance(item, c_ast.Assignment) and isinstance(item.lvalue, c_ast.ID)
             if not right or item.lvalue.name != name or item.op != ("*=" if op == "*=" else "+=") or len(hints) != 1:
-                raise Unreadable(f"line {_line(item)}: a partial sum of another form")
+                raise Unreadable(f"line {line_of(item)}: a partial sum of another form")
             value = symbol(item.rvalue, at.env, self.strides)
             now = replace(at, time=(*at.time, ZERO))
-            kept = ConcurrentLoop(0, (len(at.time) - 1,), "vector", reduction=frozenset({name}), line=_line(item))
+            kept = ConcurrentLoop(0, (len(at.time) - 1,), "vector", reduction=frozenset({name}), line=line_of(item))
             now.loops = tuple(kept if entry.reduction == {name} else entry for entry in at.loops)
             self._add(now, "summed", op, value, place(target, at.env, self.strides), hints[0], item)
 
@@ -331,7 +332,7 @@ class Reader:
         elif re.fullmatch(r"polydl\d*_row_\w+", name):
             self._row(item, arguments, at, waiting)
         else:
-            raise Unreadable(f"line {_line(item)}: a call of {name}")
+            raise Unreadable(f"line {line_of(item)}: a call of {name}")
 
     def _count(self, at: _Place, extent: Affine) -> Affine:
         """A loop from 0 more, inside of a call; `at` is changed."""
@@ -376,7 +377,7 @@ class Reader:
         relation = "!=" if always else ">"
         wrong = f"(({m}) {relation} {contract.m} or ({n}) {relation} {contract.n})"
         if not body or not domain("", at.depth, [*at.constraints, wrong]).is_empty():
-            raise Wrong(f"line {_line(item)}: a block of another size than {name}'s")
+            raise Wrong(f"line {line_of(item)}: a block of another size than {name}'s")
 
     def _pack(self, item: Any, contract: PackContract, arguments: Sequence[Any], at: _Place) -> None:
         self._steps += 1
@@ -385,28 +386,28 @@ class Reader:
         source = pointer(bound["source"], at.env, self.strides)
         packed = pointer(bound["packed"], at.env, self.strides)
         if packed.base not in self.program.buffers:
-            raise Wrong(f"line {_line(item)}: a copy into {packed.base}")
+            raise Wrong(f"line {line_of(item)}: a copy into {packed.base}")
         extents = [
             number(e) if e is not None else affine(bound[f"extent{k}"], at.env) for k, e in enumerate(contract.extents)
         ]
         steps = number(1)
         for extent in extents:
             if steps.terms and extent.terms:
-                raise Unreadable(f"line {_line(item)}: a copy of unknown shape")
+                raise Unreadable(f"line {line_of(item)}: a copy of unknown shape")
             steps = steps.times(extent.constant) if not extent.terms else extent.times(steps.constant)
         w = self._count(at, width)
         counters = [self._count(at, e) for e in extents]
         panel = Affine(((f"floor(({w})/{contract.block})", 1),))
         if steps.terms:
             if not domain("", at.depth, [*at.constraints, f"({w}) >= {contract.block}"]).is_empty():
-                raise Unreadable(f"line {_line(item)}: panels of unknown length")
+                raise Unreadable(f"line {line_of(item)}: panels of unknown length")
             to = packed.offset.plus(w)
         else:
             to = packed.offset.plus(panel, steps.constant * contract.block).plus(w).plus(panel, -contract.block)
         linear = ZERO
         for r, extent in zip(counters, extents, strict=True):
             if linear.terms and extent.terms:
-                raise Unreadable(f"line {_line(item)}: a copy of unknown shape")
+                raise Unreadable(f"line {line_of(item)}: a copy of unknown shape")
             linear = linear.times(extent.constant).plus(r) if linear.terms else r
         to = to.plus(linear, contract.block)
         value = source.offset.plus(w, contract.width_stride)
@@ -425,7 +426,7 @@ class Reader:
         operands: list[Any] = []
         definition = self.parsed.functions.get(name)
         if definition is None:
-            raise Unreadable(f"line {_line(item)}: the function {name} cannot be read")
+            raise Unreadable(f"line {line_of(item)}: the function {name} cannot be read")
         parameters = definition.decl.type.args.params[1:]
         for parameter, argument in zip(parameters, arguments[1:], strict=True):
             if isinstance(parameter.type, c_ast.PtrDecl):
@@ -437,11 +438,11 @@ class Reader:
         first = len(self.program.statements)
         step = row_step(self.parsed, name, env, column, self.strides, first)
         if len(step.lines) != len(waiting.hints):
-            raise Wrong(f"line {_line(item)}: {len(step.lines)} statements in {name}, {len(waiting.hints)} named")
+            raise Wrong(f"line {line_of(item)}: {len(step.lines)} statements in {name}, {len(waiting.hints)} named")
         self._loops += 1
         sums = frozenset(line.accumulator for line in step.lines if line.accumulator)
         before = len(at.time)
-        lanes = ConcurrentLoop(self._loops, (len(at.time),), "vector", reduction=sums, line=_line(item))
+        lanes = ConcurrentLoop(self._loops, (len(at.time),), "vector", reduction=sums, line=line_of(item))
         at.loops = (*at.loops, lanes)
         at.time = (*at.time, column)
         for k, line in enumerate(step.lines):
@@ -450,62 +451,3 @@ class Reader:
             kind = "summed" if line.accumulator else "assignment"
             self._add(now, kind, line.op, line.value, line.target, hint, item, before, lanes=True)
         self.program.trusted[f"{name} runs its step once for each of its columns"] = None
-
-
-def _region(node: Any) -> Any:
-    """The block of the generated code; None where there is none."""
-    for _, child in node.children():
-        found = _region(child)
-        if found is not None:
-            return found
-    begins = isinstance(node, c_ast.Compound) and any(
-        isinstance(i, c_ast.FuncCall) and re.fullmatch(r"polydl\d*_instance_begin", i.name.name)
-        for i in node.block_items or []
-        if isinstance(getattr(i, "name", None), c_ast.ID)
-    )
-    return node if begins else None
-
-
-def _line(item: Any) -> int:
-    return int(item.coord.line) if getattr(item, "coord", None) is not None else 0
-
-
-def _first_number(node: Any) -> int:
-    """The constant that a sum begins with."""
-    while isinstance(node, c_ast.BinaryOp):
-        node = node.left
-    return affine(node, {}).constant
-
-
-def _names(node: Any) -> list[str]:
-    """The identifiers in an expression."""
-    if node is None:
-        return []
-    own = [node.name] if isinstance(node, c_ast.ID) else []
-    return own + [n for _, child in node.children() for n in _names(child)]
-
-
-def _without_effect(item: Any) -> None:
-    parts = item.exprs if isinstance(item, c_ast.ExprList) else [item]
-    if not all(isinstance(p, c_ast.Cast | c_ast.EmptyStatement) for p in parts):
-        raise Unreadable(f"line {_line(item)}: an expression as a statement")
-
-
-def _start(item: Any) -> tuple[str, Any]:
-    """Variable and first value of a loop."""
-    init = item.init
-    if isinstance(init, c_ast.DeclList) and len(init.decls) == 1:
-        return str(init.decls[0].name), init.decls[0].init
-    raise Unreadable(f"line {_line(item)}: a loop of another form")
-
-
-def _step(item: Any, variable: str) -> int:
-    """Step of a loop that counts upwards."""
-    after = item.next
-    if isinstance(after, c_ast.UnaryOp) and after.op in ("p++", "++") and after.expr.name == variable:
-        return 1
-    if isinstance(after, c_ast.Assignment) and after.op == "+=" and after.lvalue.name == variable:
-        value = affine(after.rvalue, {})
-        if value.constant > 0 and not value.terms:
-            return value.constant
-    raise Unreadable(f"line {_line(item)}: a loop of another form")
