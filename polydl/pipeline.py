@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
@@ -42,18 +42,19 @@ from polydl.options import OptionChanges, Options, RankChanges
 from polydl.prove import Proof
 from polydl.rank import rankers
 from polydl.rank.blocks import register_blocks_for
-from polydl.rank.ranker import Estimate, Ranker
+from polydl.rank.estimator import Estimator
+from polydl.rank.ranker import Ranker
+from polydl.rank.whole import program_estimate
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.rewrite.canonical import Form, canonical
 from polydl.rewrite.fuse import fuse as fuse_scop
 from polydl.schedule.loopstring import nests_named
 from polydl.schedule.notation import Written
-from polydl.schedule.plan import Scheduled
 from polydl.schedule.structure import Structure
 from polydl.schedule.structure import start as as_written
 from polydl.search.candidates import TREES, candidates
 from polydl.search.fused import fused_variants
-from polydl.search.order import NestChoice, combined, with_schedules
+from polydl.search.order import NestChoice, by_score, combined, side_by_side
 from polydl.search.other_sizes import check_other_sizes
 from polydl.search.proofs import proved
 from polydl.search.regions import segments
@@ -142,6 +143,7 @@ def rank(
     parts = nests(scop, found)
     if o.prepack:
         checked(scop, parts, o.prepack)
+    estimator = Estimator(scop, parts, machine, threads, ranker)
     ordered: list[list[NestChoice]] = []
     size = 0
     pruned: Counter[str] = Counter()
@@ -159,28 +161,23 @@ def rank(
     for wants_schedule, together in segments(parts, found, blocked):
         alone: list[list[NestChoice]] = []
         for nest in together:
-            made = listed[nest.name]
-            ranks = ranker.rank(scop, nest, made, machine, threads)
-            scores = settled(ranks.scores)
-            order = sorted(range(len(made)), key=lambda i: (scores[i], i))
-            estimates = (replace(ranks.estimate(i), score=scores[i]) for i in order)
-            alone.append([NestChoice((made[i],), one) for i, one in zip(order, estimates, strict=True)])
+            alone.append([NestChoice((s,), (e,)) for s, e in estimator.best_first(nest, listed[nest.name])])
         if wants_schedule:
-            trees, reasons = _schedules(scop, together, found, machine, threads, o, TREES)
+            trees, reasons = _schedules(estimator, together, found, o, TREES)
             if reasons and len(together) > 1:
                 # What is too much for the schedulers at once may not be, a nest at a time.
                 for place, nest in enumerate(together):
-                    own, more = _schedules(scop, [nest], found, machine, threads, o, TREES // len(together) // 2)
-                    alone[place] = with_schedules(own, [alone[place]], ranker.name)
+                    own, more = _schedules(estimator, [nest], found, o, TREES // len(together) // 2)
+                    alone[place] = by_score([*own, *alone[place]])
                     size, reasons = size + len(own), [*reasons, *more]
             given_up += reasons
             size += len(trees)
-            ordered.append(with_schedules(trees, alone, ranker.name))
+            ordered.append(by_score([*trees, *side_by_side(alone)]))
         else:
             ordered += alone
         if progress:
             progress("rank", sum(len(c.parts) for o in ordered for c in o[:1]), len(parts))
-    ranked = tuple(combined(ordered, Origin(scop, found, o.reassociate)))
+    ranked = combined(ordered, Origin(scop, found, o.reassociate))
     seconds = time.perf_counter() - start
     left_out = {reason: count for reason, count in pruned.items() if count}
     return Ranking(program, parts, ranked, size, left_out, machine, ranker.name, threads, seconds, tuple(given_up))
@@ -214,7 +211,8 @@ def score(
     scop, found = program.scop, program.dependences
     parts = nests(scop, found)
     ranker = ranker or rankers.usable(o.ranker)
-    variants = scored(Origin(scop, found, o.reassociate), parts, lines, ranker, machine, threads)
+    estimator = Estimator(scop, parts, machine, threads, ranker)
+    variants = scored(Origin(scop, found, o.reassociate), parts, lines, estimator)
     seconds = time.perf_counter() - start
     return Ranking(program, parts, variants, len(variants), {}, machine, ranker.name, threads, seconds)
 
@@ -236,29 +234,19 @@ def _from_file(read: Scop, path: Path, machine: Machine, threads: int, o: Option
     start = time.perf_counter()
     program = canonical(read, reassociate=o.reassociate, names=statements_of(read, path))
     scop, found = program.scop, program.dependences
-    made = schedule_from_file(scop, path, found, machine, threads, reassociate=o.reassociate)
-    variant = Variant.of(Origin(scop, found, o.reassociate), (made,), Estimate(made.seconds, {}))
+    made = schedule_from_file(scop, path, found, reassociate=o.reassociate)
+    variant = Variant.of(Origin(scop, found, o.reassociate), (made,), program_estimate(scop, (made,), machine, threads))
     seconds = time.perf_counter() - start
     return Ranking(program, nests(scop, found), (variant,), 1, {}, machine, o.ranker, threads, seconds)
 
 
 def _schedules(
-    scop: Scop,
-    together: Sequence[Nest],
-    found: Sequence[Dependence],
-    machine: Machine,
-    threads: int,
-    o: Options,
-    most: int,
-) -> tuple[list[Scheduled], list[str]]:
+    estimator: Estimator, together: Sequence[Nest], found: Sequence[Dependence], o: Options, most: int
+) -> tuple[list[NestChoice], list[str]]:
+    scop, machine = estimator.scop, estimator.machine
     statements = [s for n in together for s in n.statements]
-    return candidates(scop, statements, found, machine, threads, reassociate=o.reassociate, most=most)
-
-
-def settled(scores: Iterable[float]) -> list[float]:
-    """Scores to ten digits: vectorised arithmetic may differ in the last ones between two runs, and the order of equal
-    variants must not."""
-    return [float(f"{score:.10g}") for score in scores]
+    how = estimator.trees(together)
+    return candidates(scop, statements, found, machine, how, reassociate=o.reassociate, most=most)
 
 
 def only_scop(program: Program) -> Scop:
@@ -314,21 +302,16 @@ def optimize(
 
 
 def with_fused(ranking: Ranking, o: Options) -> Ranking:
-    """The ranking with variants that have nests fused (polydl.search.fused) before the others: at most as many as leave
-    room for unfused ones among the `top_k` that are measured. Raises QuotaExceeded."""
+    """The ranking with variants that have nests fused or in rows (polydl.search.fused), all in the order of their
+    scores. Raises QuotaExceeded."""
     if not o.fuse or o.loops or o.schedule is not None:
         return ranking
-    best = ranking.variants[0]
-    # Without a microkernel, what is fused runs in rows; schedules know other loops as well.
-    rows = bool(best.scheduled) and not any(s.kernel for s in best.structures)
-    most = max(o.top_k // 3, 1) if rows else o.top_k - o.top_k // 3
     fused = fuse_scop(ranking.scop, into=lambda nest: nest.contraction is None)
     base = rank(fused.scop, options=o) if fused.changed else ranking
-    found, refused = fused_variants(base.variants, base.nests, fused, base.machine, base.threads, most=most)
+    estimator = Estimator(base.scop, base.nests, base.machine, base.threads, rankers.usable(o.ranker))
+    found, refused = fused_variants(base.variants, fused, estimator)
     notes = (*ranking.given_up, *(f"not fused: {reason}" for reason in refused))
-    # Rows along a short loop are hardly any vectors, which is why it was written out.
-    first = 1 if rows and any(region.how.unroll for region in best.scheduled) else 0
-    variants = (*ranking.variants[:first], *found, *ranking.variants[first:])
+    variants = tuple(sorted([*found, *ranking.variants], key=lambda variant: variant.score))
     return replace(ranking, variants=variants, given_up=notes, fused=fused)
 
 

@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 from polydl.base import html
 from polydl.base.errors import InputError, PolyDLError, one_of
+from polydl.base.units import seconds_text
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.nests import Nest
 from polydl.measure import Measurement, Report
 from polydl.model.scop import Scop
 from polydl.prove import Proof
-from polydl.rank.ranker import NOT_RANKED
+from polydl.rank.estimate import NOT_RANKED
 from polydl.rewrite.canonical import Canonical
 from polydl.rewrite.fuse import FusedScop
 from polydl.schedule.recipe import Recipe
@@ -146,13 +147,13 @@ class Ranking:
 
     def __repr__(self) -> str:
         shown = self.variants[:SHOWN]
-        lines = [f"{i:>4}  {v.id}  {v.score:<10.4g}  {v.loops}" for i, v in enumerate(shown)]
+        lines = [f"{i:>4}  {v.id}  {seconds_text(v.score, 4):<9}  {v.loops}" for i, v in enumerate(shown)]
         more = [f"… {len(self) - len(shown)} more"] if len(self) > len(shown) else []
         return "\n".join([self._title, *lines, *more])
 
     def _repr_html_(self) -> str:
-        rows = ((i, v.id, v.score, v.loops) for i, v in enumerate(self.variants))
-        return html.block(self._title, html.table(("", "variant", "score", "loops"), rows, total=len(self)))
+        rows = ((i, v.id, seconds_text(v.score, 4), v.loops) for i, v in enumerate(self.variants))
+        return html.block(self._title, html.table(("", "variant", "predicted", "loops"), rows, total=len(self)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ from polydl.results import Ranking
 
 MATMUL = Path(__file__).parents[1] / "examples" / "matmul.c"
 SMALL = Options(machine="xeon-8280", threads=4, space="small")
+PARTS = ("compute", "L2", "L3", "memory", "translation", "waiting", "copies", "sums", "forks", "correction")
+SECONDS = {f"{part}_seconds" for part in PARTS}
+"""Features that a score is the sum of."""
 
 
 @cache
@@ -61,8 +64,10 @@ def test_ranks_are_the_places_in_each_ranking() -> None:
         ids = [v.id for v in ranking(ranker).variants]
         assert found.places[ranker].rank == ids.index(wanted.id) + 1
         assert found.places[ranker].of == len(ids)
-    assert found.places["traffic"].seconds == pytest.approx(wanted.score, rel=1e-9)
-    assert found.places["cost"].seconds is None
+    assert found.places["traffic"].score == wanted.score
+    cost = found.places["cost"]
+    assert cost.score == pytest.approx(sum(v for k, v in cost.features.items() if k in SECONDS), rel=1e-9)
+    assert cost.features["cost_score"] == ranking("cost")["cost_score"][cost.rank - 1]
 
 
 def test_the_beginning_of_an_id_is_enough() -> None:

@@ -12,9 +12,9 @@ from polydl.model import isl
 from polydl.model.isl.trees import partial_schedule, union_map, union_set
 from polydl.model.scop import Scop
 from polydl.rewrite.canonical import Canonical, canonical
+from polydl.schedule.as_tree import written
 from polydl.schedule.relations import by_name
 from polydl.schedule.tree import Band, Blocks, Leaf, Member, Node, statements
-from polydl.search.bases import written
 
 
 def documents(scops: Iterable[Scop], *, reassociate: bool = True) -> list[dict[str, Any]]:

@@ -20,14 +20,12 @@ from polydl.model.isl import quota
 from polydl.model.isl.trees import loops_of, sets_of
 from polydl.model.schedule import time_affs
 from polydl.model.scop import Scop, Statement
-from polydl.rank.tree_cost import Work, seconds
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import Link, Links, among, by_name, coincident, left
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree import Band, Blocks, Leaf, Member, Node, Order, Run, statements, times
 from polydl.schedule.tree_check import broken
 from polydl.search.candidates import fingerprint
-from polydl.target import Machine
 
 _ANNOTATIONS = ("permutable", "coincident", "options", "anchored")
 """Keys of a band that do not affect the order."""
@@ -48,8 +46,6 @@ def schedule_from_file(
     scop: Scop,
     path: Path,
     found: Sequence[Dependence],
-    machine: Machine,
-    threads: int,
     *,
     reassociate: bool,
 ) -> Scheduled:
@@ -76,10 +72,8 @@ def schedule_from_file(
         tree = _concurrent(base, links, done=False)
         if broken(scop, scop.statements, tree, found, reassociate=reassociate) is not None:
             tree = base  # in this order a private scalar is needed beyond its iteration
-        works = {s.name: Work(scop, s) for s in scop.statements}
-        estimate = 0.0 if scop.parameters else seconds(scop, works, tree, links, machine, threads)
     digest = hashlib.sha256(fingerprint(tree).encode()).hexdigest()[:10]
-    return Scheduled(scop.statements, Schedule(f"file-{digest}"), tree, estimate)
+    return Scheduled(scop.statements, Schedule(f"file-{digest}"), tree)
 
 
 @dataclass(frozen=True, slots=True)

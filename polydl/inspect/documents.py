@@ -64,6 +64,7 @@ def rank_json(rankings: Sequence[Ranking]) -> dict[str, Any]:
             "sizes": dict(r.scop.sizes),
             "machine": r.machine.name,
             "ranker": r.ranker,
+            "score_unit": "s",
             "space_size": r.space_size,
             "pruned": dict(r.pruned),
             "given_up": list(r.given_up),

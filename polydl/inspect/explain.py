@@ -9,6 +9,7 @@ from typing import Any
 
 from polydl import pipeline
 from polydl.base.errors import IllegalVariant, InputError
+from polydl.dependences.nests import nests
 from polydl.locality.assign import assign, level_of
 from polydl.locality.exact import WorkingSet, working_sets
 from polydl.lower.region import original_text
@@ -17,7 +18,7 @@ from polydl.model.counting import Count
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank import rankers
-from polydl.rank.ranker import Estimate
+from polydl.rank.estimator import Estimator
 from polydl.results import Ranking
 from polydl.rewrite.fuse import fuse
 from polydl.schedule.loopstring import text
@@ -25,6 +26,7 @@ from polydl.schedule.notation import Written, split_line
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import Structure
 from polydl.schedule.timed import original_nest, timed
+from polydl.search.order import NestChoice, whole
 from polydl.search.variant import Variant
 from polydl.target import Machine
 
@@ -36,18 +38,13 @@ class Place:
     """A variant under one ranker."""
 
     score: float
-    """Lower is better: seconds, or a cost without unit."""
+    """Predicted seconds."""
     rank: int
     """1 + the variants of the space with a lower score."""
     of: int
     """Variants that were ranked."""
     features: Mapping[str, float]
     """What the score was made of; the unit is the name's last word."""
-
-    @property
-    def seconds(self) -> float | None:
-        """The predicted time; None for a ranker that predicts none."""
-        return self.features.get("predicted_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +117,7 @@ class Explanation:
                     "score": _finite(p.score),
                     "rank": p.rank,
                     "of": p.of,
-                    "predicted_seconds": _finite(p.seconds),
+                    "predicted_seconds": _finite(p.score),
                     "features": {k: _finite(v) for k, v in p.features.items()},
                 }
                 for name, p in self.places.items()
@@ -234,11 +231,10 @@ def _place(ranking: Ranking, variant: Variant) -> Place:
     for rank, other in enumerate(ranking.variants, 1):
         if other.id == variant.id:
             return Place(other.score, rank, len(ranking), other.features)
-    ranker = rankers.usable(ranking.ranker)
-    found = Estimate.total(
-        ranker.rank(variant.program, one.nest, [one], ranking.machine, ranking.threads).estimate(0)
-        for one in variant.structures
-    )
+    scop = variant.program  # a loop string may be about the statements as they are written
+    every = nests(scop, variant.origin.dependences)
+    estimator = Estimator(scop, every, ranking.machine, ranking.threads, rankers.usable(ranking.ranker))
+    found = whole(variant.origin, NestChoice(variant.parts, tuple(map(estimator.part, variant.parts))))
     better = sum(other.score < found.score for other in ranking.variants)
     return Place(found.score, better + 1, len(ranking), found.features)
 

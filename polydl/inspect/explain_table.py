@@ -10,8 +10,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from polydl.base.units import seconds_text
 from polydl.inspect.explain import Explained, Explanation
-from polydl.inspect.terminal import output_console, say, seconds_text
+from polydl.inspect.terminal import output_console, say
 
 
 def show_explained(found: Explained) -> None:
@@ -55,11 +56,8 @@ def _loop_lines(variant: Explanation) -> Text:
 
 
 def _places(variant: Explanation) -> Table:
-    rows = [
-        (name, f"{p.rank} of {p.of}", f"{p.score:.4g}", "" if p.seconds is None else seconds_text(p.seconds))
-        for name, p in variant.places.items()
-    ]
-    return _grid(rows, ("", "rank", "score", "predicted"))
+    rows = [(name, f"{p.rank} of {p.of}", seconds_text(p.score, 4)) for name, p in variant.places.items()]
+    return _grid(rows, ("", "rank", "predicted"))
 
 
 def _measured(variant: Explanation) -> Text:

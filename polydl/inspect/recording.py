@@ -36,7 +36,7 @@ from polydl.model.nest import TimedNest
 from polydl.model.scop import Assignment, MicrokernelCall, Scop, Statement
 from polydl.options import Options
 from polydl.rank import rankers
-from polydl.rank.ranker import Estimate, Ranker
+from polydl.rank.ranker import Opinion, Ranker
 from polydl.results import Optimized, OptimizeResult, Ranking
 from polydl.rewrite.fuse import FusedScop
 from polydl.schedule.structure import Structure
@@ -129,7 +129,7 @@ def _scop(done: Optimized) -> ScopRun:
     )
 
 
-Estimates = Mapping[str, Sequence[Estimate]]
+Estimates = Mapping[str, Sequence[Opinion]]
 """By variant that of each of its nests."""
 
 
@@ -149,7 +149,7 @@ def _estimates(ranking: Ranking, ranker: Ranker, variants: Iterable[Variant]) ->
         scops[id(variant.program)] = variant.program
         for structure in _running(variant):
             together.setdefault((id(variant.program), structure.nest.name), []).append((variant.id, structure))
-    found: dict[str, list[Estimate]] = {}
+    found: dict[str, list[Opinion]] = {}
     for (scop_id, _), some in together.items():
         try:
             scored = ranker.rank(
@@ -158,7 +158,7 @@ def _estimates(ranking: Ranking, ranker: Ranker, variants: Iterable[Variant]) ->
         except QuotaExceeded:
             continue  # its variants have fewer scores than nests: none
         for place, (variant_id, _) in enumerate(some):
-            found.setdefault(variant_id, []).append(scored.estimate(place))
+            found.setdefault(variant_id, []).append(scored.opinion(place))
     return found
 
 

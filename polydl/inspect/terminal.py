@@ -11,6 +11,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from polydl.base.units import seconds_text
 from polydl.inspect.analysis import Analysis
 from polydl.inspect.documents import flops, loop_letters
 from polydl.inspect.loop_string_file import ScoredLines
@@ -35,16 +36,6 @@ def say(console: Console, text: str, style: str | None = None) -> None:
 def _printable(text: str) -> str:
     """Names of files may hold anything; what a terminal would obey is shown as an escape."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
-
-
-def seconds_text(value: float) -> str:
-    """A time with three digits and its unit; `-` for NaN."""
-    if not math.isfinite(value):
-        return "-"
-    for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
-        if value * scale >= 1 or unit == "µs":
-            return f"{value * scale:.3g} {unit}"
-    return ""
 
 
 def _rate(gflops: float) -> str:
@@ -73,12 +64,12 @@ def show_scored(scored: Sequence[ScoredLines]) -> None:
             f"{ranking.threads} threads",
         )
         table = _result_table(
-            ("rank", "right"), ("score", "right"), ("loop string", "left"), ("blocks", "left"), ("variant", "left"),
+            ("rank", "right"), ("predicted", "right"), ("loop string", "left"), ("blocks", "left"), ("variant", "left"),
             (_LOOPS, "left"),
         )  # fmt: skip
         for rank, variant, loops, blocks in one.rows():
             shown = (Text(loops.text), Text(blocks.text), variant.id, Text(variant.loops))
-            table.add_row(str(rank), f"{variant.score:.4g}", *shown)
+            table.add_row(str(rank), seconds_text(variant.score, 4), *shown)
         console.print(table)
         show_letters(console, ranking)
 
@@ -160,9 +151,9 @@ def show_rankings(rankings: Sequence[Ranking], top: int) -> None:
         )
         if ranking.pruned:
             say(console, "not tried: " + ", ".join(f"{count} {reason}" for reason, count in ranking.pruned.items()))
-        table = _result_table(("rank", "right"), ("variant", "left"), ("score", "right"), (_LOOPS, "left"))
+        table = _result_table(("rank", "right"), ("variant", "left"), ("predicted", "right"), (_LOOPS, "left"))
         for place, variant in enumerate(ranking.variants[:top], 1):
-            table.add_row(str(place), variant.id, f"{variant.score:.4g}", Text(variant.loops))
+            table.add_row(str(place), variant.id, seconds_text(variant.score, 4), Text(variant.loops))
         console.print(table)
         show_letters(console, ranking)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,17 +19,8 @@ class UnitFootprints:
     units: IntArray
     """(V, D + 1, A) lines or pages, when the first element of each array is at the start of one."""
     exact: BoolArray
-    """(V, D + 1, A); elsewhere runs begin inside a unit, or several accesses of one array were taken for the box
-    around them, and `units` is the number for runs that begin at the start of one."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Progression:
-    """start, start + stride, …: `count` values, in each of V variants."""
-
-    start: IntArray
-    stride: IntArray
-    count: IntArray
+    """(V, D + 1, A); elsewhere runs begin inside a unit, and `units` is the number for runs that begin at the start of
+    one, or it is a bound for several accesses of one array (`units_of`)."""
 
 
 def unit_footprints(nest: BoxNest, batch: LoopBatch, unit_bytes: int) -> UnitFootprints:
@@ -45,28 +36,104 @@ def unit_footprints(nest: BoxNest, batch: LoopBatch, unit_bytes: int) -> UnitFoo
         functions = tuple({a.function: a for a in nest.accesses if a.array == array}.values())
         for d in range(batch.depth + 1):
             high = batch.cover[:, d, :] - 1
-            units[:, d, number], exact[:, d, number] = _units(nest, functions, high, unit_bytes)
+            units[:, d, number], exact[:, d, number] = units_of(nest, functions, high, unit_bytes)
     return UnitFootprints(units, exact)
 
 
-def _units(
-    nest: BoxNest, functions: tuple[BoxAccess, ...], high: IntArray, unit_bytes: int
+def units_of(
+    nest: BoxNest, functions: Sequence[BoxAccess], high: IntArray, unit_bytes: int
 ) -> tuple[IntArray, BoolArray]:
-    """(V,) units in which the elements lie that any of the functions touches in the boxes [0, high]."""
-    variants = len(high)
+    """(R,) units in which the elements lie that any of the functions (of one array) touches in the boxes [0, high],
+    and where that is exact. `high` (R, iterators).
+
+    Several functions touch no more than the box around all of them, and no more than each by itself: the smaller of
+    the two is taken. A stencil is the box, a row and a column are two runs.
+    """
+    images = [_subscripts(function, high) for function in functions]
     array = functions[0].array
+    units, exact = _units(nest, array, images[0], len(high), unit_bytes)
+    if len(functions) == 1:
+        return units, exact
+    for number, image_ in enumerate(images[1:], start=1):
+        again = np.any([_same(image_, earlier, len(high)) for earlier in images[:number]], axis=0)
+        units = units + np.where(again, 0, _units(nest, array, image_, len(high), unit_bytes)[0])
+    box = tuple(_around(values) for values in zip(*images, strict=True))
+    return np.minimum(units, _units(nest, array, box, len(high), unit_bytes)[0]), np.zeros(len(high), dtype=np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class _Progression:
+    """start, start + stride, …: `count` values, in each of R boxes."""
+
+    start: IntArray
+    stride: IntArray
+    count: IntArray
+
+    @property
+    def last(self) -> IntArray:
+        """The greatest value."""
+        return np.asarray(self.start + self.stride * (self.count - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Subscript:
+    """The values of one subscript in R boxes."""
+
+    values: _Progression
+    regular: BoolArray
+    """Elsewhere the values are no progression, and the interval around them stands for them."""
+
+
+def _subscripts(access: BoxAccess, high: IntArray) -> tuple[_Subscript, ...]:
+    low = np.zeros(len(high), dtype=np.int64)
+    found = []
+    for row, offset in zip(access.rows, access.offsets, strict=True):
+        terms = tuple(Term(c, low, high[:, i]) for i, c in enumerate(row) if c)
+        values = image(Sum(offset, terms), len(high))
+        first = offset + sum((t.coefficient * t.high for t in terms if t.coefficient < 0), low)
+        last = offset + sum((t.coefficient * t.high for t in terms if t.coefficient > 0), low)
+        around = ~values.regular
+        progression = _Progression(
+            np.where(around, first, values.start),
+            np.where(around, 1, values.stride),
+            np.where(around, last - first + 1, values.count),
+        )
+        found.append(_Subscript(progression, values.regular))
+    return tuple(found)
+
+
+def _same(left: Sequence[_Subscript], right: Sequence[_Subscript], rows: int) -> BoolArray:
+    """(R,) whether two images are the same elements."""
+    result = np.ones(rows, dtype=np.bool_)
+    for a, b in zip(left, right, strict=True):
+        one, other = a.values, b.values
+        result &= (one.start == other.start) & (one.count == other.count) & (one.last == other.last)
+    return result
+
+
+def _around(subscripts: Sequence[_Subscript]) -> _Subscript:
+    """The interval around the values of several functions."""
+    first = np.minimum.reduce([each.values.start for each in subscripts])
+    last = np.maximum.reduce([each.values.last for each in subscripts])
+    return _Subscript(_Progression(first, np.ones_like(first), last - first + 1), np.zeros(len(first), dtype=np.bool_))
+
+
+def _units(
+    nest: BoxNest, array: str, subscripts: Sequence[_Subscript], rows: int, unit_bytes: int
+) -> tuple[IntArray, BoolArray]:
+    """(R,) units of one image, and where that is exact."""
     element = nest.element_bytes[array]
-    span = np.full(variants, element, dtype=np.int64)
-    apart = np.ones(variants, dtype=np.int64)
-    exact = np.full(variants, len(functions) == 1)
+    span = np.full(rows, element, dtype=np.int64)
+    apart = np.ones(rows, dtype=np.int64)
+    exact = np.ones(rows, dtype=np.bool_)
     axes: list[tuple[int, int, _Progression]] = []
     layout = nest.layouts[array]
-    for dimension in range(layout.rank):
-        subscripts, regular = _subscripts(functions, dimension, layout.before[dimension], high)
+    for dimension, subscript in enumerate(subscripts):
+        from_front = replace(subscript.values, start=subscript.values.start + layout.before[dimension])
         places = layout.digits_of(dimension)
-        digits = _digits(subscripts, [layout.axes[place].step for place in places])
+        digits = _digits(from_front, [layout.axes[place].step for place in places])
         # With as many subscripts as combinations of digits, every combination occurs.
-        exact &= regular & (math.prod(digit.count for digit in digits) == subscripts.count)
+        exact &= subscript.regular & (math.prod(digit.count for digit in digits) == from_front.count)
         axes += [(_known(layout.axis_strides[p]), -p, digit) for p, digit in zip(places, digits, strict=True)]
     for stride, _, digit in sorted(axes, key=lambda axis: axis[:2]):
         pitch = stride * element
@@ -112,33 +179,3 @@ def _remainder(values: _Progression, by: int) -> _Progression:
         np.where(fixed | ~(within | around), 1, values.stride),
         np.where(fixed, 1, np.where(within, values.count, np.where(around, by // values.stride, by))),
     )
-
-
-def _subscripts(
-    functions: tuple[BoxAccess, ...], dimension: int, before: int, high: IntArray
-) -> tuple[_Progression, BoolArray]:
-    """The values of a subscript, counted from the padding in front, and whether they are a progression; elsewhere it is
-    the interval around them."""
-    variants = len(high)
-    low = np.zeros(variants, dtype=np.int64)
-    found = []
-    for access in functions:
-        row, offset = access.rows[dimension], access.offsets[dimension] + before
-        terms = tuple(Term(c, low, high[:, i]) for i, c in enumerate(row) if c)
-        values = image(Sum(offset, terms), variants)
-        first = offset + sum((t.coefficient * t.high for t in terms if t.coefficient < 0), low)
-        last = offset + sum((t.coefficient * t.high for t in terms if t.coefficient > 0), low)
-        found.append((values, first, last))
-    if len(found) == 1:
-        values, first, last = found[0]
-        around = ~values.regular
-        progression = _Progression(
-            np.where(around, first, values.start),
-            np.where(around, 1, values.stride),
-            np.where(around, last - first + 1, values.count),
-        )
-        return progression, values.regular
-    first = np.minimum.reduce([each[1] for each in found])
-    last = np.maximum.reduce([each[2] for each in found])
-    ones = np.ones(variants, dtype=np.int64)
-    return _Progression(first, ones, last - first + 1), np.zeros(variants, dtype=np.bool_)

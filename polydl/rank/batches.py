@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from polydl.dependences.nests import Nest
+from polydl.dependences.nests import Count1D, Nest
 from polydl.locality.boxes import BoxAccess, BoxNest, LoopBatch
 from polydl.model import isl
 from polydl.model.contraction import affine_rows
 from polydl.model.layout import Layout, row_major
-from polydl.model.scop import Scop
+from polydl.model.scop import Array, Scop, Statement
 from polydl.schedule.structure import Structure
 
 
@@ -25,41 +25,68 @@ def box_nest(scop: Scop, nest: Nest, *, hull: bool = False) -> BoxNest | None:
     """
     if not nest.box and not (hull and all(c.extent for c in nest.counts.values())):
         return None
+    columns = {iterator: place for place, iterator in enumerate(nest.loops)}
     accesses: list[BoxAccess] = []
-    layouts: dict[str, Layout] = {}
     for statement in nest.statements:
-        for access in statement.accesses:
-            rows = affine_rows(statement, access)
-            array = scop.arrays[access.array]
-            if rows is None and hull:
-                continue
-            if rows is None:
-                return None
-            if None in array.layout.axis_strides and not array.layout.is_row_major:
-                return None
-            if None in array.layout.axis_strides:
-                reached = [isl.greatest(access.relation.range(), dim) for dim in range(len(array.extents))]
-                shape = [e if e is not None else (r or 0) + 1 for e, r in zip(array.layout.shape, reached, strict=True)]
-                known = layouts.get(access.array, row_major(shape)).shape
-                layouts[access.array] = row_major([max(a or 1, b) for a, b in zip(known, shape, strict=True)])
-            else:
-                layouts[access.array] = array.layout
-            coefficients = []
-            offsets = []
-            for row, constant in rows:
-                steps = []
-                for iterator in nest.loops:
-                    count = nest.counts[iterator]
-                    sign = -1 if iterator in statement.descending else 1
-                    steps.append(row[iterator] * count.stride * sign)
-                    constant += row[iterator] * count.first * sign
-                coefficients.append(tuple(steps))
-                offsets.append(constant)
-            subscripts = _separated(coefficients) if hull else tuple(coefficients)
-            accesses.append(BoxAccess(access.array, subscripts, tuple(offsets), access.write, statement.name))
-    bytes_of = {name: scop.arrays[name].element.bytes for name in layouts}
+        found = box_accesses(statement, nest.counts, columns, len(columns), hull=hull)
+        if found is None:
+            return None
+        accesses += found
+    names = dict.fromkeys(a.array for a in accesses)
+    stored = [scop.arrays[name].layout for name in names]
+    if any(None in layout.axis_strides and not layout.is_row_major for layout in stored):
+        return None
+    bytes_of = {name: scop.arrays[name].element.bytes for name in names}
     extents = tuple(nest.counts[i].extent or 1 for i in nest.loops)
-    return BoxNest(nest.loops, extents, tuple(accesses), bytes_of, layouts)
+    return BoxNest(nest.loops, extents, tuple(accesses), bytes_of, layouts(scop, nest.statements, names))
+
+
+def box_accesses(
+    statement: Statement, counts: Mapping[str, Count1D], columns: Mapping[str, int], width: int, *, hull: bool
+) -> list[BoxAccess] | None:
+    """A statement's accesses as functions of counted iterators, each in its column of `width`; others are left out.
+
+    None when a subscript is not affine; with hull=True, such an access is left out (see `box_nest`).
+    """
+    result: list[BoxAccess] = []
+    for access in statement.accesses:
+        rows = affine_rows(statement, access)
+        if rows is None and hull:
+            continue
+        if rows is None:
+            return None
+        coefficients = []
+        offsets = []
+        for row, constant in rows:
+            steps = [0] * width
+            for iterator, column in columns.items():
+                count = counts[iterator]
+                sign = -1 if iterator in statement.descending else 1
+                steps[column] = row[iterator] * count.stride * sign
+                constant += row[iterator] * count.first * sign
+            coefficients.append(tuple(steps))
+            offsets.append(constant)
+        subscripts = _separated(coefficients) if hull else tuple(coefficients)
+        result.append(BoxAccess(access.array, subscripts, tuple(offsets), access.write, statement.name))
+    return result
+
+
+def layouts(scop: Scop, statements: Sequence[Statement], names: Iterable[str]) -> dict[str, Layout]:
+    """Where the elements of arrays lie. A dimension without a known extent reaches as far as the statements do; a
+    layout that cuts one is taken as row-major."""
+    return {name: _layout(scop.arrays[name], statements) for name in names}
+
+
+def _layout(array: Array, statements: Sequence[Statement]) -> Layout:
+    if None not in array.layout.axis_strides:
+        return array.layout
+    known = array.layout.shape if array.layout.is_row_major else (None,) * array.layout.rank
+    touched = [a.relation.range() for s in statements for a in s.accesses if a.array == array.name]
+    shape = []
+    for dim, extent in enumerate(known):
+        reached = max(((isl.greatest(one, dim) or 0) + 1 for one in touched), default=1)
+        shape.append(max(1, reached if extent is None else extent))
+    return row_major(shape)
 
 
 def _separated(rows: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:

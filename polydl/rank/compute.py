@@ -9,17 +9,13 @@ from functools import cache
 import numpy as np
 
 from polydl.dependences.nests import Nest
-from polydl.model.contraction import linear_strides
-from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.scop import Scop
 from polydl.model.types import ElementType
+from polydl.rank.plain import LOOP_CYCLES, Inner, Work, iteration_cycles, way_of_compiler
 from polydl.rank.ranker import FloatArray
 from polydl.schedule.structure import Structure
 from polydl.target import Machine
 from polydl.target.isa import Isa, cycles, held_vectors, isa, split_block
-
-LOOP_CYCLES = 12.0
-"""Cycles to enter and leave an innermost loop that runs a few times: a mispredicted branch (Agner Fog,
-"The microarchitecture of Intel, AMD and VIA CPUs": 12 to 20 cycles on current cores)."""
 
 
 def target_isa(machine: Machine) -> Isa:
@@ -73,61 +69,79 @@ def _contended_cycles(target: Isa, rows: int, vectors: int) -> float:
     return max(bound, math.pow(joined, 2 / CONTENTION))
 
 
-def _kernel_cycles(nest: Nest, structure: Structure, calls: float, target: Isa, call_cycles: float) -> float:
-    """Cycles of a whole nest in microkernel calls, all threads together."""
-    kernel, found = structure.kernel, nest.contraction
+def kernel_cycles(structure: Structure, instances: float, calls: float, machine: Machine) -> float:
+    """Cycles of microkernel calls that run so many instances of a nest's statement, all threads together.
+
+    `calls`: the instances over those of a whole block. The rows and columns are cut into blocks over the nest's whole
+    extents, or over those of a tile.
+    """
+    kernel, found = structure.kernel, structure.nest.contraction
     assert kernel is not None and found is not None
-    rows = None if kernel.rows is None else structure.inside[0].iterator
-    columns = structure.inside[0 if rows is None else 1].iterator
-    row_extent = 1 if rows is None else nest.counts[rows].extent or 1
-    column_extent = nest.counts[columns].extent or 1
-    steps = math.prod(c.extent or 1 for name, c in nest.counts.items() if name not in (rows, columns))
+    target = target_isa(machine)
+    sides = [loop.iterator for loop in structure.inside]
+    row_extent = 1 if kernel.rows is None else _extent(structure, sides[0])
+    column_extent = _extent(structure, sides[0 if kernel.rows is None else 1])
+    steps = instances / (row_extent * column_extent)
     arithmetic = steps * block_cycles(target, found.element, kernel.m, kernel.n, row_extent, column_extent)
     # C is loaded and stored once a call: one store a cycle, the loads beside them. The pipeline of FMAs fills and
-    # drains, and the reduction loop's exit is mispredicted.
+    # drains, and the reduction loop's exit is mispredicted; for a part of a block as well.
     stores = kernel.m * -(-kernel.n // target.lanes(found.element))
-    return arithmetic + calls * (stores + call_cycles + 2 * target.latency + LOOP_CYCLES)
+    each_call = machine.call_cycles + 2 * target.latency + LOOP_CYCLES
+    return arithmetic + calls * (stores + _parts_counted(structure) * each_call)
+
+
+def _parts_counted(structure: Structure) -> float:
+    """Blocks over whole blocks' worth of iterations: more than one where blocks do not divide the extents."""
+    ratio = 1.0
+    for iterator in dict.fromkeys(loop.iterator for loop in structure.loops):
+        blocks = _extent(structure, iterator) / min(s.step for s in structure.loops if s.iterator == iterator)
+        ratio *= math.ceil(blocks) / blocks
+    return ratio
+
+
+def _extent(structure: Structure, iterator: str) -> int:
+    """Iterations of an iterator's loop that is cut into blocks."""
+    extent = structure.nest.counts[iterator].extent or 1
+    if structure.nest.box:
+        return extent
+    pieces_ = [loop for loop in structure.loops if loop.iterator == iterator and loop.within is not None]
+    return min([extent, *(loop.within or extent for loop in pieces_)])
 
 
 def _plain_cycles(
-    scop: Scop, nest: Nest, structure: Structure, instances: float, innermost: float, target: Isa
+    works: Sequence[Work], structure: Structure, full: FloatArray, target: Isa, memory: dict[object, float]
 ) -> float:
-    """Cycles of a nest of plain loops: what the compiler makes of the innermost one, all threads together."""
+    """Cycles of a perfect nest of plain loops, all threads together. `full`: iterations of each loop."""
     last = structure.loops[-1].iterator if structure.loops else ""
-    total = 0.0
-    for statement in nest.statements:
-        total += instances * _instance_cycles(scop, statement, last, target)
-    return total + innermost * LOOP_CYCLES
+    trips = float(full[-1]) if len(full) else 1.0
+    key = last, trips
+    if key not in memory:
+        inner = [Inner(work, _step(structure.nest, work, last), (1.0,) * len(work.rows), 1.0) for work in works]
+        memory[key] = iteration_cycles(inner, way_of_compiler(inner, target), trips, target)
+    return memory[key] * max(work.instances for work in works)
 
 
-def _instance_cycles(scop: Scop, statement: Statement, last: str, target: Isa) -> float:
-    strides = [(linear_strides(scop, statement, a) or {}).get(last) for a in statement.accesses]
-    widest = max((scop.arrays[a.array].element.bytes for a in statement.accesses), default=8)
-    carried = any(a.write and s == 0 for a, s in zip(statement.accesses, strides, strict=True))
-    if carried and isinstance(statement.body, Assignment) and statement.body.op != "=":
-        return float(target.latency)  # a sum in order: each addition waits for the one before
-    memory = len(statement.accesses) / target.loads
-    if all(s in (0, 1) for s in strides):
-        return memory / max(1, target.vector_bytes // widest)
-    return memory + sum(1 for s in strides if s not in (0, 1))
+def _step(nest: Nest, work: Work, last: str) -> tuple[float, ...]:
+    """By how much the iterators move from one iteration of the innermost loop to the next."""
+    sign = -1 if last in work.statement.descending else 1
+    return tuple(float(nest.counts[i].stride * sign) if i == last else 0.0 for i in work.statement.iterators)
 
 
 def compute_seconds(
     scop: Scop, nest: Nest, structures: Sequence[Structure], full: FloatArray, mine: FloatArray, machine: Machine
 ) -> FloatArray:
-    """(V,) seconds in the core of one thread. `full` and `mine` (V, D): iterations of each loop, those inside the
-    microkernel last, in all and of one thread."""
+    """(V,) seconds in the core of one thread, of a perfect nest. `full` and `mine` (V, D): iterations of each loop, on
+    average each time that it is entered, those inside the microkernel last; in all and of one thread."""
     target = target_isa(machine)
+    works = [Work(scop, s) for s in nest.statements]
+    memory: dict[object, float] = {}
     result = np.empty(len(structures))
     share = np.prod(mine, axis=1) / np.prod(full, axis=1)
     for v, structure in enumerate(structures):
         outer = len(structure.loops)
         if structure.kernel is not None:
-            calls = float(np.prod(full[v, :outer]))
-            spent = _kernel_cycles(nest, structure, calls, target, machine.call_cycles)
+            spent = kernel_cycles(structure, works[0].instances, float(np.prod(full[v, :outer])), machine)
         else:
-            instances = float(np.prod(full[v, :outer]))
-            entered = float(np.prod(full[v, : outer - 1])) if outer else 1.0
-            spent = _plain_cycles(scop, nest, structure, instances, entered, target)
+            spent = _plain_cycles(works, structure, full[v, :outer], target, memory)
         result[v] = machine.seconds(spent)
     return np.asarray(result * share)

@@ -62,7 +62,8 @@ class CostRanker:
             except NotClosedForm:
                 sizes = self._exact(scop, structures, machine)
         if box is not None and any(s.summed for s in structures):
-            copies = copies_bytes(box, structures, BoxAnalysis(box).footprints(loop_batch(box, structures))[:, 0, :])
+            whole = BoxAnalysis(box).footprints(loop_batch(box, structures))[:, 0, :]
+            copies = copies_bytes(box, structures, whole * np.array([box.element_bytes[a] for a in box.arrays]))
             for level, served in enumerate(_serving(copies, machine).T):
                 sizes[:, level] += served
         names = [f"served_by_L{c.level}_bytes" for c in machine.caches] + ["served_by_memory_bytes"]

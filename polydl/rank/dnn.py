@@ -85,6 +85,7 @@ class DnnRanker:
                 "correction": mean - np.log(found.traffic_seconds),
                 "uncertainty": each.std(axis=0),
             },
+            seconds=True,
         )
 
 

@@ -22,9 +22,10 @@ from polydl.model.scop import Scop
 from polydl.model.types import ElementType
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.compute import block_cycles, target_isa
+from polydl.rank.estimate import copy_seconds
 from polydl.rank.ranker import FloatArray
 from polydl.rank.trace import TraceRanker
-from polydl.rank.traffic import TrafficRanker
+from polydl.rank.traffic import resources_of
 from polydl.schedule.structure import Structure
 from polydl.schedule.transforms import Pack
 from polydl.target import Machine
@@ -142,8 +143,8 @@ class _Table:
         """(V, 3) index into the arrays of what is A, B and C."""
         self.operations = 2.0 * math.prod(c.extent or 1 for c in nest.counts.values())
         self.least = self.operations / (machine.peak(found.element) * threads)
-        scored = TrafficRanker().rank(scop, nest, structures, machine, threads)
-        self.seconds, self.columns = scored.scores, scored.columns
+        self.used = resources_of(scop, nest, structures, machine, threads)
+        self.seconds = self.used.estimates(machine, threads).scored().scores
         moves = np.zeros((len(box.iterators), len(arrays)), dtype=np.bool_)
         for access in box.accesses:
             for row in access.rows:
@@ -172,10 +173,10 @@ class _Table:
         whole = np.maximum(self.seconds, _TINY)
         columns = {
             "traffic.efficiency": _log(self.least / whole),
-            "traffic.core": self.columns["core_seconds"] / whole,
-            "traffic.packing": self.columns["packing_seconds"] / whole,
-            "traffic.imbalance": np.minimum(self.columns["imbalance"], 4.0) - 1.0,
-            "traffic.forks": self.columns["forks"] * self.machine.parallel_region_us * 1e-6 / whole,
+            "traffic.core": self.used.core / whole,
+            "traffic.packing": copy_seconds(self.used.copied, self.machine, self.threads) / whole,
+            "traffic.imbalance": np.minimum(self.used.imbalance, 4.0) - 1.0,
+            "traffic.forks": self.used.forks * self.machine.parallel_region_us * 1e-6 / whole,
         }
         caches = self.machine.caches
         for level in range(_LEVELS):
@@ -187,7 +188,7 @@ class _Table:
                     if following is not None
                     else self.machine.memory_bandwidth(self.threads)
                 )
-                share = self.columns[f"into_L{caches[level].level}_bytes"] / rate / whole
+                share = self.used.moved[f"L{caches[level].level}"] / rate / whole
             columns[f"traffic.L{level + 1}"] = share
         return columns
 

@@ -18,8 +18,8 @@ FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """What a ranker says of a variant, or of one of its parts."""
+class Opinion:
+    """What a ranker says of a structure, or of several."""
 
     score: float
     """Lower is better: seconds, or a cost without unit; NaN: not ranked."""
@@ -27,17 +27,14 @@ class Estimate:
     """What the score was made of; the unit is the name's last word."""
 
     @staticmethod
-    def total(estimates: Iterable[Estimate]) -> Estimate:
+    def total(opinions: Iterable[Opinion]) -> Opinion:
         """Of parts that run one after the other: times and amounts add up."""
         score, features = 0.0, dict[str, float]()
-        for one in estimates:
+        for one in opinions:
             score += one.score
             for name, value in one.features.items():
                 features[name] = features.get(name, 0.0) + value
-        return Estimate(score, features)
-
-
-NOT_RANKED = Estimate(float("nan"), {})
+        return Opinion(score, features)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +45,13 @@ class Scored:
     """(V,) finite, lower is better: predicted seconds, or a cost without unit. Those of several nests are added up."""
     columns: Mapping[str, FloatArray]
     """(V,) each: the features by name; the unit is the name's last word."""
+    seconds: bool = False
+    """The scores are predicted seconds, not a cost without unit."""
 
-    def estimate(self, variant: int) -> Estimate:
+    def opinion(self, variant: int) -> Opinion:
         """Score and features of one structure."""
         features = {name: float(column[variant]) for name, column in self.columns.items()}
-        return Estimate(float(self.scores[variant]), features)
+        return Opinion(float(self.scores[variant]), features)
 
 
 class Ranker(Protocol):

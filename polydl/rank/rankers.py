@@ -22,6 +22,10 @@ ANALYTIC = ("traffic", "trace", "cost")
 """Those that need no weights."""
 
 
+OF_CONTRACTIONS = (TraceRanker, CostRanker, DnnRanker, PaperRanker)
+"""Those that are asked about nests with a contraction only: what they know is microkernels and tensors."""
+
+
 class RankerWarning(UserWarning):
     """A learned ranker cannot be used; another one took its place."""
 

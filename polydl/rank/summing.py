@@ -15,15 +15,14 @@ from polydl.target import Machine
 def copies_bytes(nest: BoxNest, structures: Sequence[Structure], footprint: FloatArray | IntArray) -> FloatArray:
     """(V,) bytes of all copies of the output together; 0 where nothing is summed up.
 
-    `footprint` (V, A): elements of each array that the nest touches.
+    `footprint` (V, A): bytes of the elements of each array that the nest touches.
     """
     result = np.zeros(len(structures))
     written = [a for a, name in enumerate(nest.arrays) if any(w.write and w.array == name for w in nest.accesses)]
     for v, structure in enumerate(structures):
         if structure.summed:
             ways = next(axis.ways for axis in structure.grid if axis.loop == structure.summed)
-            sizes = [float(footprint[v, a]) * nest.element_bytes[nest.arrays[a]] for a in written]
-            result[v] = ways * sum(sizes)
+            result[v] = ways * sum(float(footprint[v, a]) for a in written)
     return result
 
 

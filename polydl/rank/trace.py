@@ -261,13 +261,14 @@ class TraceRanker:
         columns: dict[str, FloatArray] = {n: moved[:, i] * shares.calls for i, n in enumerate(names)}
         columns["core_seconds"] = each_call * shares.calls
         columns["packing_seconds"] = packing
-        summing = summing_seconds(copies_bytes(box, structures, footprint[:, 0, :]), machine, threads)
+        whole_bytes = footprint[:, 0, :] * np.array([box.element_bytes[a] for a in box.arrays])
+        summing = summing_seconds(copies_bytes(box, structures, whole_bytes), machine, threads)
         columns["summing_seconds"] = summing
         columns["forks"] = shares.forks
         columns["sampled_share"] = np.minimum(self.samples / total, 1.0)
         seconds = mean * shares.calls + packing + summing + shares.forks * machine.parallel_region_us * 1e-6
         columns["predicted_seconds"] = seconds
-        return Scored(seconds, columns)
+        return Scored(seconds, columns, seconds=True)
 
 
 def _levels(active: IntArray, machine: Machine) -> tuple[FloatArray, FloatArray]:

@@ -19,8 +19,6 @@ class Scheduled:
     how: Schedule
     """The transform that makes the tree of the statements as they are written."""
     tree: Node
-    seconds: float
-    """Estimated time, for the order among the schedules of one region."""
 
     @property
     def name(self) -> str:

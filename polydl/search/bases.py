@@ -1,4 +1,4 @@
-"""Where schedules start that polydl makes itself: the order as written, and skewed loops."""
+"""Where schedules start that polydl makes itself beside the order as written: skewed loops."""
 
 from __future__ import annotations
 
@@ -10,24 +10,6 @@ from polydl.model.schedule import time_affs
 from polydl.model.scop import Statement
 from polydl.schedule.relations import Links, span
 from polydl.schedule.tree import Band, Leaf, Member, Node, Order
-
-
-def written(statements: Sequence[Statement], depth: int = 0) -> Node:
-    """The order as it is written: a band for each loop."""
-    if len(statements) == 1 and statements[0].depth == depth:
-        return Leaf(statements[0].name)
-    groups: dict[int, list[Statement]] = {}
-    for statement in statements:
-        groups.setdefault(statement.position[depth], []).append(statement)
-    children: list[Node] = []
-    for _, group in sorted(groups.items()):
-        if group[0].depth == depth:
-            children.append(Leaf(group[0].name))
-            continue
-        member = Member({s.name: time_affs(s)[depth] for s in group})
-        children.append(Band((member,), written(group, depth + 1)))
-    return children[0] if len(children) == 1 else Order(tuple(children))
-
 
 _MOST_SKEW = 3
 """Largest factor of the outer loop that is added to an inner one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import structs
 
@@ -14,15 +14,17 @@ from polydl.model.in_child import Hung
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.rank.blocks import whole_block
-from polydl.rank.tree_cost import Work, seconds
+from polydl.rank.estimate import Estimate
+from polydl.schedule.as_tree import written
 from polydl.schedule.passes import WRITTEN_OUT, Goal, merged, scheduled
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import Links, by_name, direct
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree import Band, Blocks, Leaf, Node, Order
 from polydl.schedule.tree_check import broken
-from polydl.search.bases import skewed, written
+from polydl.search.bases import skewed
 from polydl.search.isl_scheduler import SETTINGS, NotATree, computed
+from polydl.search.order import NestChoice, by_score
 from polydl.search.regions import shortest
 from polydl.target import Machine
 from polydl.target.isa import kernel_contraction
@@ -130,16 +132,17 @@ def candidates(
     statements: Sequence[Statement],
     found: Sequence[Dependence],
     machine: Machine,
-    threads: int,
+    estimate: Callable[[Node], Estimate],
     *,
     reassociate: bool,
     tilings: Sequence[tuple[int, ...]] = TILINGS,
     most: int = TREES,
-) -> tuple[list[Scheduled], list[str]]:
+) -> tuple[list[NestChoice], list[str]]:
     """Legal schedules of consecutive statements, most promising first; and what was given up, for people.
 
-    `found`: all dependences of the scop. Every tree has passed the exact check. What is looked at is bounded by counts
-    of isl's operations, of trees (`most`) and of checks, never by time: it is the same on every machine.
+    `found`: all dependences of the scop; `estimate` says how long a tree takes. Every tree has passed the exact check.
+    What is looked at is bounded by counts of isl's operations, of trees (`most`) and of checks, never by time: it is
+    the same on every machine.
     """
     given_up: list[str] = []
     try:
@@ -150,8 +153,7 @@ def candidates(
         return [], [error.reason]
     except isl.Error as error:  # isl's data flow fails on some domains in pieces
         return [], [f"isl cannot find the direct dependences of {scop.function}: {error}"]
-    works = {s.name: Work(scop, s) for s in statements}
-    trees: dict[str, Scheduled] = {}
+    trees: dict[str, tuple[Scheduled, Estimate]] = {}
     ways = _ways(scop, statements, machine, tilings, reassociate=reassociate)
     count = 0
     for (name, base), way in ((base, way) for base in bases(scop, statements, links, strict, given_up) for way in ways):
@@ -163,13 +165,13 @@ def candidates(
         try:
             with quota(f"a schedule from {name}", STEP):
                 tree = made(scop, statements, links, base, how, reassociate=reassociate)
-                estimate = seconds(scop, works, tree, links, machine, threads)
+                predicted = estimate(tree)
         except QuotaExceeded as error:
             given_up.append(error.reason)
             continue
-        trees.setdefault(fingerprint(tree), Scheduled(tuple(statements), how, tree, estimate))
-    legal: list[Scheduled] = []
-    for number, one in enumerate(_varied(sorted(trees.values(), key=lambda s: s.seconds))):
+        trees.setdefault(fingerprint(tree), (Scheduled(tuple(statements), how, tree), predicted))
+    legal: list[NestChoice] = []
+    for number, (one, predicted) in enumerate(_varied(sorted(trees.values(), key=lambda each: each[1].score))):
         if len(legal) == LEGAL:
             break
         if number == CHECKS:
@@ -180,10 +182,10 @@ def candidates(
         except QuotaExceeded as error:
             wrong = error.reason
         if wrong is None:
-            legal.append(one)
+            legal.append(NestChoice((one,), (predicted,)))
         else:
             given_up.append(f"{one.how.base} in tiles {one.how.sizes}: {wrong}")
-    return sorted(legal, key=lambda s: s.seconds), given_up
+    return by_score(legal), given_up
 
 
 def _ways(
@@ -224,13 +226,14 @@ def kernel_ways(scop: Scop, statements: Sequence[Statement], machine: Machine, t
     return found
 
 
-def _varied(ordered: Sequence[Scheduled]) -> Iterator[Scheduled]:
+def _varied(ordered: Sequence[tuple[Scheduled, Estimate]]) -> Iterator[tuple[Scheduled, Estimate]]:
     """The schedules in their order, but those of a base that has had its share after all the others."""
     seen: dict[str, int] = {}
     later = []
     for one in ordered:
-        seen[one.how.base] = seen.get(one.how.base, 0) + 1
-        if seen[one.how.base] <= _ALIKE:
+        base = one[0].how.base
+        seen[base] = seen.get(base, 0) + 1
+        if seen[base] <= _ALIKE:
             yield one
         else:
             later.append(one)

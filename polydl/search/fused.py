@@ -11,6 +11,7 @@ from polydl.dependences.nests import Nest
 from polydl.lower.initial import absorbed_zeroing
 from polydl.lower.nest_plan import obstacle
 from polydl.model.scop import Array, Scop
+from polydl.rank.estimator import Estimator
 from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.conditions import Group
 from polydl.rewrite.fuse import FusedScop
@@ -23,35 +24,33 @@ from polydl.target import Machine
 
 LOOKED_AT = 40
 """Variants of the search that are tried as the base of a fused one."""
+MOST = 8
+"""Variants with something fused that are made, of the best bases: more than that are not measured."""
 
 
 def fused_variants(
-    ranked: Sequence[Variant], nests: Sequence[Nest], made: FusedScop, machine: Machine, threads: int, *, most: int
+    ranked: Sequence[Variant], made: FusedScop, estimator: Estimator
 ) -> tuple[tuple[Variant, ...], tuple[str, ...]]:
-    """At most `most` legal variants with something fused or in rows of vectors, best first; and groups that could be
-    fused but not in the microkernels of the best variants, with the reason.
+    """Legal variants with something fused or in rows of vectors, made of the best ones, each with its estimate; and
+    groups that could be fused but not in the microkernels of the best variants, with the reason.
 
     Nests that a microkernel computes take their element-wise neighbours into its epilogue. The others were fused loop
-    by loop before: `ranked` are variants of the program that `made` is, `nests` its nests. Raises QuotaExceeded.
+    by loop before: `ranked` are variants of the program that `made` is, and that `estimator` knows. Raises
+    QuotaExceeded.
     """
     refused: dict[str, None] = {}
-    found = islice(_variants(ranked, nests, made, machine, threads, refused), most)
+    found = islice(_variants(ranked, made, estimator, refused), MOST)
     return tuple(found), tuple(refused)
 
 
 def _variants(
-    ranked: Sequence[Variant],
-    nests: Sequence[Nest],
-    made: FusedScop,
-    machine: Machine,
-    threads: int,
-    refused: dict[str, None],
+    ranked: Sequence[Variant], made: FusedScop, estimator: Estimator, refused: dict[str, None]
 ) -> Iterator[Variant]:
-    groups = plan(nests).groups
+    groups = plan(estimator.nests).groups
     merges = tuple(NestRecipe(m.second, (Fuse(m.first, m.loops),)) for m in made.merges)
     tried: set[Recipe] = set()
     texts: set[str] = set()
-    for base in _bases(ranked, threads):
+    for base in _bases(ranked, estimator.threads):
         scop = base.program
         runs = _runs(base)
         near = [g for g in groups if any(_names(g) <= run for run in runs)]
@@ -59,17 +58,17 @@ def _variants(
         fused = _into_kernels(scop, unfused, near, refused)
         absorbed = absorbed_zeroing(scop, fused)
         vectors = False
-        for structures in _in_rows(scop, fused, absorbed, machine, base.origin.reassociate):
+        for structures in _in_rows(scop, fused, absorbed, estimator.machine, base.origin.reassociate):
             in_rows = any(s.rows for s in structures)
             if (structures == list(unfused) and not made.changed) or (vectors and not in_rows):
                 continue
             following = iter(structures)
             parts = tuple(next(following) if isinstance(p, Structure) else p for p in base.parts)
             recipe = Recipe((*(part.recipe for part in parts), *merges))
-            variant = replace(base, recipe=recipe, parts=parts)
             if recipe in tried:
                 continue  # bases that differ only in the loops of what is fused make the same variant
             tried.add(recipe)
+            variant = replace(base, recipe=recipe, parts=parts, estimate=estimator.whole(parts, base.estimate))
             if variant.illegal is not None:
                 continue
             region = variant.generated.region

@@ -3,45 +3,37 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from polydl.rank.ranker import Estimate
+from polydl.rank.estimate import Estimate
+from polydl.rank.whole import absorbed
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.structure import Structure
 from polydl.search.variant import Origin, Variant
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NestChoice:
     """One way to run consecutive nests: what variants are put together from."""
 
     parts: tuple[Structure | Scheduled, ...]
-    estimate: Estimate
+    estimates: tuple[Estimate, ...]
+    """Of the parts."""
 
-    @property
+    @cached_property
     def score(self) -> float:
-        return self.estimate.score
+        """Predicted seconds of all parts."""
+        return sum(one.score for one in self.estimates)
 
 
-def with_schedules(trees: Sequence[Scheduled], alone: Sequence[Sequence[NestChoice]], ranker: str) -> list[NestChoice]:
-    """A region's schedules and the best nests one after the other, best first.
-
-    The rankers know rectangular nests only, and of those without a microkernel little; so the schedules come first.
-    Beside a microkernel their estimate in seconds decides, where the ranker's scores are seconds too.
-    """
-    together = list(_side_by_side(alone))
-    best = together[0].score
-    kernels = any(isinstance(part, Structure) and part.kernel is not None for part in together[0].parts)
-    choices = []
-    for place, tree in enumerate(trees):
-        below = best * (1 - 0.5 * (1 - place / len(trees))) if best > 0 else best - len(trees) + place
-        score = tree.seconds if kernels and ranker == "traffic" else below
-        choices.append(NestChoice((tree,), Estimate(score, {})))
-    return sorted([*choices, *together], key=lambda c: c.score)
+def by_score(choices: Iterable[NestChoice]) -> list[NestChoice]:
+    """Best first; equal ones in the order in which they come."""
+    return sorted(choices, key=lambda choice: choice.score)
 
 
-def _side_by_side(alone: Sequence[Sequence[NestChoice]]) -> Iterator[NestChoice]:
+def side_by_side(alone: Sequence[Sequence[NestChoice]]) -> Iterator[NestChoice]:
     """The best way of each nest of a region, joined; then the second best of each, and so on."""
     for place in range(max(len(choices) for choices in alone)):
         yield _joined([choices[min(place, len(choices) - 1)] for choices in alone])
@@ -49,28 +41,37 @@ def _side_by_side(alone: Sequence[Sequence[NestChoice]]) -> Iterator[NestChoice]
 
 def _joined(chosen: Sequence[NestChoice]) -> NestChoice:
     """One way to run consecutive nests from one way for each."""
-    return NestChoice(tuple(part for c in chosen for part in c.parts), Estimate.total(c.estimate for c in chosen))
+    return NestChoice(tuple(p for c in chosen for p in c.parts), tuple(e for c in chosen for e in c.estimates))
 
 
-def combined(ordered: Sequence[Sequence[NestChoice]], origin: Origin) -> Iterator[Variant]:
-    """Variants of the whole program, best sum of scores first (the nests run one after the other, so times add up).
+def whole(origin: Origin, choice: NestChoice) -> Variant:
+    """The variant of a choice for all nests of a program. A nest of zeros that a microkernel starts from by itself is
+    not run."""
+    gone = absorbed([part for part in choice.parts if isinstance(part, Structure)])
+    pairs = zip(choice.parts, choice.estimates, strict=True)
+    run = (one for part, one in pairs if isinstance(part, Scheduled) or part.nest.name not in gone)
+    return Variant.of(origin, choice.parts, Estimate.total(run))
 
-    Best-first search over the product of the nests' own orders. A nest whose best choice takes less than a
-    twentieth of the whole keeps that choice: what it could win is within the noise.
-    """
+
+def combined(ordered: Sequence[Sequence[NestChoice]], origin: Origin) -> tuple[Variant, ...]:
+    """Variants of the whole program, best first (the nests run one after the other, so times add up)."""
+    return tuple(sorted((whole(origin, one) for one in _best_sums(ordered)), key=lambda variant: variant.score))
+
+
+def _best_sums(ordered: Sequence[Sequence[NestChoice]]) -> Iterator[NestChoice]:
+    """Best-first search over the product of the nests' own orders. A nest whose best choice takes less than a
+    twentieth of the whole keeps that choice: what it could win is within the noise."""
     start = (0,) * len(ordered)
-    whole = sum(o[0].score for o in ordered)
-    # Scores of other rankers may be negative, and are no times then.
-    ordered = [o[:1] if 0 <= o[0].score * 20 < whole else o for o in ordered]
-    heap = [(whole, start)]
+    least = sum(o[0].score for o in ordered)
+    ordered = [o[:1] if o[0].score * 20 < least else o for o in ordered]
+    heap = [(least, start)]
     seen = {start}
     most = max((len(o) for o in ordered), default=0)
     for _ in range(max(most, 1000) if len(ordered) > 1 else most):
         if not heap:
             return
         score, place = heapq.heappop(heap)
-        one = _joined([o[i] for o, i in zip(ordered, place, strict=True)])
-        yield Variant.of(origin, one.parts, Estimate(score, one.estimate.features))
+        yield _joined([o[i] for o, i in zip(ordered, place, strict=True)])
         for d in range(len(place)):
             following = (*place[:d], place[d] + 1, *place[d + 1 :])
             if following[d] < len(ordered[d]) and following not in seen:

@@ -7,29 +7,27 @@ from collections.abc import Sequence
 from polydl.base.errors import IllegalVariant, InputError, InputErrors
 from polydl.dependences.nests import Nest
 from polydl.rank.blocks import register_blocks_for
-from polydl.rank.ranker import Estimate, Ranker
+from polydl.rank.estimator import Estimator
 from polydl.schedule.check import check
 from polydl.schedule.loopstring import forced
 from polydl.schedule.notation import Written
 from polydl.schedule.structure import Structure
+from polydl.search.order import NestChoice, whole
 from polydl.search.variant import Origin, Variant
-from polydl.target import Machine
 
 
 def scored(
     origin: Origin,
     nests: Sequence[Nest],
     lines: Sequence[tuple[Written, Written]],
-    ranker: Ranker,
-    machine: Machine,
-    threads: int,
+    estimator: Estimator,
 ) -> tuple[Variant, ...]:
     """The variants that loop strings with their blocks name, scored, in the order of the lines.
 
     `nests`: the program's. Raises InputError with the place in the text, IllegalVariant (naming the dependence),
     several of them as InputErrors; QuotaExceeded.
     """
-    blocks = register_blocks_for(machine)
+    blocks = register_blocks_for(estimator.machine)
     made: list[tuple[Structure, ...]] = []
     wrong: list[InputError] = []
     for loops, sizes in lines:
@@ -44,8 +42,5 @@ def scored(
         made.append(structures)
     if wrong:
         raise wrong[0] if len(wrong) == 1 else InputErrors(wrong)
-    found = [
-        ranker.rank(origin.scop, nest, [structures[n] for structures in made], machine, threads)
-        for n, nest in enumerate(nests)
-    ]
-    return tuple(Variant.of(origin, one, Estimate.total(f.estimate(i) for f in found)) for i, one in enumerate(made))
+    found = [estimator.structures(nest, [structures[n] for structures in made]) for n, nest in enumerate(nests)]
+    return tuple(whole(origin, NestChoice(one, tuple(f[i] for f in found))) for i, one in enumerate(made))

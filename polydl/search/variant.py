@@ -8,11 +8,12 @@ from functools import cached_property
 
 from polydl.base import html
 from polydl.base.errors import IllegalVariant
+from polydl.base.units import seconds_text
 from polydl.dependences.analysis import Dependence
 from polydl.lower.emit import Generated, generate
 from polydl.lower.splice import splice
 from polydl.model.scop import Scop
-from polydl.rank.ranker import Estimate
+from polydl.rank.estimate import Estimate
 from polydl.schedule.fused import check
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.recipe import Recipe
@@ -38,8 +39,8 @@ class Variant:
 
     >>> import polydl
     >>> best = polydl.rank("examples/matmul.c", "small", "epyc-zen5", threads=2)[0]
-    >>> [name for name in best.features if name.startswith("predicted")]  # what the score is made of
-    ['predicted_seconds']
+    >>> round(sum(best.estimate.seconds.values()) / best.score, 6)  # the seconds by resource add up to the score
+    1.0
     >>> "void matmul(" in best.code()
     True
     """
@@ -68,7 +69,7 @@ class Variant:
 
     @property
     def score(self) -> float:
-        """The estimate's: lower is better."""
+        """Predicted seconds: the sum of the estimate's."""
         return self.estimate.score
 
     @property
@@ -145,7 +146,7 @@ class Variant:
             raise IllegalVariant(f"{self.id}: {self.illegal}", self.program.span)
 
     def __repr__(self) -> str:
-        return f"<variant {self.id}, score {self.score:.4g}: {self.loops}>"
+        return f"<variant {self.id}, {seconds_text(self.score, 4)} predicted: {self.loops}>"
 
     def _repr_html_(self) -> str:
         known = {"loops": self.loops, "recipe": str(self.recipe), "score": self.score}

@@ -61,6 +61,12 @@ class CacheLevel:
     def sets(self) -> int:
         return max(1, self.bytes // (self.line_bytes * self.ways))
 
+    @property
+    def usable(self) -> float:
+        """Bytes for what is to stay: one way is left to what streams through (Low et al., "Analytical modeling is
+        enough for high-performance BLIS", TOMS 2016, equations for kc and mc)."""
+        return self.bytes * (self.ways - 1) / self.ways
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:

@@ -13,7 +13,8 @@ import pytest
 import polydl
 from polydl.base.errors import IllegalVariant, InputError, PolyDLError
 from polydl.measure import Toolchain, check_compiles
-from polydl.rank.ranker import Estimate, Scored
+from polydl.rank.estimate import Estimate
+from polydl.rank.ranker import Scored
 from polydl.search.space import SPACES
 from polydl.search.variant import Variant
 from polydl.target import preset
@@ -57,7 +58,25 @@ def test_a_ranker_of_ones_own(program: polydl.Program) -> None:
     usual = polydl.rank(program.scops[0], "default", "epyc-zen5", threads=2)
     found = polydl.rank(program.scops[0], "default", "epyc-zen5", Backwards(), threads=2)
     assert found.ranker == "backwards" and set(found["id"]) == set(usual["id"])
-    assert found["score"].tolist() == [float(i) for i in range(1 - len(found), 1)]
+    assert found["backwards_score"].tolist() == [float(i) for i in range(1 - len(found), 1)]
+    # It only orders: the seconds are the model's, dealt out in its order, and the parts say what that changed.
+    assert found["score"].tolist() == usual["score"].tolist()
+    assert all(v.score == pytest.approx(sum(v.estimate.seconds.values())) for v in found)
+    assert found["correction_seconds"].any() and "correction_seconds" not in usual.columns
+
+
+def test_a_ranker_that_predicts_seconds(program: polydl.Program) -> None:
+    class Constant:
+        """Seconds without a model."""
+
+        name = "constant"
+
+        def rank(self, scop, nest, structures, machine, threads):  # type: ignore[no-untyped-def]
+            return Scored(np.linspace(1.0, 2.0, len(structures)), {}, seconds=True)
+
+    found = polydl.rank(program.scops[0], "small", "epyc-zen5", Constant(), threads=2)
+    assert found["score"].tolist() == pytest.approx(np.linspace(1.0, 2.0, len(found)).tolist())
+    assert (found["correction_seconds"] > 0.9).all()
 
 
 def test_options_by_place_are_refused(program: polydl.Program) -> None:
@@ -87,7 +106,7 @@ def test_columns(table: polydl.Ranking) -> None:
     columns = table.to_dict()
     assert list(columns) == list(table.columns) and {c.shape for c in columns.values()} == {(len(table),)}
     assert columns["score"].dtype == np.float64 and list(columns["score"]) == [v.score for v in table]
-    assert columns["predicted_seconds"][3] == table[3].features["predicted_seconds"]
+    assert columns["compute_seconds"][3] == table[3].features["compute_seconds"]
     assert columns["loops"][0] == table[0].loops and columns["recipe"][0] == str(table[0].recipe)
     with pytest.raises(InputError, match="no column called 'scores'") as error:
         table["scores"]
@@ -97,7 +116,7 @@ def test_columns(table: polydl.Ranking) -> None:
 def test_a_feature_that_only_some_variants_have(table: polydl.Ranking) -> None:
     from dataclasses import replace
 
-    mixed = replace(table, variants=(table[0], replace(table[1], estimate=Estimate(1.0, {"other": 1.0}))))
+    mixed = replace(table, variants=(table[0], replace(table[1], estimate=Estimate({"compute": 1.0}, {"other": 1.0}))))
     assert np.isnan(mixed["other"]).tolist() == [True, False] and np.isnan(mixed["score"]).sum() == 0
 
 

@@ -25,7 +25,6 @@ from polydl.options import Options
 from polydl.rewrite.canonical import canonical
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.tree import Run, bands
-from polydl.target import preset
 from tests.cli.running import PRESET, polydl, refused
 
 STENCIL = """void jacobi(double A[restrict 66], double B[restrict 66])
@@ -79,7 +78,7 @@ def scop_of(folder: Path, text: str) -> Scop:
 def read(scop: Scop, folder: Path, text: str, *, reassociate: bool = True) -> Scheduled:
     path = folder / "tree.yaml"
     path.write_text(text)
-    return schedule_from_file(scop, path, dependences(scop), preset("epyc-zen5"), 2, reassociate=reassociate)
+    return schedule_from_file(scop, path, dependences(scop), reassociate=reassociate)
 
 
 def tree(child: str, domain: str = DOMAIN) -> str:

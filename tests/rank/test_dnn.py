@@ -286,7 +286,9 @@ def test_dnn_paper_ranks(tmp_path: Path, gemm: pipeline.Ranking, monkeypatch: py
     assert ranking.ranker == "dnn-paper"
     nest, structures = gemm.nests[-1], [v.structures[-1] for v in ranking.variants]
     scored = PaperRanker().rank(gemm.scop, nest, structures, gemm.machine, 2)
-    np.testing.assert_allclose([v.score for v in ranking.variants], scored.scores, rtol=1e-9)
+    np.testing.assert_allclose(ranking["dnn-paper_score"], scored.scores, rtol=1e-9)
+    assert (np.diff(ranking["dnn-paper_score"]) >= 0).all()
+    assert [v.score for v in ranking] == [v.score for v in gemm]  # the model's seconds, in the order of the paper's
     load_paper.cache_clear()
 
 

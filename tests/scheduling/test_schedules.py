@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +18,11 @@ from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.in_child import Hung, in_child
 from polydl.model.scop import Scop, Statement
+from polydl.rank.estimate import Estimate
+from polydl.rank.program import footprints_of, tree_estimate
 from polydl.rewrite.split import split
 from polydl.rewrite.step import applied
+from polydl.schedule.as_tree import written
 from polydl.schedule.passes import clusters, components, merged
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import Links, direct
@@ -27,7 +30,7 @@ from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree import Band, Leaf, Member, Node, Order, Run, bands, kernels, statements
 from polydl.schedule.tree_check import broken
 from polydl.search import candidates as candidates_module
-from polydl.search.bases import skewed, written
+from polydl.search.bases import skewed
 from polydl.search.candidates import bases, candidates, fingerprint, made
 from polydl.search.isl_scheduler import ISL, Setting, computed
 from polydl.target import detect
@@ -48,8 +51,16 @@ def scop_of(name: str) -> Scop:
 
 def schedules(scop: Scop) -> list[Scheduled]:
     found = dependences(scop, reads=False)
-    made, _ = candidates(scop, scop.statements, found, detect(), 2, reassociate=False, tilings=SMALL_TILES)
-    return made
+    made, _ = candidates(
+        scop, scop.statements, found, detect(), estimates(scop), reassociate=False, tilings=SMALL_TILES
+    )
+    return [part for choice in made for part in choice.parts if isinstance(part, Scheduled)]
+
+
+def estimates(scop: Scop) -> Callable[[Node], Estimate]:
+    """How long a tree of all the scop's statements takes on two threads of this machine."""
+    footprints = footprints_of(scop, scop.statements)
+    return lambda tree: tree_estimate(footprints, tree, detect(), 2)
 
 
 def compares(
@@ -80,7 +91,7 @@ def test_a_scheduler_that_would_not_come_back_is_not_asked() -> None:
     entry = catalogue()["adi"]
     scop = load(entry.path, defines={"T": "10", "N": "1500"}).scops[0]
     found = dependences(scop, reads=False)
-    made, given_up = candidates(scop, scop.statements, found, detect(), 2, reassociate=True)
+    made, given_up = candidates(scop, scop.statements, found, detect(), estimates(scop), reassociate=True)
     assert made
     assert [reason for reason in given_up if "unknowns at once" in reason]
     assert not [reason for reason in given_up if "was stopped" in reason]
@@ -145,7 +156,7 @@ def test_tiles_in_tiles(tmp_path: Path, name: str) -> None:
         if most[1] > most[0]:
             assert most[1] == 2 * most[0]
             assert broken(scop, scop.statements, trees[1], found, reassociate=False) is None
-            code = generate(scop, [Scheduled(scop.statements, two, trees[1], 0.0)])
+            code = generate(scop, [Scheduled(scop.statements, two, trees[1])])
             texts.append(splice(scop.source, [(scop, code)], ""))
     assert texts
     done = compares(tmp_path, name, texts, ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
@@ -168,7 +179,7 @@ def test_whole_tiles_in_microkernels(tmp_path: Path, name: str) -> None:
             continue
         assert broken(scop, scop.statements, tree, found, reassociate=True) is None
         assert broken(scop, scop.statements, tree, found, reassociate=False) is not None  # a microkernel's own order
-        one = Scheduled(scop.statements, how, tree, 0.0)
+        one = Scheduled(scop.statements, how, tree)
         code = generate(scop, [one])
         assert "_mk_" in code.region
         texts.append(splice(scop.source, [(scop, code)], ""))

@@ -15,17 +15,17 @@ from polydl.lower.splice import splice
 from polydl.model.scop import Scop
 from polydl.rewrite.scalars import in_place
 from polydl.rewrite.step import applied
+from polydl.schedule.as_tree import written
 from polydl.schedule.passes import WRITTEN_OUT
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree import Run, bands
 from polydl.schedule.tree_check import broken
-from polydl.search.bases import written
 from polydl.search.candidates import candidates, made
 from polydl.search.isl_scheduler import SETTINGS, computed
 from polydl.target import detect
-from tests.scheduling.test_schedules import compares, scop_of
+from tests.scheduling.test_schedules import compares, estimates, scop_of
 
 
 def scop_from(tmp_path: Path, code: str) -> Scop:
@@ -47,7 +47,7 @@ def test_written_out_computes_the_same(tmp_path: Path, name: str) -> None:
         assert broken(scop, scop.statements, tree, found, reassociate=True) is None
         members = [m for band in bands(tree) for m in band.members]
         assert any(m.unroll for m in members)
-        code = generate(scop, [Scheduled(scop.statements, how, tree, 0.0)])
+        code = generate(scop, [Scheduled(scop.statements, how, tree)])
         texts.append(splice(scop.source, [(scop, code)], ""))
     done = compares(tmp_path, name, texts, ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -67,7 +67,7 @@ def test_the_loop_around_them_is_in_vectors(tmp_path: Path) -> None:
     )  # fmt: skip
     runs = [(m.run, m.unroll) for band in bands(tree) for m in band.members]
     assert runs == [(Run.PARALLEL, False), (Run.SIMD, False), (Run.SERIAL, True)]
-    lines = generate(scop, [Scheduled(scop.statements, Schedule("written", unroll=True), tree, 0.0)]).region
+    lines = generate(scop, [Scheduled(scop.statements, Schedule("written", unroll=True), tree)]).region
     assert lines.count("+= in[") == 8
 
 
@@ -79,7 +79,9 @@ def test_long_loops_stay(tmp_path: Path, taps: int, short: bool) -> None:
         f"#pragma scop\nfor (int i = 0; i < 900; i++) for (int k = 0; k < {taps}; k++) out[i] += in[i + k] * t[k];\n"
         "#pragma endscop\n}\n",
     )
-    found, _ = candidates(scop, scop.statements, dependences(scop, reads=False), detect(), 2, reassociate=True)
+    links = dependences(scop, reads=False)
+    choices, _ = candidates(scop, scop.statements, links, detect(), estimates(scop), reassociate=True)
+    found = [part for choice in choices for part in choice.parts if isinstance(part, Scheduled)]
     assert found
     assert any(m.unroll for one in found for band in bands(one.tree) for m in band.members) == short
 
@@ -90,7 +92,9 @@ def test_a_loop_that_carries_a_dependence_is_not_run_in_vectors(tmp_path: Path) 
         "void f(float a[restrict 1000]) {\n#pragma scop\n"
         "for (int i = 4; i < 900; i++) for (int k = 0; k < 4; k++) a[i] += a[i - 1 - k];\n#pragma endscop\n}\n",
     )
-    found, _ = candidates(scop, scop.statements, dependences(scop, reads=False), detect(), 2, reassociate=True)
+    links = dependences(scop, reads=False)
+    choices, _ = candidates(scop, scop.statements, links, detect(), estimates(scop), reassociate=True)
+    found = [part for choice in choices for part in choice.parts if isinstance(part, Scheduled)]
     for one in found:
         for band in bands(one.tree):
             assert not any(m.run is Run.SIMD for m in band.members)
@@ -111,7 +115,7 @@ def test_words_of_isl_are_names_like_others(tmp_path: Path) -> None:
         tree = computed(scop, scop.statements, links, setting)
         assert tree is not None
         assert broken(scop, scop.statements, tree, found, reassociate=True) is None
-        code = generate(scop, [Scheduled(scop.statements, Schedule(setting.name), tree, 0.0)])
+        code = generate(scop, [Scheduled(scop.statements, Schedule(setting.name), tree)])
         assert "floor[c" in code.region
 
 

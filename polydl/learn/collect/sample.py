@@ -9,7 +9,7 @@ import numpy as np
 
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
-from polydl.rank.ranker import Estimate, Ranker
+from polydl.rank.ranker import Opinion, Ranker
 from polydl.results import Ranking
 from polydl.schedule.structure import Structure
 from polydl.search.variant import Variant
@@ -33,18 +33,18 @@ def scored(
     ranker: Ranker,
     machine: Machine,
     threads: int,
-) -> list[Estimate]:
+) -> list[Opinion]:
     """What a ranker says of each variant, summed over the nests: of variants without a schedule of their own, which
     have a structure per nest."""
-    found: list[list[Estimate]] = [[] for _ in variants]
+    found: list[list[Opinion]] = [[] for _ in variants]
     for n, nest in enumerate(nests):
         # The nests that hardly matter have few structures: each is looked at once.
         distinct: dict[int, Structure] = {id(v.structures[n]): v.structures[n] for v in variants}
         place = {key: i for i, key in enumerate(distinct)}
         ranks = ranker.rank(scop, nest, list(distinct.values()), machine, threads)
         for estimates, variant in zip(found, variants, strict=True):
-            estimates.append(ranks.estimate(place[id(variant.structures[n])]))
-    return [Estimate.total(estimates) for estimates in found]
+            estimates.append(ranks.opinion(place[id(variant.structures[n])]))
+    return [Opinion.total(estimates) for estimates in found]
 
 
 def is_default(variant: Variant) -> bool:

@@ -139,7 +139,7 @@ def test_from_sizes_to_a_store_to_training_data(tmp_path: Path) -> None:
         assert r.samples
         assert r.median == pytest.approx(float(np.median(r.samples)))
         assert ("slow" in r.marks) == (len(r.samples) == 1)
-        assert r.variant == "original" or {"cost.served_by_L1_bytes", "traffic.core_seconds"} <= set(r.features)
+        assert r.variant == "original" or {"cost.served_by_L1_bytes", "traffic.core_alone_seconds"} <= set(r.features)
         assert r.variant == "original" or set(r.scores) == {"traffic", "trace", "cost"}
     data, exported = load_data(target), load_data(tmp_path / "store.parquet")
     assert [g.problem for g in data.groups] == [p.name for p in sorted(problems[:2], key=lambda p: p.operations)]

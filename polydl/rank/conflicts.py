@@ -1,0 +1,61 @@
+"""What large power-of-two strides cost: operands that compete for few of a cache's sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from polydl.locality.boxes import BoxNest
+from polydl.rank.ranker import FloatArray
+from polydl.schedule.structure import Structure
+from polydl.schedule.transforms import Pack
+from polydl.target import CacheLevel
+
+
+def inflation(nest: BoxNest, structures: Sequence[Structure], cache: CacheLevel) -> FloatArray:
+    """(V, A) by what large power-of-two strides enlarge an operand's footprint in a cache of few sets.
+
+    Rows that start a multiple of sets * line apart compete for the same sets: with `used` of the cache's sets the
+    operand fits only `used / sets` of the ways' capacity.
+    """
+    place = {name: a for a, name in enumerate(nest.arrays)}
+    result = np.ones((len(structures), len(nest.arrays)))
+    memory: dict[tuple[object, ...], tuple[int, float]] = {}
+    for v, structure in enumerate(structures):
+        if structure.kernel is None:
+            continue
+        packed = {p.operand for p in structure.packs}
+        for role in ("A", "B"):
+            if role in packed:
+                continue
+            key = (role, structure.kernel.columns, structure.kernel.rows, structure.kernel.n, structure.inside[-1])
+            if key not in memory:
+                memory[key] = _of_operand(nest, structure, role, cache, place)
+            index, factor = memory[key]
+            result[v, index] = max(result[v, index], factor)
+    return result
+
+
+def _of_operand(
+    nest: BoxNest, structure: Structure, role: str, cache: CacheLevel, place: dict[str, int]
+) -> tuple[int, float]:
+    operand = structure.operand(Pack(role, ""))
+    size = nest.element_bytes[operand.array]
+    kernel = structure.kernel
+    assert kernel is not None
+    last = structure.inside[-1].iterator
+    rows = structure.inside[0].iterator
+    if role == "B":
+        apart, run, count = abs(operand.strides[last]) * size, kernel.n * size, structure.nest.counts[last].extent or 1
+    else:
+        inner = abs(operand.strides[last])
+        length = min(structure.inside[-1].within or (structure.nest.counts[last].extent or 1), 4096)
+        apart, run, count = abs(operand.strides[rows]) * size, length * size if inner == 1 else size, kernel.m
+    if apart <= run:
+        return place[operand.array], 1.0
+    lines = max(1, run // cache.line_bytes)
+    distinct = cache.sets // np.gcd(cache.sets, max(1, apart // cache.line_bytes))
+    used = min(cache.sets, int(distinct) * lines, count * lines)
+    wanted = min(cache.sets, count * lines)
+    return place[operand.array], float(wanted) / used

@@ -1,0 +1,105 @@
+"""Estimates of the variants of one program: the model's, with what a ranker says of the nests that it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from polydl.dependences.nests import Nest
+from polydl.model.scop import Scop, Statement
+from polydl.rank.estimate import Estimate
+from polydl.rank.program import Far, footprints_of, tree_estimate
+from polydl.rank.ranker import Ranker
+from polydl.rank.rankers import OF_CONTRACTIONS
+from polydl.rank.traffic import TrafficRanker, estimates_of
+from polydl.rank.whole import distances, program_estimate
+from polydl.schedule.plan import Scheduled
+from polydl.schedule.structure import Structure
+from polydl.schedule.tree import Node
+from polydl.target import Machine
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """Estimates for one program, machine and number of threads.
+
+    Scores are seconds, whoever orders. A ranker that predicts seconds corrects the estimate of a nest's structures to
+    its own; of one whose scores have no unit, the order is kept: its best gets the least seconds that the model
+    predicts for any of them, and so on. Schedule trees, rows and what is fused have the model's estimate, and so has a
+    nest without a contraction unless the ranker is the user's own.
+    """
+
+    scop: Scop
+    nests: Sequence[Nest]
+    """All of the program's, in their order."""
+    machine: Machine
+    threads: int
+    ranker: Ranker
+
+    @cached_property
+    def _far(self) -> dict[str, Far]:
+        parts = [nest.statements for nest in self.nests]
+        return dict(zip((n.name for n in self.nests), distances(self.scop, parts, self.machine), strict=True))
+
+    def structures(self, nest: Nest, made: Sequence[Structure]) -> list[Estimate]:
+        """Of structures of one nest. Raises QuotaExceeded where the ranker's exact analysis takes too long."""
+        return self._with_order(nest, made)[0]
+
+    def best_first(self, nest: Nest, made: Sequence[Structure]) -> list[tuple[Structure, Estimate]]:
+        """Structures of one nest in the order of their scores; where these are equal, in the ranker's. Raises as
+        `structures` does."""
+        found, order = self._with_order(nest, made)
+        return [(made[i], found[i]) for i in sorted(order, key=lambda i: found[i].score)]
+
+    def _with_order(self, nest: Nest, made: Sequence[Structure]) -> tuple[list[Estimate], Sequence[int]]:
+        found = estimates_of(self.scop, nest, made, self.machine, self.threads, self._far[nest.name])
+        model = [found[i] for i in range(len(made))]
+        own = type(self.ranker) not in OF_CONTRACTIONS
+        if isinstance(self.ranker, TrafficRanker) or not made or not (own or nest.contraction is not None):
+            return model, range(len(made))
+        said = self.ranker.rank(self.scop, nest, made, self.machine, self.threads)
+        order = [int(i) for i in np.argsort(said.scores, kind="stable")]
+        scores = said.scores if said.seconds else _dealt(order, [one.score for one in model])
+        columns = {**said.columns, f"{self.ranker.name}_score": said.scores}
+        corrected = [
+            one.corrected(float(scores[i]), {name: float(column[i]) for name, column in columns.items()})
+            for i, one in enumerate(model)
+        ]
+        return corrected, order
+
+    def trees(self, together: Sequence[Nest]) -> Callable[[Node], Estimate]:
+        """Estimates of schedule trees of neighbouring nests."""
+        names = {nest.name for nest in together}
+        region = [s for nest in together for s in nest.statements]
+        parts: list[Sequence[Statement]] = []
+        for nest in self.nests:
+            if nest.name not in names:
+                parts.append(nest.statements)
+            elif nest is together[0]:
+                parts.append(region)
+        far = distances(self.scop, parts, self.machine)[parts.index(region)]
+        footprints = footprints_of(self.scop, region)
+        return lambda tree: tree_estimate(footprints, tree, self.machine, self.threads, far)
+
+    def part(self, made: Structure | Scheduled) -> Estimate:
+        """Of one part of a variant. Raises QuotaExceeded."""
+        if isinstance(made, Structure):
+            return self.structures(made.nest, [made])[0]
+        names = {statement.name for statement in made.statements}
+        return self.trees([nest for nest in self.nests if nest.name in names])(made.tree)
+
+    def whole(self, parts: Sequence[Structure | Scheduled], base: Estimate | None = None) -> Estimate:
+        """Of a whole program, with what a ranker corrected in the one that it was made from."""
+        found = program_estimate(self.scop, parts, self.machine, self.threads)
+        return found if base is None else found.corrected_as(base)
+
+
+def _dealt(order: Sequence[int], seconds: Sequence[float]) -> Sequence[float]:
+    """The seconds dealt out anew: the least to the first of the order, and so on."""
+    result = [0.0] * len(seconds)
+    for place, least in zip(order, sorted(seconds), strict=True):
+        result[place] = least
+    return result

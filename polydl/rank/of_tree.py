@@ -1,0 +1,172 @@
+"""Schedule trees, with the microkernels inside of them, as steps (rank.steps)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from polydl.rank.compute import kernel_cycles, target_isa
+from polydl.rank.footprints import Box, Footprints
+from polydl.rank.paths import Path
+from polydl.rank.plain import Inner, Way, iteration_cycles, rowable, way_of_compiler
+from polydl.rank.steps import Copied, Innermost, InOrder, Repeat, Step
+from polydl.schedule.structure import HILBERT
+from polydl.schedule.transforms import Pack, Vectorize
+from polydl.schedule.tree import Band, Blocks, Kernel, Leaf, Member, Node, Order, Run, kernels, paths, statements
+from polydl.target import Machine
+
+_NONE = 1e-6
+"""Part of a statement's instances that is as good as none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A piece of a program whose footprint is asked for."""
+
+    box: Box
+    kernel: Kernel | None = None
+    """The one that it is a part of."""
+    packed: frozenset[str] = frozenset()
+    """Arrays that are read from a copy there."""
+
+
+@dataclass
+class Program:
+    """Steps, and the pieces that their rows number."""
+
+    footprints: Footprints
+    machine: Machine
+    vectors: Vectorize | None = None
+    """How innermost loops become rows; None: they stay loops."""
+    rows: list[Row] = field(default_factory=list)
+    _paths: dict[str, Path] = field(default_factory=dict)
+    _left: dict[str, float] = field(default_factory=dict)
+    """By statement the part of its instances that no kernel runs."""
+
+    def steps(self, tree: Node) -> Step:
+        """The steps of a whole tree; its rows are added to those that there are."""
+        works = self.footprints.works
+        self._paths = {
+            name: Path(works[name], tuple(step for step in path if isinstance(step, Member)))
+            for name, path in paths(tree).items()
+        }
+        self._left = dict.fromkeys(self._paths, 1.0)
+        for kernel, _, _ in kernels(tree):
+            self._left[kernel.statement] -= kernel.instances / max(works[kernel.statement].instances, 1.0)
+        return self._step(tree, 0, None, 1.0)
+
+    def row(self, box: Box, kernel: Kernel | None = None, packed: frozenset[str] = frozenset()) -> int:
+        """The number of a new row."""
+        self.rows.append(Row(box, kernel, packed))
+        return len(self.rows) - 1
+
+    def _piece(self, names: Sequence[str], level: int) -> int:
+        return self.row(tuple((name, self._paths[name].ranges(level)) for name in names))
+
+    def _step(self, node: Node, level: int, around: Member | None, trips: float) -> Step:
+        """`level` loops are outside of the node, the last of them is `around`, of so many iterations."""
+        names = statements(node)
+        if written_out(node):
+            return self._innermost(names, level, around, trips)
+        match node:
+            case Band(members, child):
+                first, *rest = members
+                below = Band(tuple(rest), child) if rest else child
+                inside = max(self._paths[n].entries(level + 1) / self._paths[n].entries(level) for n in names)
+                row = self._piece(names, level)
+                return Repeat(row, inside, self._step(below, level + 1, first, inside), first.run is Run.PARALLEL)
+            case Order(children):
+                parts = tuple(self._step(child, level, around, trips) for child in children)
+                return InOrder(self._piece(names, level), parts)
+            case Blocks(child, found):
+                own = [self._step(child, level, around, trips)] if any(self._left[n] > _NONE for n in names) else []
+                parts = (*own, *(self._kernel(kernel, level) for kernel in found))
+                return parts[0] if len(parts) == 1 else InOrder(self._piece(names, level), parts)
+            case Leaf():
+                raise AssertionError("a leaf is written out")
+
+    def _innermost(self, names: Sequence[str], level: int, around: Member | None, trips: float) -> Step:
+        target = target_isa(self.machine)
+        inner, iterations = [], 0.0
+        for name in names:
+            path = self._paths[name]
+            own = [m for m in path.loops[level:] if m.unroll]
+            times = math.prod(path.values(level).values()) if own else 1.0
+            step = path.step(around) if around is not None else (0.0,) * path.work.statement.depth
+            inner.append(Inner(path.work, step, path.shares(own, level), times))
+            iterations = max(iterations, path.work.instances * max(self._left[name], 0.0) / times)
+        run = around.run if around is not None else Run.SERIAL
+        way = {Run.SIMD: Way.VECTOR, Run.SUM: Way.SUM}.get(run) or way_of_compiler(inner, target)
+        if self.vectors is not None and level and rowable(inner, reassociate=not self.vectors.keep_order):
+            way, trips = Way.ROW, self._row_length(names, level)
+        cycles = iteration_cycles(inner, way, max(trips, 1.0), target) * iterations
+        return Innermost(self._piece(names, level), self.machine.seconds(cycles))
+
+    def _row_length(self, names: Sequence[str], level: int) -> float:
+        """Iterations of a row: of the innermost loop, and of those around it that go on where it ends."""
+        several = [self._paths[name] for name in names]
+        first = several[0]
+        trips = [first.entries(place + 1) / first.entries(place) for place in range(level)]
+        length = trips[-1]
+        for place in reversed(range(level - 1)):
+            outer, inner = first.loops[place], first.loops[place + 1]
+            if outer.run is Run.PARALLEL or not all(_goes_on(path, outer, inner, trips[place + 1]) for path in several):
+                break
+            length *= trips[place]
+        return length
+
+    def _kernel(self, kernel: Kernel, level: int) -> Step:
+        """The loops of a kernel inside of those of the tree, with its copies: over blocks, then the microkernel's own
+        down to a single instance."""
+        structure, path = kernel.structure, self._paths[kernel.statement]
+        over = sum(loop.within is None for loop in structure.loops) if level else 0
+        loops = structure.executed[over:]
+        names = path.work.statement.iterators
+        ranges = path.ranges(level) if level else tuple(round(r) for r in path.work.ranges)
+        covers = [dict(zip(names, ranges, strict=True))]
+        for loop in loops:
+            covers.append({**covers[-1], loop.iterator: min(covers[-1][loop.iterator], loop.step)})
+        entered = [max(1.0, kernel.instances / math.prod(cover.values())) for cover in covers]
+        full = [after / before for before, after in itertools.pairwise(entered)]
+        calls = entered[len(structure.loops) - over]
+        seconds = self.machine.seconds(kernel_cycles(structure, kernel.instances, calls, self.machine))
+        copies: list[list[Pack]] = [[] for _ in covers]
+        for pack in structure.packs:
+            copies[structure.pack_depth(pack) - over].append(pack)
+        packed: frozenset[str] = frozenset()
+        rows = []
+        for cover, here in zip(covers, copies, strict=True):
+            packed |= {structure.operand(pack).array for pack in here}
+            rows.append(self.row(((kernel.statement, tuple(cover[n] for n in names)),), kernel, packed))
+        step: Step = Innermost(rows[-1], seconds)
+        for depth in reversed(range(len(covers))):
+            if depth < len(loops):
+                loop = loops[depth]
+                parallel = depth + over < len(structure.loops) and loop.name in structure.parallel
+                curve = structure.omp_schedule == HILBERT and loop.name == structure.parallel[0]
+                step = Repeat(rows[depth], full[depth], step, parallel, curve)
+            for pack in (p for p in copies[depth] if not p.function):
+                shared = structure.is_shared(pack) and bool(structure.parallel)
+                step = Copied(rows[depth], structure.operand(pack).array, shared, step)
+        return step
+
+
+def _goes_on(path: Path, outer: Member, inner: Member, trips: float) -> bool:
+    """Whether each access moves on along a loop as it does along the one inside, of so many iterations."""
+    moves = zip(path.work.moves(path.step(outer)), path.work.moves(path.step(inner)), strict=True)
+    return all(one is not None and other is not None and one == other * trips for one, other in moves)
+
+
+def written_out(node: Node) -> bool:
+    """Whether there are no loops in a node that stay loops."""
+    match node:
+        case Leaf():
+            return True
+        case Band(members, child):
+            return all(m.unroll for m in members) and written_out(child)
+        case Order(children):
+            return all(written_out(child) for child in children)
+        case Blocks():
+            return False

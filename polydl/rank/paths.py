@@ -1,0 +1,114 @@
+"""The loops above a statement in a schedule tree, as they cut its iterations into pieces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from polydl.model import isl
+from polydl.rank.plain import UNKNOWN, Work
+from polydl.schedule.direction import direction
+from polydl.schedule.tree import Member
+
+
+@dataclass(frozen=True)
+class Path:
+    """A statement with the loops above it. Iterations are counted as its own loops count them, in steps of one."""
+
+    work: Work
+    loops: tuple[Member, ...]
+    """Outermost first."""
+
+    @cached_property
+    def points(self) -> tuple[Member, ...]:
+        """The loops that are not over tiles."""
+        return tuple(m for m in self.loops if m.tile == 1)
+
+    @cached_property
+    def _rows(self) -> Mapping[int, tuple[list[int], int] | None]:
+        """By identity of the underlying loop its coefficients of the counted iterators, divided by what they have in
+        common, and that; None for an expression with divisions."""
+        statement = self.work.statement
+        steps = [self.work.counts[i].stride * (-1 if i in statement.descending else 1) for i in statement.iterators]
+        found: dict[int, tuple[list[int], int] | None] = {}
+        for m in self.points:
+            row = isl.coefficients(m.affs[statement.name])
+            if row is None:
+                found[id(m.key)] = None
+                continue
+            counted = [c * s for c, s in zip(row, steps, strict=True)]
+            common = math.gcd(*counted) or 1
+            found[id(m.key)] = [c // common for c in counted], common
+        return found
+
+    @cached_property
+    def extents(self) -> Mapping[int, float]:
+        """By identity of the underlying loop, its number of values."""
+        found = {}
+        for key, row in self._rows.items():
+            reach = sum(abs(c) * (r - 1) for c, r in zip(row[0] if row else (), self.work.ranges, strict=False))
+            found[key] = float(UNKNOWN) if row is None else 1 + reach
+        return found
+
+    @cached_property
+    def steps(self) -> Mapping[int, tuple[float, ...] | None]:
+        """By identity of the underlying loop the step of the counted iterators when it advances by one value and the
+        other loops stay; None where the loops do not say."""
+        depth = self.work.statement.depth
+        rows = [row[0] if row is not None else [0] * depth for row in self._rows.values()]
+        units = [row.index(1) if sorted(row) == [0] * (depth - 1) + [1] else -1 for row in rows]
+        if len(rows) == depth and sorted(units) == list(range(depth)):
+            return {
+                key: tuple(float(d == unit) for d in range(depth)) for key, unit in zip(self._rows, units, strict=True)
+            }
+        found = (direction(rows, v, depth) for v in range(len(rows)))
+        return {
+            key: None if f is None else tuple(float(x) for x in f) for key, f in zip(self._rows, found, strict=True)
+        }
+
+    def values(self, level: int) -> dict[int, float]:
+        """By identity of the underlying loop the values it takes while the outer `level` loops stay where they are."""
+        inner = {id(m.key) for m in self.loops[level:] if m.tile == 1}
+        found: dict[int, float] = {}
+        for key, full in self.extents.items():
+            row = self._rows[key]
+            common = row[1] if row is not None else 1
+            outer = [max(1.0, t.tile / common) for t in self.loops[:level] if t.tile > 1 and id(t.key) == key]
+            found[key] = 1.0 if key not in inner else min(full, outer[-1]) if outer else full
+        return found
+
+    def ranges(self, level: int) -> tuple[int, ...]:
+        """Iterations of each of the statement's loops while the outer `level` loops stay where they are."""
+        ranges = [1.0] * self.work.statement.depth
+        for key, value in self.values(level).items():
+            step = self.steps[key]
+            for i in range(len(ranges)):
+                ranges[i] += abs(step[i]) * (value - 1) if step is not None else 0.0
+        return tuple(round(min(r, full)) for r, full in zip(ranges, self.work.ranges, strict=True))
+
+    def entries(self, level: int) -> float:
+        """How often what is inside of the outer `level` loops is entered, were it full each time."""
+        return max(1.0, self.work.instances / math.prod(self.values(level).values()))
+
+    def step(self, loop: Member) -> tuple[float, ...] | None:
+        """By how much the iterators move from one iteration of a loop to the next; None where that is not known."""
+        found, row = self.steps.get(id(loop.key)), self._rows.get(id(loop.key))
+        if found is None or row is None:
+            return None
+        by = max(1.0, loop.tile / row[1])
+        statement = self.work.statement
+        signs = [-1 if i in statement.descending else 1 for i in statement.iterators]
+        strides = [self.work.counts[i].stride for i in statement.iterators]
+        return tuple(s * by * sign * stride for s, sign, stride in zip(found, signs, strides, strict=True))
+
+    def shares(self, written_out: Sequence[Member], level: int) -> tuple[float, ...]:
+        """Per access the part of its loads and stores that is left when the loops `written_out`, those inside of the
+        outer `level` ones, are: what does not move along one of them stays in a register."""
+        values = self.values(level)
+        found = []
+        for moved in zip(*(self.work.moves(self.step(m)) for m in written_out), strict=True):
+            still = (values[id(m.key)] for m, by in zip(written_out, moved, strict=True) if by == 0)
+            found.append(1.0 / max(math.prod(still), 1.0))
+        return tuple(found) if written_out else (1.0,) * len(self.work.statement.accesses)

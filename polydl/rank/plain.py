@@ -1,0 +1,330 @@
+"""Cycles in the core of statements in plain loops, all data in the first-level cache.
+
+What one iteration of an innermost loop costs follows from its arithmetic, from how each access moves along that loop,
+and from how the loop runs: one iteration after the other, in the compiler's vectors, or as a row (kernels.rows).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+from polydl.dependences.nests import Count1D, counted
+from polydl.model.contraction import affine_rows
+from polydl.model.counting import count
+from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
+from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.target.isa import VECTOR_TYPES, Isa
+
+UNKNOWN = 64
+"""Iterations that a loop without constant bounds is taken to have."""
+LOOP_CYCLES = 12.0
+"""Cycles to enter and leave an innermost loop that runs a few times: a mispredicted branch (Agner Fog,
+"The microarchitecture of Intel, AMD and VIA CPUs": 12 to 20 cycles on current cores)."""
+COMPILER_VECTOR_BYTES = 32
+"""Largest vectors that compilers use unasked: gcc and clang prefer 256 bits on processors that have 512 (GCC manual,
+`-mprefer-vector-width`)."""
+
+_RATE = 2.0
+"""Simple arithmetic instructions, scalar or vector, a core completes a cycle."""
+_LOADS = 1.5
+"""Loads and stores it completes for one arithmetic instruction."""
+_SLOW = {"/": 13.0, "%": 25.0}
+"""Cycles from operands to the result of the operators that are not pipelined well (uops.info: 13 to 15 for doubles)."""
+_CALL = 20.0
+"""Cycles of a call of libm."""
+_VECTOR_CALL = 20.0
+"""Vector instructions of a mathematical function in a row (templates/microkernel_math.c.j2)."""
+_INLINE = {"sqrt": 15.0, "fabs": 0.0, "fmax": 0.0, "fmin": 0.0}
+"""Functions that are instructions, and their cycles."""
+_NEAR = 4
+"""Elements of a step after which a vector is still put together from neighbouring ones."""
+
+
+class Way(Enum):
+    """How an innermost loop runs."""
+
+    SERIAL = "serial"
+    """One iteration after the other: some wait for the one before."""
+    SCALAR = "scalar"
+    """One iteration after the other, none of which waits; but nothing lets the compiler make vectors of them."""
+    VECTOR = "vector"
+    """In vectors of the compiler's."""
+    SUM = "sum"
+    """The same, with a partial sum in each lane."""
+    ROW = "row"
+    """As a vector function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """The instructions of one instance of a statement."""
+
+    simple: float
+    """Instructions that are pipelined."""
+    slow: float
+    """Cycles of divisions, square roots and remainders, each by itself."""
+    calls: int
+    """Calls of functions that are no instructions."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A statement as the estimate sees it: what is asked again for each variant is kept."""
+
+    scop: Scop
+    statement: Statement
+
+    @cached_property
+    def instances(self) -> float:
+        """How often it runs; the number for 64 where a bound is not known."""
+        if any(extent is None for extent in (c.extent for c in self.counts.values())):
+            return math.prod(self.ranges)
+        found = count(self.statement.domain, budget=10_000)
+        return (found.lower + found.upper) / 2
+
+    @cached_property
+    def counts(self) -> Mapping[str, Count1D]:
+        """How each of its loops counts."""
+        return {i: counted([self.statement], i) for i in self.statement.iterators}
+
+    @cached_property
+    def ranges(self) -> tuple[float, ...]:
+        """Iterations of each loop over the whole domain."""
+        extents = (self.counts[i].extent for i in self.statement.iterators)
+        return tuple(float(UNKNOWN if extent is None else max(extent, 1)) for extent in extents)
+
+    @cached_property
+    def rows(self) -> tuple[tuple[tuple[tuple[int, ...], ...], tuple[int, ...]] | None, ...]:
+        """Per access the coefficients of the iterators by dimension, and the constants; None: not affine."""
+        found: list[tuple[tuple[tuple[int, ...], ...], tuple[int, ...]] | None] = []
+        for access in self.statement.accesses:
+            rows = affine_rows(self.statement, access)
+            if rows is None:
+                found.append(None)
+            else:
+                names = self.statement.iterators
+                found.append((tuple(tuple(row[n] for n in names) for row, _ in rows), tuple(c for _, c in rows)))
+        return tuple(found)
+
+    @cached_property
+    def strides(self) -> tuple[tuple[float, ...] | None, ...]:
+        """Per access the elements by which each iterator moves it; None where that is not known."""
+        found: list[tuple[float, ...] | None] = []
+        for access, rows in zip(self.statement.accesses, self.rows, strict=True):
+            if rows is None:
+                found.append(None)
+                continue
+            layout = self.scop.arrays[access.array].layout
+            columns = zip(*rows[0], strict=True) if rows[0] else ((),) * self.statement.depth
+            known = [float(distance) for column in columns if (distance := layout.distance(column)) is not None]
+            found.append(tuple(known) if len(known) == self.statement.depth else None)
+        return tuple(found)
+
+    @cached_property
+    def arithmetic(self) -> Arithmetic:
+        """Of one instance."""
+        body = self.statement.body
+        if not isinstance(body, Assignment):
+            return Arithmetic(10.0, 0.0, 1)
+        found = _arithmetic(body.value)
+        own = _arithmetic(Binary(body.op[:-1], Load(0), Load(0))) if body.op != "=" else Arithmetic(0.0, 0.0, 0)
+        return Arithmetic(found.simple + own.simple, found.slow + own.slow, found.calls + own.calls)
+
+    @cached_property
+    def element_bytes(self) -> int:
+        """Of its widest elements."""
+        arrays = (self.scop.arrays[a.array] for a in self.statement.accesses)
+        return max((a.element.bytes for a in arrays), default=8)
+
+    def moves(self, step: Sequence[float] | None) -> tuple[float | None, ...]:
+        """Elements by which each access moves when the iterators do by `step`; None where that is not known."""
+        return tuple(
+            None if step is None or strides is None else sum(s * x for s, x in zip(strides, step, strict=True))
+            for strides in self.strides
+        )
+
+
+def _arithmetic(value: Expr) -> Arithmetic:
+    inside = [_arithmetic(one) for one in operands(value)]
+    simple, slow, calls = sum(i.simple for i in inside), sum(i.slow for i in inside), sum(i.calls for i in inside)
+    match value:
+        case Binary(op) if op in _SLOW:
+            return Arithmetic(simple, slow + _SLOW[op], calls)
+        case Binary() | Conditional():
+            return Arithmetic(simple + 1.0, slow, calls)
+        case Call(function):
+            own = _INLINE.get(function.removesuffix("f"))
+            return Arithmetic(simple, slow, calls + 1) if own is None else Arithmetic(simple + 1.0, slow + own, calls)
+        case _:
+            return Arithmetic(simple, slow, calls)
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """A statement in an innermost loop."""
+
+    work: Work
+    step: tuple[float, ...] | None
+    """By how much the iterators move from one iteration to the next; None where that is not known."""
+    share: tuple[float, ...]
+    """Per access the part of its loads and stores that is left when loops inside are written out: what does not move
+    along one of them stays in a register."""
+    times: float
+    """Instances in one iteration: more than one where loops inside are written out."""
+
+
+def latency(several: Sequence[Inner], target: Isa) -> float:
+    """Cycles between the starts of two iterations that wait for each other, 0 where none does: the longest path from a
+    value read to the one that it becomes, over the iterations in between."""
+    waits = 0.0
+    for one in several:
+        body = one.work.statement.body
+        if not isinstance(body, Assignment):
+            continue
+        for reader in one.work.statement.accesses:
+            if reader.write:
+                continue
+            for other in several:
+                distance = _distance(other, one, reader)
+                if distance:
+                    waits = max(waits, _path(one.work, reader, target) / distance)
+    return waits
+
+
+def _distance(writer: Inner, reader: Inner, read: Access) -> float:
+    """Iterations from a statement's write to a read of the same element further on; 0 where there is none, or where it
+    cannot be told."""
+    a, b = writer.work, reader.work
+    if writer.step is None or reader.step is None or a.statement.iterators != b.statement.iterators:
+        return 0.0
+    place = next(i for i, x in enumerate(b.statement.accesses) if x is read)
+    for number, write in enumerate(a.statement.accesses):
+        if not write.write or write.array != read.array:
+            continue
+        one, two = a.rows[number], b.rows[place]
+        if one is None or two is None or one[0] != two[0]:
+            continue
+        moved = [sum(c * s for c, s in zip(row, writer.step, strict=True)) for row in one[0]]
+        apart = [x - y for x, y in zip(one[1], two[1], strict=True)]
+        if not any(moved) and not any(apart):
+            return 1.0  # the same element in every iteration
+        ratios = {x / m for x, m in zip(apart, moved, strict=True) if m}
+        still = all(not x for x, m in zip(apart, moved, strict=True) if not m)
+        if still and len(ratios) == 1 and (distance := ratios.pop()) > 0:
+            return distance
+    return 0.0
+
+
+def proven(several: Sequence[Inner]) -> bool:
+    """Whether a compiler sees that no iteration needs another: whatever is written is touched by the same subscripts
+    only, along the innermost loop."""
+    if any(one.step is None or one.work.arithmetic.calls for one in several):
+        return False
+    for one in several:
+        for number, write in enumerate(one.work.statement.accesses):
+            if not write.write or one.work.scop.arrays[write.array].is_scalar:
+                continue
+            for other in several:
+                for place, access in enumerate(other.work.statement.accesses):
+                    same = one.work.rows[number], other.work.rows[place]
+                    if access.array == write.array and (None in same or same[0] is None or same[1] is None):
+                        return False
+                    if access.array == write.array and same[0][0] != same[1][0]:  # type: ignore[index]
+                        return False
+    return True
+
+
+def _path(work: Work, read: Access, target: Isa) -> float:
+    """Cycles from a value read to the statement's result."""
+    body = work.statement.body
+    assert isinstance(body, Assignment)
+    place = next(i for i, x in enumerate(work.statement.accesses) if x is read)
+    own = 0.0 if body.op == "=" else max(_SLOW.get(body.op[:-1], 0.0), float(target.latency))
+    inside = _depth(body.value, place, target)
+    return own + (inside if inside is not None else 0.0)
+
+
+def _depth(value: Expr, access: int, target: Isa) -> float | None:
+    """Cycles from an access to the value of an expression; None where it is not in it."""
+    if isinstance(value, Load):
+        return 0.0 if value.access == access else None
+    below = [d for one in operands(value) if (d := _depth(one, access, target)) is not None]
+    if not below:
+        return None
+    match value:
+        case Binary(op):
+            return max(below) + max(_SLOW.get(op, 0.0), float(target.latency))
+        case Call(function):
+            return max(below) + max(_INLINE.get(function.removesuffix("f"), _CALL), float(target.latency))
+        case Conditional():
+            return max(below) + float(target.latency)
+        case _:
+            return max(below)
+
+
+def rowable(several: Sequence[Inner], *, reassociate: bool) -> bool:
+    """Whether the statements of an innermost loop may become a row (kernels.rows), as far as an estimate knows."""
+    types = {one.work.scop.arrays[a.array].element for one in several for a in one.work.statement.accesses}
+    if len(types) != 1 or not types <= set(VECTOR_TYPES):
+        return False
+    if any(not isinstance(one.work.statement.body, Assignment) for one in several):
+        return False
+    if any(move not in (0, 1) for one in several for move in one.work.moves(one.step)):
+        return False
+    for one in several:
+        for number, read in enumerate(one.work.statement.accesses):
+            for other in several:
+                if not read.write and _distance(other, one, read) and not _stays(one, number, reassociate):
+                    return False
+    return True
+
+
+def _stays(one: Inner, access: int, reassociate: bool) -> bool:
+    """Whether an access to what the loop accumulates into may do so in the lanes of a vector."""
+    scalar = one.work.scop.arrays[one.work.statement.accesses[access].array].is_scalar
+    return one.work.moves(one.step)[access] == 0 and (reassociate or scalar)
+
+
+def way_of_compiler(several: Sequence[Inner], target: Isa) -> Way:
+    """How a loop runs that nothing is said about."""
+    if latency(several, target) > 0:
+        return Way.SERIAL
+    return Way.VECTOR if proven(several) else Way.SCALAR
+
+
+def iteration_cycles(several: Sequence[Inner], way: Way, trips: float, target: Isa) -> float:
+    """Cycles of one iteration of an innermost loop of `trips` iterations, entering it included."""
+    calls = any(one.work.arithmetic.calls for one in several)
+    if way in (Way.VECTOR, Way.SUM) and calls:
+        way = Way.SERIAL if way is Way.SUM else Way.SCALAR
+    scalar = sum(one.times * _instance(one, 1, way) for one in several)
+    waits = latency(several, target) if way in (Way.SERIAL, Way.SUM) else 0.0
+    if way in (Way.SERIAL, Way.SCALAR):
+        return max(scalar, waits) + LOOP_CYCLES / trips
+    widest = max(one.work.element_bytes for one in several)
+    size = target.vector_bytes if way is Way.ROW else min(target.vector_bytes, COMPILER_VECTOR_BYTES)
+    lanes = max(1, size // widest)
+    vector = max(sum(one.times * _instance(one, lanes, way) for one in several), waits)
+    if way is Way.ROW:
+        spent = math.ceil(trips / lanes) * vector
+    else:
+        spent = math.floor(trips / lanes) * vector + (trips % lanes) * max(scalar, waits)
+    return (spent + LOOP_CYCLES) / trips
+
+
+def _instance(one: Inner, lanes: int, way: Way) -> float:
+    """Cycles of `lanes` neighbouring instances of a statement, in vectors of as many."""
+    work = one.work
+    ops = work.arithmetic
+    memory = 0.0
+    for access, move, share in zip(work.statement.accesses, work.moves(one.step), one.share, strict=True):
+        if work.scop.arrays[access.array].is_scalar or move == 0:
+            continue  # it stays in a register
+        steps = abs(move) if move is not None else math.inf
+        memory += share * (1.0 if lanes == 1 or steps == 1 else steps if steps <= _NEAR else 2.0 * lanes)
+    calls = ops.calls * (_VECTOR_CALL / _RATE if way is Way.ROW else _CALL * lanes)
+    return (ops.simple + memory / _LOADS) / _RATE + ops.slow / 2 * max(1.0, lanes / 2) + calls
