@@ -10,23 +10,22 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Unpack
 
 from polydl._version import __version__
 from polydl.base.errors import InputError, ToolchainError
 from polydl.base.files import output_path, write
-from polydl.dependences.analysis import Dependence, dependences
-from polydl.dependences.directions import nest_legality
-from polydl.dependences.nests import Nest, nests
+from polydl.dependences.analysis import dependences
+from polydl.dependences.nests import nests
 from polydl.exchange.schedule_file import schedule_from_file, statements_of
 from polydl.frontend import Program
 from polydl.frontend import load as load_program
 from polydl.frontend.inline import is_c, located
-from polydl.kernels.pack_ahead import checked, packed_ahead
+from polydl.kernels.pack_ahead import checked
 from polydl.lower.emit import generate
 from polydl.lower.header import commented, header
 from polydl.lower.splice import splice
@@ -41,7 +40,6 @@ from polydl.model.scop import Scop
 from polydl.options import OptionChanges, Options, RankChanges
 from polydl.prove import Proof
 from polydl.rank import rankers
-from polydl.rank.blocks import register_blocks_for
 from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import Ranker
 from polydl.rank.whole import program_estimate
@@ -50,18 +48,14 @@ from polydl.rewrite.canonical import Form, canonical
 from polydl.rewrite.fuse import fuse as fuse_scop
 from polydl.schedule.loopstring import nests_named
 from polydl.schedule.notation import Written
-from polydl.schedule.structure import Structure
 from polydl.schedule.structure import start as as_written
-from polydl.search.candidates import TREES, candidates
 from polydl.search.fused import fused_variants
-from polydl.search.order import NestChoice, by_score, combined, side_by_side
 from polydl.search.other_sizes import check_other_sizes
 from polydl.search.proofs import proved
-from polydl.search.regions import segments
 from polydl.search.scoring import scored
 from polydl.search.shortlist import how_many, shortlist
-from polydl.search.space import SPACES, legal_structures
 from polydl.search.variant import Origin, Variant
+from polydl.search.ways import Ways, ways
 from polydl.target import Machine
 
 
@@ -138,49 +132,32 @@ def rank(
         named = score(read, [written], replace(o, threads=threads), machine=machine, ranker=ranker)
         checked(named.scop, named.nests, o.prepack)
         return named
-    program = canonical(read, reassociate=o.reassociate)
-    scop, found = program.scop, program.dependences
-    parts = nests(scop, found)
-    if o.prepack:
-        checked(scop, parts, o.prepack)
-    estimator = Estimator(scop, parts, machine, threads, ranker)
-    ordered: list[list[NestChoice]] = []
-    size = 0
-    pruned: Counter[str] = Counter()
-    given_up = [*program.refused]
-    if progress:
-        progress("rank", 0, len(parts))
-    blocks = register_blocks_for(machine)
-    listed: dict[str, list[Structure]] = {}
-    for nest in parts:
-        legality = nest_legality(nest, found, reassociate=o.reassociate)
-        made = list(legal_structures(nest, legality, SPACES[o.space], blocks, threads, pruned))
-        listed[nest.name] = packed_ahead(scop, nest, made, o.prepack) if o.prepack else made
-        size += len(listed[nest.name])
-    blocked = {name for name, made in listed.items() if any(one.kernel is not None for one in made)}
-    for wants_schedule, together in segments(parts, found, blocked):
-        alone: list[list[NestChoice]] = []
-        for nest in together:
-            alone.append([NestChoice((s,), (e,)) for s, e in estimator.best_first(nest, listed[nest.name])])
-        if wants_schedule:
-            trees, reasons = _schedules(estimator, together, found, o, TREES)
-            if reasons and len(together) > 1:
-                # What is too much for the schedulers at once may not be, a nest at a time.
-                for place, nest in enumerate(together):
-                    own, more = _schedules(estimator, [nest], found, o, TREES // len(together) // 2)
-                    alone[place] = by_score([*own, *alone[place]])
-                    size, reasons = size + len(own), [*reasons, *more]
-            given_up += reasons
-            size += len(trees)
-            ordered.append(by_score([*trees, *side_by_side(alone)]))
-        else:
-            ordered += alone
-        if progress:
-            progress("rank", sum(len(c.parts) for o in ordered for c in o[:1]), len(parts))
-    ranked = combined(ordered, Origin(scop, found, o.reassociate))
+    tell = partial(progress, "rank") if progress else None
+    return _ranking(ways(read, o, machine, threads, tell), ranker, o, start)
+
+
+def rank_by_each(source: Scop, names: Sequence[str], options: Options) -> dict[str, Ranking]:
+    """What `rank` answers with each of several rankers, by their names; the variants are searched once.
+
+    Raises InputError, QuotaExceeded.
+    """
+    if options.schedule is not None or options.loops:
+        return {name: rank(source, ranker=name, options=options) for name in names}
+    start = time.perf_counter()
+    machine = options.target()
+    found = ways(source, options, machine, options.threads or options.thread_count(machine))
+    return {name: _ranking(found, rankers.usable(name), options, start) for name in names}
+
+
+def _ranking(found: Ways, ranker: Ranker, o: Options, start: float) -> Ranking:
+    """The ways to run a program in the order of a ranker; `start`: when the search began."""
+    estimator = Estimator(found.program.scop, found.nests, found.machine, found.threads, ranker)
+    ranked = found.variants(estimator, o.reassociate)
     seconds = time.perf_counter() - start
-    left_out = {reason: count for reason, count in pruned.items() if count}
-    return Ranking(program, parts, ranked, size, left_out, machine, ranker.name, threads, seconds, tuple(given_up))
+    return Ranking(
+        found.program, found.nests, ranked, found.count, found.pruned, found.machine, ranker.name, found.threads,
+        seconds, found.given_up,
+    )  # fmt: skip
 
 
 def score(
@@ -238,15 +215,6 @@ def _from_file(read: Scop, path: Path, machine: Machine, threads: int, o: Option
     variant = Variant.of(Origin(scop, found, o.reassociate), (made,), program_estimate(scop, (made,), machine, threads))
     seconds = time.perf_counter() - start
     return Ranking(program, nests(scop, found), (variant,), 1, {}, machine, o.ranker, threads, seconds)
-
-
-def _schedules(
-    estimator: Estimator, together: Sequence[Nest], found: Sequence[Dependence], o: Options, most: int
-) -> tuple[list[NestChoice], list[str]]:
-    scop, machine = estimator.scop, estimator.machine
-    statements = [s for n in together for s in n.statements]
-    how = estimator.trees(together)
-    return candidates(scop, statements, found, machine, how, reassociate=o.reassociate, most=most)
 
 
 def only_scop(program: Program) -> Scop:

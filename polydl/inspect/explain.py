@@ -188,7 +188,7 @@ def explain(
     ids = (ids,) if isinstance(ids, str) else ids
     options = options or Options()
     names = dict.fromkeys((*rankers.available(), options.ranker))
-    rankings = {name: pipeline.rank(source, ranker=name, options=options) for name in names}
+    rankings = pipeline.rank_by_each(source, tuple(names), options)
     chosen = rankings[options.ranker]
     found = [_find(wanted, chosen, rankings, source, options) for wanted in ids]
     times = _measure(chosen, found, options, progress) if run else {}

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from polydl.dependences.nests import Nest
-from polydl.model.scop import Scop, Statement
+from polydl.model.scop import Scop
 from polydl.rank.estimate import Estimate
-from polydl.rank.program import Far, footprints_of, tree_estimate
+from polydl.rank.program import Far
 from polydl.rank.ranker import Ranker
 from polydl.rank.rankers import OF_CONTRACTIONS
 from polydl.rank.traffic import TrafficRanker, estimates_of
-from polydl.rank.whole import distances, program_estimate
+from polydl.rank.whole import distances, program_estimate, tree_estimator
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.structure import Structure
-from polydl.schedule.tree import Node
 from polydl.target import Machine
 
 
@@ -70,26 +69,13 @@ class Estimator:
         ]
         return corrected, order
 
-    def trees(self, together: Sequence[Nest]) -> Callable[[Node], Estimate]:
-        """Estimates of schedule trees of neighbouring nests."""
-        names = {nest.name for nest in together}
-        region = [s for nest in together for s in nest.statements]
-        parts: list[Sequence[Statement]] = []
-        for nest in self.nests:
-            if nest.name not in names:
-                parts.append(nest.statements)
-            elif nest is together[0]:
-                parts.append(region)
-        far = distances(self.scop, parts, self.machine)[parts.index(region)]
-        footprints = footprints_of(self.scop, region)
-        return lambda tree: tree_estimate(footprints, tree, self.machine, self.threads, far)
-
     def part(self, made: Structure | Scheduled) -> Estimate:
         """Of one part of a variant. Raises QuotaExceeded."""
         if isinstance(made, Structure):
             return self.structures(made.nest, [made])[0]
         names = {statement.name for statement in made.statements}
-        return self.trees([nest for nest in self.nests if nest.name in names])(made.tree)
+        together = [nest for nest in self.nests if nest.name in names]
+        return tree_estimator(self.scop, self.nests, together, self.machine, self.threads)(made.tree)
 
     def whole(self, parts: Sequence[Structure | Scheduled], base: Estimate | None = None) -> Estimate:
         """Of a whole program, with what a ranker corrected in the one that it was made from."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop, Statement
@@ -12,6 +12,7 @@ from polydl.rewrite.chains import is_zeroing
 from polydl.schedule.fused import groups_of
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.structure import Structure
+from polydl.schedule.tree import Node
 from polydl.target import Machine
 
 
@@ -36,6 +37,23 @@ def distances(scop: Scop, parts: Sequence[Sequence[Statement]], machine: Machine
             far |= {name: whole for name in own if name in earlier and name not in far}
         found.append(far)
     return found
+
+
+def tree_estimator(
+    scop: Scop, nests: Sequence[Nest], together: Sequence[Nest], machine: Machine, threads: int
+) -> Callable[[Node], Estimate]:
+    """Estimates of schedule trees of neighbouring nests. `nests`: all of the program's, in their order."""
+    names = {nest.name for nest in together}
+    region = [s for nest in together for s in nest.statements]
+    parts: list[Sequence[Statement]] = []
+    for nest in nests:
+        if nest.name not in names:
+            parts.append(nest.statements)
+        elif nest is together[0]:
+            parts.append(region)
+    far = distances(scop, parts, machine)[parts.index(region)]
+    footprints = footprints_of(scop, region)
+    return lambda tree: tree_estimate(footprints, tree, machine, threads, far)
 
 
 def program_estimate(scop: Scop, parts: Sequence[Structure | Scheduled], machine: Machine, threads: int) -> Estimate:

@@ -1,0 +1,134 @@
+"""Finds the legal ways to run each nest and each region of a program, before anybody puts them into an order.
+
+Rankers differ in the order alone: whoever asks several of them searches once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from polydl.dependences.analysis import Dependence
+from polydl.dependences.directions import nest_legality
+from polydl.dependences.nests import Nest, nests
+from polydl.kernels.pack_ahead import checked, packed_ahead
+from polydl.model.scop import Scop
+from polydl.options import Options
+from polydl.rank.blocks import register_blocks_for
+from polydl.rank.estimator import Estimator
+from polydl.rank.whole import tree_estimator
+from polydl.rewrite.canonical import Canonical, canonical
+from polydl.schedule.structure import Structure
+from polydl.search.candidates import TREES, candidates
+from polydl.search.order import NestChoice, by_score, combined, side_by_side
+from polydl.search.regions import segments
+from polydl.search.space import SPACES, legal_structures
+from polydl.search.variant import Origin, Variant
+from polydl.target import Machine
+
+Told = Callable[[int, int], None]
+"""Called with how many nests are done, of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """One nest, or neighbouring ones that are scheduled together."""
+
+    nests: tuple[Nest, ...]
+    together: tuple[NestChoice, ...] | None
+    """Schedule trees of all of them, best first; None: the loop transforms are enough."""
+    alone: tuple[tuple[NestChoice, ...], ...]
+    """Schedule trees of each by itself, best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """The legal ways to run a program."""
+
+    program: Canonical
+    nests: tuple[Nest, ...]
+    machine: Machine
+    threads: int
+    structures: Mapping[str, Sequence[Structure]]
+    """Per nest, by loop transforms."""
+    regions: tuple[Region, ...]
+    pruned: Mapping[str, int]
+    """How many structures were left out, by the reason."""
+    given_up: tuple[str, ...]
+    """What could not be done within its quota, for people."""
+
+    @property
+    def count(self) -> int:
+        """Structures and schedule trees."""
+        trees = sum(len(r.together or ()) + sum(map(len, r.alone)) for r in self.regions)
+        return sum(map(len, self.structures.values())) + trees
+
+    def variants(self, estimator: Estimator, reassociate: bool) -> tuple[Variant, ...]:
+        """Of the whole program, best first. Raises QuotaExceeded where a ranker's exact analysis takes too long."""
+        ordered: list[list[NestChoice]] = []
+        for region in self.regions:
+            alone = [
+                [NestChoice((s,), (e,)) for s, e in estimator.best_first(nest, self.structures[nest.name])]
+                for nest in region.nests
+            ]
+            for place, trees in enumerate(region.alone):
+                alone[place] = by_score([*trees, *alone[place]])
+            if region.together is None:
+                ordered += alone
+            else:
+                ordered.append(by_score([*region.together, *side_by_side(alone)]))
+        return combined(ordered, Origin(self.program.scop, self.program.dependences, reassociate))
+
+
+def ways(read: Scop, o: Options, machine: Machine, threads: int, tell: Told | None = None) -> Ways:
+    """The legal ways to run a program as it was read. Raises InputError, QuotaExceeded."""
+    program = canonical(read, reassociate=o.reassociate)
+    scop, found = program.scop, program.dependences
+    parts = nests(scop, found)
+    if o.prepack:
+        checked(scop, parts, o.prepack)
+    given_up = [*program.refused]
+    pruned: Counter[str] = Counter()
+    if tell:
+        tell(0, len(parts))
+    blocks = register_blocks_for(machine)
+    structures: dict[str, Sequence[Structure]] = {}
+    for nest in parts:
+        legality = nest_legality(nest, found, reassociate=o.reassociate)
+        made = list(legal_structures(nest, legality, SPACES[o.space], blocks, threads, pruned))
+        structures[nest.name] = packed_ahead(scop, nest, made, o.prepack) if o.prepack else made
+    blocked = {name for name, made in structures.items() if any(one.kernel is not None for one in made)}
+    regions: list[Region] = []
+    for wants_schedule, together in segments(parts, found, blocked):
+        trees: list[NestChoice] | None = None
+        alone: list[list[NestChoice]] = []
+        if wants_schedule:
+            trees, reasons = _trees(scop, parts, together, found, machine, threads, o, TREES)
+            given_up += reasons
+            if reasons and len(together) > 1:
+                # What is too much for the schedulers at once may not be, a nest at a time.
+                for nest in together:
+                    own, more = _trees(scop, parts, [nest], found, machine, threads, o, TREES // len(together) // 2)
+                    alone.append(own)
+                    given_up += more
+        regions.append(Region(together, None if trees is None else tuple(trees), tuple(map(tuple, alone))))
+        if tell:
+            tell(sum(len(region.nests) for region in regions), len(parts))
+    left_out = {reason: count for reason, count in pruned.items() if count}
+    return Ways(program, parts, machine, threads, structures, tuple(regions), left_out, tuple(given_up))
+
+
+def _trees(
+    scop: Scop,
+    parts: Sequence[Nest],
+    together: Sequence[Nest],
+    found: Sequence[Dependence],
+    machine: Machine,
+    threads: int,
+    o: Options,
+    most: int,
+) -> tuple[list[NestChoice], list[str]]:
+    statements = [s for n in together for s in n.statements]
+    estimate = tree_estimator(scop, parts, together, machine, threads)
+    return candidates(scop, statements, found, machine, estimate, reassociate=o.reassociate, most=most)
