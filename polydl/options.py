@@ -163,6 +163,10 @@ class Options:
                 raise TypeError(f"there is no option '{name}'; {one_of(name, known)}")
         return replace(self, **changes)
 
+    def including(self, folders: tuple[Path, ...]) -> Options:
+        """These options with more folders to look for what a file includes, after the others."""
+        return replace(self, include_dirs=(*self.include_dirs, *folders)) if folders else self
+
     def toolchain(self) -> Toolchain:
         """The compiler with the default flags and the user's. Raises InputError when a file to link is not there."""
         from polydl.measure import Toolchain

@@ -77,7 +77,8 @@ def load(
     >>> polydl.load("void f(float x[8])\\n{ for (int i = 0; i < 8; i++) x[i] = i; }").scops[0].statements[0].iterators
     ('i',)
     """
-    path, o = located(path, (options or Options()).changed(**changes))
+    path, folders = located(path)
+    o = (options or Options()).changed(**changes).including(folders)
     program = load_program(
         path,
         function=o.function,
@@ -244,13 +245,16 @@ def optimize(
     """
     o = (options or Options()).changed(**changes)
     begin = time.perf_counter()
-    source, o = located(path, o)
+    source, folders = located(path)
+    o = o.including(folders)
     toolchain = o.toolchain()
     program = load(source, o)
     target = output_path(source, output) if output is not None or (run and not is_c(path)) else None
     done = [_optimize_scop(scop, o, run=run, progress=progress) for scop in program.scops]
     pieces = [(d.ranking.scop, d.chosen.generated if d.chosen else None) for d in done]
-    text = splice(program.source, pieces, header(done, o))
+    text = splice(
+        program.source, pieces, header(o.command, (one.target for one in done), (one.described for one in done))
+    )
     if run or shutil.which(toolchain.cc):
         diagnostics = check_compiles(text, toolchain, program.source)
         if not diagnostics.ok:

@@ -185,6 +185,24 @@ class Optimized:
         report = self.report
         return report is None or not report.measurements or any(m.verified for m in report.measurements)
 
+    @property
+    def target(self) -> str:
+        """The machine that it is for, for the head of the output."""
+        machine = self.ranking.machine
+        return f"machine: {machine.name} ({machine.fingerprint}), {self.ranking.threads} threads"
+
+    @property
+    def described(self) -> list[str]:
+        """What the head of the output says of it: variant, what was proved and assumed."""
+        name = self.chosen.id if self.chosen else "original"
+        recipe = str(self.chosen.recipe) if self.chosen else "unchanged: no variant was measurably faster"
+        lines = [f"{self.ranking.scop.function}: variant {name} = {recipe}"]
+        if self.chosen is not None:
+            lines += self.chosen.notes
+            if self.chosen.id in self.proofs:
+                lines += self.proofs[self.chosen.id].lines()
+        return [*lines, *(f"assumed: {assumption}" for assumption in self.ranking.scop.assumptions)]
+
     def measurement(self, variant: str) -> Measurement:
         """The measurement of a variant. Raises KeyError."""
         for found in self.report.measurements if self.report else ():

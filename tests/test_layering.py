@@ -46,13 +46,6 @@ FLOORS = (
 
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
-SEAMS: dict[str, set[str]] = {
-    "frontend/inline.py": {"options"},
-    "kernels/epilogue.py": {"lower"},
-    "lower/header.py": {"options", "results"},
-}
-"""File -> the rooms above that it still imports from. Only ever shrinks."""
-
 
 def room_of(path: Path) -> str:
     """`frontend` for a file anywhere under polydl/frontend, `options` for polydl/options.py."""
@@ -86,8 +79,8 @@ def imported(tree: ast.AST, path: Path) -> list[tuple[int, str]]:
     return found
 
 
-def upward(path: Path, text: str) -> list[tuple[str, str]]:
-    """(room, line and name) of what the file imports from rooms that are not below its own."""
+def upward(path: Path, text: str) -> list[str]:
+    """Line and name of what the file imports from rooms that are not below its own."""
     mine = room_of(path)
     found = []
     for line, name in imported(ast.parse(text), path):
@@ -97,7 +90,7 @@ def upward(path: Path, text: str) -> list[tuple[str, str]]:
         target = parts[1] if parts[1] in FLOOR else "__init__"
         if target != mine and FLOOR[target] >= FLOOR[mine]:
             where = f"{path.relative_to(PACKAGE.parent)}:{line}"
-            found.append((target, f"{where}: {mine} imports {name}, which stands on a floor above"))
+            found.append(f"{where}: {mine} imports {name}, which stands on a floor above")
     return found
 
 
@@ -113,8 +106,7 @@ def violations(path: Path, text: str) -> list[str]:
             wrong.append(f"{where}: only polydl.learn.train may import torch")
         if first in ("tests", "experiments"):
             wrong.append(f"{where}: imports {name}, which is not in the wheel")
-    seams = SEAMS.get(str(path.relative_to(PACKAGE)), set())
-    return wrong + [said for room, said in upward(path, text) if room not in seams]
+    return wrong + upward(path, text)
 
 
 SOURCES = sorted(PACKAGE.rglob("*.py"))
@@ -149,13 +141,6 @@ def module_in(name: str) -> str:
 def test_nothing_lies_loose() -> None:
     loose = {path.name for path in PACKAGE.glob("*.py")}
     assert loose == {"__init__.py", "__main__.py", "_version.py", "options.py", "pipeline.py", "results.py"}
-
-
-def test_seams_are_still_needed() -> None:
-    """A seam that was closed is taken off the list."""
-    for file, rooms in SEAMS.items():
-        path = PACKAGE / file
-        assert {room for room, _ in upward(path, path.read_text(encoding="utf-8"))} == rooms, file
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,11 @@ import hashlib
 import os
 import re
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 from polydl.base import cache
 from polydl.base import files as output
 from polydl.base.errors import PolyDLError
-from polydl.options import Options
 
 
 def is_c(source: str | Path) -> bool:
@@ -20,13 +18,13 @@ def is_c(source: str | Path) -> bool:
     return isinstance(source, str) and ("\n" in source or "{" in source) and not os.path.lexists(source.strip())
 
 
-def located(source: str | Path, options: Options) -> tuple[Path, Options]:
-    """A file with the C that is given; the same text gives the same file. It includes what lies in the working folder.
+def located(source: str | Path) -> tuple[Path, tuple[Path, ...]]:
+    """A file with the C that is given, and the folders to look for what it includes: for text the working folder.
 
-    Raises InputError, PolyDLError where it cannot be written.
+    The same text gives the same file. Raises InputError, PolyDLError where it cannot be written.
     """
     if not is_c(source):
-        return Path(source), options
+        return Path(source), ()
     text = str(source)
     name = f"{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}.c"
     folder = cache.folder() / "sources"
@@ -36,6 +34,4 @@ def located(source: str | Path, options: Options) -> tuple[Path, Options]:
     except (OSError, PolyDLError):  # a cache that cannot be written to: a folder of this process
         folder = Path(tempfile.mkdtemp(prefix="polydl-source-"))
         output.write(folder / name, text)
-    if re.search(r"#\s*include\s*\"", text):
-        options = replace(options, include_dirs=(*options.include_dirs, Path.cwd()))
-    return folder / name, options
+    return folder / name, (Path.cwd(),) if re.search(r"#\s*include\s*\"", text) else ()

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
-from polydl.kernels.epilogue import Epilogue, epilogue
 from polydl.kernels.microkernel import Microkernel as GeneratedMicrokernel
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction, isa_prologue
 from polydl.kernels.microkernel import generate as generate_microkernel
 from polydl.kernels.packing import PackLoop, PackRoutine, PackSpec, pack_prologue, pack_routine
 from polydl.kernels.vector_text import NotVectorised
 from polydl.lower.ahead import Ahead
+from polydl.lower.epilogue import Epilogue, epilogue
 from polydl.lower.instance import Instance
 from polydl.lower.packing_plan import PackCall, pack_call
 from polydl.lower.scratch import Scratch

@@ -65,7 +65,8 @@ def compile_kernel(
     >>> scale(3, np.ones(4, np.float32))  # what is written may be left out
     array([3., 3., 3., 3.], dtype=float32)
     """
-    path, o = located(source, (options or Options()).changed(**changes))
+    path, folders = located(source)
+    o = (options or Options()).changed(**changes).including(folders)
     if o.prepack:
         raise InputError(
             "arrays packed ahead of time need calls of their own", hint="leave out prepack, or optimize a file"
