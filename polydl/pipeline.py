@@ -239,8 +239,8 @@ def optimize(
 
     The output (default: FILE.polydl.c beside the input; none for C given as text) has the same functions with the same
     signatures. With run=False the best ranked variant is written without being measured, and only if `output` is
-    given. When none of the variants of any scop computes what the original computes, nothing is written
-    (`OptimizeResult.output`).
+    given; that it compiles is checked where there is a compiler. When none of the variants of any scop computes what
+    the original computes, nothing is written (`OptimizeResult.output`).
     Keywords are fields of `Options`. Raises InputError, ToolchainError, QuotaExceeded; nothing is written then.
     """
     o = (options or Options()).changed(**changes)

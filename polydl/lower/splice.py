@@ -75,5 +75,16 @@ def splice(source: Source, replacements: Sequence[tuple[Scop, Generated | None]]
         edits.append((start, end, guarded(scop, generated.region, newline) + ending))
     for start, end, replacement in sorted(edits, reverse=True):
         replacement = replacement.replace("\r\n", "\n").replace("\n", newline)
-        text = text[:start] + replacement + text[end:]
+        text = _on_lines_of_its_own(text[:start], replacement, text[end:], newline)
     return header.replace("\n", newline) + text
+
+
+def _on_lines_of_its_own(before: str, piece: str, after: str, newline: str) -> str:
+    """The three texts, with a line break where the piece would share a line with other code: directives need their
+    line for themselves, and a macro of the line before must not run on."""
+    opened = before[before.rfind("\n") + 1 :].strip()
+    if opened:
+        before = before.rstrip(" \t") + newline
+    if not piece.endswith("\n") and after[: len(after) if (at := after.find("\n")) < 0 else at].strip():
+        piece, after = piece + newline, after.lstrip(" \t")
+    return before + piece + after

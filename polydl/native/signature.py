@@ -20,7 +20,7 @@ from polydl.frontend.text.preprocess import preprocess
 from polydl.frontend.text.scan import SourceText
 from polydl.model import isl
 from polydl.model.isl import quota, to_int
-from polydl.model.scop import Array, Scop, Source, Storage
+from polydl.model.scop import Array, Region, Scop, Source, Storage
 from polydl.model.types import CHAR, ElementType, element_type
 
 
@@ -188,18 +188,26 @@ def _parameter(node: Any, scope: Scope, scops: Sequence[Scop], outside: frozense
 
 def _named_outside(body: Any, scops: Sequence[Scop]) -> Iterator[str]:
     """The names that the function uses outside of its scops."""
-    text = scops[0].source.text
-    inside = [(text.count("\n", 0, s.region.start) + 1, text.count("\n", 0, s.region.end) + 1) for s in scops]
+    inside = [_lines(s.source.text, s.region) for s in scops]
     waiting = [body]
     while waiting:
         node = waiting.pop()
         line = node.coord.line if node.coord is not None else 0
-        if any(first <= line <= last for first, last in inside):
+        # On a line that a region shares with other code, its loops are the region's, and what is no loop is not.
+        if any(first <= line <= last and (not shared or isinstance(node, c_ast.For)) for first, last, shared in inside):
             continue
         if isinstance(node, _CONTAINERS):
             waiting += [child for _, child in node.children()]
         else:
             yield from mentions(node)
+
+
+def _lines(text: str, region: Region) -> tuple[int, int, bool]:
+    """First and last line of a region, and whether other code stands on one of them."""
+    before = text[text.rfind("\n", 0, region.start) + 1 : region.start]
+    after, _, _ = text[region.end :].partition("\n")
+    first, last = (text.count("\n", 0, place) + 1 for place in (region.start, region.end))
+    return first, last, bool(before.strip() or after.strip())
 
 
 def _no_globals_written(scop: Scop) -> None:

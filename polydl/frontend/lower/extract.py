@@ -11,7 +11,7 @@ from pycparser import c_ast, c_generator
 from polydl.base.errors import InputError, InputErrors
 from polydl.frontend.lower.check import alias_assumptions, check_bounds, check_microkernels, check_stable
 from polydl.frontend.lower.finish import Builder, Settled, arrays, declared_extents, every_access, settle
-from polydl.frontend.lower.regions import Found, model_region
+from polydl.frontend.lower.regions import Found, model_region, outlined
 from polydl.frontend.lower.walk import Walker
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, constant_aff, symbol_aff, tidy, universe
 from polydl.frontend.meaning.guards import condition_names_around, macro_guards, names_between
@@ -44,6 +44,7 @@ class Options:
 
 def extract(unit: Unit, found: Found, options: Options) -> Scop:
     """Read a region. Raises InputErrors with everything that is wrong in it."""
+    found = outlined(found, unit.source)
     region = c_ast.Compound(found.items, found.items[0].coord if found.items else None)
     assigned = assigned_names(region)
     escaping = frozenset(name for name in assigned if found.escapes(name))

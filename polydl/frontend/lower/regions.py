@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pycparser import c_ast
@@ -11,9 +11,10 @@ from pycparser import c_ast
 from polydl.base.errors import InputError, InputErrors, Span
 from polydl.frontend.meaning.liveness import Effect, effect, jumps
 from polydl.frontend.meaning.symbols import Scope, mentions
+from polydl.frontend.text.outline import balanced, check_threads, declaration_start, pragmas_before
 from polydl.frontend.text.parse import Unit
 from polydl.frontend.text.pragmas import Pragma
-from polydl.frontend.text.scan import statement_end
+from polydl.frontend.text.scan import SourceText, statement_end
 from polydl.model.scop import Region, Storage
 
 Evaluate = Callable[[Any, Scope], int | None]
@@ -37,6 +38,8 @@ class Found:
     """Statements that may run after it, in order: of its block, of the blocks around, and of loops around again."""
     facts: list[Pragma] = field(default_factory=list)
     """assume, live_out and dead pragmas that hold for it."""
+    marked: bool = False
+    """Whether `#pragma scop` and `#pragma endscop` stand around it."""
 
     @property
     def name(self) -> str:
@@ -203,6 +206,7 @@ class Finder:
                 closing.start,
                 [*items[last + 1 :], *after],
                 facts,
+                marked=True,
             )
         )
         for node in inside:
@@ -283,11 +287,33 @@ def model_region(found: Found, unit: Unit, declared_outside: tuple[str, ...]) ->
     """The model's region: offsets into the original text."""
     chunk = unit.chunks[found.name]
     source = unit.source
-    tokens = source.logical_tokens(chunk.line)
-    line = chunk.line
-    helpers = source.line_start(line)
-    if tokens and source.text[helpers : tokens[0].offset].strip() == "" and tokens[0].text in ("}", ";"):
-        # the definition starts behind the end of another one on the same line
-        token = unit.places.token_of(found.function.decl) or tokens[0]
-        helpers = token.offset
+    first = unit.places.token(chunk.line, chunk.column)
+    helpers = source.line_start(chunk.line) if first is None else declaration_start(source, first)
     return Region(found.start, found.end, helpers, declared_outside)
+
+
+def outlined(found: Found, source: SourceText) -> Found:
+    """A region with the pragmas of its first loop, and with all of each `#if` group that it has a part of.
+
+    Raises InputErrors for pragmas whose meaning would be lost, and where pragmas of a region stand in different
+    branches of a `#if`.
+    """
+    before = pragmas_before(source, found.start)
+    code = before[0].start if before else found.start
+    start, end = balanced(source, code, found.end)
+    try:
+        check_threads(source, start, end)
+    except InputError as error:
+        raise InputErrors([error]) from None
+    if found.marked and (start, end) != (code, found.end):
+        raise InputErrors(
+            [
+                InputError(
+                    "an '#if' opens inside of the region and closes outside of it, or the other way round",
+                    found.span,
+                    "put '#pragma scop' and '#pragma endscop' where the same '#if's are open",
+                    topic="regions",
+                )
+            ]
+        )
+    return replace(found, start=start, end=end)

@@ -87,6 +87,8 @@ class Chunk:
     """The file it comes from, as the line markers say."""
     line: int
     """Line in that file of its first token."""
+    column: int
+    """Column of its first token in the preprocessed line, 1-based."""
     name: str
     """Function name for a definition or a prototype, else empty."""
     const: bool
@@ -149,7 +151,7 @@ def split(text: str, consts: frozenset[int]) -> list[Chunk]:
     file, line_base, offset_base = "", 1, 0
     depth = 0
     start: int | None = None
-    start_place = ("", 1)
+    start_place = ("", 1, 1)
     assigned = False
     previous = ""
     name = candidate = ""
@@ -165,7 +167,8 @@ def split(text: str, consts: frozenset[int]) -> list[Chunk]:
             continue
         if start is None:
             start = match.start()
-            start_place = (file, line_base + text.count("\n", offset_base, start))
+            column = start - text.rfind("\n", 0, start)
+            start_place = (file, line_base + text.count("\n", offset_base, start), column)
             assigned, name, candidate, body_start, previous = False, "", "", None, ""
             table, tables = None, []
         ends = False
