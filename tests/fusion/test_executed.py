@@ -116,7 +116,7 @@ def test_fast_math(tmp_path: Path, target: str) -> None:
 
 @pytest.mark.parametrize("target", list(TARGETS))
 def test_nests(tmp_path: Path, target: str) -> None:
-    found = check(NESTS, tmp_path, target, 3 if target == "native" else 1)
+    found = check(NESTS, tmp_path, target, 3)
     assert all(any("Vectorize" in r for r in recipes) for recipes in found)
 
 
