@@ -1,4 +1,4 @@
-"""Whether an order of execution respects the dependences. Knows nothing of how the order was made."""
+"""Checks that an order of execution respects the dependences, without knowing how the order was made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which register blocks to try for a nest: those that lose least to remainders and to the ports of the machine."""
+"""Chooses register blocks to try for a nest: those that lose least to remainders and to the ports of the machine."""
 
 from __future__ import annotations
 

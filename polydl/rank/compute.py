@@ -1,4 +1,4 @@
-"""Time in the core alone, all data in the first-level cache."""
+"""Estimates the time in the core alone, with all data in the first-level cache."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def kernel_cycles(structure: Structure, instances: float, calls: float, machine:
     column_extent = _extent(structure, sides[0 if kernel.rows is None else 1])
     steps = instances / (row_extent * column_extent)
     arithmetic = steps * block_cycles(target, found.element, kernel.m, kernel.n, row_extent, column_extent)
-    # C is loaded and stored once a call: one store a cycle, the loads beside them. The pipeline of FMAs fills and
+    # C is loaded and stored once per call: one store per cycle, the loads beside them. The pipeline of FMAs fills and
     # drains, and the reduction loop's exit is mispredicted; for a part of a block as well.
     stores = kernel.m * -(-kernel.n // target.lanes(found.element))
     each_call = machine.call_cycles + 2 * target.latency + LOOP_CYCLES

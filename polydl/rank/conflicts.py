@@ -1,4 +1,4 @@
-"""What large power-of-two strides cost: operands that compete for few of a cache's sets."""
+"""The cost of large power-of-two strides, with which operands compete for few of a cache's sets."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class CostRanker:
         found = analysis.working_sets(batch)
         bytes_of = np.array([analysis.nest.element_bytes[a] for a in found.arrays], dtype=np.int64)
         low, high = found.minimum @ bytes_of, found.maximum @ bytes_of
-        # As `assign` does: pairs of equal sizes count once a variant, and equal least and greatest size are one.
+        # As `assign` does: pairs of equal sizes count once per variant, and equal least and greatest size are one.
         pairs = np.unique(np.stack([found.variant, low, high], axis=1), axis=0)
         sizes = np.zeros((len(batch), len(machine.caches) + 1))
         for column in (1, 2):

@@ -3,7 +3,7 @@
     ln seconds(v) = ln(seconds that `traffic` predicts) + mean over members of net(features(v))
 
 The networks are trained on pairs (polydl.learn.train.fit): p(a beats b) = sigmoid((ln seconds(b) - ln seconds(a)) /
-temperature), so p(a beats b) = 1 - p(b beats a) by construction, and one number a variant ranks any number of them.
+temperature), so p(a beats b) = 1 - p(b beats a) by construction, and one number per variant ranks any number of them.
 
 The order is that of the sum of a variant's places by these seconds and by the traffic model's (Borda's count): where
 the networks are far from what they were trained on, the other opinion keeps the worst from coming first. Held out, the

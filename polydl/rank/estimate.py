@@ -101,7 +101,7 @@ def copy_seconds(copied: FloatArray, machine: Machine, threads: int) -> FloatArr
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What V programs, or V pieces of one, take of each resource, whatever the others do. Each (V,)."""
+    """The use of each resource by V programs, or V pieces of one, without regard to overlap. Each (V,)."""
 
     core: FloatArray
     """Seconds of one thread's instructions, with the data in the first-level cache."""
@@ -137,7 +137,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """Those of V programs."""
+    """Estimates of V programs."""
 
     seconds: Mapping[str, FloatArray]
     """(V,) each, as in `Estimate`."""
@@ -161,7 +161,7 @@ class Estimates:
         )
 
     def scored(self) -> Scored:
-        """As what a ranker says."""
+        """As the scores and features that a ranker gives."""
         whole = np.sum(list(self.seconds.values()), axis=0)
         columns = {f"{name}_seconds": column for name, column in self.seconds.items()}
         return Scored(whole, columns | dict(self.counts) | {"predicted_seconds": whole}, seconds=True)

@@ -1,4 +1,4 @@
-"""Features of variants for the learned rankers, one row a structure, comparable between problems and machines.
+"""Features of variants for the learned rankers, one row per structure, comparable between problems and machines.
 
 Sizes are relative to the machine's caches, times to the arithmetic's least time, counts are logarithms: a model sees
 no absolute second or byte, and carries over to other sizes. Features that tell variants of one problem apart stand
@@ -369,7 +369,7 @@ class _Table:
 
 def _pages(steps: Sequence[tuple[int, int]], page: int) -> float:
     """Pages that a call touches of an operand, from (bytes between neighbours, how many) of its loops, least first:
-    runs that lie within a page count as their bytes, others as a page a step."""
+    runs that lie within a page count as their bytes, others as one page per step."""
     pages, run = 1.0, 0.0
     for stride, trips in steps:
         if stride >= page:

@@ -1,4 +1,4 @@
-"""What pieces of programs touch, in cache lines and pages: boxes of iterations of some of their statements."""
+"""Footprints of pieces of programs, in cache lines and pages; a piece is a box of iterations of some statements."""
 
 from __future__ import annotations
 

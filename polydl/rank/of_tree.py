@@ -1,4 +1,4 @@
-"""Schedule trees, with the microkernels inside of them, as steps (rank.steps)."""
+"""Turns schedule trees, with the microkernels inside of them, into steps, which are estimated (rank.steps)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from polydl.schedule.tree import Band, Blocks, Kernel, Leaf, Member, Node, Order
 from polydl.target import Machine
 
 _NONE = 1e-6
-"""Part of a statement's instances that is as good as none."""
+"""Part of a statement's instances below which they count as none."""
 
 
 @dataclass(frozen=True, slots=True)

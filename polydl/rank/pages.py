@@ -1,4 +1,4 @@
-"""What address translation costs: pages that miss the levels of the TLB, counted like the bytes that miss a cache."""
+"""The cost of address translation: pages that miss the levels of the TLB, counted like the bytes that miss a cache."""
 
 from __future__ import annotations
 

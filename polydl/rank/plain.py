@@ -29,7 +29,7 @@ COMPILER_VECTOR_BYTES = 32
 `-mprefer-vector-width`)."""
 
 _RATE = 2.0
-"""Simple arithmetic instructions, scalar or vector, a core completes a cycle."""
+"""Simple arithmetic instructions, scalar or vector, that a core completes per cycle."""
 _LOADS = 1.5
 """Loads and stores it completes for one arithmetic instruction."""
 _SLOW = {"/": 13.0, "%": 25.0}

@@ -8,8 +8,8 @@ of its calls, the nest the time of the slowest thread.
 
 The trace is not walked. In a rectangular nest the previous touch of a slice is known from the loop counters, and so
 is the number of slices of each operand touched in between: the stack distance of any call in closed form (`served`).
-Nests of at most SAMPLES calls a thread are evaluated call by call, longer ones at SAMPLES calls spread evenly over the
-box of its loops (`sampled_share` says how many of all that is; the score is then an estimate).
+Nests of at most SAMPLES calls per thread are evaluated call by call, longer ones at SAMPLES calls spread evenly over
+the box of its loops (`sampled_share` says how many of all that is; the score is then an estimate).
 
 Departures: the trace is that of the second of two runs of the nest, since timed runs follow each other, where
 PARLOOPER begins with empty caches. Slices that are written move twice. A cache that threads share is divided equally.

@@ -1,8 +1,8 @@
-"""The dependences that schedules are made from, and what they say about a loop.
+"""The direct dependences that schedules are made from, and which loops they allow to be parallel, tiled or distributed.
 
 Schedules are made from the direct dependences (Feautrier's dataflow, the last write before each access): an order
 that respects those respects all, and they are few and mostly uniform. Whether a schedule is legal is decided
-elsewhere, from all dependences (`scheduling.check`).
+elsewhere, from all dependences (`schedule.tree_check`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a schedule tree is legal: all dependences, exactly, whatever made the tree."""
+"""Checks that a schedule tree is legal: exactly, against all dependences, whatever made the tree."""
 
 from __future__ import annotations
 

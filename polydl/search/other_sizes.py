@@ -1,4 +1,4 @@
-"""The output at other sizes than the tuned ones: its conditions must lead to loops that are right there.
+"""Runs the output at other sizes than the tuned ones, where its conditions must select loops that are right.
 
 A variant is made for values of the function's integer parameters; for others the output runs the loops as they were
 written. Both lie behind one `if`, which is run here, whole, at sizes beside the tuned ones: each parameter one more and

@@ -52,7 +52,7 @@ class CachedResult:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What the cache holds under a key, as JSON."""
+    """The JSON document that the cache holds under a key."""
 
     headers: dict[str, str]
     """Path -> digest of what the source includes."""

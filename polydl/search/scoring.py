@@ -1,4 +1,4 @@
-"""Scores of variants that somebody names, as loop strings."""
+"""Scores variants that the user names by loop strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small numbers in place of a program's sizes, while isl looks for a schedule.
+"""Replaces a program's large numbers by small ones while isl looks for a schedule, and puts them back afterwards.
 
 A schedule has coefficients for iterators and shifts for statements; they come out of integer programs whose numbers are
 products of the constants of the program. With extents of thousands these get hundreds of digits, and isl's schedulers
@@ -27,7 +27,7 @@ _Known = TypeVar("_Known", isl.Set, isl.Map)
 
 @dataclass(frozen=True, slots=True)
 class SmallNumbers:
-    """Which number stands for which."""
+    """A mapping from a program's large numbers to small ones."""
 
     new: Mapping[int, int]
     """By magnitude, from the program's to the small one; empty: all stay as they are."""

@@ -23,7 +23,7 @@ from polydl.schedule.tree_check import broken as broken_tree
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What variants are variants of, and what has to hold for one to be legal."""
+    """The program that variants are made of, and the dependences that a legal one keeps."""
 
     scop: Scop
     """The program after its rewrites; where nests were fused before the search, the one with fused nests."""
@@ -156,7 +156,7 @@ class Variant:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What its user should know: sums that are reassociated across threads, functions to call beforehand."""
+        """Remarks for the user: sums that are reassociated across threads, functions to call beforehand."""
         summed = (
             f"reassociated: partial sums of {s.nest.name} over blocks of loop {s.summed} are added up at the end, in "
             "the same order for any number of threads (--no-reassociate forbids it)"

@@ -1,4 +1,4 @@
-"""Finds the legal ways to run each nest and each region of a program, before anybody puts them into an order.
+"""Finds the legal ways to run each nest and each region of a program, before they are ranked.
 
 Rankers differ in the order alone: whoever asks several of them searches once.
 """
