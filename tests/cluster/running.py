@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from polydl.base import orphans
 from tests.cli.running import Outcome, environment
 
 _PATIENCE = 60.0
@@ -19,11 +20,11 @@ _PATIENCE = 60.0
 
 _DASK = """
 import runpy, signal, sys
-from polydl.base.orphans import end_with_parent
-end_with_parent(int(sys.argv.pop(1)), signal.SIGKILL)
+runpy.run_path(sys.argv.pop(1))["end_with_parent"](int(sys.argv.pop(1)), signal.SIGKILL)
 runpy.run_module("dask", run_name="__main__", alter_sys=True)
 """
-"""Dask that is gone when the tests are, however they end: what stays behind disturbs timings for as long as it runs."""
+"""Dask that is gone when the tests are, however they end: what stays behind disturbs timings for as long as it runs.
+Nothing is imported from polydl, which some workers do not have."""
 
 
 def wait(what: Callable[[], object], patience: float = _PATIENCE) -> None:
@@ -74,7 +75,8 @@ class Cluster:
     def _start(self, *words: str | Path, **more: str) -> subprocess.Popen[bytes]:
         log = self.folder / f"{words[0]}-{len(self._started)}.log"
         with log.open("wb") as said:
-            command = [sys.executable, "-W", "ignore", "-c", _DASK, str(os.getpid()), *words, "--no-dashboard"]
+            command = [sys.executable, "-W", "ignore", "-c", _DASK, orphans.__file__, str(os.getpid())]
+            command += [*map(str, words), "--no-dashboard"]
             own = {"PYTHONWARNINGS": "", "TMPDIR": str(self.folder)}
             process = subprocess.Popen(
                 command, cwd=self.folder, env=environment(**own, **more), stdout=said, stderr=said

@@ -20,7 +20,7 @@ def shadowed(folder: Path, text: str) -> dict[str, str]:
     """An environment in which Python runs a text before anything else."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(text)
-    return {"PYTHONPATH": f"{folder}:{Path(__file__).parents[2]}"}
+    return {"PYTHONPATH": f"{folder}:{Path(__file__).parents[2]}", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def without(package: str) -> str:
