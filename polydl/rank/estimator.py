@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,7 @@ from polydl.rank.program import Far
 from polydl.rank.ranker import Ranker
 from polydl.rank.rankers import OF_CONTRACTIONS
 from polydl.rank.traffic import TrafficRanker, estimates_of
-from polydl.rank.whole import distances, program_estimate, tree_estimator
+from polydl.rank.whole import Known, distances, program_estimate, tree_estimator
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.structure import Structure
 from polydl.target import Machine
@@ -37,6 +37,7 @@ class Estimator:
     machine: Machine
     threads: int
     ranker: Ranker
+    _known: Known = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @cached_property
     def _far(self) -> dict[str, Far]:
@@ -79,7 +80,7 @@ class Estimator:
 
     def whole(self, parts: Sequence[Structure | Scheduled], base: Estimate | None = None) -> Estimate:
         """Of a whole program, with what a ranker corrected in the one that it was made from."""
-        found = program_estimate(self.scop, parts, self.machine, self.threads)
+        found = program_estimate(self.scop, parts, self.machine, self.threads, self._known)
         return found if base is None else found.corrected_as(base)
 
 

@@ -40,11 +40,11 @@ def tree_estimate(
 
 
 def structure_estimate(
-    scop: Scop, structure: Structure, machine: Machine, threads: int, far: Far | None = None
+    footprints: Footprints, structure: Structure, machine: Machine, threads: int, far: Far | None = None
 ) -> Estimate:
     """Predicted seconds of a structure: of a perfect nest without rows the same as `traffic.resources_of` says, more
-    slowly. What is fused into its microkernel is not counted (`inside_estimate`)."""
-    footprints = footprints_of(scop, structure.nest.statements)
+    slowly. `footprints`: of the nest's statements. What is fused into its microkernel is not counted
+    (`inside_estimate`)."""
     program = Program(footprints, machine, structure.rows)
     root = program.steps(as_tree(structure, max(work.instances for work in footprints.works.values())))
     return _estimate(program, root, threads, far or {}, structure)

@@ -26,7 +26,7 @@ from polydl.rank.curves import curve_factors, curve_positions
 from polydl.rank.estimate import Estimates, Resources
 from polydl.rank.pages import page_footprints, page_misses
 from polydl.rank.plain import Work
-from polydl.rank.program import structure_estimate
+from polydl.rank.program import footprints_of, structure_estimate
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.steps import busiest
 from polydl.rank.summing import copies_bytes
@@ -192,7 +192,8 @@ def estimates_of(
     box = box_nest(scop, nest, hull=True) if together else None
     if box is not None and box.accesses:
         return resources_of(scop, nest, structures, machine, threads, far).estimates(machine, threads)
-    return Estimates.of([structure_estimate(scop, one, machine, threads, far) for one in structures])
+    footprints = footprints_of(scop, nest.statements)
+    return Estimates.of([structure_estimate(footprints, one, machine, threads, far) for one in structures])
 
 
 def written_twice(nest: BoxNest) -> FloatArray:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop, Statement
 from polydl.rank.estimate import Estimate
+from polydl.rank.footprints import Footprints
 from polydl.rank.program import Far, footprints_of, inside_estimate, structure_estimate, tree_estimate
 from polydl.rewrite.chains import is_zeroing
 from polydl.schedule.fused import groups_of
@@ -15,14 +16,20 @@ from polydl.schedule.structure import Structure
 from polydl.schedule.tree import Node
 from polydl.target import Machine
 
+Known = dict[tuple[str, ...], Footprints]
+"""Footprints of statements of a program by their names, kept from variant to variant."""
 
-def distances(scop: Scop, parts: Sequence[Sequence[Statement]], machine: Machine) -> list[Far]:
+
+def distances(
+    scop: Scop, parts: Sequence[Sequence[Statement]], machine: Machine, known: Known | None = None
+) -> list[Far]:
     """Per part of a program by array the bytes that are touched from its last use before the part to the end of the
     part: in a cache of more than that it is still there. The program is taken to run again and again."""
     size = machine.caches[-1].line_bytes
+    kept: Known = {} if known is None else known
     touched: list[Mapping[str, float]] = []
     for part in parts:
-        footprints = footprints_of(scop, part)
+        footprints = _footprints(scop, part, kept)
         box = tuple((name, tuple(round(r) for r in work.ranges)) for name, work in footprints.works.items())
         touched.append(dict(zip(footprints.arrays, footprints.touched([box], size)[0], strict=True)))
     found: list[Far] = []
@@ -56,7 +63,13 @@ def tree_estimator(
     return lambda tree: tree_estimate(footprints, tree, machine, threads, far)
 
 
-def program_estimate(scop: Scop, parts: Sequence[Structure | Scheduled], machine: Machine, threads: int) -> Estimate:
+def program_estimate(
+    scop: Scop,
+    parts: Sequence[Structure | Scheduled],
+    machine: Machine,
+    threads: int,
+    known: Known | None = None,
+) -> Estimate:
     """Predicted seconds of all parts of a program, in their order."""
     structures = [part for part in parts if isinstance(part, Structure)]
     groups = {structures[place].nest.name: group for place, group in groups_of(structures).items()}
@@ -69,15 +82,23 @@ def program_estimate(scop: Scop, parts: Sequence[Structure | Scheduled], machine
         [*part.nest.statements, *inside.get(part.nest.name, ())] if isinstance(part, Structure) else part.statements
         for part in run
     ]
+    kept: Known = {} if known is None else known
     total = Estimate({})
-    for part, far in zip(run, distances(scop, statements, machine), strict=True):
+    for part, far in zip(run, distances(scop, statements, machine, kept), strict=True):
         if isinstance(part, Scheduled):
-            total += tree_estimate(footprints_of(scop, part.statements), part.tree, machine, threads, far)
+            total += tree_estimate(_footprints(scop, part.statements, kept), part.tree, machine, threads, far)
             continue
-        total += structure_estimate(scop, part, machine, threads, far)
+        total += structure_estimate(_footprints(scop, part.nest.statements, kept), part, machine, threads, far)
         if part.nest.name in inside:
             total += inside_estimate(scop, part, inside[part.nest.name], machine, threads, far)
     return total
+
+
+def _footprints(scop: Scop, some: Sequence[Statement], known: Known) -> Footprints:
+    names = tuple(statement.name for statement in some)
+    if names not in known:
+        known[names] = footprints_of(scop, some)
+    return known[names]
 
 
 def absorbed(structures: Sequence[Structure]) -> set[str]:

@@ -14,7 +14,7 @@ from polydl.dependences.nests import nests
 from polydl.frontend import load
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.estimator import Estimator
-from polydl.rank.program import structure_estimate
+from polydl.rank.program import footprints_of, structure_estimate
 from polydl.rank.traffic import TrafficRanker, resources_of
 from polydl.rank.whole import program_estimate
 from polydl.search.order import NestChoice, whole
@@ -85,6 +85,7 @@ def test_structures_by_either_way(
         (scop,) = load(source, defines={k: str(v) for k, v in sizes.items()}).scops
     found = dependences(scop, reads=False)
     nest = max(nests(scop, found), key=lambda n: len(n.loops))
+    footprints = footprints_of(scop, nest.statements)
     for machine in (ZEN3, SMALL):
         blocks = register_blocks_for(machine)
         legality = nest_legality(nest, found)
@@ -92,7 +93,7 @@ def test_structures_by_either_way(
         some = random.Random(1).sample(every, min(40, len(every)))
         batch = resources_of(scop, nest, some, machine, threads).estimates(machine, threads)
         for number, structure in enumerate(some):
-            one = structure_estimate(scop, structure, machine, threads)
+            one = structure_estimate(footprints, structure, machine, threads)
             assert one.seconds == pytest.approx(batch[number].seconds, rel=1e-6, abs=1e-18), structure.loops
             assert one.counts == pytest.approx(batch[number].counts, rel=1e-6), structure.loops
 
