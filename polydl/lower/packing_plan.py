@@ -89,9 +89,11 @@ def pack_call(structure: Structure, pack: Pack, call: KernelCall) -> PackCall:
     section = to_pack.reverse().lexmin_pw_multi_aff()
     wanted = [structure.inside.index(loop) for loop in reductions]
     digits = [(loop.iterator, loop.step, _trips(structure, loop)) for loop in (*panels, *reductions)]
-    if pack.operand == "B" or kernel.rows is not None:
+    has_width = pack.operand == "B" or kernel.rows is not None
+    if has_width:
         wanted.append(0 if pack.operand == "A" else first - 1)
-        digits.append((structure.inside[wanted[-1]].iterator, 1, block))
+    # A panel is as wide as the microkernel's block also where no loop runs along its width.
+    digits.append((structure.inside[wanted[-1]].iterator if has_width else "", 1, block))
     extents = tuple(call.extents[i].pullback_pw_multi_aff(section) for i in wanted)
     return PackCall(
         name=name,
