@@ -22,8 +22,8 @@ assert isa("sve256").vector_bytes == 32
 sys.path.append(sys.argv[2])
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction
 from polydl.model.types import F32, F64
-from tests.codegen import contraction_program
-from tests.codegen.contraction_program import Call
+from tests.kernels import contraction_program
+from tests.kernels.contraction_program import Call
 specs = [
     MicrokernelSpec(F32, 3, 16, None, 16, (Reduction(5, 1, 16),)),
     MicrokernelSpec(F64, 2, 5, 6, 16, (Reduction(6, 1, 16),), beta=0),

@@ -13,8 +13,8 @@ import pytest
 from polydl import pipeline
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction
 from polydl.model.types import F32
-from tests.codegen import contraction_program
-from tests.codegen.contraction_program import Call
+from tests.kernels import contraction_program
+from tests.kernels.contraction_program import Call
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 MISSING = [tool for tool in (COMPILER, EMULATOR) if shutil.which(tool) is None]

@@ -10,7 +10,7 @@ from polydl import pipeline
 from polydl.inspect.recording import recorded
 from polydl.lower import emit
 from polydl.options import Options
-from tests.fusion.programs import KERNELS
+from tests.rewrite.programs import KERNELS
 
 CHAIN = next(p for p in KERNELS if p.name == "chain")
 """A product with element-wise nests around it: variants with fused nests compete with others."""

@@ -18,8 +18,8 @@ from polydl.lower import reference
 from polydl.model.types import F32, F64, ElementType
 from polydl.target import isa
 from polydl.target.isa import ISAS, VECTOR_TYPES
-from tests.codegen import contraction_program
-from tests.codegen.contraction_program import Call
+from tests.kernels import contraction_program
+from tests.kernels.contraction_program import Call
 
 COMPILERS = tuple(name for name in ("gcc", "clang") if shutil.which(name))
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-std=gnu11")

@@ -22,7 +22,7 @@ from polydl.schedule.loopstring import letters, parse
 from polydl.schedule.notation import Written
 from polydl.schedule.structure import Structure, apply
 from tests.oracle import Limits, Program, render
-from tests.variants.test_executed import compare, sampled, tiny_blocks
+from tests.schedule.test_executed import compare, sampled, tiny_blocks
 
 
 def random_string(nest: Nest, rng: random.Random) -> tuple[str, str]:

@@ -16,8 +16,8 @@ from polydl.lower.emit import generate, protected
 from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.schedule.transforms import Vectorize
-from tests.fusion.executing import Floats, called, compiled
-from tests.fusion.programs import KERNELS, NESTS, Fusable, gemm
+from tests.rewrite.executing import Floats, called, compiled
+from tests.rewrite.programs import KERNELS, NESTS, Fusable, gemm
 
 OPTIONS = Options(threads=2, space="small", machine="xeon-8480plus", top_k=6)
 TARGETS = {"native": ("-march=native",), "avx2": ("-mavx2", "-mfma"), "generic": ()}

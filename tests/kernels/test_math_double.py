@@ -12,7 +12,7 @@ import pytest
 from polydl.kernels.microkernel import isa_prologue
 from polydl.kernels.vector_text import ULPS_DOUBLE, math_prologue
 from polydl.model.types import F64
-from tests.fusion.test_math import TARGETS, supported
+from tests.kernels.test_math import TARGETS, supported
 
 DRIVER = Path(__file__).with_name("math_driver_double.c")
 COUNT = 1 << 17

@@ -17,8 +17,8 @@ from polydl.lower.splice import splice
 from polydl.rewrite.chains import Plan, plan
 from polydl.rewrite.fuse import fuse
 from polydl.schedule.structure import start
-from tests.fusion.executing import called, compiled
-from tests.fusion.pairs import Pair, data, pair
+from tests.rewrite.executing import called, compiled
+from tests.rewrite.pairs import Pair, data, pair
 
 PAIRS = 160
 

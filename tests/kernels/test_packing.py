@@ -15,7 +15,7 @@ from polydl.kernels.packing import PackLoop, PackSpec, pack_prologue, pack_routi
 from polydl.lower.scratch import Scratch
 from polydl.model.types import F32, F64
 from polydl.target.isa import VECTOR_TYPES
-from tests.codegen.contraction_program import HARNESS, spread
+from tests.kernels.contraction_program import HARNESS, spread
 
 TARGETS = {
     "native": ("-march=native",),

@@ -10,7 +10,7 @@ from polydl.inspect.explain import explain
 from polydl.options import Options
 from polydl.search.shortlist import shortlist
 from tests.cli.running import polydl, refused
-from tests.fusion.programs import KERNELS, NESTS
+from tests.rewrite.programs import KERNELS, NESTS
 
 CHAIN = next(p for p in KERNELS if p.name == "chain")
 BNORM = next(p for p in NESTS if p.name == "bnorm_relu")

@@ -25,7 +25,7 @@ from polydl.schedule.tree_check import broken
 from polydl.search.candidates import candidates, made
 from polydl.search.isl_scheduler import SETTINGS, computed
 from polydl.target import detect
-from tests.scheduling.test_schedules import compares, estimates, scop_of
+from tests.schedule.test_schedules import compares, estimates, scop_of
 
 
 def scop_from(tmp_path: Path, code: str) -> Scop:
