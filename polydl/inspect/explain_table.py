@@ -69,13 +69,18 @@ def _measured(variant: Explanation) -> Text:
 
 
 def _moved(variant: Explanation) -> Table:
-    rows = [
-        (ranker, name.removesuffix("_bytes").replace("_", " "), _bytes(value))
-        for ranker, place in variant.places.items()
-        for name, value in place.features.items()
-        if name.endswith("_bytes") and name.startswith(("into_", "from_"))
-    ]
-    return _grid(rows)
+    """The bytes moved, beside the first ranker that says them: those of the model are features of all estimates."""
+    found: dict[str, tuple[str, float]] = {}
+    for ranker, place in variant.places.items():
+        for name, value in place.features.items():
+            if name.endswith("_bytes") and name.startswith(("into_", "from_")):
+                found.setdefault(name, (ranker, value))
+    return _grid(
+        [
+            (ranker, name.removesuffix("_bytes").replace("_", " "), _bytes(value))
+            for name, (ranker, value) in found.items()
+        ]
+    )
 
 
 def _reuses(variant: Explanation) -> Table:
