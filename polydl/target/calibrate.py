@@ -24,6 +24,9 @@ RUNS = 50
 """Of each measurement; the best counts."""
 RUN_SECONDS = 5e-4
 """Of one run: well inside a scheduler's time slice, so that on a busy machine some runs are not interrupted."""
+LONG_RUNS, LONG_SECONDS = 8, 0.5
+"""A buffer that takes a run much longer to read is read this often at least, and no more once so much time is spent:
+each run is then an average over many time slices."""
 MEMORY_BYTES_MOST = 512 * 2**20
 """Largest buffer that memory is measured with: several times the L3 of one core complex."""
 
@@ -73,6 +76,8 @@ def measure(machine: Machine, compiler: str = "cc") -> dict[str, float]:
         threads=machine.cores,
         runs=RUNS,
         run_seconds=RUN_SECONDS,
+        long_runs=LONG_RUNS,
+        long_seconds=LONG_SECONDS,
         levels=_levels(machine),
         memory_bytes=_memory_bytes(machine),
     )
