@@ -17,7 +17,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from polydl._version import __version__
+from polydl.base.version import __version__
 
 if TYPE_CHECKING:
     from polydl.base.errors import InputError, PolyDLError

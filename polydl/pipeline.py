@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from polydl._version import __version__
 from polydl.base.errors import InputError, ToolchainError
 from polydl.base.files import output_path, write
+from polydl.base.version import __version__
 from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import nests
 from polydl.exchange.schedule_file import schedule_from_file, statements_of

@@ -15,7 +15,6 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "polydl"
 
 FLOORS = (
-    {"_version"},
     {"base"},
     {"model"},
     {"target"},
@@ -140,7 +139,7 @@ def module_in(name: str) -> str:
 
 def test_nothing_lies_loose() -> None:
     loose = {path.name for path in PACKAGE.glob("*.py")}
-    assert loose == {"__init__.py", "__main__.py", "_version.py", "options.py", "pipeline.py", "results.py"}
+    assert loose == {"__init__.py", "__main__.py", "options.py", "pipeline.py", "results.py"}
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from typing import Annotated, NoReturn, TextIO
 
 import typer
 
-from polydl._version import __version__
 from polydl.base.errors import PolyDLError
+from polydl.base.version import __version__
 from polydl.cli import analyze, doctor, explain, export, fuse, init, learn, machine, optimize, rank, report, why
 
 _INTERRUPTED = 130

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from polydl._version import __version__
 from polydl.base.errors import InputErrors, PolyDLError, Span
 from polydl.base.resources import refused
+from polydl.base.version import __version__
 
 
 class Level(Enum):

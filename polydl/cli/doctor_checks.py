@@ -19,9 +19,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from polydl._version import __version__
 from polydl.base import cache, resources
 from polydl.base.errors import ModelError, PolyDLError
+from polydl.base.version import __version__
 from polydl.measure import Toolchain
 from polydl.rank.dnn import DnnRanker
 from polydl.rank.paper_model import PaperRanker

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from polydl._version import __version__
 from polydl.base import resources
 from polydl.base.errors import ToolchainError
+from polydl.base.version import __version__
 from polydl.learn.collect.run import compiler_version
 from polydl.measure import Toolchain
 from polydl.target import detect, dumps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from polydl._version import __version__
+from polydl.base.version import __version__
 from polydl.dependences.analysis import Dependence, Kind
 from polydl.exchange.names import map_in_public, public_names
 from polydl.model import isl

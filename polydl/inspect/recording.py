@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 
-from polydl._version import __version__
 from polydl.base.errors import QuotaExceeded
+from polydl.base.version import __version__
 from polydl.inspect.report.record import (
     FORMAT,
     ORIGINAL,

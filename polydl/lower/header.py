@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from polydl._version import __version__
+from polydl.base.version import __version__
 
 
 def header(command: str, targets: Iterable[str], described: Iterable[Sequence[str]]) -> str:

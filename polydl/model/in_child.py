@@ -1,4 +1,5 @@
-"""isl in a child process: some of its algorithms run for minutes, or fill the memory, on few counted operations."""
+"""Runs isl in a child process that is ended for its time or memory: some of its algorithms run for minutes, or fill the
+memory, on few counted operations."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ class Link:
     """Where the two share a private scalar, the pairs of instances that belong to different iterations of the loops it
     is private to and that no loop has separated yet: while there are any, no loop is distributed between the two."""
 
-    _spans: dict[Loop, tuple[int | None, int | None]] = field(default_factory=dict, init=False, repr=False)
+    _spans: dict[LoopKey, tuple[int | None, int | None]] = field(default_factory=dict, init=False, repr=False)
     """What `span` found, by the expressions of the loop: schedules of one region ask the same again and again."""
-    _left: dict[Loop, Link | None] = field(default_factory=dict, init=False, repr=False)
+    _left: dict[LoopKey, Link | None] = field(default_factory=dict, init=False, repr=False)
     """What `left` found; None: nothing is left."""
 
     @cached_property
@@ -45,7 +45,7 @@ class Link:
 
 Links = tuple[Link, ...]
 
-Loop = tuple[str, str]
+LoopKey = tuple[str, str]
 """A loop as one link sees it: the expressions of its source and of its target, as isl text."""
 
 
@@ -125,7 +125,7 @@ def _rest(link: Link, member: Member) -> Link | None:
     return link._left[loop]
 
 
-def _loop(link: Link, member: Member) -> Loop:
+def _loop(link: Link, member: Member) -> LoopKey:
     return str(member.affs[link.source]), str(member.affs[link.target])
 
 

@@ -21,10 +21,10 @@ from typing import Any
 
 import msgspec
 
-from polydl._version import __version__
 from polydl.base import resources
 from polydl.base.cache import Cache, compiler_parts, key_of, stamp
 from polydl.base.errors import PolyDLError
+from polydl.base.version import __version__
 from polydl.measure.includes import included
 from polydl.options import Options
 from polydl.rank import plugged

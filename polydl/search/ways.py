@@ -27,12 +27,9 @@ from polydl.search.space import SPACES, legal_structures
 from polydl.search.variant import Origin, Variant
 from polydl.target import Machine
 
-Told = Callable[[int, int], None]
-"""Called with how many nests are done, of how many."""
-
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class RegionWays:
     """One nest, or neighbouring ones that are scheduled together."""
 
     nests: tuple[Nest, ...]
@@ -52,7 +49,7 @@ class Ways:
     threads: int
     structures: Mapping[str, Sequence[Structure]]
     """Per nest, by loop transforms."""
-    regions: tuple[Region, ...]
+    regions: tuple[RegionWays, ...]
     pruned: Mapping[str, int]
     """How many structures were left out, by the reason."""
     given_up: tuple[str, ...]
@@ -81,8 +78,13 @@ class Ways:
         return combined(ordered, Origin(self.program.scop, self.program.dependences, reassociate))
 
 
-def ways(read: Scop, o: Options, machine: Machine, threads: int, tell: Told | None = None) -> Ways:
-    """The legal ways to run a program as it was read. Raises InputError, QuotaExceeded."""
+def ways(
+    read: Scop, o: Options, machine: Machine, threads: int, tell: Callable[[int, int], None] | None = None
+) -> Ways:
+    """The legal ways to run a program as it was read. Raises InputError, QuotaExceeded.
+
+    `tell` is called with how many nests are done, of how many.
+    """
     program = canonical(read, reassociate=o.reassociate)
     scop, found = program.scop, program.dependences
     parts = nests(scop, found)
@@ -99,7 +101,7 @@ def ways(read: Scop, o: Options, machine: Machine, threads: int, tell: Told | No
         made = list(legal_structures(nest, legality, SPACES[o.space], blocks, threads, pruned))
         structures[nest.name] = packed_ahead(scop, nest, made, o.prepack) if o.prepack else made
     blocked = {name for name, made in structures.items() if any(one.kernel is not None for one in made)}
-    regions: list[Region] = []
+    regions: list[RegionWays] = []
     for wants_schedule, together in segments(parts, found, blocked):
         trees: list[NestChoice] | None = None
         alone: list[list[NestChoice]] = []
@@ -112,7 +114,7 @@ def ways(read: Scop, o: Options, machine: Machine, threads: int, tell: Told | No
                     own, more = _trees(scop, parts, [nest], found, machine, threads, o, TREES // len(together) // 2)
                     alone.append(own)
                     given_up += more
-        regions.append(Region(together, None if trees is None else tuple(trees), tuple(map(tuple, alone))))
+        regions.append(RegionWays(together, None if trees is None else tuple(trees), tuple(map(tuple, alone))))
         if tell:
             tell(sum(len(region.nests) for region in regions), len(parts))
     left_out = {reason: count for reason, count in pruned.items() if count}

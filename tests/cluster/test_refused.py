@@ -105,7 +105,7 @@ def test_no_workers(tmp_path: Path, cluster: Cluster) -> None:
 
 def test_useless_workers(tmp_path: Path, cluster: Cluster) -> None:
     """Workers that offer nothing, have another polydl, or none; they live on."""
-    older = "import polydl._version\npolydl._version.__version__ = '0.0.7'\n"
+    older = "import polydl.base.version\npolydl.base.version.__version__ = '0.0.7'\n"
     workers = [
         cluster.worker(resources=""),
         cluster.worker(**shadowed(tmp_path / "older", older)),

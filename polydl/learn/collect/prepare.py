@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from polydl import pipeline
-from polydl._version import __version__
 from polydl.base.errors import PolyDLError
+from polydl.base.version import __version__
 from polydl.learn.collect.problems import Problem
 from polydl.learn.collect.sample import chosen_sample, scored
 from polydl.measure import Measurement, MeasureOptions, Status, Toolchain

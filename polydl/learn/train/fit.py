@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from polydl._version import __version__
+from polydl.base.version import __version__
 from polydl.learn.train.data import DataSet, Group
 from polydl.learn.train.nets import Network, correction_network, paper_network
 from polydl.rank import paper_model
