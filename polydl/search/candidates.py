@@ -46,12 +46,14 @@ def bases(
 
     isl's scheduler gets the `strict` links, without privatisation: it would distribute loops over the statements that
     share a private scalar. The passes after it know of private scalars."""
-    yield "written", written(statements)
+    first = written(statements)
+    yield "written", first
     tree = skewed(statements, links)
     if tree is not None:
         yield "skewed", tree
         if max(s.depth for s in statements) >= _DEEP:
             return
+    seen = {_unordered(first)} | ({_unordered(tree)} if tree is not None else set())
     too_much: set[tuple[int, bool]] = set()
     for setting in SETTINGS:
         if (setting.algorithm, setting.outer_coincidence) in too_much:
@@ -68,7 +70,8 @@ def bases(
         except NotATree as error:
             given_up.append(f"{setting.name} for {scop.function}: {error}")
         else:
-            if found is not None:
+            if found is not None and (known := _unordered(found)) not in seen:
+                seen.add(known)
                 yield setting.name, found
 
 
@@ -121,7 +124,7 @@ _ALIKE = 4
 STEP = 2_000_000
 """isl operations that one tree, made and estimated, may take: a hundred times the usual."""
 
-TREES = 300
+TREES = 400
 """Trees that are made and estimated for a region: about all that the bases and tilings above come to."""
 
 CHECKS = 40
@@ -239,6 +242,17 @@ def _varied(ordered: Sequence[tuple[Scheduled, Estimate]]) -> Iterator[tuple[Sch
         else:
             later.append(one)
     yield from later
+
+
+def _unordered(node: Node) -> str:
+    """Text that two legal trees share when they differ only in the order of parts that don't depend on each other."""
+    match node:
+        case Order(children):
+            return f"({'; '.join(sorted(_unordered(c) for c in children))})"
+        case Band(members, child):
+            return f"[{[sorted(str(a) for a in m.affs.values()) for m in members]}] {_unordered(child)}"
+        case _:
+            return fingerprint(node)
 
 
 def fingerprint(node: Node) -> str:

@@ -48,6 +48,10 @@ class Setting:
     """Fuse as little as possible."""
     outer_coincidence: bool
     """Look for parallel outer loops first."""
+    prefix: str = ""
+    """Of the names under which isl sees the statements. Where its integer programs have several optima, which one it
+    finds depends on the order of its hash tables, thus on the names: in LU decomposition with vectors one name leads to
+    plain loops, which suit a microkernel, another to skewed ones."""
 
 
 SETTINGS = (
@@ -56,6 +60,8 @@ SETTINGS = (
     Setting("outer-max", ISL, False, True),
     Setting("outer-min", ISL, True, True),
     Setting("feautrier", FEAUTRIER, False, False),
+    Setting("pluto-max-renamed", ISL, False, False, "Sx"),
+    Setting("pluto-min-renamed", ISL, True, False, "Sx"),
 )
 
 
@@ -89,7 +95,6 @@ class NotATree(Exception):
 
 def computed(scop: Scop, statements: Sequence[Statement], links: Links, setting: Setting) -> Node | None:
     """The schedule that isl computes; None when it finds none. Raises QuotaExceeded, Hung, NotATree."""
-    names = [s.name for s in statements]
     what = f"isl's scheduler ({setting.name}) for {scop.function}"
     if setting.algorithm == ISL and (size := unknowns(links)) > MOST_UNKNOWNS:
         raise QuotaExceeded(
@@ -101,7 +106,8 @@ def computed(scop: Scop, statements: Sequence[Statement], links: Links, setting:
     if not text:
         return None
     root = isl.Schedule.read_from_str(context(), text).get_root().child(0)
-    return _converted(root, names, by_name(statements), scop.context.get_space(), small)
+    reader = _Reader(by_name(statements), scop.context.get_space(), small, setting.prefix)
+    return reader.node(root, [s.name for s in statements])
 
 
 def unknowns(links: Links) -> int:
@@ -126,12 +132,14 @@ def _schedule_text(
     sources = {s.name: [f"j{k}" for k in range(s.depth)] for s in statements}
     targets = {s.name: [f"i{k}" for k in range(s.depth)] for s in statements}
     domain = union_set(
-        isl.named(_neutral(small.put(s.domain), model), targets[s.name]).set_tuple_name(s.name) for s in statements
+        isl.named(_neutral(small.put(s.domain), model), targets[s.name]).set_tuple_name(setting.prefix + s.name)
+        for s in statements
     )
     relations = []
     for link in links:
-        relation = isl.domain_named(_neutral(small.put(link.relation), model), link.source, sources[link.source])
-        relations.append(isl.range_named(relation, link.target, targets[link.target]))
+        relation = _neutral(small.put(link.relation), model)
+        relation = isl.domain_named(relation, setting.prefix + link.source, sources[link.source])
+        relations.append(isl.range_named(relation, setting.prefix + link.target, targets[link.target]))
     order = union_map(relations)
     constraints = isl.ScheduleConstraints.on_domain(domain).set_context(known)
     constraints = constraints.set_validity(order).set_coincidence(order).set_proximity(order)
@@ -153,38 +161,48 @@ def _neutral(known: _Known, model: isl.Space) -> _Known:
     return isl.renamed(known.align_params(model), {name: f"p{k}" for k, name in enumerate(isl.parameters(model))})
 
 
-def _converted(
-    node: isl.ScheduleNode, names: Sequence[str], of: Mapping[str, Statement], model: isl.Space, small: SmallNumbers
-) -> Node:
-    match schedule_kind(node):
-        case "leaf":
-            leaves = tuple(Leaf(name) for name in names)
-            return leaves[0] if len(leaves) == 1 else Order(leaves)
-        case "band":
-            members = tuple(
-                Member({name: _aff(functions, of[name], model, small) for name in names})
-                for functions in loops_of(node.band_get_partial_schedule())
-            )
-            return Band(members, _converted(node.child(0), names, of, model, small))
-        case "sequence" | "set":
-            children = []
-            for k in range(node.n_children()):
-                child = node.child(k)
-                inside = {part.get_tuple_name() for part in sets_of(child.filter_get_filter())}
-                kept = [name for name in names if name in inside]
-                children.append((kept, _converted(child.child(0), kept, of, model, small)))
-            return Order(tuple(child for _, child in children))
-        case other:
-            raise NotATree(f"isl's scheduler made a node of type {other}")
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Turns isl's schedule into a tree."""
 
+    of: Mapping[str, Statement]
+    model: isl.Space
+    """Of the program's parameters."""
+    small: SmallNumbers
+    prefix: str
+    """`Setting.prefix`."""
 
-def _aff(functions: Mapping[str, isl.PwAff], statement: Statement, model: isl.Space, small: SmallNumbers) -> isl.Aff:
-    """A statement's function, in the model's parameters, the statement's iterators and the program's numbers."""
-    if statement.name not in functions:
-        raise NotATree(f"isl's schedule leaves out {statement.name}")
-    affine = isl.pieces(functions[statement.name])
-    if len(affine) != 1:
-        raise NotATree(f"isl's schedule of {statement.name} is not one affine expression: {functions[statement.name]}")
-    own = {f"p{k}": name for k, name in enumerate(isl.parameters(model))}
-    aff = affine[0][1].align_params(isl.parameter_space(own))
-    return small.taken_back(isl.domain_renamed(isl.renamed(aff, own), statement.iterators))
+    def node(self, node: isl.ScheduleNode, names: Sequence[str]) -> Node:
+        match schedule_kind(node):
+            case "leaf":
+                leaves = tuple(Leaf(name) for name in names)
+                return leaves[0] if len(leaves) == 1 else Order(leaves)
+            case "band":
+                members = tuple(
+                    Member({name: self._aff(functions, name) for name in names})
+                    for functions in loops_of(node.band_get_partial_schedule())
+                )
+                return Band(members, self.node(node.child(0), names))
+            case "sequence" | "set":
+                children = []
+                for k in range(node.n_children()):
+                    child = node.child(k)
+                    inside = {part.get_tuple_name() for part in sets_of(child.filter_get_filter())}
+                    below = [name for name in names if self.prefix + name in inside]
+                    children.append(self.node(child.child(0), below))
+                return Order(tuple(children))
+            case other:
+                raise NotATree(f"isl's scheduler made a node of type {other}")
+
+    def _aff(self, functions: Mapping[str, isl.PwAff], name: str) -> isl.Aff:
+        """A statement's function, in the model's parameters, the statement's iterators and the program's numbers."""
+        statement = self.of[name]
+        if self.prefix + name not in functions:
+            raise NotATree(f"isl's schedule leaves out {name}")
+        function = isl.function_named(functions[self.prefix + name], name)
+        affine = isl.pieces(function)
+        if len(affine) != 1:
+            raise NotATree(f"isl's schedule of {name} is not one affine expression: {function}")
+        own = {f"p{k}": parameter for k, parameter in enumerate(isl.parameters(self.model))}
+        aff = affine[0][1].align_params(isl.parameter_space(own))
+        return self.small.taken_back(isl.domain_renamed(isl.renamed(aff, own), statement.iterators))
