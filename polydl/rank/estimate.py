@@ -48,19 +48,23 @@ class Estimate:
 
     def __add__(self, other: Estimate) -> Estimate:
         """Of two programs one after the other."""
-        return Estimate(_added(self.seconds, other.seconds), _added(self.counts, other.counts))
+        return Estimate.total((self, other))
 
     @staticmethod
     def total(several: Iterable[Estimate]) -> Estimate:
         """Of programs one after the other."""
-        result = Estimate({})
+        seconds: dict[str, float] = {}
+        counts: dict[str, float] = {}
         for one in several:
-            result = result + one
-        return result
+            for into, own in ((seconds, one.seconds), (counts, one.counts)):
+                for name, value in own.items():
+                    into[name] = into.get(name, 0.0) + value
+        return Estimate(seconds, counts)
 
     def corrected(self, seconds: float, counts: Mapping[str, float]) -> Estimate:
         """With the score that another ranker gives, and what it says besides."""
-        more = {name: value for name, value in counts.items() if name not in self.features}
+        own = self.features
+        more = {name: value for name, value in counts.items() if name not in own}
         correction = seconds - math.fsum(self.seconds.values())
         return Estimate({**self.seconds, _CORRECTION: correction}, {**self.counts, **more})
 
@@ -74,10 +78,6 @@ class Estimate:
 _CORRECTION = "correction"
 
 NOT_RANKED = Estimate({"unknown": math.nan})
-
-
-def _added(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
-    return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in dict.fromkeys([*one, *other])}
 
 
 def overlapped(times: Mapping[str, FloatArray]) -> dict[str, FloatArray]:

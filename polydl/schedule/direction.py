@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from polydl.model import isl
 from polydl.model.contraction import linear_strides
-from polydl.model.scop import Access, Scop, Statement
+from polydl.model.scop import Scop, Statement
 
 
 def direction(rows: Sequence[Sequence[int]], v: int, depth: int) -> list[Fraction] | None:
@@ -33,15 +35,63 @@ def direction(rows: Sequence[Sequence[int]], v: int, depth: int) -> list[Fractio
     return [matrix[i][-1] for i in range(depth)]
 
 
-def moves(scop: Scop, statement: Statement, access: Access, affs: Sequence[isl.Aff], v: int) -> Fraction | None:
-    """Elements by which an access moves when loop `v` advances by one and the others stay; None when unknown."""
-    rows = [isl.coefficients(aff) for aff in affs]
-    known = [row for row in rows if row is not None]
-    step = direction(known, v, statement.depth) if len(known) == len(rows) else None
-    strides = linear_strides(scop, statement, access) if step is not None else None
-    if step is None or strides is None:
-        return None
-    return sum((s * strides[name] for s, name in zip(step, statement.iterators, strict=True)), Fraction(0))
+@dataclass(frozen=True)
+class Moving:
+    """A statement whose accesses move: what is asked again for each schedule is kept."""
+
+    scop: Scop
+    statement: Statement
+
+    @cached_property
+    def strides(self) -> tuple[dict[str, int] | None, ...]:
+        """Per access the elements by which each iterator moves it; None where that is not one constant."""
+        return tuple(linear_strides(self.scop, self.statement, access) for access in self.statement.accesses)
+
+    @cached_property
+    def _stored(self) -> tuple[bool, ...]:
+        """Per access whether its array has elements, not just one value."""
+        return tuple(not self.scop.arrays[access.array].is_scalar for access in self.statement.accesses)
+
+    def moves(self, affs: Sequence[isl.Aff], v: int) -> tuple[Fraction | None, ...]:
+        """Per access the elements by which it moves when loop `v` advances by one and the others stay; None: unknown.
+        `affs`: the loops, outermost first."""
+        rows = [isl.coefficients(aff) for aff in affs]
+        known = [row for row in rows if row is not None]
+        step = direction(known, v, self.statement.depth) if len(known) == len(rows) else None
+        if step is None:
+            return (None,) * len(self.strides)
+        parts = [(name, s) for name, s in zip(self.statement.iterators, step, strict=True) if s]
+        return tuple(
+            None if strides is None else sum((s * strides[name] for name, s in parts), Fraction(0))
+            for strides in self.strides
+        )
+
+    def is_shared(self, affs: Sequence[isl.Aff], v: int) -> bool:
+        """Whether the iterations of a loop access the same element of some array."""
+        return any(stored and moved == 0 for stored, moved in zip(self._stored, self.moves(affs, v), strict=True))
+
+    def unit_score(self, affs: Sequence[isl.Aff], v: int) -> float:
+        """How well it runs in vectors along a loop: the mean over its accesses of 1 (unit stride), or less (no move; a
+        store that does not move counts as bad), and a fraction of that where any of them jumps. 0 when nothing is
+        known."""
+        scores = []
+        jumps = False
+        for access, stored, moved in zip(self.statement.accesses, self._stored, self.moves(affs, v), strict=True):
+            if not stored:
+                continue
+            if moved is None or abs(moved) > _NEAR:
+                jumps = True
+                scores.append(0.0)
+            else:
+                scores.append(1.0 if moved == 1 else (0.1 if access.write else 0.9) if moved == 0 else 0.3)
+        if not scores:
+            return 1.0
+        return sum(scores) / len(scores) * (_STRIDED if jumps else 1.0)
+
+
+def moving(scop: Scop, statements: Iterable[Statement]) -> Mapping[str, Moving]:
+    """Statements by their names."""
+    return {s.name: Moving(scop, s) for s in statements}
 
 
 _STRIDED = 0.15
@@ -49,23 +99,3 @@ _STRIDED = 0.15
 
 _NEAR = 4
 """Elements of a step after which a vector is still put together from neighbouring ones."""
-
-
-def unit_score(scop: Scop, statement: Statement, affs: Sequence[isl.Aff], v: int) -> float:
-    """How well a statement runs in vectors along a loop: the mean over its accesses of 1 (unit stride), or less (no
-    move; a store that does not move counts as bad), and a fraction of that where any of them jumps. 0 when nothing is
-    known."""
-    scores = []
-    jumps = False
-    for access in statement.accesses:
-        if scop.arrays[access.array].is_scalar:
-            continue
-        moved = moves(scop, statement, access, affs, v)
-        if moved is None or abs(moved) > _NEAR:
-            jumps = True
-            scores.append(0.0)
-        else:
-            scores.append(1.0 if moved == 1 else (0.1 if access.write else 0.9) if moved == 0 else 0.3)
-    if not scores:
-        return 1.0
-    return sum(scores) / len(scores) * (_STRIDED if jumps else 1.0)

@@ -11,9 +11,9 @@ from types import MappingProxyType
 from polydl.dependences.analysis import is_reduction
 from polydl.model import isl
 from polydl.model.isl import to_int
-from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.scop import Assignment, Scop
 from polydl.schedule.blocks import blocked, packed
-from polydl.schedule.direction import moves, unit_score
+from polydl.schedule.direction import Moving
 from polydl.schedule.relations import Links, after, among, coincident, forward, left
 from polydl.schedule.tree import Band, Blocks, Leaf, Member, Node, Order, Run, bands, restricted, statements
 
@@ -23,7 +23,8 @@ class Goal:
     """What is wanted of the schedule."""
 
     scop: Scop
-    of: Mapping[str, Statement]
+    of: Mapping[str, Moving]
+    """Statements by their names."""
     sizes: tuple[int, ...]
     """Tile sizes of a band, outermost loop first; the last holds for the loops further in; empty: no tiles."""
     parallel: bool
@@ -197,7 +198,8 @@ def _tiles(node: Band, below: Sequence[Member], links: Links, goal: Goal, done: 
     body = jammed or _inner(node, links, goal)
     if len(goal.block) == 2 and len(tiles) == len(node.members):
         sizes = [_size(goal, i) for i in range(len(node.members))]
-        body = blocked(body, node.members, sizes, goal.scop, goal.of, (goal.block[0], goal.block[1]))
+        block = goal.block[0], goal.block[1]
+        body = blocked(body, node.members, sizes, goal.scop, {n: goal.of[n].statement for n in statements(node)}, block)
     return Band((*tiles, *below), body) if tiles else body
 
 
@@ -226,7 +228,7 @@ def _extent(member: Member, goal: Goal) -> int:
     """Iterations of a loop, from its first to its last over all statements."""
     lows, highs = [], []
     for name, aff in member.affs.items():
-        domain = goal.of[name].domain
+        domain = goal.of[name].statement.domain
         if domain.is_empty():
             continue
         low, high = domain.min_val(aff), domain.max_val(aff)
@@ -289,7 +291,7 @@ def _unrolled(node: Band, links: Links, goal: Goal, tiles: Mapping[int, int] = _
         outer = tuple(m for m in members if m is not vector and not any(m is s for s in short))
         if room == 0 or (not short and not _deep(node.child)) or not coincident(after(links, outer), vector):
             continue
-        score = sum(unit_score(goal.scop, goal.of[n], [m.affs[n] for m in members], v) for n in names)
+        score = sum(goal.of[n].unit_score([m.affs[n] for m in members], v) for n in names)
         inside = _all_unrolled(node.child)
         if short:
             # In the order of the text, for the order of sums.
@@ -303,19 +305,14 @@ def _unrolled(node: Band, links: Links, goal: Goal, tiles: Mapping[int, int] = _
 def _shared(goal: Goal, names: Sequence[str], members: Sequence[Member], member: Member) -> bool:
     """Whether the iterations of a loop access the same element."""
     place = members.index(member)
-    return any(
-        moves(goal.scop, goal.of[n], access, [m.affs[n] for m in members], place) == 0
-        for n in names
-        for access in goal.of[n].accesses
-        if not goal.scop.arrays[access.array].is_scalar
-    )
+    return any(goal.of[n].is_shared([m.affs[n] for m in members], place) for n in names)
 
 
 def _vector_last(node: Band, goal: Goal) -> Band:
     """A permutable band with the loop of the best strides as its last one, which gets the largest tiles."""
     members = node.members
     scores = [
-        sum(unit_score(goal.scop, goal.of[n], [m.affs[n] for m in members], v) for n in statements(node))
+        sum(goal.of[n].unit_score([m.affs[n] for m in members], v) for n in statements(node))
         for v in range(len(members))
     ]
     best = max(range(len(members)), key=lambda v: (scores[v], v))
@@ -388,8 +385,8 @@ def _vectorised(node: Band, links: Links, goal: Goal) -> Node:
             member = replace(members[v], affs={s: members[v].affs[s] for s in group})
             for name in group:
                 steps = [m.affs[name] for m in members]
-                depth = goal.of[name].depth
-                score += _GAIN[way] * unit_score(goal.scop, goal.of[name], steps, v) * 30.0**depth
+                depth = goal.of[name].statement.depth
+                score += _GAIN[way] * goal.of[name].unit_score(steps, v) * 30.0**depth
             parts.append(Band((replace(member, run=way),), below))
         inner: Node = parts[0] if len(parts) == 1 else Order(tuple(parts))
         result: Node = Band(outer, inner) if outer else inner
@@ -417,11 +414,11 @@ def _diagonal(node: Band) -> Band:
 def _accumulates(goal: Goal, group: Sequence[str], members: Sequence[Member], v: int) -> bool:
     """Whether a loop only adds up into one element, reading along memory: one statement, a reduction, whose target
     stays while the loop runs."""
-    statement = goal.of[group[0]]
+    moving = goal.of[group[0]]
+    statement = moving.statement
     if len(group) > 1 or not is_reduction(statement) or not isinstance(statement.body, Assignment):
         return False
     if statement.body.op not in ("+=", "-=", "*="):
         return False
     rows = [m.affs[statement.name] for m in members]
-    target = statement.accesses[statement.body.target]
-    return moves(goal.scop, statement, target, rows, v) == 0
+    return moving.moves(rows, v)[statement.body.target] == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
@@ -17,9 +17,10 @@ from polydl.model.scop import Scop, Statement
 from polydl.rank.blocks import whole_block
 from polydl.rank.estimate import Estimate
 from polydl.schedule.as_tree import written
+from polydl.schedule.direction import Moving, moving
 from polydl.schedule.passes import WRITTEN_OUT, Goal, merged, scheduled
 from polydl.schedule.plan import Scheduled
-from polydl.schedule.relations import Links, by_name, direct
+from polydl.schedule.relations import Links, direct
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree import Band, Blocks, Leaf, Node, Order
 from polydl.schedule.tree_check import broken
@@ -75,12 +76,10 @@ def bases(
                 yield setting.name, found
 
 
-def made(
-    scop: Scop, statements: Sequence[Statement], links: Links, base: Node, how: Schedule, *, reassociate: bool
-) -> Node:
-    """The tree that a schedule makes of a base."""
+def made(scop: Scop, of: Mapping[str, Moving], links: Links, base: Node, how: Schedule, *, reassociate: bool) -> Node:
+    """The tree that a schedule makes of a base. `of`: the statements by their names."""
     goal = Goal(
-        scop, by_name(statements), how.sizes, how.parallel, how.simd, reassociate, how.diagonal, how.outer, how.block,
+        scop, of, how.sizes, how.parallel, how.simd, reassociate, how.diagonal, how.outer, how.block,
         how.unroll,
     )  # fmt: skip
     return scheduled(merged(base, links), links, goal)
@@ -159,6 +158,7 @@ def candidates(
         return [], [f"isl cannot find the direct dependences of {scop.function}: {error}"]
     trees: dict[str, tuple[Scheduled, Estimate]] = {}
     ways = _ways(scop, statements, machine, tilings, reassociate=reassociate)
+    of = moving(scop, statements)
     count = 0
     for (name, base), way in ((base, way) for base in bases(scop, statements, links, strict, given_up) for way in ways):
         how = structs.replace(way, base=name)
@@ -168,7 +168,7 @@ def candidates(
         count += 1
         try:
             with quota(f"a schedule from {name}", STEP):
-                tree = made(scop, statements, links, base, how, reassociate=reassociate)
+                tree = made(scop, of, links, base, how, reassociate=reassociate)
                 predicted = estimate(tree)
         except QuotaExceeded as error:
             given_up.append(error.reason)

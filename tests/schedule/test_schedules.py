@@ -24,6 +24,7 @@ from polydl.rewrite.canonical import canonical
 from polydl.rewrite.split import split
 from polydl.rewrite.step import applied
 from polydl.schedule.as_tree import written
+from polydl.schedule.direction import moving
 from polydl.schedule.passes import clusters, components, merged
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import Links, direct
@@ -152,7 +153,7 @@ def test_tiles_in_tiles(tmp_path: Path, name: str) -> None:
     texts = []
     for base_name, base in bases(scop, scop.statements, links, links, []):
         one, two = (Schedule(base_name, (3,), outer=outer) for outer in (1, 2))
-        trees = [made(scop, scop.statements, links, base, how, reassociate=False) for how in (one, two)]
+        trees = [made(scop, moving(scop, scop.statements), links, base, how, reassociate=False) for how in (one, two)]
         most = [max((len([m for m in b.members if m.tile > 1]) for b in bands(tree)), default=0) for tree in trees]
         if most[1] > most[0]:
             assert most[1] == 2 * most[0]
@@ -175,7 +176,7 @@ def test_whole_tiles_in_microkernels(tmp_path: Path, name: str) -> None:
     texts = []
     for base_name, base in bases(scop, scop.statements, links, strict, []):
         how = Schedule(base_name, (8,), block=(4, 8))
-        tree = made(scop, scop.statements, links, base, how, reassociate=True)
+        tree = made(scop, moving(scop, scop.statements), links, base, how, reassociate=True)
         if not list(kernels(tree)):
             continue
         assert broken(scop, scop.statements, tree, found, reassociate=True) is None
@@ -201,7 +202,7 @@ def test_other_names_lead_to_the_tree_that_microkernels_fit() -> None:
     with_kernels = []
     for name, base in bases(scop, scop.statements, links, strict, []):
         how = Schedule(name, (8,), block=(4, 8))
-        tree = made(scop, scop.statements, links, base, how, reassociate=True)
+        tree = made(scop, moving(scop, scop.statements), links, base, how, reassociate=True)
         if list(kernels(tree)):
             assert broken(scop, scop.statements, tree, found, reassociate=True) is None
             with_kernels.append(name)
@@ -218,7 +219,9 @@ def test_a_kernel_that_reads_what_it_writes_is_refused(tmp_path: Path) -> None:
     found = dependences(scop, reads=False)
     how = Schedule("written", (8,), block=(4, 8))
     base = written(scop.statements)
-    tree = made(scop, scop.statements, (), base, how, reassociate=True)  # as if nothing depended on anything
+    tree = made(
+        scop, moving(scop, scop.statements), (), base, how, reassociate=True
+    )  # as if nothing depended on anything
     assert list(kernels(tree))
     wrong = broken(scop, scop.statements, tree, found, reassociate=True)
     assert wrong is not None
