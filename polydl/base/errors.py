@@ -55,6 +55,17 @@ def _underlined(span: Span, text: str) -> tuple[str, str]:
     return f"{before}{shown}{after}", f"{gap}^{'~' * (length - 1)}"
 
 
+def _rendered(level: str, reason: str, span: Span | None, hint: str | None, topic: str | None = None) -> str:
+    lines = [f"{f'{span}: ' if span else ''}{level}: {reason}"]
+    if span is not None and span.text is not None:
+        lines += [f"    {line}" for line in _underlined(span, span.text)]
+    if hint:
+        lines.append(f"  help: {hint}")
+    if topic:
+        lines.append(f"  see: polydl why {topic} (docs/refused.md#{topic})")
+    return "\n".join(lines)
+
+
 class PolyDLError(Exception):
     """Base of every error that polydl raises on purpose.
 
@@ -75,15 +86,7 @@ class PolyDLError(Exception):
 
     def render(self) -> str:
         """The message as people read it: `file:line:column: error: …`, source line, caret, hint, topic."""
-        where = f"{self.span}: " if self.span else ""
-        lines = [f"{where}error: {self.reason}"]
-        if self.span is not None and self.span.text is not None:
-            lines += [f"    {line}" for line in _underlined(self.span, self.span.text)]
-        if self.hint:
-            lines.append(f"  help: {self.hint}")
-        if self.topic:
-            lines.append(f"  see: polydl why {self.topic} (docs/refused.md#{self.topic})")
-        return "\n".join(lines)
+        return _rendered("error", self.reason, self.span, self.hint, self.topic)
 
     def __str__(self) -> str:
         return self.render()
@@ -109,6 +112,19 @@ class InputErrors(InputError):
         if len(self.errors) > _MOST_SHOWN:
             shown.append(f"… and {len(self.errors) - _MOST_SHOWN} more errors")
         return "\n".join(shown)
+
+
+class InputWarning(UserWarning):
+    """Something in the user's input that is probably a mistake, and doesn't stop polydl."""
+
+    def __init__(self, reason: str, span: Span, hint: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.span = span
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return _rendered("warning", self.reason, self.span, self.hint)
 
 
 class ToolchainError(PolyDLError):

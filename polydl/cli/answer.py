@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
-from polydl.base.errors import InputError, PolyDLError
+from polydl.base.errors import InputError, InputWarning, PolyDLError
 
 if TYPE_CHECKING:
     from polydl.cli.diagnostics import Diagnostic
@@ -81,7 +81,10 @@ def answering(file: Path, style: Style, *, as_json: bool) -> Iterator[Answer]:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        found.append(Diagnostic(Level.WARNING, category.__name__, str(message)))
+        if isinstance(message, InputWarning):
+            found.append(Diagnostic(Level.WARNING, "InputWarning", message.reason, message.span, message.hint))
+        else:
+            found.append(Diagnostic(Level.WARNING, category.__name__, str(message)))
 
     code = 0
     before = warnings.showwarning

@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn, TextIO
 
 import typer
 
-from polydl.base.errors import PolyDLError
+from polydl.base.errors import InputWarning, PolyDLError
 from polydl.base.version import __version__
 from polydl.cli import analyze, doctor, explain, export, fuse, init, learn, machine, optimize, rank, report, why
 
@@ -66,7 +66,7 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     """Print a warning for people, without the place in the code that Python would add."""
-    sys.stderr.write(f"warning: {message}\n")
+    sys.stderr.write(f"{message}\n" if isinstance(message, InputWarning) else f"warning: {message}\n")
 
 
 def main() -> NoReturn:

@@ -39,10 +39,10 @@ def _violation(
 ) -> Violation:
     pairs = schedule[dependence.source].apply_range(broken).apply_range(schedule[dependence.target].reverse())
     pair = pairs.intersect(dependence.relation).sample()
-    return Violation(dependence, _instance(pair.domain()), _instance(pair.range()), parallel)
+    return Violation(dependence, instance(pair.domain()), instance(pair.range()), parallel)
 
 
-def _instance(point: isl.Set | isl.BasicSet) -> str:
+def instance(point: isl.Set | isl.BasicSet) -> str:
     """`S0[1, 2]` from a set with one point."""
     coordinates, _ = isl.sample(point)
     return f"{point.get_tuple_name()}[{', '.join(map(str, coordinates))}]"
@@ -151,7 +151,7 @@ def block_violation(
             broken = dependence.relation.intersect(same_call).subtract(same_register)
             if not broken.is_empty():
                 pair = isl.Map.from_basic_map(broken.sample())
-                return Violation(dependence, _instance(pair.domain()), _instance(pair.range()), parallel=True)
+                return Violation(dependence, instance(pair.domain()), instance(pair.range()), parallel=True)
     return None
 
 

@@ -208,6 +208,23 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Promise:
+    """A pragma that promises that iterations of a loop don't depend on each other."""
+
+    pragma: str
+    """As the user wrote it, with single spaces."""
+    span: Span
+    depth: int
+    """Number of loops around the promised one."""
+    loops: int
+    """Number of nested loops that it is about (`collapse`)."""
+    statements: frozenset[str]
+    """Names of the statements inside."""
+    private: frozenset[str]
+    """Objects of which every iteration has one of its own: those declared inside, and those of the clauses."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scop:
     """A static control part."""
 
@@ -234,6 +251,8 @@ class Scop:
     """Arrays whose contents may be read after the scop: parameters, globals and locals, less `dead(...)`."""
     assumptions: tuple[str, ...] = ()
     """What was assumed and could not be checked, for people: 'A and B do not overlap (not restrict)'."""
+    promises: tuple[Promise, ...] = ()
+    """Where the user promises independent iterations. Dependences decide; what contradicts them is reported."""
     fast_math: bool = False
     """Whether the user allows approximations of mathematical functions and of double arithmetic among floats."""
 

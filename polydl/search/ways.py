@@ -5,13 +5,15 @@ Rankers differ in the order alone: whoever asks several of them searches once.
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from polydl.dependences.analysis import Dependence
+from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest, nests
+from polydl.dependences.promises import broken_promises
 from polydl.kernels.pack_ahead import checked, packed_ahead
 from polydl.model.scop import Scop
 from polydl.options import Options
@@ -85,6 +87,9 @@ def ways(
 
     `tell` is called with how many nests are done, of how many.
     """
+    if read.promises:
+        for broken in broken_promises(read, dependences(read, reads=False)):
+            warnings.warn(broken, stacklevel=2)
     program = canonical(read, reassociate=o.reassociate)
     scop, found = program.scop, program.dependences
     parts = nests(scop, found)

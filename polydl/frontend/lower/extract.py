@@ -11,6 +11,7 @@ from pycparser import c_ast, c_generator
 from polydl.base.errors import InputError, InputErrors
 from polydl.frontend.lower.check import alias_assumptions, check_bounds, check_microkernels, check_stable
 from polydl.frontend.lower.finish import Builder, Settled, arrays, declared_extents, every_access, settle
+from polydl.frontend.lower.promises import promises
 from polydl.frontend.lower.regions import Found, model_region, outlined
 from polydl.frontend.lower.walk import Walker
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, constant_aff, symbol_aff, tidy, universe
@@ -255,6 +256,7 @@ def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: S
         conditions,
         live,
         assumptions,
+        promises(unit.source, found.start, found.end, statements, used_arrays),
     )
 
 
