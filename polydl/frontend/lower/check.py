@@ -15,7 +15,7 @@ from polydl.frontend.lower.spaces import StatementSpace
 from polydl.frontend.lower.walk import Walker
 from polydl.frontend.meaning.affine import constant_aff
 from polydl.frontend.meaning.liveness import changed_names
-from polydl.frontend.meaning.symbols import Symbol, mentions
+from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
 from polydl.frontend.text.places import Places
 from polydl.frontend.text.pragmas import Pragma
 from polydl.model import isl
@@ -37,8 +37,11 @@ def check_bounds(
     errors: list[InputError] = []
     reported: set[object] = set()
     for statement in _leaves(statements):
+        domains = {id(a.where): a.where for a in statement.accesses}  # most of a statement's accesses share one
+        known = {key: where.intersect(context) for key, where in domains.items()}
         for access in statement.accesses:
-            error = _out_of_bounds(statement, access, settled, context, places) if access.exact else None
+            where = known[id(access.where)]
+            error = _out_of_bounds(statement, access, settled, where, places) if access.exact else None
             if error is not None and error.span not in reported:
                 reported.add(error.span)
                 errors.append(error)
@@ -46,10 +49,10 @@ def check_bounds(
 
 
 def _out_of_bounds(
-    statement: RawStatement, access: RawAccess, settled: Settled, context: isl.Set, places: Places
+    statement: RawStatement, access: RawAccess, settled: Settled, where: isl.Set, places: Places
 ) -> InputError | None:
+    """`where`: the values for which the access happens."""
     iterators = [loop.name for loop in statement.loops]
-    where = access.where.intersect(context)
     name = access.symbol.name
     dimensions = zip(settled.subscripts[id(access)], settled.extents[name], strict=True)
     for at, (subscript, extent) in enumerate(dimensions):
@@ -110,19 +113,17 @@ def _assigned_late(found: Found, name: str, symbol: Symbol) -> bool:
     """Whether a variable may be assigned after an array's declaration (textually; loops around count as after)."""
     coord = symbol.node.coord
 
-    def visit(at: object) -> bool:
-        if isinstance(at, (c_ast.For, c_ast.While, c_ast.DoWhile)) and name in changed_names(at):
-            return True
-        if (
+    return any(
+        isinstance(at, (c_ast.For, c_ast.While, c_ast.DoWhile))
+        or (
             isinstance(at, (c_ast.Assignment, c_ast.UnaryOp))
-            and name in changed_names(at)
             and at.coord is not None
             and (at.coord.line, at.coord.column or 0) > (coord.line, coord.column or 0)
-        ):
-            return True
-        return any(visit(child) for _, child in at.children())  # type: ignore[attr-defined]
-
-    return visit(found.function.body)
+        )
+        for at in nodes(found.function.body)
+        if isinstance(at, (c_ast.For, c_ast.While, c_ast.DoWhile, c_ast.Assignment, c_ast.UnaryOp))
+        and name in changed_names(at)
+    )
 
 
 def alias_assumptions(

@@ -180,10 +180,10 @@ class Builder:
             inner = tuple(self._statement(s, f"{name}_{at}") for at, s in enumerate(raw.body.inner))
             values = [(text, None if value is None else space.function(value)) for text, value in raw.body.locals]
             body = BlackBox(raw.body.text, tuple(values))
-            accesses = tuple(self._access(access, space) for access in raw.accesses) if not inner else ()
+            accesses = self._accesses(raw.accesses, space) if not inner else ()
             accesses = accesses or self._united(inner, space, domain, frozenset())
         else:
-            accesses = tuple(self._access(access, space) for access in raw.accesses)
+            accesses = self._accesses(raw.accesses, space)
             body = self._assignment(raw.body, space)
         return Statement(
             name,
@@ -200,9 +200,14 @@ class Builder:
         span = self.places.span(node)
         return span if span is not None else self.places.source.line_span(1)
 
-    def _access(self, raw: RawAccess, space: StatementSpace) -> Access:
-        relation = space.relation(raw.symbol.name, self.settled.subscripts[id(raw)], raw.where.gist(self.context))
-        return Access(raw.symbol.name, raw.write, relation, self.places.span(raw.node))
+    def _accesses(self, several: Sequence[RawAccess], space: StatementSpace) -> tuple[Access, ...]:
+        domains = {id(raw.where): raw.where for raw in several}  # most of a statement's accesses share one
+        where = {key: space.set(domain.gist(self.context)) for key, domain in domains.items()}
+        found = []
+        for raw in several:
+            relation = space.relation(raw.symbol.name, self.settled.subscripts[id(raw)], where[id(raw.where)])
+            found.append(Access(raw.symbol.name, raw.write, relation, self.places.span(raw.node)))
+        return tuple(found)
 
     @staticmethod
     def _assignment(raw: RawAssignment, space: StatementSpace) -> Assignment:

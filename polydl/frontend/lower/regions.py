@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from pycparser import c_ast
 
 from polydl.base.errors import InputError, InputErrors, Span
 from polydl.frontend.meaning.liveness import Effect, effect, jumps
-from polydl.frontend.meaning.symbols import Scope, mentions
+from polydl.frontend.meaning.symbols import Scope, mentions, nodes
 from polydl.frontend.text.outline import balanced, check_threads, declaration_start, pragmas_before
 from polydl.frontend.text.parse import Unit
 from polydl.frontend.text.pragmas import Pragma
@@ -47,7 +47,7 @@ class Found:
 
     def escapes(self, name: str) -> bool:
         """Whether the value that a scalar has after the region may be read."""
-        if jumps(self.function.body) and any(name in mentions(node) for node in self.after):
+        if any(name in mentions(node) for node in self.after) and jumps(self.function.body):
             return True
         return effect(self.after, name) is Effect.READS
 
@@ -183,7 +183,7 @@ class Finder:
         assert opening is not None and closing is not None
         inside = items[first + 1 : last]
         facts: list[Pragma] = []
-        for node in _all_pragmas(inside):
+        for node in (n for part in inside for n in nodes(part) if isinstance(n, c_ast.Pragma)):
             pragma = self._pragma(node)
             if pragma is not None and pragma.kind in ("assume", "live_out", "dead"):
                 facts.append(pragma)
@@ -273,14 +273,6 @@ class Finder:
         except ValueError:
             return None
         return Found(function, loops, scope, source.span(start), start.offset, end.offset + len(end.text), rest)
-
-
-def _all_pragmas(nodes: Sequence[Any]) -> Iterator[Any]:
-    for node in nodes:
-        if isinstance(node, c_ast.Pragma):
-            yield node
-        else:
-            yield from _all_pragmas([child for _, child in node.children()])
 
 
 def model_region(found: Found, unit: Unit, declared_outside: tuple[str, ...]) -> Region:

@@ -16,6 +16,7 @@ class StatementSpace:
         self.iterators = tuple(iterators)
         self.parameters = tuple(parameters)
         self._model = isl.parameter_space((*self.parameters, *self.iterators))
+        self._space = self.set(isl.Set.universe(self._model)).get_space()
 
     def set(self, of: isl.Set) -> isl.Set:
         """{ S[i] : … } from a set of symbol values."""
@@ -29,13 +30,12 @@ class StatementSpace:
     def multi(self, array: str, subscripts: Sequence[isl.PwAff]) -> isl.MultiPwAff:
         """{ S[i] -> A[a0, …] }."""
         functions = [self.function(subscript) for subscript in subscripts]
-        space = self.set(isl.Set.universe(self._model)).get_space()
-        return isl.multi(space, array, _elements(subscripts), functions)
+        return isl.multi(self._space, array, _elements(subscripts), functions)
 
     def relation(self, array: str, subscripts: Sequence[isl.PwAff], where: isl.Set) -> isl.Map:
-        """{ S[i] -> A[a0, …] : i where it happens }."""
+        """{ S[i] -> A[a0, …] : i where it happens }. `where`: a set of this space."""
         multi = self.multi(array, subscripts)
-        relation = isl.Map.from_multi_pw_aff(multi).intersect_domain(self.set(where)).coalesce()
+        relation = isl.Map.from_multi_pw_aff(multi).intersect_domain(where).coalesce()
         return isl.range_named(isl.domain_named(relation, self.name, self.iterators), array, _elements(subscripts))
 
     def expression(self, expr: Expr) -> Expr:

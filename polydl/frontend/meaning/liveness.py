@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any
 
 from pycparser import c_ast
 
-from polydl.frontend.meaning.symbols import mentions
+from polydl.frontend.meaning.symbols import mentions, nodes
 
 
 class Effect(Enum):
@@ -24,49 +24,37 @@ class Effect(Enum):
 
 def assigned_names(node: Any) -> frozenset[str]:
     """Scalars (plain identifiers) that a subtree assigns to, increments, declares or takes the address of."""
-    names: set[str] = set()
-    _collect(node, names, True)
-    return frozenset(names)
+    return frozenset(_collected(node, True))
 
 
 def changed_names(node: Any) -> frozenset[str]:
     """Scalars that a subtree assigns to, increments or takes the address of; initialisers do not count."""
-    names: set[str] = set()
-    _collect(node, names, False)
-    return frozenset(names)
+    return frozenset(_collected(node, False))
 
 
-def _collect(node: Any, names: set[str], declared: bool) -> None:
-    match node:
-        case c_ast.Assignment(lvalue=c_ast.ID() as target):
-            names.add(target.name)
-        case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--" | "&", expr=c_ast.ID() as target):
-            names.add(target.name)
-        case c_ast.Decl() if declared and node.name is not None:
-            names.add(node.name)
-    for _, child in node.children():
-        _collect(child, names, declared)
+def _collected(root: Any, declared: bool) -> Iterator[str]:
+    for node in nodes(root):
+        if isinstance(node, c_ast.Assignment) and isinstance(node.lvalue, c_ast.ID):
+            yield node.lvalue.name
+        elif isinstance(node, c_ast.UnaryOp) and node.op in _CHANGES and isinstance(node.expr, c_ast.ID):
+            yield node.expr.name
+        elif declared and isinstance(node, c_ast.Decl) and node.name is not None:
+            yield node.name
 
 
-def has_address_taken(node: Any, name: str) -> bool:
+_CHANGES = ("p++", "p--", "++", "--", "&")
+"""Operators that change their operand, or may let others change it."""
+
+
+def has_address_taken(root: Any, name: str) -> bool:
     """Whether a subtree takes the address of a scalar."""
-    if isinstance(node, c_ast.UnaryOp) and node.op == "&" and name in mentions(node.expr):
-        return True
-    return any(has_address_taken(child, name) for _, child in node.children())
+    return any(isinstance(n, c_ast.UnaryOp) and n.op == "&" and name in mentions(n.expr) for n in nodes(root))
 
 
 def mentioned_apart(node: Any, apart: Iterable[Any], name: str) -> bool:
     """Whether a subtree mentions a name anywhere but in some of its parts and where it is declared."""
-    left_out = {id(part) for part in apart}
-
-    def mentioned(at: Any) -> bool:
-        if id(at) in left_out:
-            return False
-        if isinstance(at, c_ast.ID) and at.name == name:
-            return True
-        return any(mentioned(child) for _, child in at.children())
-
-    return mentioned(node)
+    parts = {id(part) for part in apart}
+    return any(isinstance(at, c_ast.ID) and at.name == name for at in nodes(node, lambda at: id(at) in parts))
 
 
 def effect(nodes: Iterable[Any], name: str) -> Effect:
@@ -121,11 +109,9 @@ def _either(one: Effect, other: Effect) -> Effect:
     return one if one is other else Effect.NONE
 
 
-def jumps(node: Any) -> bool:
+def jumps(root: Any) -> bool:
     """Whether a subtree holds a goto or a label."""
-    if isinstance(node, (c_ast.Goto, c_ast.Label)):
-        return True
-    return any(jumps(child) for _, child in node.children())
+    return any(isinstance(node, (c_ast.Goto, c_ast.Label)) for node in nodes(root))
 
 
 def leaves(node: Any) -> bool:
@@ -136,13 +122,10 @@ def leaves(node: Any) -> bool:
         return False
     if isinstance(node, c_ast.Switch):
         return continues(node.stmt)
-    return any(leaves(child) for _, child in node.children())
+    return any(leaves(child) for child in node)
 
 
-def continues(node: Any) -> bool:
+def continues(root: Any) -> bool:
     """Whether the body of a switch holds a continue of the loop around it."""
-    if isinstance(node, c_ast.Continue):
-        return True
-    if isinstance(node, (c_ast.For, c_ast.While, c_ast.DoWhile)):
-        return False
-    return any(continues(child) for _, child in node.children())
+    own = nodes(root, lambda node: isinstance(node, (c_ast.For, c_ast.While, c_ast.DoWhile)))
+    return any(isinstance(node, c_ast.Continue) for node in own)

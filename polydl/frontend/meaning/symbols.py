@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,17 +165,24 @@ class Scope:
         return OtherType(f"{kind} {getattr(node, 'name', None) or '?'}"), tuple(levels), const, False
 
 
-def mentions(node: Any) -> Iterable[str]:
+def nodes(root: Any, left_out: Callable[[Any], bool] | None = None) -> Iterator[Any]:
+    """A subtree's nodes in textual order, each before those inside of it; what is `left_out` is so with everything
+    inside."""
+    left = [root]
+    while left:
+        node = left.pop()
+        if left_out is not None and left_out(node):
+            continue
+        yield node
+        if not isinstance(node, (c_ast.ID, c_ast.Constant)):
+            left += [*node][::-1]
+
+
+def mentions(root: Any) -> Iterator[str]:
     """Every identifier used in a subtree, repeats included, textual order."""
-    if isinstance(node, c_ast.ID):
-        yield node.name
-    for _, child in node.children():
-        yield from mentions(child)
+    return (node.name for node in nodes(root) if isinstance(node, c_ast.ID))
 
 
-def type_names(node: Any) -> Iterable[str]:
+def type_names(root: Any) -> Iterator[str]:
     """Every word of the types used in a subtree: `unsigned`, `int`, names of typedefs."""
-    if isinstance(node, c_ast.IdentifierType):
-        yield from node.names
-    for _, child in node.children():
-        yield from type_names(child)
+    return (name for node in nodes(root) if isinstance(node, c_ast.IdentifierType) for name in node.names)
