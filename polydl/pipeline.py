@@ -239,8 +239,8 @@ def optimize(
 
     The output (default: FILE.polydl.c beside the input; none for C given as text) has the same functions with the same
     signatures. With run=False the best ranked variant is written without being measured, and only if `output` is
-    given; that it compiles is checked where there is a compiler. When none of the variants of any scop computes what
-    the original computes, nothing is written (`OptimizeResult.output`).
+    given; where there is a compiler, it reads the text for errors, without making code. When none of the variants of
+    any scop computes what the original computes, nothing is written (`OptimizeResult.output`).
     Keywords are fields of `Options`. Raises InputError, ToolchainError, QuotaExceeded; nothing is written then.
     """
     o = (options or Options()).changed(**changes)
@@ -256,7 +256,7 @@ def optimize(
         program.source, pieces, header(o.command, (one.target for one in done), (one.described for one in done))
     )
     if run or shutil.which(toolchain.cc):
-        diagnostics = check_compiles(text, toolchain, program.source)
+        diagnostics = check_compiles(text, toolchain, program.source, object_code=run)
         if not diagnostics.ok:
             raise ToolchainError(f"the output does not compile: {diagnostics.message}")
     written = target if any(d.usable for d in done) else None

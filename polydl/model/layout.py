@@ -122,7 +122,12 @@ class Layout:
     @property
     def axis_strides(self) -> tuple[int | None, ...]:
         """Elements between neighbours along each axis; None where the axes inside of it are not known."""
-        return tuple(_product(self.shape[i + 1 :]) for i in range(len(self.axes)))
+        found: list[int | None] = []
+        inside: int | None = 1
+        for axis in reversed(self.axes):
+            found.append(inside)
+            inside = None if inside is None or axis.extent is None else inside * axis.extent
+        return tuple(reversed(found))
 
     @property
     def strides(self) -> tuple[int, ...] | None:

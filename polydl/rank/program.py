@@ -51,14 +51,13 @@ def structure_estimate(
 
 
 def inside_estimate(
-    scop: Scop, heavy: Structure, fused: Sequence[Statement], machine: Machine, threads: int, far: Far | None = None
+    footprints: Footprints, heavy: Structure, machine: Machine, threads: int, far: Far | None = None
 ) -> Estimate:
     """Predicted seconds of what is fused into a structure's microkernel. Its statements run between two calls, on a
-    block of the output that is in registers: what else they touch passes by once."""
+    block of the output that is in registers: what else they touch passes by once. `footprints`: of these statements."""
     kernel = heavy.kernel
     assert kernel is not None
     sharing = threads if heavy.parallel else 1
-    footprints = footprints_of(scop, fused)
     own = {a.array for s in heavy.nest.statements for a in s.accesses}
     other = np.array([0.0 if name in own else 1.0 for name in footprints.arrays])
     box = tuple((name, tuple(round(r) for r in work.ranges)) for name, work in footprints.works.items())

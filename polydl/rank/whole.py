@@ -90,7 +90,7 @@ def program_estimate(
             continue
         total += structure_estimate(_footprints(scop, part.nest.statements, kept), part, machine, threads, far)
         if part.nest.name in inside:
-            total += inside_estimate(scop, part, inside[part.nest.name], machine, threads, far)
+            total += inside_estimate(_footprints(scop, inside[part.nest.name], kept), part, machine, threads, far)
     return total
 
 

@@ -131,16 +131,20 @@ def test_compiler_that_hangs(tmp_path: Path) -> None:
     assert time.monotonic() - start < 10
 
 
-def test_check_compiles() -> None:
+@pytest.mark.parametrize("object_code", [True, False])
+def test_check_compiles(object_code: bool) -> None:
     source = matmul().source
-    clean = check_compiles("int f(int x);\nint f(int x) { return x; }\n", Toolchain(), source)
+    text = "int f(int x);\nint f(int x) { return x; }\n"
+    clean = check_compiles(text, Toolchain(), source, object_code=object_code)
     assert clean.ok
     assert clean.diagnostics == ()
-    warned = check_compiles("int f(int x) { int unused; return x; }\n", Toolchain(), source)
+    text = "int f(int x) { int unused; return x; }\n"
+    warned = check_compiles(text, Toolchain(), source, object_code=object_code)
     assert warned.ok
     assert [(d.severity, d.line, d.column) for d in warned.diagnostics] == [("warning", 1, 20)]
     assert "-Wunused-variable" in warned.diagnostics[0].message
-    wrong = check_compiles("int f(int x) { return y; }\n", Toolchain(), source, name="my file.c")
+    text = "int f(int x) { return y; }\n"
+    wrong = check_compiles(text, Toolchain(), source, name="my file.c", object_code=object_code)
     assert not wrong.ok
     assert wrong.diagnostics[0].severity == "error"
     assert "'y' undeclared" in wrong.message
