@@ -65,8 +65,8 @@ def _shared(statements: Sequence[Statement]) -> int:
 
 def counted(statements: Sequence[Statement], iterator: str) -> Count1D:
     """The count of one shared loop over the domains of all the statements: first value, stride and extent."""
-    first: int | None = None
-    last: int | None = None
+    firsts: list[int] = []
+    lasts: list[int] = []
     strides: list[int] = []
     for statement in statements:
         values = isl.project_onto(statement.domain, [iterator])
@@ -75,22 +75,16 @@ def counted(statements: Sequence[Statement], iterator: str) -> Count1D:
         low, high = isl.least(values, iterator), isl.greatest(values, iterator)
         if low is None or high is None:
             return Count1D(0, 1, None)
-        if iterator in statement.descending:
-            low, high = -high, -low
-        first = low if first is None else min(first, low)
-        last = high if last is None else max(last, high)
+        down = iterator in statement.descending
+        firsts.append(-high if down else low)
+        lasts.append(-low if down else high)
         strides.append(isl.stride(values, iterator))
-    if first is None or last is None:
+    if not firsts:
         return Count1D(0, 1, 0)
-    stride = math.gcd(*strides)
-    if any(_first_of(s, iterator) % stride != first % stride for s in statements if not s.domain.is_empty()):
+    first, stride = min(firsts), math.gcd(*strides)
+    if any((other - first) % max(stride, 1) for other in firsts):
         stride = 1
-    return Count1D(first, max(stride, 1), (last - first) // max(stride, 1) + 1)
-
-
-def _first_of(statement: Statement, iterator: str) -> int:
-    low, high = isl.bounds(statement.domain, iterator)
-    return -high if iterator in statement.descending else low
+    return Count1D(first, max(stride, 1), (max(lasts) - first) // max(stride, 1) + 1)
 
 
 def _split(
@@ -131,11 +125,7 @@ def _is_box(statements: Sequence[Statement], loops: tuple[str, ...], counts: Map
             return False
         hull = isl.Set.universe(domain.get_space())
         for name in loops:
-            values = isl.project_onto(domain, [name])
-            down = name in statement.descending
-            if not values.is_equal(_progression(values.get_space(), name, counts[name], down)):
-                return False
-            hull = hull.intersect(_progression(domain.get_space(), name, counts[name], down))
+            hull = hull.intersect(_progression(hull.get_space(), name, counts[name], name in statement.descending))
         if not domain.is_equal(hull):
             return False
     return True
@@ -158,10 +148,11 @@ def _nests(scop: Scop, dependences: Sequence[Dependence], together: Sequence[tup
             top.append([statement])
     result: list[Nest] = []
     for group in top:
-        heavy = any(isinstance(s.body, MicrokernelCall) or kernel_contraction(scop, s) is not None for s in group)
+        found = {s.name: kernel_contraction(scop, s) for s in group}
+        heavy = any(isinstance(s.body, MicrokernelCall) or found[s.name] is not None for s in group)
         for part in _split(group, kept, inseparable) if heavy and len(group) > 1 else [group]:
             shared = _shared(part)
-            alone = kernel_contraction(scop, part[0]) if len(part) == 1 else None
+            alone = found[part[0].name] if len(part) == 1 else None
             loops = part[0].iterators[:shared]
             counts = {i: counted(part, i) for i in loops}
             result.append(Nest(tuple(part), loops, alone, counts, _is_box(part, loops, counts)))
