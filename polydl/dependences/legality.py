@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from polydl.dependences.analysis import Dependence, Kind
 from polydl.model import isl
@@ -32,6 +32,24 @@ class Violation:
 
 def _in_time(dependence: Dependence, schedule: Mapping[str, isl.Map]) -> isl.Map:
     return dependence.relation.apply_domain(schedule[dependence.source]).apply_range(schedule[dependence.target])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InTime:
+    """A dependence as pairs of times { t -> t' } of a schedule; what several checks ask is computed once."""
+
+    dependence: Dependence
+    schedule: Mapping[str, isl.Map]
+    """{ S[i…] -> [t0, …, tn] } per statement."""
+    _together: list[isl.Map] = field(default_factory=list, init=False, repr=False)
+
+    def together(self, dims: int) -> isl.Map:
+        """The pairs whose first `dims` times agree."""
+        if not self._together:
+            self._together.append(_in_time(self.dependence, self.schedule))
+        while len(self._together) <= dims:
+            self._together.append(isl.agree(self._together[-1], [len(self._together) - 1]))
+        return self._together[dims]
 
 
 def _violation(
@@ -70,13 +88,31 @@ def violation(
     different blocks have an accumulator each. Instances of equal time are unordered. Raises QuotaExceeded.
     """
     kept = [d for d in dependences if d.kind is not Kind.RAR]
+    wrong = backward(InTime(d, schedule) for d in ordering(kept, reassociate=reassociate))
+    if wrong is not None or not parallel:
+        return wrong
+    return concurrent(kept, schedule, parallel, reassociate=reassociate, grid=grid, summed=summed)
+
+
+def backward(dependences: Iterable[InTime]) -> Violation | None:
+    """The first dependence whose target does not run after its source, or None. Raises QuotaExceeded."""
     with quota("the legality check"):
-        for dependence in ordering(kept, reassociate=reassociate):
-            time = _in_time(dependence, schedule)
-            broken = _backward(time)
+        for one in dependences:
+            broken = _backward(one)
             if broken is not None:
-                return _violation(dependence, schedule, broken, parallel=False)
-    return concurrent(kept, schedule, parallel, reassociate=reassociate, grid=grid, summed=summed) if parallel else None
+                return _violation(one.dependence, one.schedule, broken, parallel=False)
+    return None
+
+
+def each_concurrent(one: InTime, parallel: Iterable[int]) -> Violation | None:
+    """A pair of instances of a dependence that one of the `parallel` dimensions, running by itself inside of those
+    before it, lets run at the same time; or None. `parallel`: increasing. Raises QuotaExceeded."""
+    for dim in parallel:
+        with quota("the legality check"):
+            for apart in (isl.ascending(one.together(dim), dim), isl.descending(one.together(dim), dim)):
+                if not apart.is_empty():
+                    return _violation(one.dependence, one.schedule, apart, parallel=True)
+    return None
 
 
 def concurrent(
@@ -112,20 +148,19 @@ def concurrent(
     return None
 
 
-def _backward(time: isl.Map) -> isl.Map | None:
+def _backward(one: InTime) -> isl.Map | None:
     """Pairs of times t -> t' with t' no later than t, or None when there are none.
 
     One dimension after the other: what an outer loop carries takes no part in the tests for the inner ones.
     """
-    rest = time
-    for dim in range(isl.range_arity(time)):
-        earlier = isl.descending(rest, dim)
+    length = isl.range_arity(one.together(0))
+    for dim in range(length):
+        earlier = isl.descending(one.together(dim), dim)
         if not earlier.is_empty():
             return earlier
-        rest = isl.agree(rest, [dim])
-        if rest.is_empty():
+        if one.together(dim + 1).is_empty():
             return None
-    return rest
+    return one.together(length)
 
 
 def _same_block(pairs: isl.Map, dim: int, length: int) -> isl.Map:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from polydl.model import isl
@@ -20,6 +20,10 @@ class Path:
     work: Work
     loops: tuple[Member, ...]
     """Outermost first."""
+    _values: dict[int, Mapping[int, float]] = field(default_factory=dict, init=False, repr=False)
+    """What `values` found, by level."""
+    _ranges: dict[int, tuple[int, ...]] = field(default_factory=dict, init=False, repr=False)
+    """What `ranges` found, by level."""
 
     @cached_property
     def points(self) -> tuple[Member, ...]:
@@ -63,30 +67,45 @@ class Path:
             return {
                 key: tuple(float(d == unit) for d in range(depth)) for key, unit in zip(self._rows, units, strict=True)
             }
-        found = (direction(rows, v, depth) for v in range(len(rows)))
+        found = (direction(tuple(map(tuple, rows)), v, depth) for v in range(len(rows)))
         return {
             key: None if f is None else tuple(float(x) for x in f) for key, f in zip(self._rows, found, strict=True)
         }
 
-    def values(self, level: int) -> dict[int, float]:
-        """By identity of the underlying loop the values it takes while the outer `level` loops stay where they are."""
-        inner = {id(m.key) for m in self.loops[level:] if m.tile == 1}
-        found: dict[int, float] = {}
-        for key, full in self.extents.items():
-            row = self._rows[key]
+    @cached_property
+    def _tiles(self) -> Mapping[int, tuple[int, list[tuple[int, float]]]]:
+        """By identity of the underlying loop, the place of the loop that is not over tiles, and of each loop over tiles
+        its place and the values that a tile holds."""
+        found: dict[int, tuple[int, list[tuple[int, float]]]] = {}
+        for key, row in self._rows.items():
             common = row[1] if row is not None else 1
-            outer = [max(1.0, t.tile / common) for t in self.loops[:level] if t.tile > 1 and id(t.key) == key]
-            found[key] = 1.0 if key not in inner else min(full, outer[-1]) if outer else full
+            own = [(place, m) for place, m in enumerate(self.loops) if id(m.key) == key]
+            tiles = [(place, max(1.0, m.tile / common)) for place, m in own if m.tile > 1]
+            found[key] = max(place for place, m in own if m.tile == 1), tiles
         return found
+
+    def values(self, level: int) -> Mapping[int, float]:
+        """By identity of the underlying loop the values it takes while the outer `level` loops stay where they are."""
+        if level not in self._values:
+            found: dict[int, float] = {}
+            for key, full in self.extents.items():
+                place, tiles = self._tiles[key]
+                outer = [size for at, size in tiles if at < level]
+                found[key] = 1.0 if place < level else min(full, outer[-1]) if outer else full
+            self._values[level] = found
+        return self._values[level]
 
     def ranges(self, level: int) -> tuple[int, ...]:
         """Iterations of each of the statement's loops while the outer `level` loops stay where they are."""
-        ranges = [1.0] * self.work.statement.depth
-        for key, value in self.values(level).items():
-            step = self.steps[key]
-            for i in range(len(ranges)):
-                ranges[i] += abs(step[i]) * (value - 1) if step is not None else 0.0
-        return tuple(round(min(r, full)) for r, full in zip(ranges, self.work.ranges, strict=True))
+        if level not in self._ranges:
+            ranges = [1.0] * self.work.statement.depth
+            for key, value in self.values(level).items():
+                step = self.steps[key]
+                if step is not None and value != 1.0:
+                    for i, by in enumerate(step):
+                        ranges[i] += abs(by) * (value - 1)
+            self._ranges[level] = tuple(round(min(r, full)) for r, full in zip(ranges, self.work.ranges, strict=True))
+        return self._ranges[level]
 
     def entries(self, level: int) -> float:
         """How often what is inside of the outer `level` loops is entered, were it full each time."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from polydl.model import isl
 from polydl.model.contraction import linear_strides
 from polydl.model.scop import Scop, Statement
 
 
-def direction(rows: Sequence[Sequence[int]], v: int, depth: int) -> list[Fraction] | None:
+@lru_cache(maxsize=4096)
+def direction(rows: tuple[tuple[int, ...], ...], v: int, depth: int) -> tuple[Fraction, ...] | None:
     """The step in the iteration space that changes the value of row `v` by one and of no other row; None when the rows
     do not determine it (fewer rows than iterators, or dependent ones)."""
     matrix = [[Fraction(x) for x in row] + [Fraction(int(i == v))] for i, row in enumerate(rows)]
     at = 0
-    pivots = []
     for column in range(depth):
         pivot = next((i for i in range(at, len(matrix)) if matrix[i][column]), None)
         if pivot is None:
@@ -28,11 +28,10 @@ def direction(rows: Sequence[Sequence[int]], v: int, depth: int) -> list[Fractio
             if i != at and matrix[i][column]:
                 factor = matrix[i][column]
                 matrix[i] = [x - factor * y for x, y in zip(matrix[i], matrix[at], strict=True)]
-        pivots.append(column)
         at += 1
     if any(row[-1] for row in matrix[at:]):
         return None
-    return [matrix[i][-1] for i in range(depth)]
+    return tuple(matrix[i][-1] for i in range(depth))
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Moving:
         """Per access the elements by which it moves when loop `v` advances by one and the others stay; None: unknown.
         `affs`: the loops, outermost first."""
         rows = [isl.coefficients(aff) for aff in affs]
-        known = [row for row in rows if row is not None]
+        known = tuple(row for row in rows if row is not None)
         step = direction(known, v, self.statement.depth) if len(known) == len(rows) else None
         if step is None:
             return (None,) * len(self.strides)

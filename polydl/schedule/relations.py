@@ -126,7 +126,7 @@ def _rest(link: Link, member: Member) -> Link | None:
 
 
 def _loop(link: Link, member: Member) -> LoopKey:
-    return str(member.affs[link.source]), str(member.affs[link.target])
+    return member.text(link.source), member.text(link.target)
 
 
 def after(links: Links, members: Iterable[Member]) -> Links:

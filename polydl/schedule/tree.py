@@ -43,6 +43,13 @@ class Member:
     """Iterations of the underlying loop that one iteration covers."""
     key: object = field(default_factory=object)
     """The underlying loop: the same for a loop over tiles and the loop inside of them."""
+    _texts: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+
+    def text(self, statement: str) -> str:
+        """The expression of a statement as isl text, by which loops are compared."""
+        if statement not in self._texts:
+            self._texts[statement] = str(self.affs[statement])
+        return self._texts[statement]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

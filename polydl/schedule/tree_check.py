@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from polydl.dependences.analysis import Dependence, Kind
-from polydl.dependences.legality import concurrent, violation
+from polydl.dependences.legality import InTime, backward, each_concurrent, ordering
 from polydl.dependences.scalars import private_scalars
 from polydl.model import isl
 from polydl.model.isl import quota
@@ -23,17 +23,18 @@ def broken(
     schedule = times(tree, of)
     if set(schedule) != set(of):
         return f"the schedule has other statements than {', '.join(of)}"
-    wrong = violation(inside, schedule, reassociate=reassociate)
+    timed = [(d, InTime(d, schedule)) for d in inside]
+    wrong = backward(one for d, one in timed if ordering([d], reassociate=reassociate))
     if wrong is not None:
         return str(wrong)
     ways = paths(tree)
-    for d in inside:
-        for position, run in _concurrent(ways[d.source], ways[d.target]):
-            if run is Run.SUM and d.reduction and reassociate:
-                continue  # partial sums, added up after the loop
-            wrong = concurrent([d], schedule, [position], reassociate=reassociate)
-            if wrong is not None:
-                return str(wrong)
+    for d, one in timed:
+        # Partial sums are added up after the loop.
+        summed = d.reduction and reassociate
+        shared = _concurrent(ways[d.source], ways[d.target])
+        wrong = each_concurrent(one, (at for at, run in shared if not (run is Run.SUM and summed)))
+        if wrong is not None:
+            return str(wrong)
     return _mixed(scop, of, schedule, inside)
 
 

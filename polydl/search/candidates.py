@@ -22,7 +22,7 @@ from polydl.schedule.passes import WRITTEN_OUT, Goal, merged, scheduled
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import Links, direct
 from polydl.schedule.transforms import Schedule
-from polydl.schedule.tree import Band, Blocks, Leaf, Node, Order
+from polydl.schedule.tree import Band, Blocks, Leaf, Node, Order, bands
 from polydl.schedule.tree_check import broken
 from polydl.search.bases import skewed
 from polydl.search.isl_scheduler import SETTINGS, NotATree, computed
@@ -78,11 +78,24 @@ def bases(
 
 def made(scop: Scop, of: Mapping[str, Moving], links: Links, base: Node, how: Schedule, *, reassociate: bool) -> Node:
     """The tree that a schedule makes of a base. `of`: the statements by their names."""
-    goal = Goal(
-        scop, of, how.sizes, how.parallel, how.simd, reassociate, how.diagonal, how.outer, how.block,
-        how.unroll,
-    )  # fmt: skip
+    goal = _goal(scop, of, how, reassociate=reassociate)
     return scheduled(merged(base, links), links, goal)
+
+
+def _goal(scop: Scop, of: Mapping[str, Moving], how: Schedule, *, reassociate: bool) -> Goal:
+    return Goal(
+        scop, of, how.sizes, how.parallel, how.simd, reassociate, how.diagonal, how.outer, how.block, how.unroll
+    )
+
+
+def effective(way: Schedule, tree: Node) -> Schedule:
+    """A way without what makes no difference to a tree: sizes for more loops than its widest band has, and all sizes
+    where no band has two loops."""
+    widest = max((len(band.members) for band in bands(tree)), default=0)
+    if widest < 2 or not way.sizes:
+        return structs.replace(way, sizes=(), outer=1)
+    filled = (*way.sizes, *way.sizes[-1:] * widest)
+    return structs.replace(way, sizes=filled[:widest])
 
 
 TILINGS: tuple[tuple[int, ...], ...] = (
@@ -157,23 +170,37 @@ def candidates(
     except isl.Error as error:  # isl's data flow fails on some domains in pieces
         return [], [f"isl cannot find the direct dependences of {scop.function}: {error}"]
     trees: dict[str, tuple[Scheduled, Estimate]] = {}
-    ways = _ways(scop, statements, machine, tilings, reassociate=reassociate)
     of = moving(scop, statements)
+    ways = _ways(scop, statements, machine, tilings, reassociate=reassociate)
+    tried: set[tuple[str, Schedule]] = set()
     count = 0
-    for (name, base), way in ((base, way) for base in bases(scop, statements, links, strict, given_up) for way in ways):
-        how = structs.replace(way, base=name)
-        if count == most:
-            given_up.append(f"schedules from {name} with tiles {how.sizes} on: {most} were made")
-            break
-        count += 1
+    for name, base in bases(scop, statements, links, strict, given_up):
         try:
             with quota(f"a schedule from {name}", STEP):
-                tree = made(scop, of, links, base, how, reassociate=reassociate)
-                predicted = estimate(tree)
+                start = merged(base, links)
         except QuotaExceeded as error:
             given_up.append(error.reason)
             continue
-        trees.setdefault(fingerprint(tree), (Scheduled(tuple(statements), how, tree), predicted))
+        same_base = fingerprint(start)
+        for way in ways[: most - count]:
+            what = same_base, effective(way, start)
+            if what in tried:
+                continue
+            tried.add(what)
+            how = structs.replace(way, base=name)
+            try:
+                with quota(f"a schedule from {name}", STEP):
+                    tree = scheduled(start, links, _goal(scop, of, how, reassociate=reassociate))
+                    text = fingerprint(tree)
+                    if text not in trees:
+                        trees[text] = Scheduled(tuple(statements), how, tree), estimate(tree)
+            except QuotaExceeded as error:
+                given_up.append(error.reason)
+        count += len(ways)
+        if count > most:
+            left = structs.replace(ways[most - count], base=name)
+            given_up.append(f"schedules from {name} with tiles {left.sizes} on: {most} were made")
+            break
     legal: list[NestChoice] = []
     for number, (one, predicted) in enumerate(_varied(sorted(trees.values(), key=lambda each: each[1].score))):
         if len(legal) == LEGAL:
@@ -265,5 +292,5 @@ def fingerprint(node: Node) -> str:
         case Blocks(child, found):
             return f"{{{fingerprint(child)}; {[(k.statement, k.structure.kernel, k.structure.packs) for k in found]}}}"
         case Band(members, child):
-            loops = " ".join(f"{m.run.value} {m.unroll} {[str(a) for a in m.affs.values()]}" for m in members)
+            loops = " ".join(f"{m.run.value} {m.unroll} {[m.text(s) for s in m.affs]}" for m in members)
             return f"[{loops}] {fingerprint(child)}"
