@@ -33,7 +33,7 @@ from polydl.schedule.tree import Band, Leaf, Member, Node, Order, Run, bands, ke
 from polydl.schedule.tree_check import broken
 from polydl.search import candidates as candidates_module
 from polydl.search.bases import skewed
-from polydl.search.candidates import bases, candidates, fingerprint, made
+from polydl.search.candidates import TILINGS, bases, candidates, effective, fingerprint, made
 from polydl.search.isl_scheduler import ISL, Setting, computed
 from polydl.target import detect
 from tests.programs.corpus import Comparison, catalogue, comparison_program
@@ -226,6 +226,23 @@ def test_a_kernel_that_reads_what_it_writes_is_refused(tmp_path: Path) -> None:
     wrong = broken(scop, scop.statements, tree, found, reassociate=True)
     assert wrong is not None
     assert "dependence on A" in wrong
+
+
+@pytest.mark.parametrize("name", ["lu", "jacobi_1d", "gemver", "trmm"])
+def test_ways_that_are_effectively_the_same_make_the_same_tree(name: str) -> None:
+    scop = scop_of(name)
+    of = moving(scop, scop.statements)
+    links = direct(scop, scop.statements, dependences(scop, reads=False))
+    shared = 0
+    for _, base in bases(scop, scop.statements, links, links, []):
+        start, known = merged(base, links), {}
+        for way in [Schedule("", sizes, outer=outer, block=(4, 8)) for sizes in TILINGS for outer in (1, 2)]:
+            text = fingerprint(made(scop, of, links, base, way, reassociate=True))
+            key = effective(way, start)
+            shared += key in known
+            assert known.setdefault(key, text) == text
+        assert len(known) == 1 or len(set(known.values())) > 1
+    assert shared
 
 
 def test_same_input_same_schedules() -> None:
