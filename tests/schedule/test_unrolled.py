@@ -16,6 +16,7 @@ from polydl.model.scop import Scop
 from polydl.rewrite.scalars import in_place
 from polydl.rewrite.step import applied
 from polydl.schedule.as_tree import written
+from polydl.schedule.direction import moving
 from polydl.schedule.passes import WRITTEN_OUT
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import direct
@@ -43,7 +44,7 @@ def test_written_out_computes_the_same(tmp_path: Path, name: str) -> None:
     texts = []
     for sizes in ((), (4, 3, 8)):
         how = Schedule("written", sizes, unroll=True)
-        tree = made(scop, scop.statements, links, written(scop.statements), how, reassociate=True)
+        tree = made(scop, moving(scop, scop.statements), links, written(scop.statements), how, reassociate=True)
         assert broken(scop, scop.statements, tree, found, reassociate=True) is None
         members = [m for band in bands(tree) for m in band.members]
         assert any(m.unroll for m in members)
@@ -62,7 +63,7 @@ def test_the_loop_around_them_is_in_vectors(tmp_path: Path) -> None:
     )
     found = dependences(scop, reads=False)
     tree = made(
-        scop, scop.statements, direct(scop, scop.statements, found), written(scop.statements),
+        scop, moving(scop, scop.statements), direct(scop, scop.statements, found), written(scop.statements),
         Schedule("written", unroll=True), reassociate=True,
     )  # fmt: skip
     runs = [(m.run, m.unroll) for band in bands(tree) for m in band.members]
