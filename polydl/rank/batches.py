@@ -42,11 +42,18 @@ def box_nest(scop: Scop, nest: Nest, *, hull: bool = False) -> BoxNest | None:
 
 
 def box_accesses(
-    statement: Statement, counts: Mapping[str, Count1D], columns: Mapping[str, int], width: int, *, hull: bool
+    statement: Statement,
+    counts: Mapping[str, Count1D],
+    columns: Mapping[str, int],
+    width: int,
+    *,
+    hull: bool,
+    steps: Sequence[Sequence[int]] = (),
 ) -> list[BoxAccess] | None:
     """A statement's accesses as functions of counted iterators, each in its column of `width`; others are left out.
 
-    None when a subscript is not affine; with hull=True, such an access is left out (see `box_nest`).
+    None when a subscript is not affine; with hull=True, such an access is left out (see `box_nest`). With `steps`, they
+    are functions of loops in place of the iterators: of each the step of the counted iterators that it makes.
     """
     result: list[BoxAccess] = []
     for access in statement.accesses:
@@ -58,15 +65,20 @@ def box_accesses(
         coefficients = []
         offsets = []
         for row, constant in rows:
-            steps = [0] * width
+            moves = [0] * width
             for iterator, column in columns.items():
                 count = counts[iterator]
                 sign = -1 if iterator in statement.descending else 1
-                steps[column] = row[iterator] * count.stride * sign
+                moves[column] = row[iterator] * count.stride * sign
                 constant += row[iterator] * count.first * sign
-            coefficients.append(tuple(steps))
+            if steps:
+                own = [moves[column] for column in columns.values()]
+                along = [sum(m * s for m, s in zip(own, step, strict=True)) for step in steps]
+                for column, move in zip(columns.values(), along, strict=True):
+                    moves[column] = move
+            coefficients.append(tuple(moves))
             offsets.append(constant)
-        subscripts = _separated(coefficients) if hull else tuple(coefficients)
+        subscripts = _pinned(coefficients) if steps else _separated(coefficients) if hull else tuple(coefficients)
         result.append(BoxAccess(access.array, subscripts, tuple(offsets), access.write, statement.name))
     return result
 
@@ -98,6 +110,27 @@ def _separated(rows: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
         for number in used[1:]:
             kept[number][iterator] = 0
     return tuple(tuple(row) for row in kept)
+
+
+def _pinned(rows: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    """Coefficients without the loops that another subscript, which has no other loop, tells: with the value of that one
+    given, they move nothing."""
+    left = [list(row) for row in rows]
+    told: set[int] = set()
+    while True:
+        alone = {
+            number: place
+            for number, row in enumerate(left)
+            for place in [p for p, c in enumerate(row) if c][:1]
+            if sum(c != 0 for c in row) == 1 and place not in told
+        }
+        if not alone:
+            return tuple(tuple(row) for row in left)
+        number, place = next(iter(alone.items()))
+        told.add(place)
+        for other, row in enumerate(left):
+            if other != number:
+                row[place] = 0
 
 
 def loop_batch(nest: BoxNest, structures: Sequence[Structure]) -> LoopBatch:

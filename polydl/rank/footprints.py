@@ -7,15 +7,33 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from polydl.locality.boxes import BoxNest
+from polydl.locality.boxes import BoxAccess, BoxNest
 from polydl.locality.contiguity import units_of
 from polydl.rank.batches import box_accesses, layouts
 from polydl.rank.plain import Work
 from polydl.rank.ranker import FloatArray
 
-Box = tuple[tuple[str, tuple[int, ...]], ...]
-"""Per statement, in the order of the program: its name and the iterations of each of its loops that a piece runs, from
-the first one on."""
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a piece runs of one statement: a box of iterations."""
+
+    statement: str
+    ranges: tuple[int, ...]
+    """Iterations of each of its loops, from the first one on."""
+    slanted: tuple[tuple[tuple[int, ...], int], ...] = ()
+    """Where the loops of a schedule run slantwise: of each the step that it makes and its number of values. Both boxes,
+    this and that of `ranges`, hold all of the piece. A loop with one value makes no step."""
+
+
+Box = tuple[Part, ...]
+"""One part per statement, in the order of the program."""
+
+
+Steps = tuple[tuple[int, ...], ...]
+"""Of each loop the step that it makes of a statement's iterators; empty: the loops are the iterators."""
+Coordinates = Sequence[tuple[str, Steps]]
+"""Per statement its name and the loops in which its iterations are counted."""
 
 
 @dataclass
@@ -26,6 +44,8 @@ class Footprints:
     nest: BoxNest = field(init=False)
     """The statements side by side, each with columns of its own for its loops."""
     _first: dict[str, int] = field(init=False)
+    _width: int = field(init=False)
+    _functions: dict[tuple[str, Steps], Sequence[BoxAccess]] = field(init=False, default_factory=dict)
     _known: dict[tuple[int, Box], FloatArray] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -36,10 +56,8 @@ class Footprints:
             self._first[name] = len(names)
             names += [f"{name}.{i}" for i in work.statement.iterators]
             extents += [int(r) for r in work.ranges]
-        accesses = []
-        for name, work in self.works.items():
-            columns = {i: self._first[name] + d for d, i in enumerate(work.statement.iterators)}
-            accesses += box_accesses(work.statement, work.counts, columns, len(names), hull=True) or []
+        self._width = len(names)
+        accesses = [access for name in self.works for access in self._accesses(name)]
         scop = next(iter(self.works.values())).scop
         arrays = dict.fromkeys(a.array for a in accesses)
         bytes_of = {a: scop.arrays[a].element.bytes for a in arrays}
@@ -53,25 +71,39 @@ class Footprints:
 
     def touched(self, boxes: Sequence[Box], unit: int) -> FloatArray:
         """(boxes, arrays): bytes of the units of so many bytes (lines, pages; 1: the elements) that boxes touch."""
-        new: dict[tuple[str, ...], dict[Box, None]] = {}
+        new: dict[tuple[tuple[str, Steps], ...], dict[Box, None]] = {}
         for box in boxes:
             if (unit, box) not in self._known:
-                new.setdefault(tuple(name for name, _ in box), {})[box] = None
-        for names, some in new.items():
-            found = self._computed(names, list(some), unit)
+                new.setdefault(tuple((p.statement, tuple(s for s, _ in p.slanted)) for p in box), {})[box] = None
+        for coordinates, some in new.items():
+            ranges = [[part.ranges for part in box] for box in some]
+            found = self._computed([(name, ()) for name, _ in coordinates], ranges, unit)
+            if any(steps for _, steps in coordinates):
+                values = [[tuple(v for _, v in part.slanted) or part.ranges for part in box] for box in some]
+                found = np.minimum(found, self._computed(coordinates, values, unit))
             self._known |= {(unit, box): found[number] for number, box in enumerate(some)}
         return np.array([self._known[unit, box] for box in boxes])
 
-    def _computed(self, names: Sequence[str], boxes: Sequence[Box], unit: int) -> FloatArray:
+    def _computed(self, coordinates: Coordinates, boxes: Sequence[Sequence[tuple[int, ...]]], unit: int) -> FloatArray:
+        """(boxes, arrays) as `touched`, of boxes in coordinates of one kind."""
         high = np.zeros((len(boxes), len(self.nest.iterators)), dtype=np.int64)
         for number, box in enumerate(boxes):
-            for name, ranges in box:
+            for (name, _), lengths in zip(coordinates, box, strict=True):
                 first = self._first[name]
-                high[number, first : first + len(ranges)] = [r - 1 for r in ranges]
+                high[number, first : first + len(lengths)] = [length - 1 for length in lengths]
+        accesses = [access for name, steps in coordinates for access in self._accesses(name, steps)]
         result = np.zeros((len(boxes), len(self.arrays)))
         for column, array in enumerate(self.arrays):
-            functions = [a for a in self.nest.accesses if a.array == array and a.statement in names]
-            functions = list({a.function: a for a in functions}.values())
+            functions = list({a.function: a for a in accesses if a.array == array}.values())
             if functions:
                 result[:, column] = units_of(self.nest, functions, high, unit)[0] * unit
         return result
+
+    def _accesses(self, name: str, steps: Steps = ()) -> Sequence[BoxAccess]:
+        """A statement's accesses as functions of its iterators, or of loops that make these steps."""
+        if (name, steps) not in self._functions:
+            work, first = self.works[name], self._first[name]
+            columns = {i: first + d for d, i in enumerate(work.statement.iterators)}
+            found = box_accesses(work.statement, work.counts, columns, self._width, hull=True, steps=steps)
+            self._functions[name, steps] = found or []
+        return self._functions[name, steps]

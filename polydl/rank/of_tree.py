@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from polydl.rank.compute import kernel_cycles, target_isa
-from polydl.rank.footprints import Box, Footprints
+from polydl.rank.footprints import Box, Footprints, Part
 from polydl.rank.paths import Path
 from polydl.rank.plain import Inner, Way, iteration_cycles, rowable, way_of_compiler
 from polydl.rank.steps import Copied, Innermost, InOrder, Repeat, Step
@@ -63,7 +63,7 @@ class Program:
         return len(self.rows) - 1
 
     def _piece(self, names: Sequence[str], level: int) -> int:
-        return self.row(tuple((name, self._paths[name].ranges(level)) for name in names))
+        return self.row(tuple(self._paths[name].part(level) for name in names))
 
     def _step(self, node: Node, level: int, around: Member | None, trips: float) -> Step:
         """`level` loops are outside of the node, the last of them is `around`, of so many iterations."""
@@ -139,7 +139,7 @@ class Program:
         rows = []
         for cover, here in zip(covers, copies, strict=True):
             packed |= {structure.operand(pack).array for pack in here}
-            rows.append(self.row(((kernel.statement, tuple(cover[n] for n in names)),), kernel, packed))
+            rows.append(self.row((Part(kernel.statement, tuple(cover[n] for n in names)),), kernel, packed))
         step: Step = Innermost(rows[-1], seconds)
         for depth in reversed(range(len(covers))):
             if depth < len(loops):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from polydl.model import isl
+from polydl.rank.footprints import Part
 from polydl.rank.plain import UNKNOWN, Work
 from polydl.schedule.direction import direction
 from polydl.schedule.tree import Member
@@ -106,6 +107,26 @@ class Path:
                         ranges[i] += abs(by) * (value - 1)
             self._ranges[level] = tuple(round(min(r, full)) for r, full in zip(ranges, self.work.ranges, strict=True))
         return self._ranges[level]
+
+    @cached_property
+    def _slanted(self) -> bool:
+        """Whether the loops are as many as the statement's own, make whole steps, and not each along one of them."""
+        depth = self.work.statement.depth
+        known = [step for step in self.steps.values() if step is not None and all(x == int(x) for x in step)]
+        return len(self.steps) == len(known) == depth and any(sum(x != 0 for x in step) > 1 for step in known)
+
+    def part(self, level: int) -> Part:
+        """What runs of the statement while the outer `level` loops stay where they are."""
+        slanted: tuple[tuple[tuple[int, ...], int], ...] = ()
+        if self._slanted:
+            values = self.values(level)
+            still = (0,) * self.work.statement.depth
+            slanted = tuple(
+                (tuple(int(x) for x in step) if values[key] > 1 else still, round(values[key]))
+                for key, step in self.steps.items()
+                if step is not None
+            )
+        return Part(self.work.statement.name, self.ranges(level), slanted)
 
     def entries(self, level: int) -> float:
         """How often what is inside of the outer `level` loops is entered, were it full each time."""

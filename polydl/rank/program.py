@@ -10,7 +10,7 @@ from polydl.model.scop import Scop, Statement
 from polydl.rank.compute import target_isa
 from polydl.rank.conflicts import inflation
 from polydl.rank.estimate import Estimate, Resources
-from polydl.rank.footprints import Footprints
+from polydl.rank.footprints import Footprints, Part
 from polydl.rank.of_tree import Program
 from polydl.rank.plain import Inner, Way, Work, iteration_cycles
 from polydl.rank.ranker import FloatArray
@@ -60,7 +60,7 @@ def inside_estimate(
     sharing = threads if heavy.parallel else 1
     own = {a.array for s in heavy.nest.statements for a in s.accesses}
     other = np.array([0.0 if name in own else 1.0 for name in footprints.arrays])
-    box = tuple((name, tuple(round(r) for r in work.ranges)) for name, work in footprints.works.items())
+    box = tuple(Part(name, tuple(round(r) for r in work.ranges)) for name, work in footprints.works.items())
     distance = np.array([(far or {}).get(name, 0.0) for name in footprints.arrays])
     moved: dict[str, FloatArray] = {}
     for cache in machine.caches:

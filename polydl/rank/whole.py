@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop, Statement
 from polydl.rank.estimate import Estimate
-from polydl.rank.footprints import Footprints
+from polydl.rank.footprints import Footprints, Part
 from polydl.rank.program import Far, footprints_of, inside_estimate, structure_estimate, tree_estimate
 from polydl.rewrite.chains import is_zeroing
 from polydl.schedule.fused import groups_of
@@ -30,7 +30,7 @@ def distances(
     touched: list[Mapping[str, float]] = []
     for part in parts:
         footprints = _footprints(scop, part, kept)
-        box = tuple((name, tuple(round(r) for r in work.ranges)) for name, work in footprints.works.items())
+        box = tuple(Part(name, tuple(round(r) for r in work.ranges)) for name, work in footprints.works.items())
         touched.append(dict(zip(footprints.arrays, footprints.touched([box], size)[0], strict=True)))
     found: list[Far] = []
     for place, own in enumerate(touched):
