@@ -100,7 +100,6 @@ def environment(folder: Path) -> dict[str, str]:
         "PATH": path,
         "POLYDL_CACHE": str(folder / ".kept"),
         "COLUMNS": "110",
-        "PYTHONDONTWRITEBYTECODE": "1",
     }
 
 
