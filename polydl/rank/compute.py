@@ -75,6 +75,12 @@ def kernel_cycles(structure: Structure, instances: float, calls: float, machine:
     `calls`: the instances over those of a whole block. The rows and columns are cut into blocks over the nest's whole
     extents, or over those of a tile.
     """
+    arithmetic, stores, each_part = _call_cycles(structure, instances, machine)
+    return arithmetic + calls * (stores + _parts_counted(structure) * each_part)
+
+
+def _call_cycles(structure: Structure, instances: float, machine: Machine) -> tuple[float, float, float]:
+    """Cycles of the arithmetic of all calls, of the stores of one, and of what each part of a block takes beside."""
     kernel, found = structure.kernel, structure.nest.contraction
     assert kernel is not None and found is not None
     target = target_isa(machine)
@@ -86,15 +92,17 @@ def kernel_cycles(structure: Structure, instances: float, calls: float, machine:
     # C is loaded and stored once per call: one store per cycle, the loads beside them. The pipeline of FMAs fills and
     # drains, and the reduction loop's exit is mispredicted; for a part of a block as well.
     stores = kernel.m * -(-kernel.n // target.lanes(found.element))
-    each_call = machine.call_cycles + 2 * target.latency + LOOP_CYCLES
-    return arithmetic + calls * (stores + _parts_counted(structure) * each_call)
+    return arithmetic, stores, machine.call_cycles + 2 * target.latency + LOOP_CYCLES
 
 
 def _parts_counted(structure: Structure) -> float:
     """Blocks over whole blocks' worth of iterations: more than one where blocks do not divide the extents."""
+    steps: dict[str, int] = {}
+    for loop in structure.loops:
+        steps[loop.iterator] = min(loop.step, steps.get(loop.iterator, loop.step))
     ratio = 1.0
-    for iterator in dict.fromkeys(loop.iterator for loop in structure.loops):
-        blocks = _extent(structure, iterator) / min(s.step for s in structure.loops if s.iterator == iterator)
+    for iterator, step in steps.items():
+        blocks = _extent(structure, iterator) / step
         ratio *= math.ceil(blocks) / blocks
     return ratio
 
@@ -127,6 +135,11 @@ def _step(nest: Nest, work: Work, last: str) -> tuple[float, ...]:
     return tuple(float(nest.counts[i].stride * sign) if i == last else 0.0 for i in work.statement.iterators)
 
 
+def before(trips: FloatArray) -> FloatArray:
+    """(V, D + 1) how often what is inside of the first d loops runs; `trips` (V, D)."""
+    return np.concatenate([np.ones((len(trips), 1)), np.cumprod(trips, axis=1)], axis=1)
+
+
 def compute_seconds(
     scop: Scop, nest: Nest, structures: Sequence[Structure], full: FloatArray, mine: FloatArray, machine: Machine
 ) -> FloatArray:
@@ -135,12 +148,18 @@ def compute_seconds(
     target = target_isa(machine)
     works = [Work(scop, s) for s in nest.statements]
     memory: dict[object, float] = {}
+    calls_of: dict[object, tuple[float, float, float]] = {}
+    around = before(full)
     result = np.empty(len(structures))
     share = np.prod(mine, axis=1) / np.prod(full, axis=1)
     for v, structure in enumerate(structures):
         outer = len(structure.loops)
         if structure.kernel is not None:
-            spent = kernel_cycles(structure, works[0].instances, float(np.prod(full[v, :outer])), machine)
+            key = structure.kernel, structure.inside, () if nest.box else structure.loops
+            if key not in calls_of:
+                calls_of[key] = _call_cycles(structure, works[0].instances, machine)
+            arithmetic, stores, each_part = calls_of[key]
+            spent = arithmetic + float(around[v, outer]) * (stores + _parts_counted(structure) * each_part)
         else:
             spent = _plain_cycles(works, structure, full[v, :outer], target, memory)
         result[v] = machine.seconds(spent)

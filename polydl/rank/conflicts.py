@@ -33,7 +33,8 @@ def inflation(nest: BoxNest, structures: Sequence[Structure], cache: CacheLevel)
             if key not in memory:
                 memory[key] = _of_operand(nest, structure, role, cache, place)
             index, factor = memory[key]
-            result[v, index] = max(result[v, index], factor)
+            if factor > 1:
+                result[v, index] = max(result[v, index], factor)
     return result
 
 

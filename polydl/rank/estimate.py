@@ -147,11 +147,11 @@ class Estimates:
     def __len__(self) -> int:
         return len(next(iter(self.seconds.values())))
 
-    def __getitem__(self, variant: int) -> Estimate:
-        return Estimate(
-            {name: float(column[variant]) for name, column in self.seconds.items()},
-            {name: float(column[variant]) for name, column in self.counts.items()},
-        )
+    def each(self) -> list[Estimate]:
+        """One by one."""
+        count = len(self) if self.seconds else 0
+        pairs = zip(_rows(self.seconds, count), _rows(self.counts, count), strict=True)
+        return [Estimate(seconds, counts) for seconds, counts in pairs]
 
     def total(self) -> Estimate:
         """Of all of them, one after the other."""
@@ -175,3 +175,10 @@ class Estimates:
             {name: np.array([one.seconds.get(name, 0.0) for one in several]) for name in seconds},
             {name: np.array([one.counts.get(name, 0.0) for one in several]) for name in counts},
         )
+
+
+def _rows(columns: Mapping[str, FloatArray], count: int) -> list[dict[str, float]]:
+    """What each of `count` rows says, by column."""
+    if not columns:
+        return [{} for _ in range(count)]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*(c.tolist() for c in columns.values()), strict=True)]

@@ -56,7 +56,7 @@ class Estimator:
 
     def _with_order(self, nest: Nest, made: Sequence[Structure]) -> tuple[list[Estimate], Sequence[int]]:
         found = estimates_of(self.scop, nest, made, self.machine, self.threads, self._far[nest.name])
-        model = [found[i] for i in range(len(made))]
+        model = found.each()
         own = type(self.ranker) not in OF_CONTRACTIONS
         if isinstance(self.ranker, TrafficRanker) or not made or not (own or nest.contraction is not None):
             return model, range(len(made))

@@ -19,10 +19,18 @@ def page_footprints(
     where what a block touches lies without gaps: `dense` (V, D + 1, A) bytes of its elements."""
     pages = unit_footprints(nest, batch, page_bytes).units.astype(np.float64)
     place = {name: a for a, name in enumerate(nest.arrays)}
-    for v, structure in enumerate(structures):
-        for pack in structure.packs:
-            array, depth = place[structure.operand(pack).array], structure.pack_depth(pack)
-            pages[v, depth:, array] = np.minimum(pages[v, depth:, array], np.ceil(dense[v, depth:, array] / page_bytes))
+    for operand in ("A", "B"):
+        packs = [
+            (v, structure.pack_depth(pack), place[structure.operand(pack).array])
+            for v, structure in enumerate(structures)
+            for pack in structure.packs
+            if pack.operand == operand
+        ]
+        if packs:
+            rows, depths, arrays = (np.array(column) for column in zip(*packs, strict=True))
+            found, packed = pages[rows, :, arrays], np.ceil(dense[rows, :, arrays] / page_bytes)
+            inside = np.arange(found.shape[1]) >= depths[:, None]
+            pages[rows, :, arrays] = np.where(inside, np.minimum(found, packed), found)
     return pages
 
 

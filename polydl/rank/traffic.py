@@ -20,7 +20,7 @@ from polydl.locality.boxes import BoxNest, LoopBatch
 from polydl.locality.contiguity import unit_footprints
 from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
-from polydl.rank.compute import compute_seconds
+from polydl.rank.compute import before, compute_seconds
 from polydl.rank.conflicts import inflation
 from polydl.rank.curves import curve_factors, curve_positions
 from polydl.rank.estimate import Estimates, Resources
@@ -125,11 +125,14 @@ def _packing(
     """(V,) bytes that one thread copies, and forks for shared copies. `dense` (V, D + 1, A) bytes of the elements."""
     place = {name: a for a, name in enumerate(arrays)}
     bytes_, forks = np.zeros(len(structures)), np.zeros(len(structures))
+    around = before(loops.mine)
     for v, structure in enumerate(structures):
-        for pack in (p for p in structure.packs if not p.function):
+        for pack in structure.packs:
+            if pack.function:
+                continue
             depth = structure.pack_depth(pack)
-            shared = structure.is_shared(pack) and bool(structure.parallel)
-            times = float(np.prod(loops.mine[v, :depth]))
+            shared = bool(structure.parallel) and structure.is_shared(pack)
+            times = float(around[v, depth])
             bytes_[v] += times * dense[v, depth, place[structure.operand(pack).array]] / (threads if shared else 1)
             forks[v] += times if shared else 0
     return bytes_, forks

@@ -99,12 +99,13 @@ class Structure:
 
     def pack_depth(self, pack: Pack) -> int:
         """Number of loops around the copy."""
-        return 0 if not pack.after else self.loops.index(self.loop(pack.after)) + 1
+        return self.loops.index(self.loop(pack.after)) + 1 if pack.after else 0
 
     def operand(self, pack: Pack) -> Operand:
         """What a pack copies."""
         assert self.kernel is not None and self.nest.contraction is not None
-        columns = next(loop.iterator for loop in self.inside if loop.name == f"{self.kernel.columns}.mk")
+        name = f"{self.kernel.columns}.mk"
+        columns = next(loop.iterator for loop in self.inside if loop.name == name)
         operands = self.nest.contraction.roles(columns)
         assert operands is not None
         return operands[0] if pack.operand == "A" else operands[1]
@@ -118,12 +119,12 @@ class Structure:
         """All loops in the order in which they run: inside the microkernel the reductions are around the block, whose
         rows and columns are unrolled."""
         block = [loop for loop in self.inside if loop.name.endswith(".mk")]
-        return (*self.loops, *(loop for loop in self.inside if loop not in block), *block)
+        return (*self.loops, *(loop for loop in self.inside if not loop.name.endswith(".mk")), *block)
 
     @property
     def parallel_positions(self) -> tuple[int, ...]:
         """Positions of the parallel loops."""
-        return tuple(i for i, loop in enumerate(self.loops) if loop.name in self.parallel)
+        return tuple([i for i, loop in enumerate(self.loops) if loop.name in self.parallel]) if self.parallel else ()
 
     @property
     def summed_block(self) -> tuple[int, int] | None:

@@ -91,7 +91,7 @@ def test_structures_by_either_way(
         legality = nest_legality(nest, found)
         every = list(legal_structures(nest, legality, SPACES["default"], blocks, threads))
         some = random.Random(1).sample(every, min(40, len(every)))
-        batch = resources_of(scop, nest, some, machine, threads).estimates(machine, threads)
+        batch = resources_of(scop, nest, some, machine, threads).estimates(machine, threads).each()
         for number, structure in enumerate(some):
             one = structure_estimate(footprints, structure, machine, threads)
             assert one.seconds == pytest.approx(batch[number].seconds, rel=1e-6, abs=1e-18), structure.loops
