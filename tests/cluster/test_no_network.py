@@ -43,7 +43,6 @@ def test_the_hook_forbids(tmp_path: Path) -> None:
         opened.unlink()
 
 
-@pytest.mark.timing
 @pytest.mark.parametrize(
     "words",
     [

@@ -14,7 +14,6 @@ from tests.cli.test_running import LOOPS, MICROKERNELS, SMALL, microkernel
 from tests.cluster.running import Cluster
 
 pytest.importorskip("distributed", reason="polydl[cluster] is not installed")
-pytestmark = pytest.mark.timing
 
 HEADER = "#define N 48\n"
 SOURCE = """

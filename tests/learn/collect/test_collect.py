@@ -115,7 +115,6 @@ def test_outliers_are_marked() -> None:
     assert outliers([]) == ()
 
 
-@pytest.mark.timing
 def test_from_sizes_to_a_store_to_training_data(tmp_path: Path) -> None:
     path = listed(tmp_path, "workload,M,N,K\nmine,64,96,48\nmine,100,70,33\nmine,4000,4000,4000\n")
     problems = read_problems(path, 1)
@@ -161,7 +160,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.timing
 def test_killed_and_run_again_it_goes_on(tmp_path: Path) -> None:
     sizes = "".join(f"mine,{16 * n},32,32\n" for n in range(1, 12))
     path, target = listed(tmp_path, "workload,M,N,K\n" + sizes), tmp_path / "store.sqlite"
