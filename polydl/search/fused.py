@@ -68,7 +68,7 @@ def _variants(
             if recipe in tried:
                 continue  # bases that differ only in the loops of what is fused make the same variant
             tried.add(recipe)
-            variant = replace(base, recipe=recipe, parts=parts, estimate=estimator.whole(parts, base.estimate))
+            variant = replace(base, recipe=recipe, parts=parts)
             if variant.illegal is not None:
                 continue
             region = variant.generated.region
@@ -76,7 +76,7 @@ def _variants(
                 continue
             texts.add(region)
             vectors = vectors or in_rows
-            yield variant
+            yield variant.estimated(estimator.whole(parts, base.estimate))
 
 
 def _names(group: Group) -> set[str]:

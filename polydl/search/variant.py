@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from polydl.base import html
@@ -126,6 +126,14 @@ class Variant:
         apart = {s.name for part in self.scheduled for s in part.statements}
         inside = [d for d in found if d.source not in apart and d.target not in apart]
         return check(self.program, self.structures, inside, reassociate=reassociate)
+
+    def estimated(self, estimate: Estimate) -> Variant:
+        """The same with an estimate; its C and what is known of its legality are kept."""
+        made = replace(self, estimate=estimate)
+        for name in ("generated", "illegal"):
+            if name in self.__dict__:
+                made.__dict__[name] = self.__dict__[name]
+        return made
 
     def code(self) -> str:
         """The C file with this variant in the place of the original loops: what `optimize` would write, without the
