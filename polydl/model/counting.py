@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from polydl.base.errors import QuotaExceeded
 from polydl.model import isl, lattice
@@ -104,12 +105,18 @@ def disjoint_pieces(points: isl.Set) -> list[isl.BasicSet]:
     return pieces
 
 
+@lru_cache(maxsize=1024)
+def _points(width: int, equalities: tuple[lattice.Row, ...], inequalities: tuple[lattice.Row, ...], budget: int) -> int:
+    """As `lattice.count_points`; the domains of a program are counted by several estimates of it."""
+    return lattice.count_points(width, equalities, inequalities, lattice.Budget(budget))
+
+
 def _count_piece(piece: isl.BasicSet, operations: int, budget: int) -> Count:
     """Points of one basic set without parameters."""
     width = isl.arity(piece) + isl.divisions(piece)
     equalities, inequalities = isl.rows(piece)
     try:
-        return Count.of(lattice.count_points(width, equalities, inequalities, lattice.Budget(budget)))
+        return Count.of(_points(width, tuple(map(tuple, equalities)), tuple(map(tuple, inequalities)), budget))
     except lattice.Unbounded:
         if not piece.is_bounded():
             raise ValueError(f"infinitely many points: {piece}") from None
