@@ -23,13 +23,22 @@ from polydl.target.isa import VECTOR_TYPES
 
 
 @dataclass(frozen=True, slots=True)
+class RowArgument:
+    """An element, or its address, that a statement touches."""
+
+    at: RowStatement
+    access: Access
+    pointer: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """A vector function and what it is called with."""
 
     name: str
     prologue: tuple[str, ...]
-    arguments: tuple[str, ...]
-    """C texts in the first iteration of the loops, without the length."""
+    arguments: tuple[RowArgument, ...]
+    """In the first iteration of the loops, without the length."""
     streams: bool
     """Whether it stores past the caches."""
 
@@ -49,10 +58,13 @@ class RowOptions:
 @dataclass(frozen=True, slots=True)
 class _Argument:
     name: str
-    text: str
-    pointer: bool
+    of: RowArgument
     written: bool
     element: ElementType
+
+    @property
+    def pointer(self) -> bool:
+        return self.of.pointer
 
     @property
     def declaration(self) -> str:
@@ -141,10 +153,8 @@ class _Builder:
                 if access.write and not known.written:
                     continue
                 return known
-        text = at.text(access)
-        made = _Argument(
-            f"polydl_e{len(self.arguments)}", f"&{text}" if pointer else text, pointer, access.write, self.element
-        )
+        of = RowArgument(at, access, pointer)
+        made = _Argument(f"polydl_e{len(self.arguments)}", of, access.write, self.element)
         self.keys.append((access.array, relation, pointer))
         self.arguments.append(made)
         return made
@@ -336,7 +346,7 @@ def _rendered(builder: _Builder, stores: Sequence[Store]) -> Row:
     math = uses_functions(" ".join([*builder.lines, *(a.finish for a in accumulators)]), builder.element)
     pieces_ = [isa_prologue(builder.element), row_prologue(builder.element)]
     pieces_ += [math_prologue(builder.element)] if math else []
-    return Row(name, (*pieces_, text), tuple(a.text for a in arguments), bool(streamed))
+    return Row(name, (*pieces_, text), tuple(a.of for a in arguments), bool(streamed))
 
 
 def row_prologue(element: ElementType) -> str:

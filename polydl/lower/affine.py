@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from polydl.dependences.scalars import private_scalars
-from polydl.lower.instance import Instance
+from polydl.lower import ctree
+from polydl.lower.instance import Place
 from polydl.lower.nest_plan import NestPlan, plan_nest
 from polydl.lower.scratch import Scratch
 from polydl.lower.tree import PARALLEL, SERIAL, SIMD, SUM, Part, insert_copies, union_pw_affs
@@ -46,12 +47,12 @@ class AffinePlan:
         return [text for _, plan in self.plans for text in plan.prologue]
 
     @property
-    def printers(self) -> dict[str, Callable[[Instance], str]]:
+    def printers(self) -> dict[str, Callable[[Place], ctree.Node]]:
         """Per isl tuple name, what prints its instances."""
         return {name: printer for _, plan in self.plans for name, printer in plan.printers.items()}
 
     @property
-    def thread_lines(self) -> list[str]:
+    def thread_lines(self) -> list[ctree.Node]:
         """Lines for each parallel loop."""
         return [line for _, plan in self.plans for line in plan.thread_lines]
 

@@ -13,9 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from polydl.kernels.microkernel import environment
-from polydl.lower.ast import Writer, quietly
+from polydl.lower.ast import Writer
 from polydl.lower.cexpr import Helpers
-from polydl.lower.instance import Instance, Names
+from polydl.lower.cprint import lines
+from polydl.lower.ctree import Assign, Block, Cast, Declare, Evaluate, If, Int, Invoke, Item, Name, Node, Unary
+from polydl.lower.instance import Names, Place
 from polydl.lower.packing_plan import PackCall
 from polydl.lower.tree import COPIED, PARALLEL
 from polydl.model import isl
@@ -30,7 +32,7 @@ class Ahead:
 
     pack: PackCall
     element: ElementType
-    printer: Callable[[Instance], str]
+    printer: Callable[[Place], Node]
     """Prints a panel's copy, from the operand to `buffer`."""
     buffer: str
     """C name of the pointer that the microkernel reads through."""
@@ -43,8 +45,7 @@ class Ahead:
         array = self.pack.operand.array
         linear = replace(scop.arrays[array], name="polydl_from", linear=True)
         inside = replace(scop, arrays={**scop.arrays, array: linear})
-        lines = Writer(inside, names, helpers, {self.pack.name: self.printer}).write(_tree(self.pack), 1)
-        quiet = [piece for line in lines for piece in quietly(line)]
+        code = Writer(inside, names, helpers, {self.pack.name: self.printer}).write(_tree(self.pack))
         return (
             environment()
             .get_template("ahead.c.j2")
@@ -54,20 +55,18 @@ class Ahead:
                 array=array,
                 buffer=self.buffer,
                 bytes=self.bytes,
-                lines="\n".join(quiet),
+                lines="\n".join(lines(code, 1)),
                 of=scop.function,
             )
         )
 
-    def lines(self) -> list[str]:
-        """Lines of the region before the nest: the copy, or one made now."""
-        return [
-            f"  const {self.element.c} *{self.buffer} = {self.buffer}_find(&{self.pack.operand.array}[0]);",
-            f"  if (!{self.buffer}) {{",
-            f"    {self.buffer}_fill((const {self.element.c} *)&{self.pack.operand.array}[0], {self.own});",
-            f"    {self.buffer} = {self.own};",
-            "  }",
-        ]
+    def before(self) -> Node:
+        """Code of the region before the nest: the copy, or one made now."""
+        buffer, given = Name(self.buffer), Unary("&", Item(self.pack.operand.array, (Int(0),)))
+        fill = Invoke(f"{self.buffer}_fill", (Cast(f"const {self.element.c} *", given), Name(self.own)))
+        found = Invoke(f"{self.buffer}_find", (given,))
+        make = Block((Evaluate(fill), Assign(buffer, "=", Name(self.own))))
+        return Block((Declare(f"const {self.element.c}", ((f"*{self.buffer}", found),)), If(Unary("!", buffer), make)))
 
     def call(self) -> str:
         """The statement that a user would write before the first run."""

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from polydl.base.errors import InputError
 from polydl.lower.ast import Writer
 from polydl.lower.cexpr import Helpers
-from polydl.lower.instance import Instance, Names
+from polydl.lower.ctree import Assign, Expr, Int, Node, Raw
+from polydl.lower.instance import Names, Place
 from polydl.lower.scratch import Scratch
 from polydl.lower.tree import COPIED, PARALLEL, SERIAL
 from polydl.model import isl
@@ -47,13 +48,13 @@ class Copies:
     def _part(self) -> Array:
         return self.scop.arrays[self.array.name]
 
-    def _declare(self, block: str) -> str:
+    def _declare(self, block: str) -> Raw:
         """C declaration of the pointer to a block's copy, which has the type of the output's."""
         of = f"{self.array.element.c} *" if self.array.is_scalar else f"__typeof__(&{self.array.name}[0]) "
         name = f"{self.buffer}_here"
-        return f"{of}__restrict__ const {name} = ({of})({self.buffer} + (size_t){block} * {self.each});"
+        return Raw((f"{of}__restrict__ const {name} = ({of})({self.buffer} + (size_t){block} * {self.each});",))
 
-    def thread_line(self, names: Names) -> str:
+    def thread_line(self, names: Names) -> Raw:
         """The declaration for inside of the grid's loops."""
         axes = sorted((a.axis for a in self.structure.grid), key="LRC".index)
         axis = next(a.axis for a in self.structure.grid if a.loop == self.structure.summed)
@@ -64,19 +65,19 @@ class Copies:
         blocks = isl.interval(0, self.count - 1)
         return blocks.flat_product(self.access.relation.range()).set_tuple_name(name)
 
-    def _element(self, at: Instance, array: str, instances: isl.Set) -> str:
-        """C text of the element of an instance { name[w, a…] }."""
+    def _element(self, at: Place, array: str, instances: isl.Set) -> Expr:
+        """The element of an instance { name[w, a…] }."""
         _, *subscripts = isl.coordinates(instances)
         to_array = map_from_affs(instances, subscripts)
         return at.element(array, isl.range_named(to_array, self.array.name).as_pw_multi_aff())
 
-    def zeroing(self, names: Names, helpers: Helpers) -> list[str]:
-        """Lines that set all copies to zero, each by the thread that runs its block."""
+    def zeroing(self, names: Names, helpers: Helpers) -> Node:
+        """Code that sets all copies to zero, each by the thread that runs its block."""
         name = f"{self.structure.nest.name}_zero"
         instances = self._instances(name)
 
-        def zero(at: Instance) -> str:
-            return f"{self._element(at, self.array.name, instances)} = 0;"
+        def zero(at: Place) -> Node:
+            return Assign(self._element(at, self.array.name, instances), "=", Int(0))
 
         block, *subscripts = isl.coordinates(instances)
         node = add_mark(tree_of(instances), PARALLEL)
@@ -84,16 +85,16 @@ class Copies:
         for subscript in subscripts:
             node = add_loop(node, subscript, instances)
         writer = Writer(self.scop, names, helpers, {name: zero}, (self._declare(f"{names.iterator}0"),))
-        return writer.write(node.get_schedule(), 1)
+        return writer.write(node.get_schedule())
 
-    def adding(self, original: Scop, names: Names, helpers: Helpers) -> list[str]:
-        """Lines that add the copies to the output, one after the other."""
+    def adding(self, original: Scop, names: Names, helpers: Helpers) -> Node:
+        """Code that adds the copies to the output, one after the other."""
         name, key = f"{self.structure.nest.name}_sum", f"{self.buffer}_here"
         instances = self._instances(name)
 
-        def add(at: Instance) -> str:
+        def add(at: Place) -> Node:
             part = self._element(at, key, instances)
-            return f"{self._element(at, self.array.name, instances)} += {part};"
+            return Assign(self._element(at, self.array.name, instances), "+=", part)
 
         block, *subscripts = isl.coordinates(instances)
         many = self.count * self.each >= _MANY and len(subscripts) > 1
@@ -105,7 +106,7 @@ class Copies:
             node = add_loop(node, subscript, instances)
         both = replace(original, arrays={**original.arrays, key: self._part()})
         counter = f"{names.iterator}{1 if many else 0}"
-        return Writer(both, names, helpers, {name: add}, (self._declare(counter),)).write(node.get_schedule(), 1)
+        return Writer(both, names, helpers, {name: add}, (self._declare(counter),)).write(node.get_schedule())
 
 
 def copies(scop: Scop, structure: Structure, scratch: Scratch) -> Copies:

@@ -10,9 +10,11 @@ from itertools import chain, count, groupby
 from polydl.dependences.scalars import private_scalars
 from polydl.kernels.rows import RowOptions
 from polydl.lower.affine import affine_plan, affine_tree
-from polydl.lower.ast import Writer, quietly
+from polydl.lower.ast import Writer
 from polydl.lower.cexpr import HELPER_TEXT, Helpers
 from polydl.lower.copies import copies
+from polydl.lower.cprint import lines
+from polydl.lower.ctree import Evaluate, Hint, Invoke, Node, Pragma, Raw, Scope
 from polydl.lower.curve import curve_prologue
 from polydl.lower.initial import absorbed_zeroing
 from polydl.lower.instance import Names
@@ -43,6 +45,8 @@ class Generated:
     """Statements that replace the scop's region, without a newline at the end."""
     prepare: tuple[str, ...] = ()
     """Statements that a user runs once before, to pack operands ahead of time."""
+    rows: bool = False
+    """Whether innermost loops became calls of vector functions."""
 
 
 def names_for(scop: Scop) -> Names:
@@ -81,29 +85,28 @@ def generate(scop: Scop, parts: Sequence[Structure | Scheduled], *, instances: b
     """
     names = names_for(scop)
     helpers = Helpers(names.prefix, set())
-    lines = [f"  {a.declaration};" for a in scop.arrays.values() if a.storage is Storage.REGION]
-    lines += unused_storage(scop)
+    code: list[Node] = [*storage(scop), *unused_storage(scop)]
     scratch = Scratch()
-    beside = _Beside([], [], [])
+    beside = _Beside([], [], [], [])
     with quota("code generation"):
         for scheduled, run in groupby(parts, lambda part: isinstance(part, Scheduled)):
             if not scheduled:
                 run_of_structures = [part for part in run if isinstance(part, Structure)]
-                lines += _structures(scop, run_of_structures, names, helpers, scratch, beside, instances)
+                code += _structures(scop, run_of_structures, names, helpers, scratch, beside, instances)
                 continue
             for part in run:
                 assert isinstance(part, Scheduled)
                 plan = affine_plan(scop, part.tree, scratch)
                 beside.prologue.extend(plan.prologue)
                 writer = Writer(scop, names, helpers, plan.printers, plan.thread_lines, instances=instances)
-                lines += writer.write(affine_tree(plan), 1)
+                code.append(writer.write(affine_tree(plan)))
     prologue = [*beside.prologue, *helper_texts(helpers, names)]
     if scratch.buffers:
         prologue.append(scratch.prologue())
-        lines = scratch.around(lines, original_text(scop))
-    begin = [f"  {BEGIN}();"] if instances else []
-    made = finished(scop, names, [*prologue, *beside.functions], [*begin, *declarations(scop), *lines])
-    return replace(made, prepare=tuple(beside.prepare))
+        code = scratch.around(code, original_text(scop))
+    code = [Hint(BEGIN, ()), *declarations(scop), *code]
+    made = finished(scop, names, [*prologue, *beside.functions], code, hints=instances)
+    return replace(made, prepare=tuple(beside.prepare), rows=bool(beside.rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,8 @@ class _Beside:
     functions: list[str]
     """File-scope pieces that use the prologue and the helpers."""
     prepare: list[str]
+    rows: list[str]
+    """File-scope pieces of vector functions."""
 
 
 def _structures(
@@ -124,9 +129,9 @@ def _structures(
     scratch: Scratch,
     beside: _Beside,
     instances: bool,
-) -> list[str]:
-    """Lines that run consecutive nests."""
-    lines: list[str] = []
+) -> list[Node]:
+    """Code that runs consecutive nests."""
+    code: list[Node] = []
     private = private_scalars(scop)
     absorbed = absorbed_zeroing(scop, structures)
     groups = groups_of(structures)
@@ -141,21 +146,22 @@ def _structures(
         used = {a.array for s in structure.nest.statements for a in s.accesses}
         own = [name for name in private if name in used]
         made = copies(scop, structure, scratch) if structure.summed else None
-        lines += made.zeroing(names, helpers) if made else []
+        code += [made.zeroing(names, helpers)] if made else []
         for one in plan.ahead:
             beside.functions.append(one.text(scop, names, helpers))
-            lines += one.lines()
+            code.append(one.before())
             beside.prepare.append(one.call())
         inside = (*plan.thread_lines, *((made.thread_line(names),) if made else ()))
         within = made.scop if made else scop
         rows = row_options(scop, structure)
-        writer = Writer(within, names, helpers, plan.printers, inside, own, rows, instances=instances)
-        lines += writer.write(tree, 1)
+        writer = Writer(within, names, helpers, plan.printers, inside, own, rows, instances)
+        code.append(writer.write(tree))
         beside.prologue.extend(writer.prologue)
+        beside.rows.extend(writer.prologue)
         if writer.streams:
-            lines += ["  #pragma omp parallel", "  polydl_stream_end();"]
-        lines += made.adding(scop, names, helpers) if made else []
-    return lines
+            code += [Pragma("omp parallel"), Evaluate(Invoke("polydl_stream_end", ()))]
+        code += [made.adding(scop, names, helpers)] if made else []
+    return code
 
 
 def row_options(scop: Scop, structure: Structure) -> RowOptions | None:
@@ -171,26 +177,36 @@ def helper_texts(helpers: Helpers, names: Names) -> list[str]:
     return [HELPER_TEXT[h].format(type=names.integer, prefix=names.prefix) for h in sorted(helpers.used)]
 
 
-def unused_storage(scop: Scop) -> list[str]:
-    """Lines that keep compilers silent about contracted arrays: the scalar may live in registers of a vector function,
+def storage(scop: Scop) -> list[Node]:
+    """The declarations of arrays that only the region knows."""
+    return [Raw((f"{a.declaration};",)) for a in scop.arrays.values() if a.storage is Storage.REGION]
+
+
+def unused_storage(scop: Scop) -> list[Node]:
+    """Code that keeps compilers silent about contracted arrays: the scalar may live in registers of a vector function,
     and the array is all that is left of an argument."""
     contracted = [name for name in scop.arrays if name.startswith(PREFIX)]
     named = [n for name in contracted for n in (name, name.removeprefix(PREFIX)) if n in scop.arrays]
-    return [f"  (void){name};" for name in named]
+    return [_used([name]) for name in named]
 
 
-def declarations(scop: Scop) -> list[str]:
-    """Lines that keep compilers silent about variables of the function that only the original loops use."""
+def _used(names: Sequence[str]) -> Node:
+    return Raw((f"{', '.join(f'(void){name}' for name in names)};",))
+
+
+def declarations(scop: Scop) -> list[Node]:
+    """Code that keeps compilers silent about variables of the function that only the original loops use."""
     unused = [declaration.split()[-1].strip("*") for declaration in scop.region.declared_outside]
-    return [f"  {', '.join(f'(void){name}' for name in unused)};"] if unused else []
+    return [_used(unused)] if unused else []
 
 
-def finished(scop: Scop, names: Names, prologue: Sequence[str], lines: Sequence[str]) -> Generated:
-    """The lines as a block, indented as the region is, in names that collide with none of the source's."""
+def finished(
+    scop: Scop, names: Names, prologue: Sequence[str], code: Sequence[Node], *, hints: bool = False
+) -> Generated:
+    """The code in braces, indented as the region is, in names that collide with none of the source's."""
     base = _indentation(scop)
-    lines = [piece for line in lines for piece in quietly(line)]
-    lines = ["{", *lines, "}"]
-    text = "\n".join(base + line if line.strip() and not line.startswith("#") else line for line in lines)
+    shown = lines(Scope(tuple(code)), 0, hints=hints)
+    text = "\n".join(base + line if line.strip() and not line.startswith("#") else line for line in shown)
     return Generated(tuple(_reprefix(p, names) for p in dict.fromkeys(prologue)), _reprefix(text, names))
 
 

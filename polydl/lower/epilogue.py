@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
-from polydl.lower.instance import Instance
+from polydl.lower.ctree import Expr, Unary
+from polydl.lower.instance import Place
 from polydl.model import isl
 from polydl.model.contraction import linear_strides
 from polydl.model.scop import Access, Assignment, Scop, Statement
@@ -59,13 +60,13 @@ class Epilogue:
     def parameters(self) -> tuple[str, ...]:
         return tuple(o.declaration for o in self.operands)
 
-    def arguments(self, at: Instance, call: KernelCall) -> list[str]:
-        """C texts of the arguments at a call."""
-        texts = []
+    def arguments(self, at: Place, call: KernelCall) -> list[Expr]:
+        """The arguments at a call."""
+        found = []
         for operand in self.operands:
             element = at.element(operand.access.array, _subscript(operand.access, call))
-            texts.append(element if operand.scalar else f"&{element}")
-        return texts
+            found.append(element if operand.scalar else Unary("&", element))
+        return found
 
 
 def _subscript(access: Access, call: KernelCall) -> isl.PwMultiAff:

@@ -1,11 +1,13 @@
-"""The C text of one statement instance: its elements, values and calls at a place in the isl AST."""
+"""The C of one statement instance: its elements, values and calls at a place in isl's syntax tree."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
-from polydl.lower.cexpr import IslPrinter, expression_text
+from polydl.lower.cexpr import FromIsl, of_body
+from polydl.lower.ctree import Declare, Evaluate, Expr, Int, Invoke, Item, Name, Raw, Scope, Text, Unary, plus, times
 from polydl.model import isl
 from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Statement
 
@@ -23,68 +25,72 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
-    """A place in the isl AST where a statement instance runs; its methods give the C text of things at this place."""
+class Place:
+    """Where a statement instance runs in isl's syntax tree; its methods give the C of things there."""
 
     build: isl.AstBuild
     back: isl.PwMultiAff
     """{ [AST loops] -> S[i…] }."""
     arrays: Mapping[str, Array]
-    printer: IslPrinter
+    c: FromIsl
 
-    def affine(self, value: isl.PwAff) -> str:
-        """C text of { S[i…] -> [v] }."""
-        return self.printer(self.build.expr_from_pw_aff(value.pullback_pw_multi_aff(self.back).coalesce()))
+    def affine(self, value: isl.PwAff) -> Expr:
+        """The value { S[i…] -> [v] }."""
+        return self.c(self.build.expr_from_pw_aff(value.pullback_pw_multi_aff(self.back).coalesce()))
 
-    def element(self, array: str, subscript: isl.PwMultiAff) -> str:
-        """C text of the array element at { S[i…] -> A[a…] }."""
+    def element(self, array: str, subscript: isl.PwMultiAff) -> Expr:
+        """The array element at { S[i…] -> A[a…] }."""
         found = self.arrays[array]
         if found.is_scalar:
-            return found.name
+            return Name(found.name)
         where = isl.components(subscript.pullback_pw_multi_aff(self.back))
-        subscripts = [self.build.expr_from_pw_aff(one.coalesce()) for one in where]
+        subscripts = tuple(self.c(self.build.expr_from_pw_aff(one.coalesce())) for one in where)
         if not found.linear:
-            return found.name + "".join(f"[{self.printer(s)}]" for s in subscripts)
+            return Item(found.name, subscripts)
         strides = found.layout.strides
         if strides is None or any(found.layout.before):
             address = found.layout.accessed(isl.Map.from_pw_multi_aff(subscript)).as_pw_multi_aff()
             (place,) = isl.components(address.pullback_pw_multi_aff(self.back))
-            return f"{found.name}[{self.printer(self.build.expr_from_pw_aff(place.coalesce()))}]"
-        terms = [
-            self.printer(s) if n == 1 else f"{n} * {self.printer.factor(s)}"
-            for s, n in zip(subscripts, strides, strict=True)
-            if self.printer(s) != "0"
-        ]
-        return f"{found.name}[{' + '.join(terms) or '0'}]"
+            return Item(found.name, (self.c(self.build.expr_from_pw_aff(place.coalesce())),))
+        terms = (times(Int(n), s) for s, n in zip(subscripts, strides, strict=True))
+        nothing: Expr = Int(0)
+        return Item(found.name, (reduce(plus, terms, nothing),))
+
+    def address(self, array: str, subscript: isl.PwMultiAff) -> Expr:
+        """The address of that element."""
+        return Unary("&", self.element(array, subscript))
 
 
-def sides(statement: Statement, body: Assignment, at: Instance) -> tuple[str, str]:
-    """C texts of target and value."""
+def sides(statement: Statement, body: Assignment, at: Place) -> tuple[Expr, Expr]:
+    """Target and value."""
 
-    def load(access: int) -> str:
+    def load(access: int) -> Expr:
         one = statement.accesses[access]
         return at.element(one.array, one.relation.as_pw_multi_aff())
 
-    return load(body.target), expression_text(body.value, load, at.affine, at.printer.function)
+    return load(body.target), of_body(body.value, load, at.affine, at.c.helpers.function)
 
 
-def user_call(body: MicrokernelCall, at: Instance) -> str:
-    """C text of a call that the user wrote."""
-    arguments = []
+def user_call(body: MicrokernelCall, at: Place) -> Evaluate:
+    """A call that the user wrote."""
+    arguments: list[Expr] = []
     for argument in body.arguments:
         if argument.array is not None and argument.subscript is not None:
-            where = isl.PwMultiAff.from_multi_pw_aff(argument.subscript)
-            arguments.append(f"&{at.element(argument.array, where)}")
+            arguments.append(at.address(argument.array, isl.PwMultiAff.from_multi_pw_aff(argument.subscript)))
         elif argument.value is not None:
             arguments.append(at.affine(argument.value))
         else:
-            arguments.append(argument.text)
-    return f"{body.function}({', '.join(arguments)});"
+            arguments.append(Text(argument.text))
+    return Evaluate(Invoke(body.function, tuple(arguments)))
 
 
-def black_box(body: BlackBox, at: Instance) -> str:
+def black_box(body: BlackBox, at: Place) -> Scope:
     """The text in braces, behind the declarations that it needs."""
-    lines = [
-        f"  {declaration}{'' if value is None else f' = {at.affine(value)}'};" for declaration, value in body.locals
-    ]
-    return "\n".join(["{", *lines, *(f"  {line}" for line in body.text.splitlines()), "}"])
+    declared = (_declaration(declaration, None if v is None else at.affine(v)) for declaration, v in body.locals)
+    return Scope((*declared, Raw(tuple(body.text.splitlines()))))
+
+
+def _declaration(text: str, value: Expr | None) -> Declare:
+    """Of a declaration as it was written (`int i`), whose last word is the name."""
+    type_, _, name = text.rpartition(" ")
+    return Declare(type_, ((name, value),))

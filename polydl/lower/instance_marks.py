@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from polydl.lower.instance import Instance
+from polydl.lower.ctree import Expr, Hint
+from polydl.lower.instance import Place
 from polydl.model import isl
 from polydl.model.scop import Statement
 
@@ -22,27 +23,22 @@ BEGIN = f"{_MARK}begin"
 _LINE = re.compile(r"^[ \t]*polydl\d*_instance_\w+\(.*\);\r?\n", re.MULTILINE)
 
 
-def instance_mark(statement: Statement, at: Instance) -> str:
-    """The line for one statement of the scop."""
+def instance_mark(statement: Statement, at: Place) -> Hint:
+    """Of one statement of the scop."""
     iterators = map(isl.PwAff.from_aff, isl.coordinates(statement.domain))
     values = (at.affine(i.intersect_domain(statement.domain)) for i in iterators)
-    return f"{_MARK}{statement.name}({', '.join(values)});"
+    return Hint(f"{_MARK}{statement.name}", tuple(values))
 
 
-def row_mark(loops: Sequence[tuple[str, str, str]]) -> str:
-    """The line for a row: per loop, outermost first, its variable, its first value and its iterations (of the
-    outermost any number)."""
-    return f"{ROW}({', '.join(', '.join(loop) for loop in loops)});"
+def row_mark(loops: Sequence[tuple[Expr, Expr, Expr]]) -> Hint:
+    """Of a row: per loop, outermost first, its variable, its first value and its iterations (of the outermost any
+    number)."""
+    return Hint(ROW, tuple(part for loop in loops for part in loop))
 
 
 def is_mark(line: str) -> bool:
     """Whether a line is one of these."""
     return line.lstrip().startswith(_MARK)
-
-
-def with_value(lines: Sequence[str], variable: str, value: str) -> list[str]:
-    """The lines with a loop variable that only marks mention replaced by its value there."""
-    return [re.sub(rf"\b{variable}\b", f"({value})", line) if is_mark(line) else line for line in lines]
 
 
 def without_marks(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 
 from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
@@ -13,8 +14,9 @@ from polydl.kernels.microkernel import generate as generate_microkernel
 from polydl.kernels.packing import PackLoop, PackRoutine, PackSpec, pack_prologue, pack_routine
 from polydl.kernels.vector_text import NotVectorised
 from polydl.lower.ahead import Ahead
+from polydl.lower.ctree import Binary, Evaluate, Expr, If, Int, Invoke, Name, Node, Raw, Text, every, plus
 from polydl.lower.epilogue import Epilogue, epilogue
-from polydl.lower.instance import Instance
+from polydl.lower.instance import Place
 from polydl.lower.packing_plan import PackCall, pack_call
 from polydl.lower.scratch import Scratch
 from polydl.model import isl
@@ -47,9 +49,9 @@ class NestPlan:
     call: KernelCall | None
     packs: tuple[PackCall, ...] = ()
     prologue: tuple[str, ...] = ()
-    printers: Mapping[str, Callable[[Instance], str]] = field(default_factory=dict)
+    printers: Mapping[str, Callable[[Place], Node]] = field(default_factory=dict)
     """Per isl tuple name, what prints its instances."""
-    thread_lines: tuple[str, ...] = ()
+    thread_lines: tuple[Raw, ...] = ()
     ahead: tuple[Ahead, ...] = ()
     """Packs that a function of their own makes; the others are `packs`."""
 
@@ -275,21 +277,21 @@ def _width_index(structure: Structure, pack: PackCall) -> int:
     return 1 if pack.pack.operand == "B" and structure.kernel.rows is not None else 0
 
 
-def _copy_printer(structure: Structure, pack: PackCall, routine: PackRoutine, buffer: str) -> Callable[[Instance], str]:
+def _copy_printer(structure: Structure, pack: PackCall, routine: PackRoutine, buffer: str) -> Callable[[Place], Node]:
     statement = structure.nest.statements[0]
     loops = (*structure.loops[: pack.depth], *pack.panels)
     relation = statement.accesses[pack.operand.access].relation.as_pw_multi_aff()
 
-    def print_copy(at: Instance) -> str:
-        width = at.affine(pack.extents[-1]) if _has_width(structure, pack) else "1"
-        source = f"&{at.element(pack.operand.array, relation.pullback_pw_multi_aff(pack.corner))}"
+    def print_copy(at: Place) -> Node:
+        width = at.affine(pack.extents[-1]) if _has_width(structure, pack) else Int(1)
+        source = at.address(pack.operand.array, relation.pullback_pw_multi_aff(pack.corner))
         run_time = [
             at.affine(extent)
             for extent, loop in zip(pack.extents, routine.spec.loops, strict=False)
             if loop.extent is None
         ]
-        target = _plus(buffer, at.affine(pack.offset(pack.domain, loops)))
-        return f"{routine.name}({', '.join([width, source, target, *run_time])});"
+        target = plus(Name(buffer), at.affine(pack.offset(pack.domain, loops)))
+        return Evaluate(Invoke(routine.name, (width, source, target, *run_time)))
 
     return print_copy
 
@@ -327,16 +329,12 @@ def _repeats(structure: Structure) -> bool:
     return False
 
 
-def _factor_text(factor: Const | Load, at: Instance, statement: Statement) -> str:
-    """C text of a scale factor."""
+def _factor(factor: Const | Load, at: Place, statement: Statement) -> Expr:
+    """A scale factor."""
     if isinstance(factor, Const):
-        return factor.text
+        return Text(factor.text)
     access = statement.accesses[factor.access]
     return at.element(access.array, access.relation.as_pw_multi_aff())
-
-
-def _plus(pointer: str, offset: str) -> str:
-    return pointer if offset == "0" else f"{pointer} + {offset}"
 
 
 def _call_printer(
@@ -345,20 +343,20 @@ def _call_printer(
     versions: _Versions,
     packs: Mapping[str, PackCall],
     buffers: Mapping[str, str],
-) -> Callable[[Instance], str]:
+) -> Callable[[Place], Node]:
     kernel, found, statement = structure.kernel, structure.nest.contraction, structure.nest.statements[0]
     assert kernel is not None and found is not None
     first = len(structure.inside) - len(kernel.reduce)
     a, b = _operands(structure)
 
-    def address(at: Instance, role: str, operand: Operand) -> str:
+    def address(at: Place, role: str, operand: Operand) -> Expr:
         if role in packs:
-            return _plus(buffers[role], at.affine(packs[role].offset(call.domain, structure.loops)))
+            return plus(Name(buffers[role]), at.affine(packs[role].offset(call.domain, structure.loops)))
         relation = statement.accesses[operand.access].relation.as_pw_multi_aff()
-        return f"&{at.element(operand.array, relation.pullback_pw_multi_aff(call.corner))}"
+        return at.address(operand.array, relation.pullback_pw_multi_aff(call.corner))
 
-    def print_call(at: Instance) -> str:
-        m = at.affine(call.extents[0]) if kernel.rows is not None else "1"
+    def print_call(at: Place) -> Node:
+        m = at.affine(call.extents[0]) if kernel.rows is not None else Int(1)
         n = at.affine(call.extents[first - 1])
         pointers = [address(at, role, operand) for role, operand in (("A", a), ("B", b), ("C", found.output))]
         run_time = [
@@ -366,23 +364,24 @@ def _call_printer(
             for extent, reduction in zip(call.extents[first:], versions.between.spec.reductions, strict=True)
             if reduction.extent is None
         ]
-        scale = [" * ".join(_factor_text(f, at, statement) for f in found.scale)] if found.scale else []
+        factors = [_factor(f, at, statement) for f in found.scale]
+        scale = [reduce(lambda left, right: Binary("*", left, right), factors)] if factors else []
         arguments = [m, n, *pointers, *run_time, *scale]
 
-        def called(which: GeneratedMicrokernel, fused: Epilogue = NOTHING_FUSED) -> str:
-            return f"{which.name}({', '.join([*arguments, *fused.arguments(at, call)])});"
+        def called(which: GeneratedMicrokernel, fused: Epilogue = NOTHING_FUSED) -> Node:
+            return Evaluate(Invoke(which.name, (*arguments, *fused.arguments(at, call))))
 
-        text = called(versions.between)
+        node = called(versions.between)
         again = [at.affine(t) for t in _repetitions(structure, call)] if _repeats(structure) else []
         if versions.last.name != versions.between.name and again:
             ends = [at.affine(t) for t in _last_repetitions(structure, call)]
-            done = " && ".join(f"{t} == {end}" for t, end in zip(again, ends, strict=True) if t != end)
-            text = f"if ({done}) {called(versions.last, versions.fused_last)} else {text}"
-        fresh = " && ".join(f"{t} == 0" for t in again if t != "0")
+            done = tuple(Binary("==", t, end) for t, end in zip(again, ends, strict=True) if t != end)
+            node = If(every(done), called(versions.last, versions.fused_last), node, short=True)
+        fresh = tuple(Binary("==", t, Int(0)) for t in again if t != Int(0))
         if not fresh:
             return called(versions.first, versions.fused_first)
         if versions.first.name != versions.between.name:
-            text = f"if ({fresh}) {called(versions.first, versions.fused_first)} else {text}"
-        return text
+            node = If(every(fresh), called(versions.first, versions.fused_first), node, short=True)
+        return node
 
     return print_call

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from polydl.lower.ctree import Block, If, Name, Node, Raw
 from polydl.lower.packing_plan import PackCall
 from polydl.model.types import ElementType
 
@@ -103,36 +104,30 @@ class Scratch:
         """All of it."""
         return self._total(shared=True) + threads * self._total(shared=False)
 
-    def thread_line(self, name: str) -> str:
+    def thread_line(self, name: str) -> Raw:
         """C declaration of a thread's own buffer, for inside of the parallel loops."""
         # Later nests may still reserve more: `around` knows the sizes.
         buffer = next(b for b in self.buffers if b.name == name)
         t, start = buffer.element.c, self._offset(buffer)
-        return f"{t} *const {name} = ({t} *)(polydl_own + (size_t)polydl_thread() * polydl_each + {start});"
+        return Raw((f"{t} *const {name} = ({t} *)(polydl_own + (size_t)polydl_thread() * polydl_each + {start});",))
 
     def prologue(self) -> str:
         """File-scope C that the region needs."""
         return _PROLOGUE
 
-    def around(self, lines: Sequence[str], original: str) -> list[str]:
-        """The region's lines with the allocation, and the original loops for when there is no memory."""
+    def around(self, code: Sequence[Node], original: str) -> list[Node]:
+        """The region's code with the allocation, and the original loops for when there is no memory."""
         each = self._total(shared=False)
         size = f"{self._total(shared=True)}" + (f" + (size_t)polydl_threads() * {each}" if each else "")
         shared = [
-            f"    {b.element.c} *const {b.name} = ({b.element.c} *)(polydl_memory + {self._offset(b)});"
+            f"{b.element.c} *const {b.name} = ({b.element.c} *)(polydl_memory + {self._offset(b)});"
             for b in self.buffers
             if b.shared
         ]
-        indented = [f"  {line}" if not line.startswith("#") else line for line in lines]
         if each:
-            shared.append(f"    char *const polydl_own = polydl_memory + {self._total(shared=True)};")
-            shared.append(f"    const size_t polydl_each = {each};")
+            shared.append(f"char *const polydl_own = polydl_memory + {self._total(shared=True)};")
+            shared.append(f"const size_t polydl_each = {each};")
         return [
-            f"  char *const polydl_memory = polydl_scratch({size});",
-            "  if (polydl_memory) {",
-            *shared,
-            *indented,
-            "  } else {",
-            original,
-            "  }",
+            Raw((f"char *const polydl_memory = polydl_scratch({size});",)),
+            If(Name("polydl_memory"), Block((Raw(tuple(shared)), *code)), Raw((original,), indented=False)),
         ]

@@ -16,13 +16,13 @@ from polydl.dependences.analysis import Dependence, Kind, dependences
 from polydl.dependences.scalars import private_scalars
 from polydl.lower.ast import Writer
 from polydl.lower.cexpr import Helpers
-from polydl.lower.emit import Generated, declarations, finished, helper_texts, names_for
+from polydl.lower.emit import Generated, declarations, finished, helper_texts, names_for, storage
 from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.isl import quota
 from polydl.model.isl.trees import union_map, union_set
 from polydl.model.schedule import original_schedule
-from polydl.model.scop import Scop, Storage
+from polydl.model.scop import Scop
 
 WHOLE = 1_000_000_000
 """Statement instances up to which a scop is run whole: plain code runs them in about a second."""
@@ -165,6 +165,5 @@ def _generate(scop: Scop, domains: Mapping[str, isl.Set]) -> Generated:
     tree = tree.insert_partial_schedule(isl.MultiUnionPwAff.from_union_map(schedule))
     names = names_for(scop)
     helpers = Helpers(names.prefix, set())
-    lines = [f"  {a.declaration};" for a in scop.arrays.values() if a.storage is Storage.REGION]
-    lines += Writer(scop, names, helpers, {}, (), tuple(private_scalars(scop))).write(tree, 1)
-    return finished(scop, names, helper_texts(helpers, names), [*declarations(scop), *lines])
+    code = Writer(scop, names, helpers, {}, private=tuple(private_scalars(scop))).write(tree)
+    return finished(scop, names, helper_texts(helpers, names), [*declarations(scop), *storage(scop), code])

@@ -71,10 +71,10 @@ def _variants(
             variant = replace(base, recipe=recipe, parts=parts)
             if variant.illegal is not None:
                 continue
-            region = variant.generated.region
-            if region in texts or (in_rows and "polydl_row_" not in region):
+            code = variant.generated
+            if code.region in texts or (in_rows and not code.rows):
                 continue
-            texts.add(region)
+            texts.add(code.region)
             vectors = vectors or in_rows
             yield variant.estimated(estimator.whole(parts, base.estimate))
 

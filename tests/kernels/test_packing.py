@@ -12,6 +12,7 @@ import pytest
 
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction, generate, isa_prologue
 from polydl.kernels.packing import PackLoop, PackSpec, pack_prologue, pack_routine, packed_layout
+from polydl.lower.cprint import lines
 from polydl.lower.scratch import Scratch
 from polydl.model.types import F32, F64
 from polydl.target.isa import VECTOR_TYPES
@@ -222,7 +223,7 @@ def test_threads_buffers_lie_behind_shared_ones_reserved_later() -> None:
     own = scratch.reserve("polydl_own_pack", F32, 100, shared=False)
     line = scratch.thread_line(own)
     scratch.reserve("polydl_shared", F64, 5000)
-    text = "\n".join(scratch.around([line], "original;"))
+    text = "\n".join(text for node in scratch.around([line], "original;") for text in lines(node, 1))
     assert "polydl_scratch(8192 + (size_t)polydl_threads() * 4096)" in text
     assert "polydl_own = polydl_memory + 8192" in text
     assert "polydl_each = 4096" in text

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from polydl.lower.cexpr import expression_text
+from polydl.lower.cexpr import of_body
+from polydl.lower.cprint import expression
+from polydl.lower.ctree import Expr, Int, Text
 from polydl.model.contraction import Contraction, contraction
 from polydl.model.conversions import converted, explicit
 from polydl.model.expr import Binary, Const, Convert, Load
@@ -57,12 +59,14 @@ def test_conversions_are_the_compilers(tmp_path: Path) -> None:
     for statement, text in zip(found.statements, texts, strict=True):
         value, element = of(found.arrays, statement)
 
-        def load(access: int, statement: Statement = statement) -> str:
+        def load(access: int, statement: Statement = statement) -> Expr:
             one = statement.accesses[access]
             where = one.relation.range()
-            return f"{one.array}[{0 if where.is_empty() else where.dim_min_val(0)}]"  # what never runs reads nothing
+            return Text(
+                f"{one.array}[{0 if where.is_empty() else where.dim_min_val(0)}]"
+            )  # what never runs reads nothing
 
-        written = expression_text(value, load, lambda number: str(number.max_val()), str)
+        written = expression(of_body(value, load, lambda number: Int(number.max_val().to_python()), str))
         lines.append(f"    same({text}, {written}, {REAL.index(element)});")
     types = ", ".join(f"{t.c}: {i}" for i, t in enumerate(REAL))
     # long long and long are one type here, as they have the same values.

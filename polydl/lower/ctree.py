@@ -1,0 +1,396 @@
+"""C as a tree: expressions and statements between isl's syntax tree and text.
+
+Loops keep marks that say how they run (`Marked`) until a pass of `polydl.lower.passes` turns them into pragmas or other
+loops. Nothing is learnt from text: passes match nodes, and `polydl.lower.cprint` comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import reduce
+
+from polydl.kernels.row_loops import RowStatement
+
+# Expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An identifier, or text that stands for an object as one does."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Int:
+    """An integer literal."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A literal as it was written."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`-`, `!`, `~`, `&` or `*` before an operand."""
+
+    op: str
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Two operands with an operator between them."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Invoke:
+    """A call."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An element of an array."""
+
+    array: str
+    subscripts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`condition ? then : otherwise`."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A conversion."""
+
+    type: str
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Paren:
+    """An expression in parentheses that precedence does not ask for: compilers warn without them, or people do."""
+
+    inner: Expr
+
+
+Expr = Name | Int | Text | Unary | Binary | Invoke | Item | Choice | Cast | Paren
+
+
+def plus(left: Expr, right: Expr) -> Expr:
+    """The sum, without a zero and without parentheses around a sum on the right."""
+    match left, right:
+        case _, Int(0):
+            return left
+        case Int(0), _:
+            return right
+        case _, Binary("+" | "-" as op, first, second):
+            return Binary(op, plus(left, first), second)
+        case _:
+            return Binary("+", left, right)
+
+
+def times(left: Expr, right: Expr) -> Expr:
+    """The product, without a factor of one on the left; zero where a factor is."""
+    if Int(0) in (left, right):
+        return Int(0)
+    return right if left == Int(1) else Binary("*", left, right)
+
+
+def every(conditions: tuple[Expr, ...]) -> Expr:
+    """All of some conditions, at least one; `||` and `?:` among them in parentheses."""
+    several = len(conditions) > 1
+    grouped = [
+        Paren(one) if several and (isinstance(one, Choice) or (isinstance(one, Binary) and one.op == "||")) else one
+        for one in conditions
+    ]
+    return reduce(lambda left, right: Binary("&&", left, right), grouped)
+
+
+def rewritten(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """An expression with each part changed, the innermost first."""
+    match expr:
+        case Name() | Int() | Text():
+            return change(expr)
+        case Unary(op, operand):
+            return change(Unary(op, rewritten(operand, change)))
+        case Binary(op, left, right):
+            return change(Binary(op, rewritten(left, change), rewritten(right, change)))
+        case Invoke(function, arguments):
+            return change(Invoke(function, tuple(rewritten(a, change) for a in arguments)))
+        case Item(array, subscripts):
+            return change(Item(array, tuple(rewritten(s, change) for s in subscripts)))
+        case Choice(condition, then, otherwise):
+            parts = (rewritten(part, change) for part in (condition, then, otherwise))
+            return change(Choice(*parts))
+        case Cast(type_, operand):
+            return change(Cast(type_, rewritten(operand, change)))
+        case Paren(inner):
+            return change(Paren(rewritten(inner, change)))
+
+
+def substituted(expr: Expr, values: Mapping[str, Expr]) -> Expr:
+    """An expression with values in place of names; sums and products with a 0 or 1 that this leaves are simpler."""
+
+    def change(part: Expr) -> Expr:
+        match part:
+            case Name(name):
+                return values.get(name, part)
+            case Binary("*", left, right):
+                return times(left, right)
+            case Binary("+", left, Int(0)):
+                return left
+            case _:
+                return part
+
+    return rewritten(expr, change)
+
+
+def names(expr: Expr) -> Iterator[str]:
+    """The identifiers in an expression, those of arrays and functions left out."""
+    match expr:
+        case Name(name):
+            yield name
+        case Unary(_, operand) | Cast(_, operand) | Paren(operand):
+            yield from names(operand)
+        case Binary(_, left, right):
+            yield from names(left)
+            yield from names(right)
+        case Invoke(_, parts) | Item(_, parts):
+            for part in parts:
+                yield from names(part)
+        case Choice(condition, then, otherwise):
+            for part in (condition, then, otherwise):
+                yield from names(part)
+
+
+# Statements
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """`target op value;`"""
+
+    target: Expr
+    op: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluate:
+    """An expression as a statement."""
+
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """Objects of one type, with their values; None: without one."""
+
+    type: str
+    objects: tuple[tuple[str, Expr | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pragma:
+    """A line `#pragma …`; those of OpenMP are hidden from compilers without it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Lines as they were written, by the user or a template."""
+
+    lines: tuple[str, ...]
+    indented: bool = True
+    """False: they stay where they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Statements one after the other."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Statements in braces."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """A condition."""
+
+    condition: Expr
+    then: Node
+    otherwise: Node | None = None
+    short: bool = False
+    """Both sides are one statement and stand on the line of the condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """A loop that counts."""
+
+    variable: str
+    type: str
+    first: Expr
+    condition: Expr
+    step: Expr
+    body: Node
+    once: bool = False
+    """It has one iteration, with the first value."""
+
+    @property
+    def last(self) -> Expr | None:
+        """The last value, of a loop that counts upwards in steps of one to a bound; None of any other."""
+        match self.condition:
+            case Binary("<=", Name(name), last) if name == self.variable and self.step == Int(1) and not self.once:
+                return last
+            case _:
+                return None
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Which instance of the program the next statement is (`lower.instance_marks`): for the proof, no code."""
+
+    name: str
+    arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A statement of the program at work, or a call that runs several."""
+
+    body: Node
+    hint: Hint | None = None
+    row: RowStatement | None = None
+    """What a row may be made of; None for what is none of the program's own statements."""
+    elements: tuple[Expr, ...] = ()
+    """Of each of its accesses; empty where it is no assignment."""
+
+
+class Way(Enum):
+    """How the loops below a mark run."""
+
+    PARALLEL = "parallel"
+    """The next ones are shared out among threads."""
+    CURVE = "curve"
+    """So are the next two, along a space-filling curve."""
+    SIMD = "simd"
+    """The next one runs in vectors."""
+    SUM = "sum"
+    """The next one adds up, in vectors."""
+    THREAD = "thread"
+    """What follows is run by one thread: the loops that are shared out end here."""
+    COPIED = "copied"
+    """The same, where the loops only copy."""
+
+    @property
+    def takes_loops(self) -> bool:
+        """Whether it says how the next loops run."""
+        return self not in (Way.THREAD, Way.COPIED)
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """Loops that run in their own way."""
+
+    way: Way
+    body: Node
+    clauses: str = ""
+    """Of OpenMP."""
+    loops: int = field(default=1)
+    """That are collapsed, for PARALLEL."""
+
+
+Node = Assign | Evaluate | Declare | Pragma | Raw | Block | Scope | If | For | Hint | Instance | Marked
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The statements directly inside of one."""
+    match node:
+        case Block(parts) | Scope(parts):
+            return parts
+        case If(_, then, otherwise):
+            return (then,) if otherwise is None else (then, otherwise)
+        case For(body=body) | Marked(body=body):
+            return (body,)
+        case Instance(body, hint):
+            return (body,) if hint is None else (hint, body)
+        case _:
+            return ()
+
+
+def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
+    """A statement with those directly inside of it changed."""
+    match node:
+        case Block(parts) | Scope(parts):
+            return replace(node, parts=tuple(change(part) for part in parts))
+        case If(_, then, otherwise):
+            return replace(node, then=change(then), otherwise=None if otherwise is None else change(otherwise))
+        case For(body=body) | Marked(body=body) | Instance(body=body):
+            return replace(node, body=change(body))
+        case _:
+            return node
+
+
+def expressions(node: Node) -> tuple[Expr, ...]:
+    """The expressions of a statement itself, without those of the statements inside; none of a hint."""
+    match node:
+        case Assign(target, _, value):
+            return (target, value)
+        case Evaluate(expr):
+            return (expr,)
+        case Declare(_, objects):
+            return tuple(value for _, value in objects if value is not None)
+        case If(condition):
+            return (condition,)
+        case For(_, _, first, condition, step):
+            return (first, condition, step)
+        case _:
+            return ()
+
+
+def mentions(node: Node, name: str) -> bool:
+    """Whether code uses a variable; text that others wrote is taken to use every identifier in it."""
+    if isinstance(node, Raw):
+        words = "".join(c if c.isalnum() or c == "_" else " " for line in node.lines for c in f"{line} ")
+        return name in words.split()
+    own = any(name in names(expr) for expr in expressions(node))
+    return own or any(mentions(child, name) for child in children(node) if not isinstance(child, Hint))
+
+
+def with_value(node: Node, name: str, value: Expr) -> Node:
+    """Code whose hints say a value in place of a variable that nothing else mentions."""
+    if isinstance(node, Hint):
+        return replace(node, arguments=tuple(substituted(a, {name: value}) for a in node.arguments))
+    if isinstance(node, Instance) and node.hint is not None:
+        hint = replace(node.hint, arguments=tuple(substituted(a, {name: value}) for a in node.hint.arguments))
+        return replace(node, hint=hint)
+    return with_children(node, lambda child: with_value(child, name, value))

@@ -1,0 +1,123 @@
+"""Turns innermost loops into calls of vector functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from polydl.kernels.row_loops import RowStatement, row_loops
+from polydl.kernels.rows import RowArgument, RowOptions, row
+from polydl.kernels.vector_text import NotVectorised
+from polydl.lower.ctree import (
+    Binary,
+    Block,
+    Declare,
+    Evaluate,
+    Expr,
+    For,
+    Instance,
+    Int,
+    Invoke,
+    Marked,
+    Name,
+    Node,
+    Scope,
+    Unary,
+    names,
+    plus,
+    substituted,
+    with_children,
+)
+from polydl.lower.instance import Names
+from polydl.lower.instance_marks import row_mark
+from polydl.model.scop import Scop
+
+
+@dataclass(slots=True)
+class Rows:
+    """The pass, and what its functions need."""
+
+    scop: Scop
+    names: Names
+    private: Sequence[str]
+    """Scalars of which each thread has its own."""
+    options: RowOptions
+    prologue: list[str] = field(default_factory=list)
+    """File-scope pieces of the functions made so far."""
+    streams: bool = False
+    """Whether one of them stores past the caches."""
+
+    def __call__(self, node: Node, *, marked: bool = False) -> Node:
+        """Code with calls in place of the loops that are rows; `marked`: the next loop runs in a way of its own."""
+        match node:
+            case Marked(way) if way.takes_loops:
+                return with_children(node, lambda child: self(child, marked=True))
+            case Marked():
+                return with_children(node, self)
+            case For():
+                called = None if marked else self._row(node)
+                below = node.once and marked
+                return called or with_children(node, lambda child: self(child, marked=below))
+            case _:
+                return with_children(node, lambda child: self(child, marked=marked))
+
+    def _row(self, node: For) -> Node | None:
+        """The call in place of the loops from here on; None where they are no row."""
+        chain = [node]
+        while isinstance(chain[-1].body, For):
+            chain.append(chain[-1].body)
+        body = chain[-1].body
+        parts = body.parts if isinstance(body, Block) else (body,)
+        users = [(part, part.row) for part in parts if isinstance(part, Instance) and part.row is not None]
+        last = [loop.last for loop in chain]
+        if len(users) < len(parts) or None in last:
+            return None
+        inner = [(loop.first, loop.last) for loop in chain[1:]]
+        numbers = [(low.value, high.value) for low, high in inner if isinstance(low, Int) and isinstance(high, Int)]
+        if len(numbers) + 1 < len(chain):
+            return None
+        statements = [at for _, at in users]
+        inside = {at.statement.name for at in statements}
+        private = frozenset(
+            name
+            for name in self.private
+            if all(s.name in inside for s in self.scop.statements if any(a.array == name for a in s.accesses))
+        )
+        try:
+            loops = row_loops(statements, numbers)
+            made = row(self.scop.arrays, private, loops, statements, self.options)
+        except NotVectorised:
+            return None
+        self.prologue += made.prologue
+        self.streams = self.streams or made.streams
+        assert last[0] is not None
+        length = _length(node.first, last[0])
+        for extent in loops.extents:
+            length = Binary("*", length, Int(extent))
+        given = [_argument(argument, users) for argument in made.arguments]
+        call: Expr = Invoke(made.name, (length, *given))
+        known = {loop.variable: loop.first for loop in chain if isinstance(loop.first, Int) and loop.first.value >= 0}
+        if known:
+            call = substituted(call, known)
+        counted = zip(chain, [1, *loops.extents], strict=True)
+        hints = [
+            row_mark([(Name(loop.variable), loop.first, Int(extent)) for loop, extent in counted]),
+            *(user.hint for user, _ in users if user.hint is not None),
+        ]
+        hinted = tuple(hints) if any(user.hint for user, _ in users) else ()
+        used = set(names(call))
+        declared = tuple((loop.variable, loop.first) for loop in chain if loop.variable in used)
+        if not declared:
+            return Block((*hinted, Evaluate(call)))
+        return Scope((Declare(f"const {self.names.integer}", declared), *hinted, Evaluate(call)))
+
+
+def _length(first: Expr, last: Expr) -> Expr:
+    return plus(last if first == Int(0) else Binary("-", last, first), Int(1))
+
+
+def _argument(argument: RowArgument, users: Sequence[tuple[Instance, RowStatement]]) -> Expr:
+    (user,) = (user for user, at in users if at is argument.at)
+    places = [place for place, access in enumerate(argument.at.statement.accesses) if access is argument.access]
+    element = user.elements[places[0]]
+    return Unary("&", element) if argument.pointer else element

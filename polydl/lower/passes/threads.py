@@ -1,0 +1,103 @@
+"""Turns the marks of parallel and vector loops into OpenMP's pragmas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from polydl.lower.ctree import (
+    Assign,
+    Binary,
+    Block,
+    Declare,
+    Evaluate,
+    For,
+    Int,
+    Invoke,
+    Marked,
+    Name,
+    Node,
+    Pragma,
+    Scope,
+    Unary,
+    Way,
+    with_children,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """The pass."""
+
+    prefix: str
+    """Of the functions of generated code."""
+    private: Sequence[str]
+    """Scalars of which each thread has its own."""
+    own: Sequence[Node]
+    """What each thread declares where it begins to work by itself."""
+
+    def __call__(self, node: Node, mark: Marked | None = None, *, beside: bool = False) -> Node:
+        """Code without marks. `mark`: how the next loops run; `beside`: other code is in the same scope."""
+        match node:
+            case Marked(Way.CURVE, body):
+                return self._curve(node)
+            case Marked(Way.THREAD, body) if self.own:
+                parts = (*self.own, self(body))
+                # isl may split what runs in an iteration: each part has a scope of its own.
+                return Scope(parts) if beside else Block(parts)
+            case Marked(way, body):
+                return self(body, node if way.takes_loops else None)
+            case For(body=body) if mark is not None:
+                return Block((Pragma(self._pragma(mark)), replace(node, body=self(body))))
+            case For(body=body):
+                return replace(node, body=self(body))
+            case Block(parts):
+                return Block(tuple(self(part, mark, beside=len(parts) > 1) for part in parts))
+            case _:
+                return with_children(node, lambda child: self(child, mark))
+
+    def _pragma(self, mark: Marked) -> str:
+        if mark.way is Way.SIMD:
+            return f"omp simd{mark.clauses}"
+        collapse = f" collapse({mark.loops})" if mark.loops > 1 else ""
+        return f"omp parallel for{collapse}{mark.clauses}{self._private}"
+
+    @property
+    def _private(self) -> str:
+        return f" private({', '.join(self.private)})" if self.private else ""
+
+    def _curve(self, mark: Marked) -> Node:
+        """Two loops with constant bounds as one along a curve, shared out in contiguous stretches; in their own order
+        where one of them has a single iteration, which is a curve as well."""
+        outer = mark.body
+        inner = outer.body if isinstance(outer, For) else outer
+        rows, columns = _values(outer), _values(inner)
+        if not rows or not columns:
+            return self(outer, replace(mark, way=Way.PARALLEL, clauses=""))
+        assert isinstance(outer, For) and isinstance(inner, For)
+        step, pair = f"{self.prefix}step", (outer.variable, inner.variable)
+        where = tuple(Unary("&", Name(name)) for name in pair)
+        sizes = (Int(len(rows)), Int(len(columns)))
+        moved = [
+            Assign(Name(name), "+=", Int(low)) for name, low in zip(pair, (rows[0], columns[0]), strict=True) if low
+        ]
+        body = Block(
+            (
+                Declare(outer.type, tuple((name, None) for name in pair)),
+                Evaluate(Invoke(f"{self.prefix}curve", (Name(step), *sizes, *where))),
+                *moved,
+                self(inner.body),
+            )
+        )
+        many = Int(len(rows) * len(columns))
+        loop = For(step, outer.type, Int(0), Binary("<", Name(step), many), Int(1), body)
+        return Block((Pragma(f"omp parallel for schedule(static){self._private}"), loop))
+
+
+def _values(node: Node) -> range | None:
+    """The values of a loop with constant bounds and steps of one; None of anything else."""
+    match node:
+        case For(first=Int(low), condition=Binary("<=" | "<" as op, _, Int(high)), step=Int(1), once=False):
+            return range(low, high + 1 if op == "<=" else high)
+        case _:
+            return None

@@ -1,0 +1,162 @@
+"""Passes over C trees, each by itself."""
+
+from __future__ import annotations
+
+from polydl import load
+from polydl.kernels.row_loops import RowStatement
+from polydl.lower.cprint import lines
+from polydl.lower.ctree import (
+    Assign,
+    Binary,
+    Block,
+    Declare,
+    Evaluate,
+    Expr,
+    For,
+    Hint,
+    If,
+    Instance,
+    Int,
+    Invoke,
+    Item,
+    Marked,
+    Name,
+    Node,
+    Raw,
+    Way,
+)
+from polydl.lower.passes.collapse import collapsed
+from polydl.lower.passes.once import straight
+from polydl.lower.passes.sums import summed
+from polydl.lower.passes.threads import Threads
+from polydl.lower.passes.unswitch import unswitched
+from polydl.model.scop import Scop
+from tests.programs.corpus import catalogue
+
+AT_I, AT_J, N = Name("i"), Name("j"), Name("n")
+USE = Evaluate(Invoke("use", (AT_I, AT_J)))
+THREADS = Threads("polydl_", (), ())
+
+
+def loop(name: str, body: Node, last: Expr = N, *, once: bool = False) -> For:
+    return For(name, "int", Int(0), Binary("<=", Name(name), last), Int(1), body, once)
+
+
+def text(node: Node, *, hints: bool = False) -> list[str]:
+    return [line.strip() for line in lines(node, 0, hints=hints)]
+
+
+def test_only_rectangular_loops_collapse() -> None:
+    square = collapsed(Marked(Way.PARALLEL, loop("i", loop("j", USE))))
+    triangle = collapsed(Marked(Way.PARALLEL, loop("i", loop("j", USE, AT_I))))
+    assert isinstance(square, Marked)
+    assert square.loops == 2
+    assert isinstance(triangle, Marked)
+    assert triangle.loops == 1
+
+
+def test_collapsing_ends_where_threads_work_alone_and_at_single_iterations() -> None:
+    for inside in (Marked(Way.THREAD, loop("j", USE)), loop("j", USE, once=True)):
+        found = collapsed(Marked(Way.PARALLEL, loop("i", inside)))
+        assert isinstance(found, Marked)
+        assert found.loops == 1
+
+
+def test_a_loop_of_one_iteration_is_its_body() -> None:
+    gone = straight(loop("i", Evaluate(Invoke("use", (AT_J,))), once=True))
+    assert text(gone) == ["use(j);"]
+    declared = straight(loop("i", USE, once=True))
+    assert text(declared) == ["{", "const int i = 0;", "use(i, j);", "}"]
+    written = straight(loop("i", Raw(("x += i;",)), once=True))
+    assert text(written)[1] == "const int i = 0;"
+
+
+def test_hints_get_the_value_of_a_loop_that_goes() -> None:
+    hinted = Instance(Evaluate(Invoke("use", (AT_J,))), Hint("polydl_instance_S0", (AT_I, AT_J)))
+    assert text(straight(loop("i", hinted, once=True)), hints=True) == ["polydl_instance_S0(0, j);", "use(j);"]
+
+
+def test_conditions_leave_vector_loops() -> None:
+    guard = Binary("<", AT_J, N)
+    body = If(guard, USE)
+    found = unswitched(Marked(Way.SIMD, loop("i", body)))
+    assert isinstance(found, Marked)
+    assert text(found.body) == [
+        "if (j < n) {",
+        "for (int i = 0; i <= n; i++) {",
+        "use(i, j);",
+        "}",
+        "} else {",
+        "for (int i = 0; i <= n; i++) {",
+        "if (j < n) {",
+        "use(i, j);",
+        "}",
+        "}",
+        "}",
+    ]
+
+
+def test_conditions_on_the_loop_and_those_with_another_side_stay() -> None:
+    for body in (If(Binary("<", AT_I, N), USE), If(Binary("<", AT_J, N), USE, USE)):
+        marked = Marked(Way.SIMD, loop("i", body))
+        assert unswitched(marked) == marked
+    plain = loop("i", If(Binary("<", AT_J, N), USE))
+    assert unswitched(plain) == plain
+
+
+def _dot() -> Scop:
+    entry = catalogue()["dot"]
+    return load(entry.path, defines=entry.defines(entry.sizes[0]), sizes=entry.parameters(entry.sizes[0])).scops[0]
+
+
+def _accumulating(target: Expr, op: str = "+=") -> Instance:
+    statement = _dot().statements[-1]
+    row = RowStatement(statement, statement.accesses[0].relation)
+    return Instance(Assign(target, op, Item("x", (AT_I,))), None, row)
+
+
+def test_sums_have_an_accumulator() -> None:
+    arrays = _dot().arrays
+    found = text(summed(Marked(Way.SUM, loop("i", _accumulating(Name("s")))), arrays, "polydl_"))
+    assert found[1:3] == ["const int i = 0;", "if (i <= n) {"]
+    assert "#pragma omp simd reduction(+ : polydl_sum)" in found
+    assert "polydl_sum += x[i];" in found
+    assert found[-3:] == ["s += polydl_sum;", "}", "}"]
+
+
+def test_what_is_no_sum_stays_a_loop() -> None:
+    arrays = _dot().arrays
+    for user in (_accumulating(Item("s", (AT_I,))), _accumulating(Name("s"), "=")):
+        assert summed(Marked(Way.SUM, loop("i", user)), arrays, "polydl_") == loop("i", user)
+    unmarked = loop("i", _accumulating(Name("s")))
+    assert summed(unmarked, arrays, "polydl_") == unmarked
+
+
+def test_parallel_loops_become_pragmas() -> None:
+    node = collapsed(Marked(Way.PARALLEL, loop("i", loop("j", Marked(Way.THREAD, USE))), " schedule(dynamic)"))
+    found = text(Threads("polydl_", ("t",), (Raw(("own();",)),))(node))
+    assert found[1] == "#pragma omp parallel for collapse(2) schedule(dynamic) private(t)"
+    assert found[-4:] == ["own();", "use(i, j);", "}", "}"]
+
+
+def test_several_parts_of_a_thread_have_scopes_of_their_own() -> None:
+    parts = Block((Marked(Way.THREAD, USE), Marked(Way.THREAD, USE)))
+    found = text(Threads("polydl_", (), (Declare("int", (("x", None),)),))(Marked(Way.PARALLEL, loop("i", parts))))
+    assert found.count("{") == 2
+    assert found.count("int x;") == 2
+
+
+def test_a_mark_goes_to_the_first_loop_inside() -> None:
+    found = text(THREADS(Marked(Way.SIMD, If(N, loop("i", loop("j", USE))))))
+    assert found[:3] == ["if (n) {", "#ifdef _OPENMP", "#pragma omp simd"]
+    assert found.count("#pragma omp simd") == 1
+
+
+def test_curves() -> None:
+    square = Marked(Way.CURVE, loop("i", loop("j", USE, Int(7)), Int(3)), loops=2)
+    found = text(THREADS(square))
+    assert "#pragma omp parallel for schedule(static)" in found
+    assert "for (int polydl_step = 0; polydl_step < 32; polydl_step++) {" in found
+    assert "polydl_curve(polydl_step, 4, 8, &i, &j);" in found
+    unknown = text(THREADS(Marked(Way.CURVE, loop("i", loop("j", USE)), " schedule(hilbert)", 2)))
+    assert unknown[1] == "#pragma omp parallel for collapse(2)"
