@@ -21,8 +21,8 @@ def test_one_generation_per_variant(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     texts: list[str] = []
     finished = emit.finished
 
-    def counted(*given: object) -> emit.Generated:
-        made = finished(*given)
+    def counted(*given: object, hints: bool = False) -> emit.Generated:
+        made = finished(*given, hints=hints)
         texts.append("\n".join([*made.prologue, made.region]))
         return made
 
