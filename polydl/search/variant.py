@@ -89,14 +89,10 @@ class Variant:
 
     @property
     def family(self) -> tuple[object, ...]:
-        """What it has in common with variants that differ in the order and the tiles of the other loops only: fusion,
-        microkernels, parallel loops, packed operands, where schedules start."""
-        return tuple(
-            part.how.base
-            if isinstance(part, Scheduled)
-            else (part.fused, part.rows, part.kernel, part.parallel, frozenset(p.operand for p in part.packs))
-            for part in self.parts
-        )
+        """What it has in common with variants that differ in the tiles and the order of outer loops only: fusion,
+        microkernels, which of the program's loops are parallel and which one is innermost, packed operands, where
+        schedules start."""
+        return tuple(_family(part) for part in self.parts)
 
     @property
     def loops(self) -> str:
@@ -179,6 +175,17 @@ class Variant:
             if p.function
         )
         return (*summed, *ahead)
+
+
+def _family(part: Structure | Scheduled) -> object:
+    if isinstance(part, Scheduled):
+        return part.how.base, bool(part.how.block), part.how.unroll
+    kernel = part.kernel and (tuple(loop.iterator for loop in part.inside), part.kernel.m, part.kernel.n)
+    parallel = {loop.iterator for loop in part.loops if loop.name in part.parallel}
+    reduced = {loop.iterator for loop in part.inside if not loop.name.endswith(".mk")}
+    innermost = [loop.iterator for loop in part.loops if loop.iterator not in reduced][-1:]
+    packed = frozenset(pack.operand for pack in part.packs)
+    return part.fused, part.rows, kernel, tuple(innermost), frozenset(parallel), packed
 
 
 def _loops(structure: Structure) -> str:
