@@ -39,19 +39,17 @@ def packed(structure: Structure, least: int) -> Iterator[Structure]:
 def needs_packed_columns(structure: Structure) -> bool:
     """Whether the microkernel can read B only from a packed copy."""
     found = structure.nest.contraction
-    if structure.kernel is None or found is None:
+    if structure.inside is None or found is None:
         return False
-    return found.transposed(structure.inside[1 if structure.kernel.rows is not None else 0].iterator)
+    return found.transposed(structure.inside.columns.iterator)
 
 
 def _spread(structure: Structure, operand: str) -> int:
     """Elements between neighbours of an operand inside the microkernel, the larger of width and last reduction."""
-    kernel = structure.kernel
-    assert kernel is not None
+    assert structure.inside is not None
     strides = structure.operand(Pack(operand, "")).strides
-    width = [loop.iterator for loop in structure.inside if loop.name.endswith(".mk")]
-    inner = [loop.iterator for loop in structure.inside if not loop.name.endswith(".mk")][-1:]
-    return max(abs(strides[i]) for i in (*width, *inner))
+    near = (*structure.inside.block, *structure.inside.reductions[-1:])
+    return max(abs(strides[loop.iterator]) for loop in near)
 
 
 def _pack_places(structure: Structure, operand: str) -> list[str]:
@@ -78,7 +76,7 @@ def _copied(structure: Structure, strides: Mapping[str, int], depth: int) -> int
     """Elements of the copy made inside `depth` loops."""
     extents = {i: c.extent or 1 for i, c in structure.nest.counts.items()}
     covered: dict[str, int] = {}
-    for loop in (*structure.inside, *reversed(structure.loops[depth:])):
+    for loop in (*structure.inner, *reversed(structure.loops[depth:])):
         if strides[loop.iterator] != 0:
             span = extents[loop.iterator] if loop.within is None else loop.within
             covered[loop.iterator] = max(covered.get(loop.iterator, 1), min(span, extents[loop.iterator]))

@@ -153,11 +153,12 @@ class _Writer:
         strides = linear_strides(self.scop, statement, access)
         if strides is None:
             raise NotVectorised(f"the subscripts of {access.array} are not affine in the loops of {statement.name}")
-        kernel = self.structure.kernel
-        assert kernel is not None
-        block = [loop.iterator for loop in self.structure.inside if loop.name.endswith(".mk")]
-        columns = self.stride(block[-1], strides[block[-1]])
-        rows = self.stride(block[0], strides[block[0]]) if kernel.rows is not None else 0
+        inside = self.structure.inside
+        assert inside is not None
+        rows, columns = (
+            0 if loop is None else self.stride(loop.iterator, strides[loop.iterator])
+            for loop in (inside.rows, inside.columns)
+        )
         if columns not in (0, 1):
             raise NotVectorised(f"neighbouring columns of {access.array} are {columns} elements apart")
         return rows, columns

@@ -27,7 +27,7 @@ from polydl.model.scop import Scop, Statement
 from polydl.model.types import ElementType
 from polydl.rewrite.conditions import Group
 from polydl.schedule.kernel_call import KernelCall, kernel_call
-from polydl.schedule.structure import Structure
+from polydl.schedule.structure import Loop, Structure
 
 PAGE_BYTES = 4096
 """Hardware prefetchers stop at the boundary of a (base) page."""
@@ -81,19 +81,17 @@ def microkernel_spec(
     structure: Structure, call: KernelCall, packs: Mapping[str, PackCall], beta: int, fused: Epilogue = NOTHING_FUSED
 ) -> MicrokernelSpec:
     """What the generated microkernel of a structure computes, with the strides of packed copies where there are."""
-    nest, kernel, found = structure.nest, structure.kernel, structure.nest.contraction
-    assert kernel is not None and found is not None
-    first = len(structure.inside) - len(kernel.reduce)
-    rows = structure.inside[0].iterator if kernel.rows is not None else None
+    nest, kernel, found, inside = structure.nest, structure.kernel, structure.nest.contraction, structure.inside
+    assert kernel is not None and found is not None and inside is not None
+    rows = inside.rows.iterator if inside.rows is not None else None
     a, b = _operands(structure)
 
-    def stride(role: str, operand: Operand, index: int) -> int:
-        loop = structure.inside[index]
+    def stride(role: str, operand: Operand, loop: Loop) -> int:
         return packs[role].stride(loop) if role in packs else _stride(nest, operand, loop.iterator)
 
     reductions = tuple(
-        Reduction(_constant(call.extents[i], call.domain), stride("A", a, i), stride("B", b, i))
-        for i in range(first, len(structure.inside))
+        Reduction(_constant(call.extent(loop), call.domain), stride("A", a, loop), stride("B", b, loop))
+        for loop in inside.reductions
     )
     a_m = 0 if rows is None else 1 if "A" in packs else _stride(nest, a, rows)
     c_m = 0 if rows is None else _stride(nest, found.output, rows)
@@ -124,16 +122,15 @@ def microkernel_spec(
 
 def _always_whole(structure: Structure, call: KernelCall) -> bool:
     """Whether every call has the full block."""
-    kernel = structure.kernel
-    assert kernel is not None
-    rows = kernel.m == 1 if kernel.rows is None else _constant(call.extents[0], call.domain) == kernel.m
-    columns = call.extents[0 if kernel.rows is None else 1]
-    return rows and _constant(columns, call.domain) == kernel.n
+    kernel, inside = structure.kernel, structure.inside
+    assert kernel is not None and inside is not None
+    rows = kernel.m == 1 if inside.rows is None else _constant(call.extent(inside.rows), call.domain) == kernel.m
+    return rows and _constant(call.extent(inside.columns), call.domain) == kernel.n
 
 
 def _columns(structure: Structure) -> str:
-    assert structure.kernel is not None
-    return structure.inside[1 if structure.kernel.rows is not None else 0].iterator
+    assert structure.inside is not None
+    return structure.inside.columns.iterator
 
 
 def _operands(structure: Structure) -> tuple[Operand, Operand]:
@@ -259,22 +256,12 @@ def plan_nest(
 
 def _pack_spec(structure: Structure, pack: PackCall, element: ElementType) -> PackSpec:
     nest, operand = structure.nest, pack.operand
-    width = structure.inside[_width_index(structure, pack)].iterator if _has_width(structure, pack) else None
+    width = None if pack.width is None else pack.width.iterator
     loops = tuple(
         PackLoop(_constant(extent, pack.domain), _stride(nest, operand, loop.iterator))
         for loop, extent in zip(pack.reductions, pack.extents, strict=False)
     )
     return PackSpec(element, pack.block, 1 if width is None else _stride(nest, operand, width), loops)
-
-
-def _has_width(structure: Structure, pack: PackCall) -> bool:
-    assert structure.kernel is not None
-    return pack.pack.operand == "B" or structure.kernel.rows is not None
-
-
-def _width_index(structure: Structure, pack: PackCall) -> int:
-    assert structure.kernel is not None
-    return 1 if pack.pack.operand == "B" and structure.kernel.rows is not None else 0
 
 
 def _copy_printer(structure: Structure, pack: PackCall, routine: PackRoutine, buffer: str) -> Callable[[Place], Node]:
@@ -283,7 +270,7 @@ def _copy_printer(structure: Structure, pack: PackCall, routine: PackRoutine, bu
     relation = statement.accesses[pack.operand.access].relation.as_pw_multi_aff()
 
     def print_copy(at: Place) -> Node:
-        width = at.affine(pack.extents[-1]) if _has_width(structure, pack) else Int(1)
+        width = at.affine(pack.extents[-1]) if pack.width is not None else Int(1)
         source = at.address(pack.operand.array, relation.pullback_pw_multi_aff(pack.corner))
         run_time = [
             at.affine(extent)
@@ -344,9 +331,8 @@ def _call_printer(
     packs: Mapping[str, PackCall],
     buffers: Mapping[str, str],
 ) -> Callable[[Place], Node]:
-    kernel, found, statement = structure.kernel, structure.nest.contraction, structure.nest.statements[0]
-    assert kernel is not None and found is not None
-    first = len(structure.inside) - len(kernel.reduce)
+    inside, found, statement = structure.inside, structure.nest.contraction, structure.nest.statements[0]
+    assert inside is not None and found is not None
     a, b = _operands(structure)
 
     def address(at: Place, role: str, operand: Operand) -> Expr:
@@ -356,12 +342,12 @@ def _call_printer(
         return at.address(operand.array, relation.pullback_pw_multi_aff(call.corner))
 
     def print_call(at: Place) -> Node:
-        m = at.affine(call.extents[0]) if kernel.rows is not None else Int(1)
-        n = at.affine(call.extents[first - 1])
+        m = at.affine(call.extent(inside.rows)) if inside.rows is not None else Int(1)
+        n = at.affine(call.extent(inside.columns))
         pointers = [address(at, role, operand) for role, operand in (("A", a), ("B", b), ("C", found.output))]
         run_time = [
-            at.affine(extent)
-            for extent, reduction in zip(call.extents[first:], versions.between.spec.reductions, strict=True)
+            at.affine(call.extent(loop))
+            for loop, reduction in zip(inside.reductions, versions.between.spec.reductions, strict=True)
             if reduction.extent is None
         ]
         factors = [_factor(f, at, statement) for f in found.scale]

@@ -34,6 +34,8 @@ class PackCall:
     """{ S0_pack_A[…] -> [n] } iterations to copy: the reductions in `reductions`, then rows (A) or columns (B)."""
     reductions: tuple[Loop, ...]
     """The microkernel's reductions that move the operand, outermost first."""
+    width: Loop | None
+    """The loop along the width of a panel: the block's rows (A) or columns (B); None: it has a single row."""
     corner: isl.PwMultiAff
     """{ S0_pack_A[…] -> S0[…] } an instance that reads the panel's first element."""
     block: int
@@ -77,24 +79,23 @@ def pack_call(structure: Structure, pack: Pack, call: KernelCall) -> PackCall:
     operand = structure.operand(pack)
     depth = structure.pack_depth(pack)
     panels = tuple(loop for loop in structure.loops[depth:] if operand.strides[loop.iterator] != 0)
-    kernel = structure.kernel
-    assert kernel is not None
-    first = len(structure.inside) - len(kernel.reduce)
-    reductions = tuple(loop for loop in structure.inside[first:] if operand.strides[loop.iterator] != 0)
+    kernel, inside = structure.kernel, structure.inside
+    assert kernel is not None and inside is not None
+    reductions = tuple(loop for loop in inside.reductions if operand.strides[loop.iterator] != 0)
     block = kernel.m if pack.operand == "A" else kernel.n
     name = f"{call.statement.name}_pack_{pack.operand}"
     kept = [*range(depth), *(structure.loops.index(loop) for loop in panels)]
     to_pack = map_from_affs(call.domain, [isl.coordinate(call.domain, position) for position in kept])
     to_pack = isl.range_named(to_pack, name)
     section = to_pack.reverse().lexmin_pw_multi_aff()
-    wanted = [structure.inside.index(loop) for loop in reductions]
+    wanted = [*reductions]
     digits = [(loop.iterator, loop.step, _trips(structure, loop)) for loop in (*panels, *reductions)]
-    has_width = pack.operand == "B" or kernel.rows is not None
-    if has_width:
-        wanted.append(0 if pack.operand == "A" else first - 1)
+    width = inside.rows if pack.operand == "A" else inside.columns
+    if width is not None:
+        wanted.append(width)
     # A panel is as wide as the microkernel's block also where no loop runs along its width.
-    digits.append((structure.inside[wanted[-1]].iterator if has_width else "", 1, block))
-    extents = tuple(call.extents[i].pullback_pw_multi_aff(section) for i in wanted)
+    digits.append(("" if width is None else width.iterator, 1, block))
+    extents = tuple(call.extent(loop).pullback_pw_multi_aff(section) for loop in wanted)
     return PackCall(
         name=name,
         pack=pack,
@@ -105,6 +106,7 @@ def pack_call(structure: Structure, pack: Pack, call: KernelCall) -> PackCall:
         domain=to_pack.range().coalesce(),
         extents=extents,
         reductions=reductions,
+        width=width,
         corner=call.corner.pullback_pw_multi_aff(section),
         block=block,
         layout=_layout(digits),

@@ -54,7 +54,7 @@ def nest_tree(structure: Structure, call: KernelCall | None, packs: Sequence[Pac
         inner = rest_affs(structure, statement, depth)
         if call is not None:
             y = normalised(nest, statement)
-            inner = [loop_aff(loop, y[loop.iterator]) for loop in structure.inside]
+            inner = [loop_aff(loop, y[loop.iterator]) for loop in structure.inner]
             covered = map_from_affs(statement.domain, affs).intersect_range(call.domain.reset_tuple_id())
             domain = domain.subtract(covered.domain())
             if not call.domain.is_empty():

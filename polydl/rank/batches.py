@@ -136,7 +136,7 @@ def _pinned(rows: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
 def loop_batch(nest: BoxNest, structures: Sequence[Structure]) -> LoopBatch:
     """The loops of each structure, those inside the microkernel included as the innermost ones."""
     place = {name: i for i, name in enumerate(nest.iterators)}
-    depth = max(len(s.loops) + len(s.inside) for s in structures)
+    depth = max(len(s.loops) + len(s.inner) for s in structures)
     iterator = np.full((len(structures), depth), -1, dtype=np.int64)
     span = np.ones((len(structures), depth), dtype=np.int64)
     parallel = np.zeros((len(structures), depth), dtype=np.bool_)

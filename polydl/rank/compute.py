@@ -81,12 +81,12 @@ def kernel_cycles(structure: Structure, instances: float, calls: float, machine:
 
 def _call_cycles(structure: Structure, instances: float, machine: Machine) -> tuple[float, float, float]:
     """Cycles of the arithmetic of all calls, of the stores of one, and of what each part of a block takes beside."""
-    kernel, found = structure.kernel, structure.nest.contraction
-    assert kernel is not None and found is not None
+    kernel, found, inside = structure.kernel, structure.nest.contraction, structure.inside
+    assert kernel is not None and found is not None and inside is not None
     target = target_isa(machine)
-    sides = [loop.iterator for loop in structure.inside]
-    row_extent = 1 if kernel.rows is None else _extent(structure, sides[0])
-    column_extent = _extent(structure, sides[0 if kernel.rows is None else 1])
+    row_extent, column_extent = (
+        1 if loop is None else _extent(structure, loop.iterator) for loop in (inside.rows, inside.columns)
+    )
     steps = instances / (row_extent * column_extent)
     arithmetic = steps * block_cycles(target, found.element, kernel.m, kernel.n, row_extent, column_extent)
     # C is loaded and stored once per call: one store per cycle, the loads beside them. The pipeline of FMAs fills and

@@ -23,13 +23,13 @@ def inflation(nest: BoxNest, structures: Sequence[Structure], cache: CacheLevel)
     result = np.ones((len(structures), len(nest.arrays)))
     memory: dict[tuple[object, ...], tuple[int, float]] = {}
     for v, structure in enumerate(structures):
-        if structure.kernel is None:
+        if structure.kernel is None or structure.inside is None:
             continue
         packed = {p.operand for p in structure.packs}
         for role in ("A", "B"):
             if role in packed:
                 continue
-            key = (role, structure.kernel.columns, structure.kernel.rows, structure.kernel.n, structure.inside[-1])
+            key = (role, structure.kernel.columns, structure.kernel.rows, structure.kernel.n, structure.inner[-1])
             if key not in memory:
                 memory[key] = _of_operand(nest, structure, role, cache, place)
             index, factor = memory[key]
@@ -45,13 +45,13 @@ def _of_operand(
     size = nest.element_bytes[operand.array]
     kernel = structure.kernel
     assert kernel is not None
-    last = structure.inside[-1].iterator
-    rows = structure.inside[0].iterator
+    last = structure.inner[-1].iterator
+    rows = structure.inner[0].iterator
     if role == "B":
         apart, run, count = abs(operand.strides[last]) * size, kernel.n * size, structure.nest.counts[last].extent or 1
     else:
         inner = abs(operand.strides[last])
-        length = min(structure.inside[-1].within or (structure.nest.counts[last].extent or 1), 4096)
+        length = min(structure.inner[-1].within or (structure.nest.counts[last].extent or 1), 4096)
         apart, run, count = abs(operand.strides[rows]) * size, length * size if inner == 1 else size, kernel.m
     if apart <= run:
         return place[operand.array], 1.0

@@ -227,18 +227,15 @@ class _Table:
         return columns | {"kernel.passes_over_C": _log(passes), "kernel.calls": _log(calls)}
 
     def _block(self, structure: Structure) -> tuple[float, ...]:
-        kernel = structure.kernel
-        if kernel is None:
+        kernel, inside = structure.kernel, structure.inside
+        if kernel is None or inside is None:
             return (1.0,) + (0.0,) * 9
-        columns = structure.inside[0 if kernel.rows is None else 1].iterator
-        rows = None if kernel.rows is None else structure.inside[0].iterator
         extents = self.nest.counts
-        row_extent = 1 if rows is None else extents[rows].extent or kernel.m
-        column_extent = extents[columns].extent or kernel.n
+        row_extent = 1 if inside.rows is None else extents[inside.rows.iterator].extent or kernel.m
+        column_extent = extents[inside.columns.iterator].extent or kernel.n
         reduction = math.prod(
             min(loop.within or (extents[loop.iterator].extent or 1), extents[loop.iterator].extent or 1)
-            for loop in structure.inside
-            if not loop.name.endswith(".mk")
+            for loop in inside.reductions
         )
         block = _block_features(self.target, self.element, kernel.m, kernel.n, row_extent, column_extent)
         return (0.0, *block, math.log2(max(reduction, 1)), float(len(kernel.reduce)))
@@ -283,7 +280,7 @@ class _Table:
         for role in _ROLES:
             operand = self.found.output if role == "C" else by_name[structure.operand(Pack(role, "")).array]
             steps = []
-            for loop in structure.inside:
+            for loop in structure.inner:
                 stride = abs(operand.strides[loop.iterator]) * size
                 extent = self.nest.counts[loop.iterator].extent or 1
                 if stride:
@@ -294,7 +291,7 @@ class _Table:
                 strides.append(0.0)
                 continue
             pages.append(math.log2(_pages(sorted(steps), page)))
-            row = structure.inside[0].iterator if role != "B" else structure.inside[-1].iterator
+            row = structure.inner[0 if role != "B" else -1].iterator
             strides.append(math.log2(1 + abs(operand.strides[row]) * size / line))
         return (*pages, *strides)
 

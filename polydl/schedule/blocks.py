@@ -103,7 +103,7 @@ def _kernel(
     cut = apply(nest, [Tile(iterator, (size,)) for iterator, size in size_of.items()])
     over = tuple(cut.loop(f"{iterator}.0") for iterator, _ in axes)
     inside = tuple(cut.loop(f"{iterator}.1") for iterator in statement.iterators)
-    boxes = kernel_call(Structure(nest, over, inside=inside), statement).domain
+    boxes = kernel_call(Structure(nest, over), statement, inside).domain
     whole = map_from_affs(statement.domain, outer_affs(replace(cut, loops=over), statement)).intersect_range(
         boxes.reset_tuple_id()
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from polydl.model import isl
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Statement
-from polydl.schedule.structure import Structure, loop_aff, normalised, outer_affs
+from polydl.schedule.structure import Loop, Structure, loop_aff, normalised, outer_affs
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,29 +21,38 @@ class KernelCall:
     """{ S0_mk[t…] }: the blocks that are full boxes; the others run as plain loops."""
     blocks: isl.Set
     """{ S0_mk[t…] }: all blocks."""
+    loops: tuple[Loop, ...]
+    """Those inside of the microkernel."""
     low: tuple[isl.PwAff, ...]
-    """{ S0_mk[t…] -> [u] } first iteration inside the block, per inside loop."""
+    """{ S0_mk[t…] -> [u] } first iteration inside the block, of each of `loops`."""
     extents: tuple[isl.PwAff, ...]
-    """{ S0_mk[t…] -> [n] } iterations inside the block, per inside loop."""
+    """{ S0_mk[t…] -> [n] } iterations inside the block, of each of `loops`."""
     corner: isl.PwMultiAff
     """{ S0_mk[t…] -> S0[i…] } the first instance of a block."""
 
+    def extent(self, loop: Loop) -> isl.PwAff:
+        """{ S0_mk[t…] -> [n] } iterations of a loop inside the block."""
+        return self.extents[self.loops.index(loop)]
 
-def kernel_call(structure: Structure, statement: Statement) -> KernelCall:
+
+def kernel_call(structure: Structure, statement: Statement, inner: tuple[Loop, ...] | None = None) -> KernelCall:
     """Split the instances into blocks that are boxes, and say where each block begins and how large it is.
+
+    `inner`: the loops of a block; those that run inside of the structure's microkernel unless given.
 
     A block whose instances are not a box (at a slanted edge of the domain) is left out of `domain`.
     """
+    loops = structure.inner if inner is None else inner
     y = normalised(structure.nest, statement)
     name = f"{statement.name}_mk"
     outer = map_from_affs(statement.domain, outer_affs(structure, statement))
-    inside = map_from_affs(statement.domain, [loop_aff(loop, y[loop.iterator]) for loop in structure.inside])
+    inside = map_from_affs(statement.domain, [loop_aff(loop, y[loop.iterator]) for loop in loops])
     block = outer.reverse().apply_range(inside)
     block = isl.domain_named(block, name)
     box = isl.Map.from_domain(block.domain())
     low: list[isl.PwAff] = []
     high: list[isl.PwAff] = []
-    for d in range(len(structure.inside)):
+    for d in range(len(loops)):
         one = isl.range_onto(block, [d])
         low += isl.components(one.lexmin_pw_multi_aff())
         high += isl.components(one.lexmax_pw_multi_aff())
@@ -55,7 +64,7 @@ def kernel_call(structure: Structure, statement: Statement) -> KernelCall:
         box = box.flat_range_product(span)
     full = block.domain().subtract(box.subtract(block).domain())
     first = isl.Map.from_domain(block.domain())
-    for d in range(len(structure.inside)):
+    for d in range(len(loops)):
         first = first.flat_range_product(isl.Map.from_pw_aff(low[d]))
     corner = isl.domain_named(outer.reverse(), name).intersect(first.apply_range(inside.reverse()))
     return KernelCall(
@@ -63,6 +72,7 @@ def kernel_call(structure: Structure, statement: Statement) -> KernelCall:
         statement,
         full.coalesce(),
         block.domain(),
+        loops,
         tuple(low),
         tuple(last.sub(start).add_constant_val(isl.value(1)) for start, last in zip(low, high, strict=True)),
         corner.intersect_domain(full).as_pw_multi_aff(),

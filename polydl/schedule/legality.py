@@ -14,7 +14,7 @@ from polydl.schedule.structure import Loop, Structure
 def _last_pieces(structure: Structure) -> dict[str, Loop]:
     """Per iterator, the loop outside of the microkernel that fixes its value; absent when it goes on inside."""
     last = {loop.iterator: loop for loop in structure.loops}
-    for loop in structure.inside:
+    for loop in structure.inner:
         last.pop(loop.iterator, None)
     return last
 
@@ -23,9 +23,9 @@ def is_legal(structure: Structure, legality: NestLegality) -> bool:
     """Whether every dependence stays in order, and none is carried by a parallel loop."""
     place = {iterator: d for d, iterator in enumerate(structure.nest.loops)}
     last = _last_pieces(structure)
-    inside = {loop.iterator for loop in structure.inside}
+    inside = {loop.iterator for loop in structure.inner}
     # Two accumulations into one element must not be in different accumulators of one register block.
-    held = [place[loop.iterator] for loop in structure.inside if loop.name.endswith(".mk")]
+    held = [place[loop.iterator] for loop in structure.held]
     return (
         all(_keeps_order(structure, signs, place, last, inside) for signs in legality.ordered)
         and all(

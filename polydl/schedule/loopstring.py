@@ -251,8 +251,8 @@ def text(structure: Structure) -> LoopText:
     names = letters(nest)
     letter = {loop: c for c, loop in names.items()}
     axes = {axis.loop: axis for axis in structure.grid}
-    unit = {loop.iterator: loop.within or 1 for loop in structure.inside if loop.name.endswith(".mk")}
-    points = {loop.iterator for loop in structure.inside if loop.within is not None and loop.iterator not in unit}
+    unit = {loop.iterator: loop.within or 1 for loop in structure.held}
+    points = {loop.iterator for loop in structure.inner if loop.within is not None and loop.iterator not in unit}
     said = ""
     for loop in structure.loops:
         c = letter[loop.iterator]
@@ -274,10 +274,10 @@ def text(structure: Structure) -> LoopText:
     def shown(iterator: str) -> str:
         return letter[iterator] if iterator in names else iterator
 
-    if kernel is not None:
-        held = [loop.iterator for loop in structure.inside if loop.name.endswith(".mk")]
+    if kernel is not None and structure.inside is not None:
+        held = [loop.iterator for loop in structure.held]
         sides = [f"{size}({shown(i)})" for i, size in zip(held, (kernel.m, kernel.n)[-len(held) :], strict=True)]
-        reduce = [shown(loop.iterator) for loop in structure.inside if not loop.name.endswith(".mk")]
+        reduce = [shown(loop.iterator) for loop in structure.inside.reductions]
         blocks.append(f"mk={'x'.join(sides)}:{','.join(reduce)}")
     elif nest.contraction is not None:
         blocks.append("mk=none")

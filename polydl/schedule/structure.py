@@ -46,6 +46,28 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelLoops:
+    """The loops that run inside a microkernel, by what they are to it."""
+
+    rows: Loop | None
+    """Within the block; None: it has a single row."""
+    columns: Loop
+    """Within the block."""
+    reductions: tuple[Loop, ...]
+    """Outermost first."""
+
+    @property
+    def block(self) -> tuple[Loop, ...]:
+        """Rows, where there are any, and columns: each of their elements has an accumulator."""
+        return (self.columns,) if self.rows is None else (self.rows, self.columns)
+
+    @property
+    def all(self) -> tuple[Loop, ...]:
+        """The block's, then the reductions."""
+        return (*self.block, *self.reductions)
+
+
+@dataclass(frozen=True, slots=True)
 class GridAxis:
     """A parallel loop's part of a thread grid."""
 
@@ -66,8 +88,8 @@ class Structure:
     loops: tuple[Loop, ...]
     parallel: tuple[str, ...] = ()
     kernel: Microkernel | None = None
-    inside: tuple[Loop, ...] = ()
-    """Loops that run inside the microkernel: the pieces of rows and columns within a block, then the reductions."""
+    inside: KernelLoops | None = None
+    """The loops that run inside the microkernel; None without one."""
     packs: tuple[Pack, ...] = ()
     grid: tuple[GridAxis, ...] = ()
     """How the parallel loops are cut into blocks, one per thread; empty: OpenMP divides their collapsed iterations."""
@@ -103,10 +125,8 @@ class Structure:
 
     def operand(self, pack: Pack) -> Operand:
         """What a pack copies."""
-        assert self.kernel is not None and self.nest.contraction is not None
-        name = f"{self.kernel.columns}.mk"
-        columns = next(loop.iterator for loop in self.inside if loop.name == name)
-        operands = self.nest.contraction.roles(columns)
+        assert self.inside is not None and self.nest.contraction is not None
+        operands = self.nest.contraction.roles(self.inside.columns.iterator)
         assert operands is not None
         return operands[0] if pack.operand == "A" else operands[1]
 
@@ -118,8 +138,17 @@ class Structure:
     def executed(self) -> tuple[Loop, ...]:
         """All loops in the order in which they run: inside the microkernel the reductions are around the block, whose
         rows and columns are unrolled."""
-        block = [loop for loop in self.inside if loop.name.endswith(".mk")]
-        return (*self.loops, *(loop for loop in self.inside if not loop.name.endswith(".mk")), *block)
+        return self.loops if self.inside is None else (*self.loops, *self.inside.reductions, *self.inside.block)
+
+    @property
+    def held(self) -> tuple[Loop, ...]:
+        """Those of a microkernel's block, whose elements have an accumulator each."""
+        return () if self.inside is None else self.inside.block
+
+    @property
+    def inner(self) -> tuple[Loop, ...]:
+        """All that run inside the microkernel: the block's, then the reductions."""
+        return () if self.inside is None else self.inside.all
 
     @property
     def parallel_positions(self) -> tuple[int, ...]:
@@ -164,22 +193,25 @@ def _microkernel(structure: Structure, kernel: Microkernel) -> Structure:
     if structure.nest.contraction is None:
         raise InputError(f"nest {structure.nest.name} is not a contraction: no microkernel can be made for it")
     loops = list(structure.loops)
-    inside: list[Loop] = []
-    for name, size in ((kernel.rows, kernel.m), (kernel.columns, kernel.n)):
-        if name is None:
-            continue
+
+    def block(name: str, size: int) -> Loop:
         loop = structure.loop(name)
         if size < 1 or loop.step != 1 or (loop.within is not None and loop.within % size):
             raise InputError(f"a microkernel block of {size} does not fit loop '{name}'")
-        inside.append(Loop(f"{name}.mk", loop.iterator, 1, size))
         loops[loops.index(loop)] = replace(loop, step=size)
+        return Loop(f"{name}.mk", loop.iterator, 1, size)
+
+    rows = None if kernel.rows is None else block(kernel.rows, kernel.m)
+    columns = block(kernel.columns, kernel.n)
+    reductions = []
     for name in kernel.reduce:
         loop = structure.loop(name)
         if loop.step != 1:
             raise InputError(f"loop '{name}' cannot run inside the microkernel: it is not innermost in its tile")
-        inside.append(loop)
+        reductions.append(loop)
         loops.remove(loop)
-    return _with(structure, kernel, loops=tuple(loops), kernel=kernel, inside=tuple(inside))
+    inside = KernelLoops(rows, columns, tuple(reductions))
+    return _with(structure, kernel, loops=tuple(loops), kernel=kernel, inside=inside)
 
 
 def _permute(structure: Structure, permute: Permute) -> Structure:
@@ -284,7 +316,7 @@ def _pack(structure: Structure, pack: Pack) -> Structure:
     if any(other.operand == pack.operand for other in structure.packs):
         raise InputError(f"'{pack.operand}' is packed already")
     for name in structure.kernel.reduce[1:]:
-        loop = next(loop for loop in structure.inside if loop.name == name)
+        loop = next(loop for loop in structure.inner if loop.name == name)
         extent = structure.nest.counts[loop.iterator].extent
         if loop.within is not None and extent is not None and extent % loop.within:
             raise InputError(f"partial tiles of '{name}' inside another reduction cannot be packed")
@@ -371,5 +403,5 @@ def registers(structure: Structure) -> dict[str, isl.Map]:
         return {}
     statement = structure.nest.statements[0]
     y = normalised(structure.nest, statement)
-    held = [loop for loop in structure.inside if loop.name.endswith(".mk")]
-    return {statement.name: map_from_affs(statement.domain, [loop_aff(loop, y[loop.iterator]) for loop in held])}
+    affs = [loop_aff(loop, y[loop.iterator]) for loop in structure.held]
+    return {statement.name: map_from_affs(statement.domain, affs)}

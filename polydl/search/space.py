@@ -290,11 +290,11 @@ def _curve(nest: Nest, structure: Structure, threads: int) -> Parallelize | None
     """The outermost rows and columns of blocks along a Hilbert curve: an order that fits every cache without a tile
     size for it. For one order of the loops inside only, since they matter little."""
     moving = [loop for loop in structure.loops if trips(nest, loop) != 1]
-    if structure.kernel is None or structure.kernel.rows is None or not nest.box or threads < 2 or len(moving) < 2:
+    if len(structure.held) < 2 or not nest.box or threads < 2 or len(moving) < 2:
         return None
     first, second = moving[:2]
     rest = [loop.name for loop in moving[2:]]
-    sides = (structure.inside[0].iterator, structure.inside[1].iterator)
+    sides = tuple(loop.iterator for loop in structure.held)
     sizes = [trips(nest, loop) for loop in (first, second)]
     if (first.iterator, second.iterator) != sides or None in sizes or rest != sorted(rest, key=_written_place(nest)):
         return None

@@ -180,9 +180,9 @@ class Variant:
 def _family(part: Structure | Scheduled) -> object:
     if isinstance(part, Scheduled):
         return part.how.base, bool(part.how.block), part.how.unroll
-    kernel = part.kernel and (tuple(loop.iterator for loop in part.inside), part.kernel.m, part.kernel.n)
+    kernel = part.kernel and (tuple(loop.iterator for loop in part.inner), part.kernel.m, part.kernel.n)
     parallel = {loop.iterator for loop in part.loops if loop.name in part.parallel}
-    reduced = {loop.iterator for loop in part.inside if not loop.name.endswith(".mk")}
+    reduced = {loop.iterator for loop in part.inside.reductions} if part.inside is not None else set()
     innermost = [loop.iterator for loop in part.loops if loop.iterator not in reduced][-1:]
     packed = frozenset(pack.operand for pack in part.packs)
     return part.fused, part.rows, kernel, tuple(innermost), frozenset(parallel), packed
@@ -197,6 +197,6 @@ def _loops(structure: Structure) -> str:
         words.append(f"{word}*" if loop.name in structure.parallel else word)
     for pack in sorted(structure.packs, key=structure.pack_depth, reverse=True):
         words.insert(structure.pack_depth(pack), f"pack({pack.operand})")
-    inside = " ".join(loop.name for loop in structure.inside)
+    inside = " ".join(loop.name for loop in structure.inner)
     rows = " vectors" if structure.rows else ""
     return " ".join(words) + rows + (f" | {inside}" if inside else "")

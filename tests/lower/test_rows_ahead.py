@@ -23,7 +23,7 @@ def prefetches(image: int, rows: str) -> set[tuple[int, int]]:
     structures = next(
         v.structures
         for v in ranking.variants
-        if any(s.kernel is not None and s.inside[0].iterator == rows for s in v.structures)
+        if any(s.kernel is not None and s.inner[0].iterator == rows for s in v.structures)
     )
     text = "\n".join(generate(ranking.scop, structures).prologue)
     return {(int(x), int(y)) for x, y in re.findall(r"__builtin_prefetch\(a \+ i \* (\d+) \+ (\d+)\)", text)}
