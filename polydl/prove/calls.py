@@ -7,12 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pycparser import c_ast
+from pycparser import c_ast, c_generator
 
 from polydl.model.types import spelled
 from polydl.prove.integers import ZERO, Affine, Unreadable, affine
 from polydl.prove.program import Pointer
-from polydl.prove.symbols import Accumulator, Load, Made, Operation, Strides, Sum, Symbol, place, pointer, symbol
+from polydl.prove.symbols import (
+    Accumulator,
+    Load,
+    Made,
+    Operation,
+    Strides,
+    Sum,
+    Symbol,
+    place,
+    pointer,
+    same_in_part,
+    symbol,
+)
 from polydl.prove.text import Parsed
 
 
@@ -133,8 +145,11 @@ def _straight(item: Any, env: dict[str, Any], strides: Strides, stores: list[tup
                 _straight(one, env, strides, stores)
         case c_ast.Assignment(op="=", lvalue=c_ast.ID()):
             env[item.lvalue.name] = symbol(item.rvalue, env, strides)
-        case c_ast.If(cond=c_ast.ID(name="cut" | "stream")) if item.iffalse is not None:
+        case c_ast.If(cond=c_ast.ID(name="cut" | "stream" as why)) if item.iffalse is not None:
             _straight(item.iffalse, env, strides, stores)
+            other = item.iffalse.iffalse if isinstance(item.iffalse, c_ast.If) else item.iffalse
+            if not (same_in_part if why == "cut" else _same_past_caches)(item.iftrue, other):
+                raise Unreadable("a store of a remainder, or past the caches, that differs from the usual one")
         case c_ast.FuncCall(name=c_ast.ID(name=name)) if re.fullmatch(r"polydl\d*_f\d\d_store", name):
             to, value = item.args.exprs
             stores.append((pointer(to, env, strides), symbol(value, env, strides)))
@@ -142,6 +157,12 @@ def _straight(item: Any, env: dict[str, Any], strides: Strides, stores: list[tup
             return
         case _:
             raise Unreadable(f"a {type(item).__name__} in a generated function")
+
+
+def _same_past_caches(streaming: Any, usual: Any) -> bool:
+    """`stream(p, x)` beside `store(p, x)`."""
+    shown = c_generator.CGenerator().visit
+    return str(shown(streaming)).replace("_stream(", "_store(", 1) == str(shown(usual))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +247,10 @@ def _accumulating(
     name = assigned.lvalue.expr.name
     op, target, _ = ends[name]
     value = symbol(assigned.rvalue, inside, strides)
+    cut = assigned.rvalue if op == "=" else assigned.rvalue.right
+    rest = c_generator.CGenerator().visit(cut.iftrue.args.exprs[-1]) if isinstance(cut, c_ast.TernaryOp) else ""
+    if isinstance(cut, c_ast.TernaryOp) and not (rest == f"*{name}" if op == "=" else rest.endswith("_zero()")):
+        raise Unreadable(f"what lanes beyond a remainder add to {name}")
     if op == "=":
         return RowLine("=", _with(value, Accumulator(name), Load(target)), target, name)
     if value != Operation("+", (Accumulator(name), x)):

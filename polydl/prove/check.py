@@ -15,6 +15,7 @@ from polydl.model.in_child import in_child
 from polydl.model.isl import DEFAULT_QUOTA, lex_extreme, quota
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.prove.integers import Unreadable, Wrong
+from polydl.prove.kernel_bodies import check_bodies
 from polydl.prove.matching import Match, address, assignment_pairs, differs, hinted, linear
 from polydl.prove.order import Order, check_concurrent, check_private, check_steps
 from polydl.prove.program import Pointer, Printed, Program, value_map
@@ -46,10 +47,11 @@ def prove(
 
     `text` is the file, `named` the same with the marks of `generate(…, instances=True)`. Shown are: every instance of
     the original runs exactly once, with the same operations on the same elements; every RAW, WAR and WAW pair keeps
-    its order; parallel and vector loops carry none. Where the variant is one of a scop with other statements
+    its order; parallel and vector loops carry none; generated functions do what their calls are taken for, in every
+    instruction set. Where the variant is one of a scop with other statements
     (`rewritten`: sums made in place, products taken apart, nests fused) and that is all that can be compared, the
-    result says so; the steps to the canonical form have passed checks of their own, fusing is trusted. Bodies of
-    generated microkernels are trusted to do what the comments above them say. At most `seconds` of processor time.
+    result says so; the steps to the canonical form have passed checks of their own, fusing is trusted. At most
+    `seconds` of processor time.
     """
     start = time.perf_counter()
     if without_marks(named) != text:
@@ -121,12 +123,14 @@ def shown(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[list[str]
     check_private(order, statements)
     _partial_sums(order)
     _original_there(scop, program, named)
+    bodies = check_bodies(program, lambda isa: read(named, scop, cc, isa).functions)
     sizes = ", ".join(f"{n} = {v}" for n, v in scop.sizes.items())
     names = ", ".join(s.name for s in scop.statements)
     proved = [
         f"{f'for {sizes}: ' if sizes else ''}each instance of {names} runs exactly once, on the same elements",
         f"no RAW, WAR or WAW pair is in the wrong order ({order.pairs} pairs of accesses depend on one another)",
         f"no parallel or vector loop carries one ({loops} loops)",
+        *bodies,
     ]
     return proved, list(order.notes), list(program.trusted)
 

@@ -195,14 +195,17 @@ def by_address(
     pairs: Sequence[Pair],
     sources: Mapping[Pointer, tuple[str, isl.Map]],
 ) -> isl.Map | None:
-    """{ T[i…] -> S[…] } the instances that touch the same elements; None when it touches other arrays."""
+    """{ T[i…] -> S[…] } the instances that touch the same elements; None when it touches other arrays, or has something
+    else than an element where the statement reads one."""
     assert isinstance(statement.body, Assignment) and printed.target is not None
     target = statement.body.target
     if statement.accesses[target].array != printed.target.base:
         return None
     found = [address(printed, printed.target).apply_range(linear(scop, statement, target).reverse())]
     for access, symbol in pairs:
-        if isinstance(access, int) and isinstance(symbol, Load):
+        if isinstance(access, int):
+            if not isinstance(symbol, Load):
+                return None
             array, where = sources.get(symbol.at) or (symbol.at.base, address(printed, symbol.at))
             if statement.accesses[access].array != array:
                 return None

@@ -89,6 +89,10 @@ class Printed:
         return f"T{self.number}"
 
 
+MOST_SIZES = 48
+"""Different sizes of one function's calls that are looked at."""
+
+
 @dataclass(slots=True)
 class Program:
     """The printed program."""
@@ -99,6 +103,28 @@ class Program:
     """Bytes of the shared copies (False) and of each thread's own (True)."""
     trusted: dict[str, None] = field(default_factory=dict)
     """What is taken for granted, in the order of its first use."""
+    uses: dict[Any, set[tuple[int, ...]] | None] = field(default_factory=dict)
+    """Generated functions (the contract of a kernel or of a copy, the name of a row) and with which sizes they are
+    called; None: with too many to look at each."""
+
+    def use(self, function: Any, depth: int, constraints: list[str], sizes: tuple[Affine, ...]) -> None:
+        """Note a call: its sizes for every value of the loops around it."""
+        known = self.uses.setdefault(function, set())
+        if known is None:
+            return
+        if not any(size.terms for size in sizes):
+            known.add(tuple(size.constant for size in sizes))
+            return
+        outputs = [f"o{k}" for k in range(len(sizes))]
+        formula = " and ".join([*(f"{o} = {size}" for o, size in zip(outputs, sizes, strict=True)), *constraints])
+        left = isl.Map(f"{{ [{dims(depth)}] -> [{', '.join(outputs)}] : {with_choices(formula)} }}").range()
+        while not left.is_empty():
+            if len(known) == MOST_SIZES:
+                self.uses[function] = None
+                return
+            size = isl.lex_extreme(left)
+            known.add(size)
+            left = left.subtract(isl.Set(f"{{ [{', '.join(map(str, size))}] }}"))
 
 
 def dims(depth: int) -> str:

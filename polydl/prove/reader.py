@@ -322,11 +322,7 @@ class Reader:
         name = item.name.name
         arguments = item.args.exprs if item.args is not None else []
         if name in self.parsed.kernels:
-            contract = kernel_contract(self.parsed, name)
-            self.program.trusted[
-                f"{name} computes {contract.text}: its body is trusted here, and checked when the variant runs"
-            ] = None
-            self._kernel(item, contract, arguments, at)
+            self._kernel(item, kernel_contract(self.parsed, name), arguments, at)
         elif name in self.parsed.packs:
             self._pack(item, pack_contract(self.parsed, name), arguments, at)
         elif re.fullmatch(r"polydl\d*_row_\w+", name):
@@ -348,6 +344,7 @@ class Reader:
         rest = list(arguments[5:])
         extents = [number(e) if e is not None else affine(rest.pop(0), at.env) for e in contract.extents]
         self._whole(item, contract.name, at, m, n, contract)
+        self.program.use(contract, at.depth, at.constraints, (m, n))
         row, column = self._count(at, m), self._count(at, n)
         operands: list[Any] = []
         for argument in rest:
@@ -390,6 +387,7 @@ class Reader:
         extents = [
             number(e) if e is not None else affine(bound[f"extent{k}"], at.env) for k, e in enumerate(contract.extents)
         ]
+        self.program.use(contract, at.depth, at.constraints, (width, *extents))
         steps = number(1)
         for extent in extents:
             if steps.terms and extent.terms:
@@ -417,7 +415,6 @@ class Reader:
         at.time = (*at.time, w, *counters)
         load = Load(Pointer(source.base, value))
         self._add(at, "copy", "=", load, Pointer(packed.base, to), None, item, before)
-        self.program.trusted[f"{contract.name} copies {contract.text}"] = None
 
     def _row(self, item: Any, arguments: Sequence[Any], at: _Place, waiting: _Waiting) -> None:
         name = item.name.name
@@ -433,6 +430,7 @@ class Reader:
                 operands.append(pointer(argument, at.env, self.strides))
             else:
                 operands.append(symbol(argument, at.env, self.strides))
+        self.program.use(name, at.depth, at.constraints, (length,))
         column = self._count(at, length)
         env = {p.name: g for p, g in zip(parameters, operands, strict=True)}
         first = len(self.program.statements)
@@ -450,4 +448,3 @@ class Reader:
             now = replace(at, time=(*at.time, number(k)))
             kind = "summed" if line.accumulator else "assignment"
             self._add(now, kind, line.op, line.value, line.target, hint, item, before, lanes=True)
-        self.program.trusted[f"{name} runs its step once for each of its columns"] = None

@@ -175,8 +175,8 @@ def symbol(node: Any, env: Mapping[str, Any], strides: Strides) -> Symbol:
             return Operation(node.op, (of(node.expr),))
         case c_ast.BinaryOp():
             return Operation(node.op, (of(node.left), of(node.right)))
-        case c_ast.TernaryOp(cond=c_ast.ID(name="cut")):
-            return of(node.iffalse)  # a remainder does with some lanes what the others do with all
+        case c_ast.TernaryOp(cond=c_ast.ID(name="cut")) if same_in_part(node.iftrue, node.iffalse):
+            return of(node.iffalse)
         case c_ast.TernaryOp():
             return Operation("?:", (of(node.cond), of(node.iftrue), of(node.iffalse)))
         case c_ast.Cast():
@@ -184,6 +184,20 @@ def symbol(node: Any, env: Mapping[str, Any], strides: Strides) -> Symbol:
         case c_ast.FuncCall(name=c_ast.ID()):
             return _called(node, env, strides)
     raise Unreadable(f"the expression {_shown(node)}")
+
+
+def same_in_part(masked: Any, whole: Any) -> bool:
+    """Whether code for a remainder does with the lanes in `part` what other code does with all: `load_part(p, part)`
+    beside `load(p)`, `keep(part, x, y)` beside `x`."""
+    if not isinstance(masked, c_ast.FuncCall) or masked.args is None:
+        return False
+    name, arguments = str(masked.name.name), [_shown(a) for a in masked.args.exprs]
+    if name.endswith("_keep"):
+        return arguments[:1] == ["part"] and arguments[1:2] == [_shown(whole)]
+    if not name.endswith("_part") or arguments.count("part") != 1 or not isinstance(whole, c_ast.FuncCall):
+        return False
+    arguments.remove("part")
+    return name == f"{whole.name.name}_part" and arguments == [_shown(a) for a in whole.args.exprs]
 
 
 def _element(node: Any, env: Mapping[str, Any], strides: Strides) -> Symbol:

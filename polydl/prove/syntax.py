@@ -7,7 +7,8 @@ from typing import Any
 
 from pycparser import c_ast
 
-from polydl.prove.integers import Unreadable, affine
+from polydl.prove.integers import Unreadable, affine, integer
+from polydl.prove.lanes import VECTOR
 
 
 def generated_block(node: Any) -> Any:
@@ -69,3 +70,60 @@ def loop_step(item: Any, variable: str) -> int:
         if value.constant > 0 and not value.terms:
             return value.constant
     raise Unreadable(f"line {line_of(item)}: a loop of another form")
+
+
+def subscripted(node: Any) -> tuple[Any, list[Any]]:
+    """What `a[i][j]` takes an element of, and the subscripts."""
+    subscripts: list[Any] = []
+    while isinstance(node, c_ast.ArrayRef):
+        subscripts.insert(0, node.subscript)
+        node = node.name
+    return node, subscripts
+
+
+def only_prefetches(node: Any) -> bool:
+    """Whether a statement does nothing but fetch ahead."""
+    match node:
+        case c_ast.FuncCall(name=c_ast.ID(name="__builtin_prefetch")):
+            return True
+        case c_ast.Compound():
+            return all(only_prefetches(i) for i in node.block_items or [])
+        case c_ast.For():
+            return only_prefetches(node.stmt)
+    return False
+
+
+def matters(node: Any, counter: str, arrays: set[str], closed: str) -> bool:
+    """Whether a counter does more than move addresses and tell calls that are not looked into which one they are: it is
+    an argument, a subscript of a local array, or decides."""
+    match node:
+        case None:
+            return False
+        case c_ast.FuncCall(name=c_ast.ID(name="__builtin_prefetch")):
+            return False
+        case c_ast.FuncCall(name=c_ast.ID(name=name)) if not VECTOR.fullmatch(name) and not (
+            closed and name.endswith(closed)
+        ):
+            return node.args is not None and counter in names_in(node.args)
+        case c_ast.If() if only_prefetches(node.iftrue) and node.iffalse is None:
+            return False
+        case c_ast.If() | c_ast.TernaryOp() | c_ast.Switch() if counter in names_in(node.cond):
+            return True
+        case c_ast.For() if counter in names_in(node.cond) + names_in(node.init):
+            return True
+        case c_ast.ArrayRef():
+            base, subscripts = subscripted(node)
+            if isinstance(base, c_ast.ID) and base.name in arrays and any(counter in names_in(s) for s in subscripts):
+                return True
+    return any(matters(child, counter, arrays, closed) for _, child in node.children())
+
+
+def counted(after: Any) -> tuple[str, int] | None:
+    """A loop's counter and by how much it grows: what it counts first."""
+    one = after.exprs[0] if isinstance(after, c_ast.ExprList) else after
+    match one:
+        case c_ast.UnaryOp(op="p++" | "++", expr=c_ast.ID(name=name)):
+            return str(name), 1
+        case c_ast.Assignment(op="+=", lvalue=c_ast.ID(name=name), rvalue=c_ast.Constant(value=value)):
+            return str(name), integer(value)
+    return None

@@ -14,8 +14,10 @@ from polydl.frontend.text.parse import parse
 from polydl.frontend.text.pragmas import find_pragmas
 from polydl.frontend.text.preprocess import preprocess
 from polydl.frontend.text.scan import SourceText
+from polydl.kernels.microkernel import MOST_CASES
 from polydl.model.scop import Scop
 from polydl.prove.integers import Unreadable
+from polydl.target.isa import VECTOR_TYPES, Isa
 
 _ONE_LANE = """\
 #include <stddef.h>
@@ -30,8 +32,6 @@ _ONE_LANE = """\
 #define POLYDL_MATH_F32
 #define POLYDL_MATH_F64
 #define POLYDL_STREAM_END
-#define POLYDL_F32_LANES 1
-#define POLYDL_F64_LANES 1
 #define POLYDL_INLINE static inline
 #define POLYDL_OUTLINE static
 #define POLYDL_UNROLL
@@ -41,6 +41,10 @@ typedef int polydl_f32_part;
 typedef int polydl_f64_part;
 """
 """In place of the vector prologues, whose include guards it sets."""
+
+_EACH = "#define POLYDL_EACH_1(X) X(1)\n" + "".join(
+    f"#define POLYDL_EACH_{n}(X) POLYDL_EACH_{n - 1}(X) X({n})\n" for n in range(2, MOST_CASES + 1)
+)
 
 _OMP = re.compile(r"^([ \t]*)#pragma omp ([^\n]*)$", re.MULTILINE)
 _KERNEL = re.compile(r"/\* (C\[i\*[^\n]*)\n.*?\b(polydl\d*_mk_\w+)_finish\(", re.DOTALL)
@@ -63,11 +67,10 @@ class Parsed:
     """Per generated packing function its comment and the names of its parameters."""
 
 
-def read(text: str, scop: Scop, cc: str) -> Parsed:
-    """Parse a generated file with the front end's preprocessor and parser. Raises Unreadable."""
-    prefix = _prefix(text)
-    one_lane = re.sub(r"\bpolydl_", prefix, re.sub(r"\bPOLYDL_", prefix.upper(), _ONE_LANE))
-    code = one_lane + _OMP.sub(r'\1polydl_omp("\2");', text.replace("#ifdef _OPENMP\n", "#if 1\n"))
+def read(text: str, scop: Scop, cc: str, isa: Isa | None = None) -> Parsed:
+    """Parse a generated file with the front end's preprocessor and parser: for an instruction set, or with vectors of
+    one lane. Raises Unreadable."""
+    code = head(_prefix(text), isa) + _OMP.sub(r'\1polydl_omp("\2");', text.replace("#ifdef _OPENMP\n", "#if 1\n"))
     flags = scop.source.preprocessor_flags
     source = SourceText(str(scop.source.path), code)
     pragmas, _ = find_pragmas(source)
@@ -90,6 +93,14 @@ def read(text: str, scop: Scop, cc: str) -> Parsed:
             names = tuple(re.findall(r"(\w+)\s*(?:,|$)", found.group(3)))
             packs[found.group(2)] = (found.group(1), names)
     return Parsed(functions[scop.function].body, functions, kernels, packs)
+
+
+def head(prefix: str, isa: Isa | None) -> str:
+    """What stands in place of the vector prologues: macros and types with which pycparser can read the rest."""
+    found = _ONE_LANE + _EACH + (f"#define {isa.macro} 1\n" if isa is not None else "")
+    for element in VECTOR_TYPES:
+        found += f"#define POLYDL_{element.name.upper()}_LANES {1 if isa is None else isa.lanes(element)}\n"
+    return re.sub(r"\bpolydl_", prefix, re.sub(r"\bPOLYDL_", prefix.upper(), found))
 
 
 def _prefix(text: str) -> str:
