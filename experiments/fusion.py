@@ -35,8 +35,8 @@ import polydl
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.results import OptimizeResult
-from polydl.schedule.structure import Structure, start
-from polydl.schedule.transforms import Parallelize, Vectorize
+from polydl.schedule.structure import Rows, Structure, start
+from polydl.schedule.transforms import Parallelize
 from polydl.search.variant import Variant
 
 UNFUSED, ALONE, COPY = "polydl unfused", "convolution alone", "copy"
@@ -172,7 +172,7 @@ def apart_again(structure: Structure) -> Structure:
     """A fused nest by itself: parallel, in vectors."""
     if not structure.fused:
         return structure
-    alone = replace(start(structure.nest), rows=Vectorize())
+    alone = replace(start(structure.nest), rows=Rows())
     outer = Parallelize(structure.nest.loops[:2])
     return replace(alone, parallel=outer.loops)
 

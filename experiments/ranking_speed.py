@@ -23,7 +23,8 @@ from polydl.dependences.nests import nests
 from polydl.frontend import load
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.rankers import named
-from polydl.search.space import SPACES, legal_structures
+from polydl.schedule.limits import SPACES
+from polydl.search.space import legal_structures
 from polydl.target import detect
 
 PROBLEMS = {

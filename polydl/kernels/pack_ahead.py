@@ -55,7 +55,7 @@ def packed_ahead(scop: Scop, nest: Nest, structures: Sequence[Structure], arrays
         wanted = [
             Pack(role, "", function_name(scop, arrays, array))
             for role in ("B", "A")
-            if (array := structure.operand(Pack(role, "")).array) in arrays
+            if (array := structure.operand(role).array) in arrays
         ]
         roles = {pack.operand for pack in wanted}
         kept = tuple(t for t in structure.transforms if not (isinstance(t, Pack) and t.operand in roles))

@@ -153,11 +153,11 @@ class _Writer:
         strides = linear_strides(self.scop, statement, access)
         if strides is None:
             raise NotVectorised(f"the subscripts of {access.array} are not affine in the loops of {statement.name}")
-        inside = self.structure.inside
-        assert inside is not None
+        kernel = self.structure.kernel
+        assert kernel is not None
         rows, columns = (
             0 if loop is None else self.stride(loop.iterator, strides[loop.iterator])
-            for loop in (inside.rows, inside.columns)
+            for loop in (kernel.rows, kernel.columns)
         )
         if columns not in (0, 1):
             raise NotVectorised(f"neighbouring columns of {access.array} are {columns} elements apart")

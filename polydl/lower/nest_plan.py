@@ -81,9 +81,9 @@ def microkernel_spec(
     structure: Structure, call: KernelCall, packs: Mapping[str, PackCall], beta: int, fused: Epilogue = NOTHING_FUSED
 ) -> MicrokernelSpec:
     """What the generated microkernel of a structure computes, with the strides of packed copies where there are."""
-    nest, kernel, found, inside = structure.nest, structure.kernel, structure.nest.contraction, structure.inside
-    assert kernel is not None and found is not None and inside is not None
-    rows = inside.rows.iterator if inside.rows is not None else None
+    nest, kernel, found = structure.nest, structure.kernel, structure.nest.contraction
+    assert kernel is not None and found is not None
+    rows = kernel.rows.iterator if kernel.rows is not None else None
     a, b = _operands(structure)
 
     def stride(role: str, operand: Operand, loop: Loop) -> int:
@@ -91,7 +91,7 @@ def microkernel_spec(
 
     reductions = tuple(
         Reduction(_constant(call.extent(loop), call.domain), stride("A", a, loop), stride("B", b, loop))
-        for loop in inside.reductions
+        for loop in kernel.reductions
     )
     a_m = 0 if rows is None else 1 if "A" in packs else _stride(nest, a, rows)
     c_m = 0 if rows is None else _stride(nest, found.output, rows)
@@ -122,15 +122,15 @@ def microkernel_spec(
 
 def _always_whole(structure: Structure, call: KernelCall) -> bool:
     """Whether every call has the full block."""
-    kernel, inside = structure.kernel, structure.inside
-    assert kernel is not None and inside is not None
-    rows = kernel.m == 1 if inside.rows is None else _constant(call.extent(inside.rows), call.domain) == kernel.m
-    return rows and _constant(call.extent(inside.columns), call.domain) == kernel.n
+    kernel = structure.kernel
+    assert kernel is not None
+    rows = kernel.m == 1 if kernel.rows is None else _constant(call.extent(kernel.rows), call.domain) == kernel.m
+    return rows and _constant(call.extent(kernel.columns), call.domain) == kernel.n
 
 
 def _columns(structure: Structure) -> str:
-    assert structure.inside is not None
-    return structure.inside.columns.iterator
+    assert structure.kernel is not None
+    return structure.kernel.columns.iterator
 
 
 def _operands(structure: Structure) -> tuple[Operand, Operand]:
@@ -331,8 +331,8 @@ def _call_printer(
     packs: Mapping[str, PackCall],
     buffers: Mapping[str, str],
 ) -> Callable[[Place], Node]:
-    inside, found, statement = structure.inside, structure.nest.contraction, structure.nest.statements[0]
-    assert inside is not None and found is not None
+    kernel, found, statement = structure.kernel, structure.nest.contraction, structure.nest.statements[0]
+    assert kernel is not None and found is not None
     a, b = _operands(structure)
 
     def address(at: Place, role: str, operand: Operand) -> Expr:
@@ -342,12 +342,12 @@ def _call_printer(
         return at.address(operand.array, relation.pullback_pw_multi_aff(call.corner))
 
     def print_call(at: Place) -> Node:
-        m = at.affine(call.extent(inside.rows)) if inside.rows is not None else Int(1)
-        n = at.affine(call.extent(inside.columns))
+        m = at.affine(call.extent(kernel.rows)) if kernel.rows is not None else Int(1)
+        n = at.affine(call.extent(kernel.columns))
         pointers = [address(at, role, operand) for role, operand in (("A", a), ("B", b), ("C", found.output))]
         run_time = [
             at.affine(call.extent(loop))
-            for loop, reduction in zip(inside.reductions, versions.between.spec.reductions, strict=True)
+            for loop, reduction in zip(kernel.reductions, versions.between.spec.reductions, strict=True)
             if reduction.extent is None
         ]
         factors = [_factor(f, at, statement) for f in found.scale]

@@ -10,8 +10,7 @@ from polydl.model.contraction import Operand
 from polydl.model.layout import Axis, Layout
 from polydl.model.schedule import map_from_affs
 from polydl.schedule.kernel_call import KernelCall
-from polydl.schedule.structure import Loop, Structure
-from polydl.schedule.transforms import Pack
+from polydl.schedule.structure import Loop, Packed, Structure
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +19,7 @@ class PackCall:
 
     name: str
     """isl tuple name, `S0_pack_A`."""
-    pack: Pack
+    pack: Packed
     operand: Operand
     shared: bool
     """One copy for all threads, or one per thread."""
@@ -74,14 +73,14 @@ def _trips(structure: Structure, loop: Loop) -> int:
     return -(-min(extent, whole) // loop.step)
 
 
-def pack_call(structure: Structure, pack: Pack, call: KernelCall) -> PackCall:
+def pack_call(structure: Structure, pack: Packed, call: KernelCall) -> PackCall:
     """The statement that fills the buffer of one pack."""
-    operand = structure.operand(pack)
+    operand = structure.operand(pack.operand)
     depth = structure.pack_depth(pack)
     panels = tuple(loop for loop in structure.loops[depth:] if operand.strides[loop.iterator] != 0)
-    kernel, inside = structure.kernel, structure.inside
-    assert kernel is not None and inside is not None
-    reductions = tuple(loop for loop in inside.reductions if operand.strides[loop.iterator] != 0)
+    kernel = structure.kernel
+    assert kernel is not None
+    reductions = tuple(loop for loop in kernel.reductions if operand.strides[loop.iterator] != 0)
     block = kernel.m if pack.operand == "A" else kernel.n
     name = f"{call.statement.name}_pack_{pack.operand}"
     kept = [*range(depth), *(structure.loops.index(loop) for loop in panels)]
@@ -90,7 +89,7 @@ def pack_call(structure: Structure, pack: Pack, call: KernelCall) -> PackCall:
     section = to_pack.reverse().lexmin_pw_multi_aff()
     wanted = [*reductions]
     digits = [(loop.iterator, loop.step, _trips(structure, loop)) for loop in (*panels, *reductions)]
-    width = inside.rows if pack.operand == "A" else inside.columns
+    width = kernel.rows if pack.operand == "A" else kernel.columns
     if width is not None:
         wanted.append(width)
     # A panel is as wide as the microkernel's block also where no loop runs along its width.

@@ -81,11 +81,11 @@ def kernel_cycles(structure: Structure, instances: float, calls: float, machine:
 
 def _call_cycles(structure: Structure, instances: float, machine: Machine) -> tuple[float, float, float]:
     """Cycles of the arithmetic of all calls, of the stores of one, and of what each part of a block takes beside."""
-    kernel, found, inside = structure.kernel, structure.nest.contraction, structure.inside
-    assert kernel is not None and found is not None and inside is not None
+    kernel, found = structure.kernel, structure.nest.contraction
+    assert kernel is not None and found is not None
     target = target_isa(machine)
     row_extent, column_extent = (
-        1 if loop is None else _extent(structure, loop.iterator) for loop in (inside.rows, inside.columns)
+        1 if loop is None else _extent(structure, loop.iterator) for loop in (kernel.rows, kernel.columns)
     )
     steps = instances / (row_extent * column_extent)
     arithmetic = steps * block_cycles(target, found.element, kernel.m, kernel.n, row_extent, column_extent)
@@ -155,7 +155,7 @@ def compute_seconds(
     for v, structure in enumerate(structures):
         outer = len(structure.loops)
         if structure.kernel is not None:
-            key = structure.kernel, structure.inside, () if nest.box else structure.loops
+            key = structure.kernel, () if nest.box else structure.loops
             if key not in calls_of:
                 calls_of[key] = _call_cycles(structure, works[0].instances, machine)
             arithmetic, stores, each_part = calls_of[key]

@@ -9,7 +9,6 @@ import numpy as np
 from polydl.locality.boxes import BoxNest
 from polydl.rank.ranker import FloatArray
 from polydl.schedule.structure import Structure
-from polydl.schedule.transforms import Pack
 from polydl.target import CacheLevel
 
 
@@ -23,7 +22,7 @@ def inflation(nest: BoxNest, structures: Sequence[Structure], cache: CacheLevel)
     result = np.ones((len(structures), len(nest.arrays)))
     memory: dict[tuple[object, ...], tuple[int, float]] = {}
     for v, structure in enumerate(structures):
-        if structure.kernel is None or structure.inside is None:
+        if structure.kernel is None:
             continue
         packed = {p.operand for p in structure.packs}
         for role in ("A", "B"):
@@ -41,7 +40,7 @@ def inflation(nest: BoxNest, structures: Sequence[Structure], cache: CacheLevel)
 def _of_operand(
     nest: BoxNest, structure: Structure, role: str, cache: CacheLevel, place: dict[str, int]
 ) -> tuple[int, float]:
-    operand = structure.operand(Pack(role, ""))
+    operand = structure.operand(role)
     size = nest.element_bytes[operand.array]
     kernel = structure.kernel
     assert kernel is not None

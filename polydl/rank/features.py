@@ -27,7 +27,6 @@ from polydl.rank.ranker import FloatArray
 from polydl.rank.trace import TraceRanker
 from polydl.rank.traffic import resources_of
 from polydl.schedule.structure import Structure
-from polydl.schedule.transforms import Pack
 from polydl.target import Machine
 from polydl.target.isa import Isa
 
@@ -164,7 +163,7 @@ class _Table:
         for v, structure in enumerate(self.structures):
             a, b = plain
             if structure.kernel is not None:
-                a, b = (structure.operand(Pack(role, "")).array for role in ("A", "B"))
+                a, b = (structure.operand(role).array for role in ("A", "B"))
             result[v] = place[a], place[b], place[self.found.output.array]
         return result
 
@@ -227,18 +226,18 @@ class _Table:
         return columns | {"kernel.passes_over_C": _log(passes), "kernel.calls": _log(calls)}
 
     def _block(self, structure: Structure) -> tuple[float, ...]:
-        kernel, inside = structure.kernel, structure.inside
-        if kernel is None or inside is None:
+        kernel = structure.kernel
+        if kernel is None:
             return (1.0,) + (0.0,) * 9
         extents = self.nest.counts
-        row_extent = 1 if inside.rows is None else extents[inside.rows.iterator].extent or kernel.m
-        column_extent = extents[inside.columns.iterator].extent or kernel.n
+        row_extent = 1 if kernel.rows is None else extents[kernel.rows.iterator].extent or kernel.m
+        column_extent = extents[kernel.columns.iterator].extent or kernel.n
         reduction = math.prod(
             min(loop.within or (extents[loop.iterator].extent or 1), extents[loop.iterator].extent or 1)
-            for loop in inside.reductions
+            for loop in kernel.reductions
         )
         block = _block_features(self.target, self.element, kernel.m, kernel.n, row_extent, column_extent)
-        return (0.0, *block, math.log2(max(reduction, 1)), float(len(kernel.reduce)))
+        return (0.0, *block, math.log2(max(reduction, 1)), float(len(kernel.reductions)))
 
     def call(self) -> dict[str, FloatArray]:
         """What one call touches, and how it lies in memory."""
@@ -253,7 +252,7 @@ class _Table:
         laid = np.empty((self.count, 6))
         packed = np.zeros((self.count, 4))
         for v, structure in enumerate(self.structures):
-            key = (structure.kernel, structure.inside, frozenset(p.operand for p in structure.packs))
+            key = (structure.kernel, frozenset(p.operand for p in structure.packs))
             if key not in memory:
                 memory[key] = self._layout(structure)
             laid[v] = memory[key]
@@ -278,7 +277,7 @@ class _Table:
         by_name = {self.found.left.array: self.found.left, self.found.right.array: self.found.right}
         pages, strides = [], []
         for role in _ROLES:
-            operand = self.found.output if role == "C" else by_name[structure.operand(Pack(role, "")).array]
+            operand = self.found.output if role == "C" else by_name[structure.operand(role).array]
             steps = []
             for loop in structure.inner:
                 stride = abs(operand.strides[loop.iterator]) * size

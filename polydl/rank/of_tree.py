@@ -12,8 +12,7 @@ from polydl.rank.footprints import Box, Footprints, Part
 from polydl.rank.paths import Path
 from polydl.rank.plain import Inner, Way, iteration_cycles, rowable, way_of_compiler
 from polydl.rank.steps import Copied, Innermost, InOrder, Repeat, Step
-from polydl.schedule.structure import HILBERT
-from polydl.schedule.transforms import Pack, Vectorize
+from polydl.schedule.structure import HILBERT, Packed, Rows
 from polydl.schedule.tree import Band, Blocks, Kernel, Leaf, Member, Node, Order, Run, kernels, paths, statements
 from polydl.target import Machine
 
@@ -38,7 +37,7 @@ class Program:
 
     footprints: Footprints
     machine: Machine
-    vectors: Vectorize | None = None
+    vectors: Rows | None = None
     """How innermost loops become rows; None: they stay loops."""
     rows: list[Row] = field(default_factory=list)
     _paths: dict[str, Path] = field(default_factory=dict)
@@ -132,13 +131,13 @@ class Program:
         full = [after / before for before, after in itertools.pairwise(entered)]
         calls = entered[len(structure.loops) - over]
         seconds = self.machine.seconds(kernel_cycles(structure, kernel.instances, calls, self.machine))
-        copies: list[list[Pack]] = [[] for _ in covers]
+        copies: list[list[Packed]] = [[] for _ in covers]
         for pack in structure.packs:
             copies[structure.pack_depth(pack) - over].append(pack)
         packed: frozenset[str] = frozenset()
         rows = []
         for cover, here in zip(covers, copies, strict=True):
-            packed |= {structure.operand(pack).array for pack in here}
+            packed |= {structure.operand(pack.operand).array for pack in here}
             rows.append(self.row((Part(kernel.statement, tuple(cover[n] for n in names)),), kernel, packed))
         step: Step = Innermost(rows[-1], seconds)
         for depth in reversed(range(len(covers))):
@@ -149,7 +148,7 @@ class Program:
                 step = Repeat(rows[depth], full[depth], step, parallel, curve)
             for pack in (p for p in copies[depth] if not p.function):
                 shared = structure.is_shared(pack) and bool(structure.parallel)
-                step = Copied(rows[depth], structure.operand(pack).array, shared, step)
+                step = Copied(rows[depth], structure.operand(pack.operand).array, shared, step)
         return step
 
 

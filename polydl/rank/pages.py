@@ -21,7 +21,7 @@ def page_footprints(
     place = {name: a for a, name in enumerate(nest.arrays)}
     for operand in ("A", "B"):
         packs = [
-            (v, structure.pack_depth(pack), place[structure.operand(pack).array])
+            (v, structure.pack_depth(pack), place[structure.operand(pack.operand).array])
             for v, structure in enumerate(structures)
             for pack in structure.packs
             if pack.operand == operand

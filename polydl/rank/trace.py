@@ -213,7 +213,7 @@ def _packing_seconds(
     seconds = np.zeros(len(structures))
     for v, structure in enumerate(structures):
         for pack in (p for p in structure.packs if not p.function):
-            array, depth = structure.operand(pack).array, structure.pack_depth(pack)
+            array, depth = structure.operand(pack.operand).array, structure.pack_depth(pack)
             times = math.prod(int(t) for t in trips[v, :depth])
             copied = float(footprint[v, depth, place[array]]) * nest.element_bytes[array]
             together = structure.is_shared(pack) and bool(structure.parallel)

@@ -133,7 +133,9 @@ def _packing(
             depth = structure.pack_depth(pack)
             shared = bool(structure.parallel) and structure.is_shared(pack)
             times = float(around[v, depth])
-            bytes_[v] += times * dense[v, depth, place[structure.operand(pack).array]] / (threads if shared else 1)
+            bytes_[v] += (
+                times * dense[v, depth, place[structure.operand(pack.operand).array]] / (threads if shared else 1)
+            )
             forks[v] += times if shared else 0
     return bytes_, forks
 

@@ -20,8 +20,8 @@ from polydl.model.counting import count
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Scop, Statement
 from polydl.schedule.kernel_call import kernel_call
-from polydl.schedule.structure import Structure, apply, extended, outer_affs
-from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile
+from polydl.schedule.structure import Packed, Structure, apply, outer_affs
+from polydl.schedule.transforms import Microkernel, Parallelize, Permute, Tile
 from polydl.schedule.tree import Band, Blocks, Kernel, Leaf, Member, Node, Order, Run
 from polydl.target.isa import kernel_contraction
 
@@ -115,7 +115,7 @@ def _kernel(
         Microkernel(f"{rows}.1", f"{columns}.1", m, n, tuple(f"{i}.1" for i in reductions)),
         Permute((*(loop.name for loop in over), f"{columns}.1", f"{rows}.1")),
     ):
-        structure = extended(structure, transform)
+        structure = transform.applied(structure)
     many = count(boxes, budget=10_000)
     return Kernel(structure, rest.domain, (many.lower + many.upper) / 2 * math.prod(sizes))
 
@@ -136,7 +136,7 @@ def packed(node: Node, parallel: bool = False) -> Node:
 
 def _with_copy(kernel: Kernel, parallel: bool) -> Kernel:
     tiles = [loop.name for loop in kernel.structure.loops if loop.within is None]
-    structure = extended(kernel.structure, Parallelize((tiles[0],))) if parallel else kernel.structure
+    structure = Parallelize((tiles[0],)).applied(kernel.structure) if parallel else kernel.structure
     # All blocks of a tile are cut from one box, though the nest is none: the copy fits all of them. What it copies
     # does not change while the tile runs, or the microkernel's freedom of order would break a dependence.
-    return replace(kernel, structure=replace(structure, packs=(Pack("B", tiles[-1]),)))
+    return replace(kernel, structure=replace(structure, packs=(Packed("B", tiles[-1]),)))

@@ -40,7 +40,8 @@ from polydl.dependences.nests import Nest
 from polydl.schedule import notation
 from polydl.schedule.notation import Level, Written, levels, loop_named
 from polydl.schedule.structure import HILBERT, RegisterBlocks, Structure, apply
-from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
+from polydl.schedule.transform import Transform
+from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile
 
 _KERNEL = re.compile(r"([0-9]+)(?:\((\w+)\))?(?:x([0-9]+)(?:\((\w+)\))?)?(?::([\w,]*))?")
 _PACK = re.compile(r"([AB])(?::([\w.]+)|@([A-Za-z_]\w*))?")
@@ -274,10 +275,10 @@ def text(structure: Structure) -> LoopText:
     def shown(iterator: str) -> str:
         return letter[iterator] if iterator in names else iterator
 
-    if kernel is not None and structure.inside is not None:
+    if kernel is not None:
         held = [loop.iterator for loop in structure.held]
         sides = [f"{size}({shown(i)})" for i, size in zip(held, (kernel.m, kernel.n)[-len(held) :], strict=True)]
-        reduce = [shown(loop.iterator) for loop in structure.inside.reductions]
+        reduce = [shown(loop.iterator) for loop in kernel.reductions]
         blocks.append(f"mk={'x'.join(sides)}:{','.join(reduce)}")
     elif nest.contraction is not None:
         blocks.append("mk=none")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polydl.model.scop import Statement
-from polydl.schedule.recipe import NestRecipe
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree import Node
 
@@ -25,6 +24,6 @@ class Scheduled:
         return self.statements[0].name
 
     @property
-    def recipe(self) -> NestRecipe:
-        """The name and the one transform that makes the tree."""
-        return NestRecipe(self.name, (self.how,))
+    def transforms(self) -> tuple[Schedule]:
+        """The one that makes the tree."""
+        return (self.how,)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
 from polydl.base.errors import InputError
-from polydl.schedule.transforms import Transform
+from polydl.schedule.transforms import AnyTransform
 
 
 def _text(value: object) -> str:
@@ -18,7 +19,7 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _transform_text(transform: Transform) -> str:
+def _transform_text(transform: AnyTransform) -> str:
     named: dict[str, Any] = msgspec.to_builtins(transform)
     kind = named.pop("transform")
     return f"{kind}({', '.join(f'{name}={_text(v)}' for name, v in named.items() if v not in ('', None))})"
@@ -29,10 +30,25 @@ class NestRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     nest: str
     """Name of the nest: that of its first statement."""
-    transforms: tuple[Transform, ...]
+    transforms: tuple[AnyTransform, ...]
 
     def __str__(self) -> str:
         return f"{self.nest}: " + " ".join(_transform_text(t) for t in self.transforms)
+
+
+class Part(Protocol):
+    """A nest or a region with transforms applied to it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def transforms(self) -> Sequence[Any]: ...
+
+
+def recipe_of(parts: Iterable[Part]) -> Recipe:
+    """What led to the parts of a program: to each its name and its transforms."""
+    return Recipe(tuple(NestRecipe(part.name, tuple(part.transforms)) for part in parts))
 
 
 class Recipe(msgspec.Struct, frozen=True):

@@ -1,8 +1,7 @@
-"""A recipe applied to a nest: the loops that result, in order, and the time of every statement instance."""
+"""A nest with transforms applied to it: the loops that result, in order, and the time of every statement instance."""
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,19 +12,8 @@ from polydl.dependences.nests import Nest
 from polydl.model import isl
 from polydl.model.contraction import Operand
 from polydl.model.schedule import map_from_affs, original_affs, time_affs
-from polydl.model.scop import Assignment, Statement
-from polydl.schedule.recipe import NestRecipe
-from polydl.schedule.transforms import (
-    Fuse,
-    Microkernel,
-    Pack,
-    Parallelize,
-    Permute,
-    Schedule,
-    Tile,
-    Transform,
-    Vectorize,
-)
+from polydl.model.scop import Statement
+from polydl.schedule.transform import Transform
 
 RegisterBlocks = Callable[[Nest], Sequence[tuple[str | None, str, int, int]]]
 """(rows loop, columns loop, m, n) worth trying for a contraction, most promising first."""
@@ -66,6 +54,38 @@ class KernelLoops:
         """The block's, then the reductions."""
         return (*self.block, *self.reductions)
 
+    @property
+    def m(self) -> int:
+        """Rows of the block."""
+        return 1 if self.rows is None else self.rows.within or 1
+
+    @property
+    def n(self) -> int:
+        """Columns of the block."""
+        return self.columns.within or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A copy of what the loops further inside use of one operand."""
+
+    operand: str
+    """`A` or `B` of the microkernel."""
+    after: str
+    """The loop inside which it is made, once per iteration; empty: once, before all loops."""
+    function: str = ""
+    """The generated function that makes it ahead of time, once for many runs; empty: each run makes its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How innermost loops become vector functions."""
+
+    stream: tuple[str, ...] = ()
+    """Arrays that are stored past the caches."""
+    keep_order: int = 0
+    """1: sums stay in their order, which leaves them out."""
+
 
 @dataclass(frozen=True, slots=True)
 class GridAxis:
@@ -87,10 +107,9 @@ class Structure:
     nest: Nest
     loops: tuple[Loop, ...]
     parallel: tuple[str, ...] = ()
-    kernel: Microkernel | None = None
-    inside: KernelLoops | None = None
+    kernel: KernelLoops | None = None
     """The loops that run inside the microkernel; None without one."""
-    packs: tuple[Pack, ...] = ()
+    packs: tuple[Packed, ...] = ()
     grid: tuple[GridAxis, ...] = ()
     """How the parallel loops are cut into blocks, one per thread; empty: OpenMP divides their collapsed iterations."""
     summed: str = ""
@@ -101,15 +120,19 @@ class Structure:
     """See `Parallelize.barriers`."""
     fused: str = ""
     """Name of the nest that this one runs inside of (see `Fuse`); empty: it runs by itself."""
-    rows: Vectorize | None = None
+    rows: Rows | None = None
     """How innermost loops become vector functions; None: they stay loops."""
     transforms: tuple[Transform, ...] = field(default=(), compare=False)
     """The transforms that lead from the nest as it is written to this structure, in the order of application."""
 
     @property
-    def recipe(self) -> NestRecipe:
-        """The nest's name and the transforms."""
-        return NestRecipe(self.nest.name, self.transforms)
+    def name(self) -> str:
+        """The nest's."""
+        return self.nest.name
+
+    def after(self, transform: Transform, **changes: Any) -> Structure:
+        """This with some fields changed, and the transform that changed them added to `transforms`."""
+        return replace(self, transforms=(*self.transforms, transform), **changes)
 
     def loop(self, name: str) -> Loop:
         """The loop called `name`. Raises InputError."""
@@ -119,18 +142,18 @@ class Structure:
         known = ", ".join(repr(loop.name) for loop in self.loops)
         raise InputError(f"nest {self.nest.name} has no loop '{name}' here", hint=f"its loops are {known}")
 
-    def pack_depth(self, pack: Pack) -> int:
+    def pack_depth(self, pack: Packed) -> int:
         """Number of loops around the copy."""
         return self.loops.index(self.loop(pack.after)) + 1 if pack.after else 0
 
-    def operand(self, pack: Pack) -> Operand:
-        """What a pack copies."""
-        assert self.inside is not None and self.nest.contraction is not None
-        operands = self.nest.contraction.roles(self.inside.columns.iterator)
+    def operand(self, role: str) -> Operand:
+        """What the microkernel reads as `A` (moved by its rows) or as `B` (by its columns)."""
+        assert self.kernel is not None and self.nest.contraction is not None
+        operands = self.nest.contraction.roles(self.kernel.columns.iterator)
         assert operands is not None
-        return operands[0] if pack.operand == "A" else operands[1]
+        return operands[0] if role == "A" else operands[1]
 
-    def is_shared(self, pack: Pack) -> bool:
+    def is_shared(self, pack: Packed) -> bool:
         """Whether all threads use the same copy: it is made outside of the parallel loops."""
         return not self.parallel or self.pack_depth(pack) <= self.parallel_positions[0]
 
@@ -138,17 +161,17 @@ class Structure:
     def executed(self) -> tuple[Loop, ...]:
         """All loops in the order in which they run: inside the microkernel the reductions are around the block, whose
         rows and columns are unrolled."""
-        return self.loops if self.inside is None else (*self.loops, *self.inside.reductions, *self.inside.block)
+        return self.loops if self.kernel is None else (*self.loops, *self.kernel.reductions, *self.kernel.block)
 
     @property
     def held(self) -> tuple[Loop, ...]:
         """Those of a microkernel's block, whose elements have an accumulator each."""
-        return () if self.inside is None else self.inside.block
+        return () if self.kernel is None else self.kernel.block
 
     @property
     def inner(self) -> tuple[Loop, ...]:
         """All that run inside the microkernel: the block's, then the reductions."""
-        return () if self.inside is None else self.inside.all
+        return () if self.kernel is None else self.kernel.all
 
     @property
     def parallel_positions(self) -> tuple[int, ...]:
@@ -167,116 +190,6 @@ def start(nest: Nest) -> Structure:
     return Structure(nest, tuple(Loop(i, i, 1, None) for i in nest.loops))
 
 
-def _with(structure: Structure, transform: Transform, **changes: Any) -> Structure:
-    """The structure with some fields changed, and the transform that changed them added to `transforms`."""
-    return replace(structure, transforms=(*structure.transforms, transform), **changes)
-
-
-def _tile(structure: Structure, tile: Tile) -> Structure:
-    loop = structure.loop(tile.loop)
-    sizes = (*tile.sizes, 1)
-    if len(sizes) < 2 or any(a <= b or a % b for a, b in itertools.pairwise(sizes)):
-        raise InputError(
-            f"Tile({tile.loop}) has sizes {tile.sizes}",
-            hint="tile sizes must decrease, each dividing the one before, the last greater than 1",
-        )
-    if loop.within is not None or loop.step != 1:
-        raise InputError(f"loop '{tile.loop}' is a piece of a tiled loop already", hint="give all sizes in one Tile")
-    pieces = [
-        Loop(f"{loop.name}.{i}", loop.iterator, size, None if i == 0 else sizes[i - 1]) for i, size in enumerate(sizes)
-    ]
-    at = structure.loops.index(loop)
-    return _with(structure, tile, loops=(*structure.loops[:at], *pieces, *structure.loops[at + 1 :]))
-
-
-def _microkernel(structure: Structure, kernel: Microkernel) -> Structure:
-    if structure.nest.contraction is None:
-        raise InputError(f"nest {structure.nest.name} is not a contraction: no microkernel can be made for it")
-    loops = list(structure.loops)
-
-    def block(name: str, size: int) -> Loop:
-        loop = structure.loop(name)
-        if size < 1 or loop.step != 1 or (loop.within is not None and loop.within % size):
-            raise InputError(f"a microkernel block of {size} does not fit loop '{name}'")
-        loops[loops.index(loop)] = replace(loop, step=size)
-        return Loop(f"{name}.mk", loop.iterator, 1, size)
-
-    rows = None if kernel.rows is None else block(kernel.rows, kernel.m)
-    columns = block(kernel.columns, kernel.n)
-    reductions = []
-    for name in kernel.reduce:
-        loop = structure.loop(name)
-        if loop.step != 1:
-            raise InputError(f"loop '{name}' cannot run inside the microkernel: it is not innermost in its tile")
-        reductions.append(loop)
-        loops.remove(loop)
-    inside = KernelLoops(rows, columns, tuple(reductions))
-    return _with(structure, kernel, loops=tuple(loops), kernel=kernel, inside=inside)
-
-
-def _permute(structure: Structure, permute: Permute) -> Structure:
-    if structure.packs or structure.parallel:
-        raise InputError("Permute comes before Parallelize and Pack")
-    loops = tuple(structure.loop(name) for name in permute.order)
-    if len(set(permute.order)) != len(structure.loops) or len(loops) != len(structure.loops):
-        known = ", ".join(loop.name for loop in structure.loops)
-        raise InputError(f"Permute must name each loop once: {known}")
-    for inner, outer in ((a, b) for i, a in enumerate(loops) for b in loops[i + 1 :] if a.iterator == b.iterator):
-        if inner.step < outer.step:
-            raise InputError(f"loop '{outer.name}' must stay outside of '{inner.name}', which runs within its tiles")
-    return _with(structure, permute, loops=loops)
-
-
-def _parallelize(structure: Structure, parallelize: Parallelize) -> Structure:
-    at = [structure.loops.index(structure.loop(name)) for name in parallelize.loops]
-    grid = _grid(structure, parallelize) if parallelize.axes or parallelize.ways else ()
-    if not at or (at != sorted(set(at)) if grid else at != list(range(at[0], at[0] + len(at)))):
-        raise InputError("Parallelize needs adjacent loops, outermost first")
-    if parallelize.summed:
-        _check_summed(structure, parallelize)
-    if parallelize.schedule == HILBERT:
-        _check_curve(structure, at, grid=bool(grid))
-    elif parallelize.schedule and (grid or not OMP_SCHEDULE.fullmatch(parallelize.schedule)):
-        raise InputError(
-            f"'{parallelize.schedule}' cannot be the schedule of these loops",
-            hint="static, dynamic, guided (each with ',chunk'), auto or runtime; none with a grid, which has its own",
-        )
-    if any(structure.loops.index(structure.loop(name)) > at[0] for name in parallelize.barriers):
-        raise InputError("a barrier inside a parallel loop", hint="OpenMP allows none there")
-    return _with(
-        structure,
-        parallelize,
-        parallel=parallelize.loops,
-        grid=grid,
-        summed=parallelize.summed,
-        omp_schedule=parallelize.schedule,
-        barriers=parallelize.barriers,
-    )
-
-
-def _check_summed(structure: Structure, parallelize: Parallelize) -> None:
-    nest, name = structure.nest, parallelize.summed
-    body = nest.statements[0].body
-    if name not in parallelize.loops or not parallelize.axes:
-        raise InputError(f"'{name}' cannot be summed up: it is no loop of a thread grid", hint="as in C{R:4+}")
-    if len(nest.statements) != 1 or not isinstance(body, Assignment) or body.op not in ("+=", "-="):
-        raise InputError(f"nest {nest.name} has no sum to share out")
-    if sum(a.array == nest.statements[0].accesses[body.target].array for a in nest.statements[0].accesses) > 2:
-        raise InputError(f"nest {nest.name} reads its output beside adding to it")
-    loop = structure.loop(name)
-    if loop.within is not None:
-        raise InputError(f"loop '{name}' is not the outermost piece of '{loop.iterator}'")
-
-
-def _check_curve(structure: Structure, at: Sequence[int], *, grid: bool) -> None:
-    loops = [structure.loops[p] for p in at]
-    if len(loops) != 2 or grid or not structure.nest.box or loops[0].iterator == loops[1].iterator:
-        raise InputError(
-            "a Hilbert curve goes through two neighbouring parallel loops of a rectangular nest",
-            hint="as in AB@hilbert",
-        )
-
-
 HILBERT = "hilbert"
 """In place of a schedule: along a space-filling curve."""
 OMP_SCHEDULE = re.compile(r"(?:(?:static|dynamic|guided)(?:,[1-9][0-9]*)?|auto|runtime)")
@@ -289,72 +202,11 @@ def trips(nest: Nest, loop: Loop) -> int | None:
     return None if extent is None else -(-extent // loop.step)
 
 
-def _grid(structure: Structure, parallelize: Parallelize) -> tuple[GridAxis, ...]:
-    axes, ways, loops = parallelize.axes, parallelize.ways, parallelize.loops
-    if len(axes) != len(loops) or len(ways) != len(loops) or set(axes) != set("RCL"[: len(axes)]) or min(ways) < 1:
-        raise InputError(
-            f"a thread grid of axes '{axes}' and ways {ways} for {len(loops)} loops",
-            hint="one loop takes R, two take R and C, three R, C and L, each cut in at least one way",
-        )
-    found = []
-    for axis, name, way in zip(axes, loops, ways, strict=True):
-        trip = trips(structure.nest, structure.loop(name))
-        if trip is None:
-            raise InputError(f"loop '{name}' has no constant number of iterations to cut in {way}")
-        found.append(GridAxis(axis, name, way, max(1, -(-trip // way))))
-    return tuple(found)
-
-
-def _pack(structure: Structure, pack: Pack) -> Structure:
-    found = structure.nest.contraction
-    if structure.kernel is None or found is None:
-        raise InputError("Pack needs a microkernel to read what it packs")
-    if pack.operand not in ("A", "B"):
-        raise InputError(f"no operand '{pack.operand}' to pack", hint="A is moved by the rows, B by the columns")
-    if not structure.nest.box:
-        raise InputError(f"nest {structure.nest.name} is not rectangular: its operands cannot be packed")
-    if any(other.operand == pack.operand for other in structure.packs):
-        raise InputError(f"'{pack.operand}' is packed already")
-    for name in structure.kernel.reduce[1:]:
-        loop = next(loop for loop in structure.inner if loop.name == name)
-        extent = structure.nest.counts[loop.iterator].extent
-        if loop.within is not None and extent is not None and extent % loop.within:
-            raise InputError(f"partial tiles of '{name}' inside another reduction cannot be packed")
-    depth = structure.pack_depth(pack)
-    if pack.function and depth:
-        raise InputError(f"'{pack.operand}' can only be packed whole ahead of time, not inside of a loop")
-    if structure.parallel and structure.parallel_positions[0] < depth <= structure.parallel_positions[-1]:
-        raise InputError("no copy can be made between collapsed loops")
-    return _with(structure, pack, packs=(*structure.packs, pack))
-
-
-def extended(structure: Structure, transform: Transform) -> Structure:
-    """A structure with one more transform applied. Raises InputError when it does not fit; says nothing of legality,
-    which `schedule` and dependences.legality decide."""
-    match transform:
-        case Tile():
-            return _tile(structure, transform)
-        case Microkernel():
-            return _microkernel(structure, transform)
-        case Permute():
-            return _permute(structure, transform)
-        case Parallelize():
-            return _parallelize(structure, transform)
-        case Pack():
-            return _pack(structure, transform)
-        case Fuse():
-            return _with(structure, transform, fused=transform.into)
-        case Vectorize():
-            return _with(structure, transform, rows=transform)
-        case Schedule():
-            raise InputError(f"Schedule orders whole regions: it cannot be a step of nest {structure.nest.name}")
-
-
 def apply(nest: Nest, transforms: Sequence[Transform]) -> Structure:
-    """The structure that the transforms make of a nest, in their order. Raises InputError (see `extended`)."""
+    """The structure that the transforms make of a nest, in their order. Raises InputError (see `Transform.applied`)."""
     structure = start(nest)
     for transform in transforms:
-        structure = extended(structure, transform)
+        structure = transform.applied(structure)
     return structure
 
 

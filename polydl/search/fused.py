@@ -16,8 +16,8 @@ from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.conditions import Group
 from polydl.rewrite.fuse import FusedScop
 from polydl.schedule.fused import groups_of
-from polydl.schedule.recipe import NestRecipe, Recipe
-from polydl.schedule.structure import Structure, apply, extended
+from polydl.schedule.recipe import NestRecipe, Recipe, recipe_of
+from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize
 from polydl.search.variant import Variant
 from polydl.target import Machine
@@ -64,7 +64,7 @@ def _variants(
                 continue
             following = iter(structures)
             parts = tuple(next(following) if isinstance(p, Structure) else p for p in base.parts)
-            recipe = Recipe((*(part.recipe for part in parts), *merges))
+            recipe = Recipe((*recipe_of(parts).nests, *merges))
             if recipe in tried:
                 continue  # bases that differ only in the loops of what is fused make the same variant
             tried.add(recipe)
@@ -180,7 +180,7 @@ def _in_rows(
             choices.append({s.nest.name: Vectorize(large[s.nest.name], order) for s in plain})
         choices.append({s.nest.name: Vectorize((), order) for s in plain})
     for chosen in choices:
-        yield [extended(s, chosen[s.nest.name]) if s.nest.name in chosen else s for s in structures]
+        yield [chosen[s.nest.name].applied(s) if s.nest.name in chosen else s for s in structures]
     yield list(structures)
 
 

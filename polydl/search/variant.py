@@ -16,7 +16,7 @@ from polydl.model.scop import Scop
 from polydl.rank.estimate import Estimate
 from polydl.schedule.fused import check
 from polydl.schedule.plan import Scheduled
-from polydl.schedule.recipe import Recipe
+from polydl.schedule.recipe import Recipe, recipe_of
 from polydl.schedule.structure import Structure
 from polydl.schedule.tree_check import broken as broken_tree
 
@@ -55,7 +55,7 @@ class Variant:
     @staticmethod
     def of(origin: Origin, parts: tuple[Structure | Scheduled, ...], estimate: Estimate) -> Variant:
         """The variant whose recipe is that of its parts."""
-        return Variant(origin, Recipe(tuple(part.recipe for part in parts)), parts, estimate)
+        return Variant(origin, recipe_of(parts), parts, estimate)
 
     @property
     def id(self) -> str:
@@ -168,8 +168,8 @@ class Variant:
             if s.summed
         )
         ahead = (
-            f"packed ahead of time: call {p.function}(address of {s.operand(p).array}) once before, and again when its "
-            "contents change; that time is not in the figures"
+            f"packed ahead of time: call {p.function}(address of {s.operand(p.operand).array}) once before, and again "
+            "when its contents change; that time is not in the figures"
             for s in self.structures
             for p in s.packs
             if p.function
@@ -182,7 +182,7 @@ def _family(part: Structure | Scheduled) -> object:
         return part.how.base, bool(part.how.block), part.how.unroll
     kernel = part.kernel and (tuple(loop.iterator for loop in part.inner), part.kernel.m, part.kernel.n)
     parallel = {loop.iterator for loop in part.loops if loop.name in part.parallel}
-    reduced = {loop.iterator for loop in part.inside.reductions} if part.inside is not None else set()
+    reduced = {loop.iterator for loop in part.kernel.reductions} if part.kernel is not None else set()
     innermost = [loop.iterator for loop in part.loops if loop.iterator not in reduced][-1:]
     packed = frozenset(pack.operand for pack in part.packs)
     return part.fused, part.rows, kernel, tuple(innermost), frozenset(parallel), packed

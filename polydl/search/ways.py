@@ -21,11 +21,12 @@ from polydl.rank.blocks import register_blocks_for
 from polydl.rank.estimator import Estimator
 from polydl.rank.whole import tree_estimator
 from polydl.rewrite.canonical import Canonical, canonical
+from polydl.schedule.limits import SPACES
 from polydl.schedule.structure import Structure
 from polydl.search.candidates import TREES, candidates
 from polydl.search.order import NestChoice, by_score, combined, side_by_side
 from polydl.search.regions import segments
-from polydl.search.space import SPACES, legal_structures
+from polydl.search.space import legal_structures
 from polydl.search.variant import Origin, Variant
 from polydl.target import Machine
 

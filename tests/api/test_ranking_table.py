@@ -15,7 +15,7 @@ from polydl.base.errors import IllegalVariant, InputError, PolyDLError
 from polydl.measure import Toolchain, check_compiles
 from polydl.rank.estimate import Estimate
 from polydl.rank.ranker import Scored
-from polydl.search.space import SPACES
+from polydl.schedule.limits import SPACES
 from polydl.search.variant import Variant
 from polydl.target import preset
 

@@ -18,8 +18,9 @@ from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.cost import CostRanker, weights
+from polydl.schedule.limits import SPACES
 from polydl.schedule.structure import Structure
-from polydl.search.space import SPACES, legal_structures
+from polydl.search.space import legal_structures
 from polydl.target import Machine, preset
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -17,8 +17,9 @@ from polydl.rank.estimator import Estimator
 from polydl.rank.program import footprints_of, structure_estimate
 from polydl.rank.traffic import TrafficRanker, resources_of
 from polydl.rank.whole import program_estimate
+from polydl.schedule.limits import SPACES
 from polydl.search.order import NestChoice, whole
-from polydl.search.space import SPACES, legal_structures
+from polydl.search.space import legal_structures
 from polydl.target import preset
 from tests.programs.corpus import catalogue
 from tests.rank.test_cost import EXAMPLES, SMALL

@@ -22,10 +22,11 @@ from polydl.model.scop import Scop
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.ranker import FloatArray
 from polydl.rank.trace import SAMPLES, TraceRanker, Traces, _moves, sampled_calls, served, stack_bytes
+from polydl.schedule.limits import SPACES
 from polydl.schedule.loopstring import parse
 from polydl.schedule.notation import Written
 from polydl.schedule.structure import Structure, apply
-from polydl.search.space import SPACES, legal_structures
+from polydl.search.space import legal_structures
 from polydl.target import Machine, preset
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

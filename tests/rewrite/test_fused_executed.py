@@ -16,7 +16,7 @@ from polydl.kernels.vector_text import FAST_ULPS
 from polydl.lower.emit import generate, protected
 from polydl.lower.splice import splice
 from polydl.options import Options
-from polydl.schedule.transforms import Vectorize
+from polydl.schedule.structure import Rows
 from tests.rewrite.executing import Floats, called, compiled
 from tests.rewrite.programs import KERNELS, NESTS, Fusable, gemm
 
@@ -45,7 +45,7 @@ def variants(program: Fusable, folder: Path, most: int, options: Options = OPTIO
     texts, recipes = [], []
     for variant in (v for v in pipeline.with_fused(ranking, options) if id(v) not in unfused):
         # Stores past the caches are for large arrays; here they are tried on small ones.
-        streams = [replace(s, rows=Vectorize(tuple(program.shapes))) if s.rows else s for s in variant.structures]
+        streams = [replace(s, rows=Rows(tuple(program.shapes))) if s.rows else s for s in variant.structures]
         for structures in (streams, variant.structures):
             code = generate(variant.program, structures)
             text = splice(loaded.source, [(ranking.scop, code)], "")

@@ -18,8 +18,9 @@ from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
+from polydl.schedule.limits import SPACES
 from polydl.schedule.structure import RegisterBlocks, Structure, schedule
-from polydl.search.space import SPACES, legal_structures
+from polydl.search.space import legal_structures
 from tests.oracle import Limits, Program, call, compile_c, difference, initial_data, interpret, programs, render
 from tests.oracle.native import apart
 

@@ -30,12 +30,14 @@ from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.schedule.check import check
 from polydl.schedule.legality import is_legal
+from polydl.schedule.limits import SPACES
 from polydl.schedule.loopstring import forced, parse, text
 from polydl.schedule.notation import Written, levels, split_line
 from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.structure import Structure, apply, schedule
-from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
-from polydl.search.space import SPACES, legal_structures
+from polydl.schedule.transform import Transform
+from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile
+from polydl.search.space import legal_structures
 from tests.oracle import compile_c
 
 MATMUL = """void matmul(float A[restrict 60][40], float B[restrict 40][48], float C[restrict 60][48])
@@ -181,8 +183,8 @@ def test_refused_with_the_place(loops: str, sizes: str, file: str, column: int, 
 
 
 def same(a: Structure, b: Structure) -> bool:
-    return (a.loops, a.parallel, a.kernel, a.inside, a.packs, a.grid, a.omp_schedule, a.barriers) == (
-        b.loops, b.parallel, b.kernel, b.inside, b.packs, b.grid, b.omp_schedule, b.barriers
+    return (a.loops, a.parallel, a.kernel, a.packs, a.grid, a.omp_schedule, a.barriers) == (
+        b.loops, b.parallel, b.kernel, b.packs, b.grid, b.omp_schedule, b.barriers
     )  # fmt: skip
 
 
@@ -415,7 +417,7 @@ def test_several_nests_have_a_string_each(tmp_path: Path) -> None:
 
     def made(loops: str, sizes: str) -> list[tuple[Transform, ...]]:
         structures = forced(parts, Written(loops, "-"), Written(sizes, "-"), _no_blocks)
-        return [one.recipe.transforms for one in structures]
+        return [one.transforms for one in structures]
 
     assert made("S0: Ba; S1: bcab", "S1: b=32;mk=none") == [
         (Permute(("j", "i")), Parallelize(("j",))),

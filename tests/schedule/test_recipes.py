@@ -17,7 +17,8 @@ from polydl.schedule.check import check, from_recipe
 from polydl.schedule.legality import is_legal
 from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.structure import apply, schedule
-from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Transform
+from polydl.schedule.transform import Transform
+from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile
 
 MATMUL = """for (int i = 0; i < 40; i++) for (int j = 0; j < 48; j++) for (int k = 0; k < 50; k++)
     C[i][j] += A[i][k] * B[k][j];"""

@@ -19,8 +19,9 @@ from polydl.lower.emit import generate
 from polydl.model.scop import Scop
 from polydl.rewrite.canonical import Form, canonical
 from polydl.schedule.check import check
+from polydl.schedule.limits import SPACES
 from polydl.schedule.structure import Structure
-from polydl.search.space import SPACES, legal_structures
+from polydl.search.space import legal_structures
 from tests.oracle import compile_c
 
 FLAGS = ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")

@@ -10,8 +10,9 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
+from polydl.schedule.limits import BLOCKS, EQUAL, IDLE, ILLEGAL, ORDERS, SPACES, TILES, Space
 from polydl.schedule.structure import Structure
-from polydl.search.space import BLOCKS, EQUAL, IDLE, ILLEGAL, ORDERS, SPACES, TILES, Space, legal_structures
+from polydl.search.space import legal_structures
 
 MATMUL = """
 void f(float A[60][50], float B[50][40], float C[60][40])

@@ -1,0 +1,47 @@
+"""Within which limits transforms are tried, and why choices are left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Limits of the space of structures."""
+
+    name: str
+    blocks: int
+    """Register blocks (with their rows and columns loops) tried, at most."""
+    tile_sizes: tuple[int, ...]
+    """Candidate tile sizes, in iterations of the loop."""
+    tiled_at_once: int
+    """Loops tiled in the same variant, at most."""
+    levels: int
+    """Nested tile loops per loop, at most."""
+    orders: int
+    """Loop orders tried per choice of the rest, at most; all of them where there are no more than that."""
+    starts: int
+    """Loops tried as the outermost parallel one, at most, from the outside."""
+    least_packed: int
+    """Operands are packed when neighbours in the microkernel (rows, columns or innermost reduction) are at least this
+    many elements apart; a denser operand gains nothing."""
+    limit: int
+    """Variants per nest, at most."""
+
+
+SPACES = {
+    "small": Space("small", 1, (), 0, 0, 24, 1, 1 << 62, 500),
+    "default": Space("default", 5, (256, 512, 1024), 3, 1, 120, 3, 512, 10_000),
+    "wide": Space("wide", 12, (16, 32, 64, 128, 256, 512, 1024), 3, 2, 5040, 9, 1, 200_000),
+}
+
+
+BLOCKS, TILES, ILLEGAL, ORDERS, IDLE, EQUAL = (
+    "register blocks beyond the most efficient",
+    "tiles as large as the loop or as small as the register block",
+    "orders that break a dependence",
+    "orders beyond the most that are tried",
+    "parallel loops with fewer iterations than threads",
+    "equal to another variant",
+)
+"""Why choices are left out, as they are counted."""

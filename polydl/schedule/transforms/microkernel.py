@@ -1,0 +1,96 @@
+"""The innermost block of a contraction in a generated microkernel."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from polydl.base.errors import InputError
+from polydl.dependences.nests import Nest
+from polydl.schedule.limits import BLOCKS, Space
+from polydl.schedule.structure import KernelLoops, Loop, RegisterBlocks, Structure
+from polydl.schedule.transform import Transform, stated
+from polydl.schedule.transforms.tile import Tile
+
+
+class Microkernel(Transform, frozen=True):
+    """Give the innermost block of a contraction to a generated microkernel.
+
+    before:    for … for rows for columns for reduce…: C[…] += A[…] * B[…]
+    after:     for … for rows step m for columns step n: microkernel(m, n, reduce…, &A[…], &B[…], &C[…])
+    invariant: each instance runs in exactly one call; the order inside a call is the microkernel's own
+    requires:  C and B have unit stride in `columns`, A does not use it; C and A use `rows`, B does not; the
+               `reduce` loops do not appear in C; no dependence but the accumulation inside a block
+    source:    TPP's batch-reduce GEMM (Georganas et al., 2021); outer-product kernels as in BLIS
+    """
+
+    rows: str | None
+    """Loop over the rows of the register block; None for a single row."""
+    columns: str
+    """Loop over the vectorised columns."""
+    m: int
+    """Rows per call, at least 1."""
+    n: int
+    """Columns per call, in elements, at least 1."""
+    reduce: tuple[str, ...]
+    """Reduction loops that run inside the call, outermost first."""
+    statement: str = stated("")
+    """The statement; may be left out when the nest has only one."""
+
+    def applied(self, structure: Structure) -> Structure:
+        if structure.nest.contraction is None:
+            raise InputError(f"nest {structure.nest.name} is not a contraction: no microkernel can be made for it")
+        loops = list(structure.loops)
+
+        def block(name: str, size: int) -> Loop:
+            loop = structure.loop(name)
+            if size < 1 or loop.step != 1 or (loop.within is not None and loop.within % size):
+                raise InputError(f"a microkernel block of {size} does not fit loop '{name}'")
+            loops[loops.index(loop)] = replace(loop, step=size)
+            return Loop(f"{name}.mk", loop.iterator, 1, size)
+
+        rows = None if self.rows is None else block(self.rows, self.m)
+        columns = block(self.columns, self.n)
+        reductions = []
+        for name in self.reduce:
+            loop = structure.loop(name)
+            if loop.step != 1:
+                raise InputError(f"loop '{name}' cannot run inside the microkernel: it is not innermost in its tile")
+            reductions.append(loop)
+            loops.remove(loop)
+        inside = KernelLoops(rows, columns, tuple(reductions))
+        return structure.after(self, loops=tuple(loops), kernel=inside)
+
+
+def microkernels(
+    nest: Nest, space: Space, blocks: RegisterBlocks, pruned: Counter[str]
+) -> Iterator[Microkernel | None]:
+    """Register blocks with more or fewer reductions inside: what is tried; None where there is no microkernel."""
+    found = nest.contraction
+    if found is None or not _unit_columns(nest):
+        yield None
+        return
+    reductions = [i for i in found.reductions if nest.counts[i].extent != 1]
+    allowed = _unit_columns(nest)
+    possible = [b for b in blocks(nest) if b[1] in allowed]
+    pruned[BLOCKS] += max(0, len(possible) - space.blocks)
+    for rows, columns, m, n in possible[: space.blocks]:
+        for inside in range(max(len(reductions), 1)):
+            yield Microkernel(rows, columns, m, n, tuple(reductions[inside:]))
+
+
+def _unit_columns(nest: Nest) -> tuple[str, ...]:
+    """Columns loops whose steps, as counted, are neighbours in memory."""
+    assert nest.contraction is not None
+    upwards = [c for c in nest.contraction.columns() if c not in nest.statements[0].descending]
+    neighbours = [c for c in upwards if nest.counts[c].stride == 1]
+    return tuple(c for c in neighbours if nest.box or not nest.contraction.transposed(c))
+
+
+def inside_tiles(kernel: Microkernel, tiles: Sequence[Tile]) -> Microkernel:
+    """The microkernel takes the innermost piece of a tiled loop."""
+    point = {tile.loop: f"{tile.loop}.{len(tile.sizes)}" for tile in tiles}
+    rows = None if kernel.rows is None else point.get(kernel.rows, kernel.rows)
+    reduce = tuple(point.get(r, r) for r in kernel.reduce)
+    return Microkernel(rows, point.get(kernel.columns, kernel.columns), kernel.m, kernel.n, reduce)

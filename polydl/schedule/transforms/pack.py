@@ -1,0 +1,124 @@
+"""Operands of a microkernel copied into the order in which it reads them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+
+from polydl.base.errors import InputError
+from polydl.schedule.structure import Packed, Structure, trips
+from polydl.schedule.transform import Transform
+
+
+class Pack(Transform, frozen=True):
+    """Copy what the loops further inside use of one operand into a contiguous, aligned buffer.
+
+    before:    for i: for j: … microkernel(&A[…], …)
+    after:     for i: copy of A's part; for j: … microkernel(&buffer[…], …)
+    invariant: the buffer is laid out in the order of the inner loops that move the operand, then the microkernel's
+               reductions, then its rows (or columns): unit stride where the microkernel reads
+    requires:  a microkernel and a rectangular nest (the operand, unlike the output, is never written in it); not
+               between collapsed parallel loops
+    source:    the paper's data packing; BLIS; TPP-MLIR's pack
+    """
+
+    operand: str
+    """`A` (moved by rows, broadcast along columns) or `B` (read in vectors) of the microkernel."""
+    after: str
+    """The loop inside which the copy is made, once per iteration; empty: once, before all loops."""
+    function: str = ""
+    """The generated function that makes the copy ahead of time, once for many runs; empty: each run makes its own."""
+
+    def applied(self, structure: Structure) -> Structure:
+        found = structure.nest.contraction
+        if structure.kernel is None or found is None:
+            raise InputError("Pack needs a microkernel to read what it packs")
+        if self.operand not in ("A", "B"):
+            raise InputError(f"no operand '{self.operand}' to self", hint="A is moved by the rows, B by the columns")
+        if not structure.nest.box:
+            raise InputError(f"nest {structure.nest.name} is not rectangular: its operands cannot be packed")
+        if any(other.operand == self.operand for other in structure.packs):
+            raise InputError(f"'{self.operand}' is packed already")
+        for loop in structure.kernel.reductions[1:]:
+            extent = structure.nest.counts[loop.iterator].extent
+            if loop.within is not None and extent is not None and extent % loop.within:
+                raise InputError(f"partial tiles of '{loop.name}' inside another reduction cannot be packed")
+        depth = structure.pack_depth(Packed(self.operand, self.after))
+        if self.function and depth:
+            raise InputError(f"'{self.operand}' can only be packed whole ahead of time, not inside of a loop")
+        if structure.parallel and structure.parallel_positions[0] < depth <= structure.parallel_positions[-1]:
+            raise InputError("no copy can be made between collapsed loops")
+        return structure.after(self, packs=(*structure.packs, Packed(self.operand, self.after, self.function)))
+
+
+def copies(structure: Structure, least: int) -> Iterator[Structure]:
+    """The structure with A packed, with B packed, and with both, in every place where a copy is reused.
+
+    Only operands whose neighbours in the microkernel are at least `least` elements apart, or that cannot be read
+    otherwise.
+    """
+    needed = needs_packed_columns(structure)
+    chosen: list[list[str | None]] = [
+        [None, *_pack_places(structure, operand)]
+        if _spread(structure, operand) >= least or (needed and operand == "B")
+        else [None]
+        for operand in ("A", "B")
+    ]
+    for after_b, after_a in itertools.product(chosen[1], chosen[0]):
+        if (after_a is None and after_b is None) or (needed and after_b is None):
+            continue
+        try:
+            made = structure
+            for operand, after in (("B", after_b), ("A", after_a)):
+                made = made if after is None else Pack(operand, after).applied(made)
+        except InputError:  # between collapsed loops, or partial tiles inside: no place for a copy
+            continue
+        yield made
+
+
+def needs_packed_columns(structure: Structure) -> bool:
+    """Whether the microkernel can read B only from a packed copy."""
+    found = structure.nest.contraction
+    if structure.kernel is None or found is None:
+        return False
+    return found.transposed(structure.kernel.columns.iterator)
+
+
+def _spread(structure: Structure, operand: str) -> int:
+    """Elements between neighbours of an operand inside the microkernel, the larger of width and last reduction."""
+    assert structure.kernel is not None
+    strides = structure.operand(operand).strides
+    near = (*structure.kernel.block, *structure.kernel.reductions[-1:])
+    return max(abs(strides[loop.iterator]) for loop in near)
+
+
+def _pack_places(structure: Structure, operand: str) -> list[str]:
+    """Loops inside which a copy of an operand is made once and used by a loop further in, outermost first.
+
+    A place right inside a loop that does not move the operand is the same copy made again: left out.
+    """
+    strides = structure.operand(operand).strides
+    loops = structure.loops
+    places = []
+    for depth in range(len(loops)):
+        moved = depth == 0 or strides[loops[depth - 1].iterator] != 0
+        reused = any(strides[loop.iterator] == 0 and trips(structure.nest, loop) != 1 for loop in loops[depth:])
+        if moved and reused and _copied(structure, strides, depth) <= _MOST_PACKED:
+            places.append(loops[depth - 1].name if depth else "")
+    return places
+
+
+_MOST_PACKED = 1 << 24
+"""Elements of a packed copy, at most."""
+
+
+def _copied(structure: Structure, strides: Mapping[str, int], depth: int) -> int:
+    """Elements of the copy made inside `depth` loops."""
+    extents = {i: c.extent or 1 for i, c in structure.nest.counts.items()}
+    covered: dict[str, int] = {}
+    for loop in (*structure.inner, *reversed(structure.loops[depth:])):
+        if strides[loop.iterator] != 0:
+            span = extents[loop.iterator] if loop.within is None else loop.within
+            covered[loop.iterator] = max(covered.get(loop.iterator, 1), min(span, extents[loop.iterator]))
+    return math.prod(covered.values())

@@ -1,0 +1,23 @@
+"""Innermost loops as vector functions."""
+
+from __future__ import annotations
+
+from polydl.schedule.structure import Rows, Structure
+from polydl.schedule.transform import Transform
+
+
+class Vectorize(Transform, frozen=True):
+    """Run innermost loops without a microkernel as vector functions, wherever their statements allow it.
+
+    before:    for j in [0, N): T = f(x[j]); y[j] = T > 0 ? T : 0
+    after:     row(N, &x[0], &y[0])
+    requires:  no dependence between the iterations of a row but a sum or an extreme (kernels.rows)
+    """
+
+    stream: tuple[str, ...] = ()
+    """Arrays that are stored past the caches."""
+    keep_order: int = 0
+    """1: sums stay in their order, which leaves them out."""
+
+    def applied(self, structure: Structure) -> Structure:
+        return structure.after(self, rows=Rows(self.stream, self.keep_order))
