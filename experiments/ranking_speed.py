@@ -23,7 +23,7 @@ from polydl.dependences.nests import nests
 from polydl.frontend import load
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.rankers import named
-from polydl.schedule.limits import SPACES
+from polydl.schedule.limits import SPACES, Limits
 from polydl.search.space import legal_structures
 from polydl.target import detect
 
@@ -47,7 +47,7 @@ def timed_ranking(problem: str, ranker: str, count: int) -> dict[str, Any]:
     nest = nests(scop, found)[0]
     legality = nest_legality(nest, found)
     space = replace(SPACES["wide"], limit=count)
-    structures = list(legal_structures(nest, legality, space, register_blocks_for(machine), 2))
+    structures = list(legal_structures(Limits(nest, legality, space, register_blocks_for(machine), 2)))
     enumerated = time.perf_counter()
     scores = named(ranker).rank(scop, nest, structures, machine, 2).scores
     scores.argsort()

@@ -58,7 +58,7 @@ class Ranking:
     space_size: int
     """Variants scored, over all nests."""
     pruned: Mapping[str, int]
-    """Choices left out, by reason (polydl.search.space)."""
+    """Choices left out, by reason (polydl.schedule.limits)."""
     machine: Machine
     ranker: str
     threads: int

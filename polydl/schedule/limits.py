@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from polydl.dependences.directions import NestLegality
+from polydl.dependences.nests import Nest
+from polydl.schedule.structure import RegisterBlocks, Structure
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +51,21 @@ BLOCKS, TILES, ILLEGAL, ORDERS, IDLE, EQUAL = (
     "equal to another variant",
 )
 """Why choices are left out, as they are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """A nest, and within which limits choices for it are made."""
+
+    nest: Nest
+    legality: NestLegality
+    space: Space
+    blocks: RegisterBlocks
+    threads: int
+    pruned: Counter[str] = field(default_factory=Counter)
+    """Takes the number of choices left out, per reason; what a limit keeps from being looked at is not counted."""
+
+
+Choices = Callable[[Structure, Limits], Iterator[Structure]]
+"""The structures that one kind of transform makes of a structure, itself among them where that is worth trying: legal
+ones only, in a fixed order."""

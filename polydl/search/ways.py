@@ -21,7 +21,7 @@ from polydl.rank.blocks import register_blocks_for
 from polydl.rank.estimator import Estimator
 from polydl.rank.whole import tree_estimator
 from polydl.rewrite.canonical import Canonical, canonical
-from polydl.schedule.limits import SPACES
+from polydl.schedule.limits import SPACES, Limits
 from polydl.schedule.structure import Structure
 from polydl.search.candidates import TREES, candidates
 from polydl.search.order import NestChoice, by_score, combined, side_by_side
@@ -104,7 +104,7 @@ def ways(
     structures: dict[str, Sequence[Structure]] = {}
     for nest in parts:
         legality = nest_legality(nest, found, reassociate=o.reassociate)
-        made = list(legal_structures(nest, legality, SPACES[o.space], blocks, threads, pruned))
+        made = list(legal_structures(Limits(nest, legality, SPACES[o.space], blocks, threads, pruned)))
         structures[nest.name] = packed_ahead(scop, nest, made, o.prepack) if o.prepack else made
     blocked = {name for name, made in structures.items() if any(one.kernel is not None for one in made)}
     regions: list[RegionWays] = []

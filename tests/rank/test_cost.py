@@ -18,7 +18,7 @@ from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.cost import CostRanker, weights
-from polydl.schedule.limits import SPACES
+from polydl.schedule.limits import SPACES, Limits
 from polydl.schedule.structure import Structure
 from polydl.search.space import legal_structures
 from polydl.target import Machine, preset
@@ -39,7 +39,7 @@ def structures(file: str, defines: dict[str, str], count: int) -> tuple[Scop, Ne
     (nest,) = nests(scop, found)
     space = replace(SPACES["default"], tile_sizes=(4, 6, 16), limit=3000)
     blocks = register_blocks_for(SMALL)
-    every = list(legal_structures(nest, nest_legality(nest, found), space, blocks, 2))
+    every = list(legal_structures(Limits(nest, nest_legality(nest, found), space, blocks, 2)))
     return scop, nest, random.Random(0).sample(every, min(count, len(every)))
 
 

@@ -17,7 +17,7 @@ from polydl.rank.estimator import Estimator
 from polydl.rank.program import footprints_of, structure_estimate
 from polydl.rank.traffic import TrafficRanker, resources_of
 from polydl.rank.whole import program_estimate
-from polydl.schedule.limits import SPACES
+from polydl.schedule.limits import SPACES, Limits
 from polydl.search.order import NestChoice, whole
 from polydl.search.space import legal_structures
 from polydl.target import preset
@@ -90,7 +90,7 @@ def test_structures_by_either_way(
     for machine in (ZEN3, SMALL):
         blocks = register_blocks_for(machine)
         legality = nest_legality(nest, found)
-        every = list(legal_structures(nest, legality, SPACES["default"], blocks, threads))
+        every = list(legal_structures(Limits(nest, legality, SPACES["default"], blocks, threads)))
         some = random.Random(1).sample(every, min(40, len(every)))
         batch = resources_of(scop, nest, some, machine, threads).estimates(machine, threads).each()
         for number, structure in enumerate(some):

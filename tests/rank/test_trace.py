@@ -22,7 +22,7 @@ from polydl.model.scop import Scop
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.ranker import FloatArray
 from polydl.rank.trace import SAMPLES, TraceRanker, Traces, _moves, sampled_calls, served, stack_bytes
-from polydl.schedule.limits import SPACES
+from polydl.schedule.limits import SPACES, Limits
 from polydl.schedule.loopstring import parse
 from polydl.schedule.notation import Written
 from polydl.schedule.structure import Structure, apply
@@ -207,7 +207,7 @@ def test_a_thousand_variants_of_a_convolution_take_a_few_seconds() -> None:
     machine = preset("epyc-zen5")
     scop, nest = program("conv2d.c")
     legality = nest_legality(nest, dependences(scop, reads=False))
-    every = legal_structures(nest, legality, SPACES["default"], register_blocks_for(machine), 2)
+    every = legal_structures(Limits(nest, legality, SPACES["default"], register_blocks_for(machine), 2))
     chosen = list(itertools.islice(every, 1000))
     assert len(chosen) == 1000
     start = time.perf_counter()

@@ -53,7 +53,7 @@ def structures_of(scop: object, blocks: RegisterBlocks, threads: int) -> Iterato
     choices: list[list[Structure]] = []
     for nest in nests(scop, found):  # type: ignore[arg-type]
         legality = nest_legality(nest, found)
-        structures = list(legal_structures(nest, legality, TINY, blocks, threads))
+        structures = list(legal_structures(Limits(nest, legality, TINY, blocks, threads)))
         inside = [d for d in found if {d.source, d.target} <= {s.name for s in nest.statements}]
         for s in structures:
             assert (

@@ -30,7 +30,7 @@ from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.schedule.check import check
 from polydl.schedule.legality import is_legal
-from polydl.schedule.limits import SPACES
+from polydl.schedule.limits import SPACES, Limits
 from polydl.schedule.loopstring import forced, parse, text
 from polydl.schedule.notation import Written, levels, split_line
 from polydl.schedule.recipe import NestRecipe, Recipe
@@ -194,7 +194,7 @@ def test_every_variant_of_the_space_says_its_name(source: str) -> None:
     legality = nest_legality(nest, found)
     checked = 0
     space = replace(SPACES["default"], tile_sizes=(2, 8), levels=2, least_packed=1, limit=2000)
-    for structure in itertools.islice(legal_structures(nest, legality, space, blocks, 2), 0, None, 5):
+    for structure in itertools.islice(legal_structures(Limits(nest, legality, space, blocks, 2)), 0, None, 5):
         said = text(structure)
         again = parse(nest, Written(said.loops, "-"), Written(said.blocks, "-"), blocks)
         assert again == structure.transforms, said

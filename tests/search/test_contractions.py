@@ -19,7 +19,7 @@ from polydl.lower.emit import generate
 from polydl.model.scop import Scop
 from polydl.rewrite.canonical import Form, canonical
 from polydl.schedule.check import check
-from polydl.schedule.limits import SPACES
+from polydl.schedule.limits import SPACES, Limits
 from polydl.schedule.structure import Structure
 from polydl.search.space import legal_structures
 from tests.oracle import compile_c
@@ -109,7 +109,7 @@ def sampled(scop: Scop, most: int) -> list[list[Structure]]:
     choices = []
     for nest in parts:
         legality = nest_legality(nest, found)
-        choices.append(list(legal_structures(nest, legality, TINY, blocks, 2)))
+        choices.append(list(legal_structures(Limits(nest, legality, TINY, blocks, 2))))
     longest = max(len(c) for c in choices)
     picked = [[c[i * 7919 % len(c)] for c in choices] for i in range(min(most, longest))]
     for structures in picked:

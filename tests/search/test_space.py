@@ -10,7 +10,7 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
-from polydl.schedule.limits import BLOCKS, EQUAL, IDLE, ILLEGAL, ORDERS, SPACES, TILES, Space
+from polydl.schedule.limits import BLOCKS, EQUAL, IDLE, ILLEGAL, ORDERS, SPACES, TILES, Limits, Space
 from polydl.schedule.structure import Structure
 from polydl.search.space import legal_structures
 
@@ -45,7 +45,7 @@ def searched(folder: Path, text: str, space: Space, threads: int = 2) -> tuple[l
     found = dependences(scop, reads=False)
     (nest,) = nests(scop, found)
     pruned: Counter[str] = Counter()
-    made = list(legal_structures(nest, nest_legality(nest, found), space, four_blocks, threads, pruned))
+    made = list(legal_structures(Limits(nest, nest_legality(nest, found), space, four_blocks, threads, pruned)))
     return made, +pruned
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
-from polydl.schedule.limits import BLOCKS, Space
-from polydl.schedule.structure import KernelLoops, Loop, RegisterBlocks, Structure
+from polydl.schedule.limits import BLOCKS, Limits
+from polydl.schedule.structure import KernelLoops, Loop, Structure
 from polydl.schedule.transform import Transform, stated
 from polydl.schedule.transforms.tile import Tile
 
@@ -63,18 +62,17 @@ class Microkernel(Transform, frozen=True):
         return structure.after(self, loops=tuple(loops), kernel=inside)
 
 
-def microkernels(
-    nest: Nest, space: Space, blocks: RegisterBlocks, pruned: Counter[str]
-) -> Iterator[Microkernel | None]:
+def microkernels(limits: Limits) -> Iterator[Microkernel | None]:
     """Register blocks with more or fewer reductions inside: what is tried; None where there is no microkernel."""
+    nest, space = limits.nest, limits.space
     found = nest.contraction
     if found is None or not _unit_columns(nest):
         yield None
         return
     reductions = [i for i in found.reductions if nest.counts[i].extent != 1]
     allowed = _unit_columns(nest)
-    possible = [b for b in blocks(nest) if b[1] in allowed]
-    pruned[BLOCKS] += max(0, len(possible) - space.blocks)
+    possible = [b for b in limits.blocks(nest) if b[1] in allowed]
+    limits.pruned[BLOCKS] += max(0, len(possible) - space.blocks)
     for rows, columns, m, n in possible[: space.blocks]:
         for inside in range(max(len(reductions), 1)):
             yield Microkernel(rows, columns, m, n, tuple(reductions[inside:]))

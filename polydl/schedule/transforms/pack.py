@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from polydl.base.errors import InputError
+from polydl.schedule.limits import Limits
 from polydl.schedule.structure import Packed, Structure, trips
 from polydl.schedule.transform import Transform
 
@@ -52,16 +53,20 @@ class Pack(Transform, frozen=True):
         return structure.after(self, packs=(*structure.packs, Packed(self.operand, self.after, self.function)))
 
 
-def copies(structure: Structure, least: int) -> Iterator[Structure]:
-    """The structure with A packed, with B packed, and with both, in every place where a copy is reused.
+def choices(structure: Structure, limits: Limits) -> Iterator[Structure]:
+    """The structure as it is, with A packed, with B packed, and with both, in every place where a copy is reused.
 
-    Only operands whose neighbours in the microkernel are at least `least` elements apart, or that cannot be read
+    Only operands whose neighbours in the microkernel are at least `least_packed` elements apart, or that cannot be read
     otherwise.
     """
-    needed = needs_packed_columns(structure)
+    needed = _needs_packed_columns(structure)
+    if not needed:
+        yield structure
+    if not limits.nest.box or structure.kernel is None:
+        return
     chosen: list[list[str | None]] = [
         [None, *_pack_places(structure, operand)]
-        if _spread(structure, operand) >= least or (needed and operand == "B")
+        if _spread(structure, operand) >= limits.space.least_packed or (needed and operand == "B")
         else [None]
         for operand in ("A", "B")
     ]
@@ -77,7 +82,7 @@ def copies(structure: Structure, least: int) -> Iterator[Structure]:
         yield made
 
 
-def needs_packed_columns(structure: Structure) -> bool:
+def _needs_packed_columns(structure: Structure) -> bool:
     """Whether the microkernel can read B only from a packed copy."""
     found = structure.nest.contraction
     if structure.kernel is None or found is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from polydl.base.errors import InputError
@@ -11,7 +10,7 @@ from polydl.dependences.directions import NestLegality
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Assignment
 from polydl.schedule.legality import is_legal
-from polydl.schedule.limits import IDLE, Space
+from polydl.schedule.limits import IDLE, Limits
 from polydl.schedule.structure import HILBERT, OMP_SCHEDULE, GridAxis, Structure, trips
 from polydl.schedule.transform import Transform
 
@@ -111,23 +110,17 @@ def _grid(structure: Structure, parallelize: Parallelize) -> tuple[GridAxis, ...
     return tuple(found)
 
 
-def shared_out(
-    nest: Nest,
-    legality: NestLegality,
-    space: Space,
-    structure: Structure,
-    threads: int,
-    pruned: Counter[str],
-) -> Iterator[Structure]:
+def choices(structure: Structure, limits: Limits) -> Iterator[Structure]:
     """Runs of adjacent loops shared out among the threads; sequential where there is none.
 
     Loops are collapsed until there is enough for every thread: more would only make the chunks smaller.
     """
+    nest, legality, threads = limits.nest, limits.legality, limits.threads
     names = [loop.name for loop in structure.loops]
     counts = [trips(nest, loop) for loop in structure.loops]
     starts = 0
     for start in range(len(names) if threads > 1 else 0):
-        if starts == space.starts or counts[start] == 1:
+        if starts == limits.space.starts or counts[start] == 1:
             continue
         work = 1
         for end in range(start + 1, len(names) + 1):
@@ -141,7 +134,7 @@ def shared_out(
             if trip != 1 and (work >= threads or end == len(names)):
                 yield made
             else:
-                pruned[IDLE] += 1
+                limits.pruned[IDLE] += 1
             if work >= threads * _CHUNKS or (work >= threads and work % threads == 0 and trip is not None):
                 break
     curve = _curve(nest, structure, threads)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator
 
 from polydl.base.errors import InputError
+from polydl.schedule.legality import is_legal
+from polydl.schedule.limits import ILLEGAL, ORDERS, Limits
 from polydl.schedule.structure import Loop, Structure, trips
 from polydl.schedule.transform import Transform
 
@@ -37,13 +40,30 @@ class Permute(Transform, frozen=True):
         return structure.after(self, loops=loops)
 
 
-def number_of_orders(structure: Structure) -> int:
-    """How many `orders` gives: the orders of the loops that really loop, those of one original loop fixed."""
+def choices(structure: Structure, limits: Limits) -> Iterator[Structure]:
+    """Every legal order of the loops, the written one first."""
+    written = tuple(loop.name for loop in structure.loops)
+    count = broken = 0
+    for order in itertools.chain([written], (o for o in _orders(structure) if o != written)):
+        if count >= limits.space.orders:
+            limits.pruned[ORDERS] += _number_of_orders(structure) - count - broken
+            return
+        made = structure if order == written else Permute(order).applied(structure)
+        if is_legal(made, limits.legality):
+            count += 1
+            yield made
+        else:
+            broken += 1
+            limits.pruned[ILLEGAL] += 1
+
+
+def _number_of_orders(structure: Structure) -> int:
+    """How many `_orders` gives: the orders of the loops that really loop, those of one original loop fixed."""
     pieces = Counter(loop.iterator for loop in structure.loops if trips(structure.nest, loop) != 1)
     return math.factorial(pieces.total()) // math.prod(math.factorial(n) for n in pieces.values())
 
 
-def orders(structure: Structure) -> Iterator[tuple[str, ...]]:
+def _orders(structure: Structure) -> Iterator[tuple[str, ...]]:
     """Orders of the loops that really loop, tile loops outside of their points; the others stay outermost."""
     nest = structure.nest
     idle = tuple(loop.name for loop in structure.loops if trips(nest, loop) == 1)

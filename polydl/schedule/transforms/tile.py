@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from polydl.base.errors import InputError
-from polydl.dependences.nests import Nest
-from polydl.schedule.limits import TILES, Space
+from polydl.schedule.limits import TILES, Limits
 from polydl.schedule.structure import Loop, Structure
 from polydl.schedule.transform import Transform
 
@@ -46,11 +44,11 @@ class Tile(Transform, frozen=True):
         return structure.after(self, loops=(*structure.loops[:at], *pieces, *structure.loops[at + 1 :]))
 
 
-def tilings(
-    nest: Nest, space: Space, blocks: Mapping[str, int], shared: Sequence[str], threads: int, pruned: Counter[str]
-) -> Iterator[tuple[Tile, ...]]:
-    """Combinations of tilings, untiled first: what is tried. A loop of `shared` may also be cut into one tile for each
+def tilings(limits: Limits, blocks: Mapping[str, int]) -> Iterator[tuple[Tile, ...]]:
+    """Combinations of tilings, untiled first: what is tried. A parallel loop may also be cut into one tile for each
     thread; `blocks` has the iterations that run together in a microkernel, per loop that has one."""
+    nest, space, threads = limits.nest, limits.space, limits.threads
+    shared = limits.legality.parallel_loops(nest) if threads > 1 else ()
     sizes: dict[str, list[tuple[int, ...]]] = {}
     for loop in nest.loops:
         extent, unit = nest.counts[loop].extent, blocks.get(loop, 1)
@@ -59,7 +57,7 @@ def tilings(
         if loop in shared and extent is not None and space.tiled_at_once > 0:
             wanted.add(-(-extent // (threads * unit)) * unit)
         fitting = [s for s in sorted(wanted) if s > unit and (extent is None or s < extent)]
-        pruned[TILES] += len(wanted) - len(fitting)
+        limits.pruned[TILES] += len(wanted) - len(fitting)
         sizes[loop] = [(s,) for s in fitting]
         if space.levels > 1:
             sizes[loop] += [(big, small) for small in fitting for big in fitting if big > small and big % small == 0]
