@@ -43,6 +43,8 @@ def files(page: str) -> list[Block]:
     ("page", "names"),
     [
         ("extending.md", ("roofline/roofline.py", "roofline/pyproject.toml")),
+        ("extending.md", ("balance.py",)),
+        ("extending.md", ("balance.diff",)),
         ("extending.md", ("sve256.diff", "graviton-3-sve.toml")),
         ("microkernels.md", ("kernel.c", "around.c")),
     ],
