@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -138,7 +139,8 @@ def rank(
 
 
 def rank_by_each(source: Scop, names: Sequence[str], options: Options) -> dict[str, Ranking]:
-    """What `rank` answers with each of several rankers, by their names; the variants are searched once.
+    """What `rank` answers with each of several rankers, by their names; the variants are searched once. A ranker
+    that would count too long is left out, with a warning, unless it is the one that the options ask for.
 
     Raises InputError, QuotaExceeded.
     """
@@ -147,7 +149,15 @@ def rank_by_each(source: Scop, names: Sequence[str], options: Options) -> dict[s
     start = time.perf_counter()
     machine = options.target()
     found = ways(source, options, machine, options.threads or options.thread_count(machine))
-    return {name: _ranking(found, rankers.usable(name), options, start) for name in names}
+    ranked: dict[str, Ranking] = {}
+    for name in names:
+        ranker = rankers.usable(name)
+        long = rankers.takes_long(ranker, found.program.scop, found.nests, found.structures)
+        if long and name != options.ranker:
+            warnings.warn(f"{name} is left out: {long} (--space small has fewer)", rankers.RankerWarning, stacklevel=2)
+        else:
+            ranked[name] = _ranking(found, ranker, options, start)
+    return ranked
 
 
 def _ranking(found: Ways, ranker: Ranker, o: Options, start: float) -> Ranking:

@@ -19,6 +19,8 @@ from polydl.inspect.explain import Explanation, explain
 from polydl.lower.emit import generate
 from polydl.model.scop import Scop
 from polydl.options import Options
+from polydl.rank import rankers
+from polydl.rank.rankers import RankerWarning
 from polydl.results import Ranking
 
 MATMUL = Path(__file__).parents[1] / "examples" / "matmul.c"
@@ -136,6 +138,34 @@ def test_json_from_the_command_line_with_times() -> None:
     assert 0 < best["measured"]["seconds"] < original["measured"]["seconds"]
     assert {"L1", "memory"} <= set(best["level_bytes"])
     assert best["working_sets"][0].keys() >= {"kind", "array", "carried_by", "min", "max", "level_min", "level_max"}
+
+
+TRIANGLE = """
+void triangle(float C[restrict 1000][1000], const float A[restrict 1000][1000], const float B[restrict 1000][1000])
+{
+    for (int i = 0; i < 1000; i++)
+        for (int j = 0; j <= i; j++)
+            for (int k = 0; k < 1000; k++)
+                C[i][j] += A[i][k] * B[k][j];
+}
+"""
+
+
+def test_a_ranker_that_counts_each_structure_is_left_out_of_thousands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took twenty minutes for 5,000, with nothing to see."""
+    path = tmp_path / "triangle.c"
+    path.write_text(TRIANGLE)
+    (triangle,) = pipeline.load(path, SMALL).scops
+    (found,) = explain(triangle, "best", SMALL).variants
+    assert set(found.places) == {"traffic", "trace", "cost"}
+    monkeypatch.setattr(rankers, "MOST_COUNTED", 5)
+    with pytest.warns(RankerWarning, match=r"cost is left out: .* structures of S0, one by one"):
+        (found,) = explain(triangle, "best", SMALL).variants
+    assert set(found.places) == {"traffic", "trace"}
+    (found,) = explain(triangle, "best", SMALL.changed(ranker="cost")).variants
+    assert "cost" in found.places
 
 
 def test_side_by_side() -> None:

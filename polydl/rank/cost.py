@@ -54,7 +54,7 @@ class CostRanker:
     def rank(self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int) -> Scored:
         """Scores without unit; features: bytes of the working sets that each level serves."""
         box = box_nest(scop, nest)
-        if box is None or box.why_not_separable() is not None:
+        if box is None or self.counts_each(scop, nest):
             sizes = self._exact(scop, structures, machine)
         else:
             try:
@@ -69,6 +69,13 @@ class CostRanker:
         names = [f"served_by_L{c.level}_bytes" for c in machine.caches] + ["served_by_memory_bytes"]
         columns = {name: sizes[:, i] for i, name in enumerate(names)}
         return Scored(np.asarray(sizes @ weights(machine)), columns)
+
+    @staticmethod
+    def counts_each(scop: Scop, nest: Nest) -> bool:
+        """Whether isl counts the working sets of each structure, which takes a part of a second: the nest has no closed
+        form."""
+        box = box_nest(scop, nest)
+        return box is None or box.why_not_separable() is not None
 
     def _exact(self, scop: Scop, structures: Sequence[Structure], machine: Machine) -> FloatArray:
         rows = []

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from polydl.base.errors import InputError, ModelError, one_of
+from polydl.dependences.nests import Nest
+from polydl.model.scop import Scop
 from polydl.rank.cost import CostRanker
 from polydl.rank.dnn import DnnRanker
 from polydl.rank.paper_model import PaperRanker
@@ -13,6 +16,7 @@ from polydl.rank.plugged import installed, plugged
 from polydl.rank.ranker import Ranker
 from polydl.rank.trace import TraceRanker
 from polydl.rank.traffic import TrafficRanker
+from polydl.schedule.structure import Structure
 
 NAMES = ("traffic", "cost", "trace", "dnn", "dnn-paper")
 """Those of polydl. `named` also knows the path of a file of weights (`*.safetensors`) of a `dnn`, and the rankers that
@@ -52,6 +56,19 @@ def named(name: str) -> Ranker:
         return plugged(others[name])
     hint = f"{one_of(name, (*NAMES, *others))}; or a file of weights, FILE.safetensors"
     raise InputError(f"no ranker called '{name}'", hint=hint)
+
+
+MOST_COUNTED = 100
+"""Structures whose working sets isl counts where nobody asked for just that: half a minute."""
+
+
+def takes_long(ranker: Ranker, scop: Scop, nests: Sequence[Nest], structures: Mapping[str, Sequence[Structure]]) -> str:
+    """Why a ranker takes minutes for these structures, by the name of their nest; empty where it does not."""
+    for nest in nests:
+        many = len(structures[nest.name])
+        if isinstance(ranker, CostRanker) and many > MOST_COUNTED and ranker.counts_each(scop, nest):
+            return f"it would count the working sets of {many} structures of {nest.name}, one by one"
+    return ""
 
 
 def usable(name: str) -> Ranker:
