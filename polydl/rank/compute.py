@@ -13,6 +13,7 @@ from polydl.model.scop import Scop
 from polydl.model.types import ElementType
 from polydl.rank.plain import LOOP_CYCLES, Inner, Work, iteration_cycles, way_of_compiler
 from polydl.rank.ranker import FloatArray
+from polydl.rank.slanted import NOTHING, Left, left_plain
 from polydl.schedule.structure import Structure
 from polydl.target import Machine
 from polydl.target.isa import Isa, cycles, held_vectors, isa, split_block
@@ -69,18 +70,22 @@ def _contended_cycles(target: Isa, rows: int, vectors: int) -> float:
     return max(bound, math.pow(joined, 2 / CONTENTION))
 
 
-def kernel_cycles(structure: Structure, instances: float, calls: float, machine: Machine) -> float:
-    """Cycles of microkernel calls that run so many instances of a nest's statement, all threads together.
+def kernel_cycles(
+    structure: Structure, instances: float, calls: float, machine: Machine, left: Left = NOTHING
+) -> float:
+    """Cycles of microkernel calls that run so many instances of a nest's statement, all threads together, but for those
+    that are left to plain loops.
 
     `calls`: the instances over those of a whole block. The rows and columns are cut into blocks over the nest's whole
     extents, or over those of a tile.
     """
-    arithmetic, stores, each_part = _call_cycles(structure, instances, machine)
+    arithmetic, stores, each_part = _call_cycles(structure, instances, machine, left)
     return arithmetic + calls * (stores + _parts_counted(structure) * each_part)
 
 
-def _call_cycles(structure: Structure, instances: float, machine: Machine) -> tuple[float, float, float]:
-    """Cycles of the arithmetic of all calls, of the stores of one, and of what each part of a block takes beside."""
+def _call_cycles(structure: Structure, instances: float, machine: Machine, left: Left) -> tuple[float, float, float]:
+    """Cycles of the arithmetic of all calls, with what is left to plain loops; of the stores of one call; and of what
+    each part of a block takes beside."""
     kernel, found = structure.kernel, structure.nest.contraction
     assert kernel is not None and found is not None
     target = target_isa(machine)
@@ -89,6 +94,7 @@ def _call_cycles(structure: Structure, instances: float, machine: Machine) -> tu
     )
     steps = instances / (row_extent * column_extent)
     arithmetic = steps * block_cycles(target, found.element, kernel.m, kernel.n, row_extent, column_extent)
+    arithmetic += left.share * (instances * left.cycles - arithmetic)
     # C is loaded and stored once per call: one store per cycle, the loads beside them. The pipeline of FMAs fills and
     # drains, and the reduction loop's exit is mispredicted; for a part of a block as well.
     stores = kernel.m * -(-kernel.n // target.lanes(found.element))
@@ -157,7 +163,8 @@ def compute_seconds(
         if structure.kernel is not None:
             key = structure.kernel, () if nest.box else structure.loops
             if key not in calls_of:
-                calls_of[key] = _call_cycles(structure, works[0].instances, machine)
+                left = left_plain(structure, works[0], target)
+                calls_of[key] = _call_cycles(structure, works[0].instances, machine, left)
             arithmetic, stores, each_part = calls_of[key]
             spent = arithmetic + float(around[v, outer]) * (stores + _parts_counted(structure) * each_part)
         else:

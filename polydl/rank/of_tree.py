@@ -11,6 +11,7 @@ from polydl.rank.compute import kernel_cycles, target_isa
 from polydl.rank.footprints import Box, Footprints, Part
 from polydl.rank.paths import Path
 from polydl.rank.plain import Inner, Way, iteration_cycles, rowable, way_of_compiler
+from polydl.rank.slanted import NOTHING, left_plain
 from polydl.rank.steps import Copied, Innermost, InOrder, Repeat, Step
 from polydl.schedule.structure import HILBERT, Packed, Rows
 from polydl.schedule.tree import Band, Blocks, Kernel, Leaf, Member, Node, Order, Run, kernels, paths, statements
@@ -130,7 +131,9 @@ class Program:
         entered = [max(1.0, kernel.instances / math.prod(cover.values())) for cover in covers]
         full = [after / before for before, after in itertools.pairwise(entered)]
         calls = entered[len(structure.loops) - over]
-        seconds = self.machine.seconds(kernel_cycles(structure, kernel.instances, calls, self.machine))
+        # Inside of a tree's loops, a kernel has the blocks that are boxes; the others are the tree's own.
+        left = NOTHING if level else left_plain(structure, path.work, target_isa(self.machine))
+        seconds = self.machine.seconds(kernel_cycles(structure, kernel.instances, calls, self.machine, left))
         copies: list[list[Packed]] = [[] for _ in covers]
         for pack in structure.packs:
             copies[structure.pack_depth(pack) - over].append(pack)

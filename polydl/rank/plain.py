@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from typing import Any
 
 from polydl.dependences.nests import Count1D, counted
 from polydl.model.contraction import affine_rows
@@ -77,6 +78,8 @@ class Work:
 
     scop: Scop
     statement: Statement
+    left: dict[object, Any] = field(default_factory=dict, compare=False)
+    """What microkernels leave to plain loops, by their loops (rank.slanted)."""
 
     @cached_property
     def instances(self) -> float:

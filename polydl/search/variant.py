@@ -179,7 +179,7 @@ class Variant:
 
 def _family(part: Structure | Scheduled) -> object:
     if isinstance(part, Scheduled):
-        return part.how.base, bool(part.how.block), part.how.unroll
+        return part.how.base.removesuffix("-renamed"), bool(part.how.block), part.how.unroll
     kernel = part.kernel and (tuple(loop.iterator for loop in part.inner), part.kernel.m, part.kernel.n)
     parallel = {loop.iterator for loop in part.loops if loop.name in part.parallel}
     reduced = {loop.iterator for loop in part.kernel.reductions} if part.kernel is not None else set()
