@@ -17,12 +17,14 @@ import json
 import os
 import re
 import shlex
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import conv
@@ -36,6 +38,7 @@ from sizes import DATA, conv_layers, gemm_sizes
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from polydl.base.orphans import end_with_parent  # noqa: E402
 from tests.programs.corpus import Entry, catalogue  # noqa: E402
 
 OLDER = "older"
@@ -207,8 +210,9 @@ def searched(task: Task, tree: Path, output: Path, given: argparse.Namespace) ->
     environment = {**os.environ, "PYTHONPATH": str(tree), "POLYDL_CACHE": str(output.parent / f"cache-{output.stem}")}
     try:
         done = subprocess.run(
-            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=SEARCH_SECONDS, check=False
-        )
+            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=SEARCH_SECONDS, check=False,
+            preexec_fn=partial(end_with_parent, os.getpid(), signal.SIGKILL),
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         return Written([], SEARCH_SECONDS, f"not done after {SEARCH_SECONDS} s")
     if done.returncode != 0 or not output.exists():

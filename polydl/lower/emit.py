@@ -142,7 +142,7 @@ def _structures(
         plan = plan_nest(structure, scratch, zeroed=zeroed, scop=scop, group=groups.get(number))
         beside.prologue.extend(plan.prologue)
         beside.prologue.extend([curve_prologue(names.integer)] if structure.omp_schedule == HILBERT else [])
-        tree = nest_tree(structure, plan.call, plan.packs)
+        tree = nest_tree(structure, plan.call, plan.packs, plan.edge)
         used = {a.array for s in structure.nest.statements for a in s.accesses}
         own = [name for name in private if name in used]
         made = copies(scop, structure, scratch) if structure.summed else None

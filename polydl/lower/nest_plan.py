@@ -26,7 +26,7 @@ from polydl.model.isl import to_int
 from polydl.model.scop import Scop, Statement
 from polydl.model.types import ElementType
 from polydl.rewrite.conditions import Group
-from polydl.schedule.kernel_call import KernelCall, kernel_call
+from polydl.schedule.kernel_call import Edge, KernelCall, edge_rows, kernel_call
 from polydl.schedule.structure import Loop, Structure
 
 PAGE_BYTES = 4096
@@ -54,6 +54,8 @@ class NestPlan:
     thread_lines: tuple[Raw, ...] = ()
     ahead: tuple[Ahead, ...] = ()
     """Packs that a function of their own makes; the others are `packs`."""
+    edge: Edge | None = None
+    """Calls for the rows of blocks that are no boxes."""
 
 
 def _stride(nest: Nest, operand: Operand, iterator: str) -> int:
@@ -230,20 +232,22 @@ def plan_nest(
     if found.transposed(_columns(structure)) and not any(p.operand == "B" for p in structure.packs):
         raise InputError(f"nest {structure.nest.name}: B is not contiguous along the columns", hint="add Pack(B, …)")
     call = kernel_call(structure, structure.nest.statements[0])
-    if call.domain.is_empty():
-        return NestPlan(call)
+    edge = edge_rows(structure, call)
     element = found.element
+    if call.domain.is_empty():
+        prologue, printers = ((), {}) if edge is None else _rows(edge, element)
+        return NestPlan(call, (), prologue, printers, edge=edge)
     packs = {p.operand: pack_call(structure, p, call) for p in structure.packs}
     versions = _versions(scop, structure, call, packs, zeroed, group)
     needed = versions.distinct(repeats=_repeats(structure))
-    prologue = [isa_prologue(element), *([pack_prologue(element)] if packs else [])]
-    prologue += [*versions.fused_first.prologue, *versions.fused_last.prologue, *(m.text for m in needed)]
+    texts = [isa_prologue(element), *([pack_prologue(element)] if packs else [])]
+    texts += [*versions.fused_first.prologue, *versions.fused_last.prologue, *(m.text for m in needed)]
     buffers = {r: f"polydl_{p.name}" if p.pack.function else scratch.add(p, element) for r, p in packs.items()}
     printers = {call.name: _call_printer(structure, call, versions, packs, buffers)}
     ahead: list[Ahead] = []
     for role, pack in packs.items():
         routine = pack_routine(_pack_spec(structure, pack, element))
-        prologue.append(routine.text)
+        texts.append(routine.text)
         printers[pack.name] = _copy_printer(structure, pack, routine, buffers[role])
         if pack.pack.function:
             size = pack.elements * element.bytes
@@ -251,7 +255,18 @@ def plan_nest(
             ahead.append(Ahead(pack, element, printers.pop(pack.name), buffers[role], own, size))
     thread_lines = tuple(scratch.thread_line(buffers[r]) for r, p in packs.items() if not p.shared)
     now = tuple(p for p in packs.values() if not p.pack.function)
-    return NestPlan(call, now, tuple(prologue), printers, thread_lines, tuple(ahead))
+    if edge is not None:
+        more, row_printers = _rows(edge, element)
+        texts += more
+        printers |= row_printers
+    return NestPlan(call, now, tuple(texts), printers, thread_lines, tuple(ahead), edge)
+
+
+def _rows(edge: Edge, element: ElementType) -> tuple[tuple[str, ...], dict[str, Callable[[Place], Node]]]:
+    """The microkernel for single rows: its text, and what prints its calls."""
+    versions = _versions(None, edge.structure, edge.call, {}, False, None)
+    printer = _call_printer(edge.structure, edge.call, versions, {}, {})
+    return (isa_prologue(element), versions.between.text), {edge.call.name: printer}
 
 
 def _pack_spec(structure: Structure, pack: PackCall, element: ElementType) -> PackSpec:

@@ -10,7 +10,7 @@ from polydl.model import isl
 from polydl.model.isl.trees import add_loop, add_mark, add_sequence, partial_schedule, separated, tree_of, union_set
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Statement
-from polydl.schedule.kernel_call import KernelCall
+from polydl.schedule.kernel_call import Edge, KernelCall
 from polydl.schedule.structure import HILBERT, Structure, loop_aff, normalised, outer_affs, rest_affs
 
 PARALLEL = "parallel"
@@ -42,9 +42,11 @@ def _pieces(aff: isl.Aff | isl.PwAff) -> isl.PwAff:
     return isl.PwAff.from_aff(aff) if isinstance(aff, isl.Aff) else aff
 
 
-def nest_tree(structure: Structure, call: KernelCall | None, packs: Sequence[PackCall]) -> isl.Schedule:
+def nest_tree(
+    structure: Structure, call: KernelCall | None, packs: Sequence[PackCall], edge: Edge | None = None
+) -> isl.Schedule:
     """The schedule tree of one nest: a band per loop, marks around the parallel ones, copies where they are due, the
-    block at the leaf."""
+    block at the leaf, then the rows of those blocks that are no boxes, then what is no box either."""
     nest = structure.nest
     depth = max(s.depth for s in nest.statements)
     outer: list[Part] = []
@@ -59,12 +61,17 @@ def nest_tree(structure: Structure, call: KernelCall | None, packs: Sequence[Pac
             domain = domain.subtract(covered.domain())
             if not call.domain.is_empty():
                 outer.append(Part(call.domain, isl.coordinates(call.domain)))
+        if edge is not None:
+            rows = edge.call.domain
+            in_rows = map_from_affs(domain, outer_affs(edge.structure, statement))
+            domain = domain.subtract(in_rows.intersect_range(rows.reset_tuple_id()).domain())
+            outer.append(Part(rows, isl.coordinates(rows)[:-1]))
         if not domain.is_empty():
             outer.append(Part(domain, affs))
             plain.append(Part(domain, inner))
     everything = union_set([*(part.domain for part in outer), *(pack.domain for pack in packs)])
     node = _insert_loops(tree_of(everything), structure, outer, packs)
-    return _insert_leaf(node, plain, call).get_schedule()
+    return _insert_leaf(node, plain, call, edge).get_schedule()
 
 
 def _insert_loops(
@@ -153,13 +160,25 @@ def insert_copies(
     return sequence.child(len(due)).child(0)
 
 
-def _insert_leaf(node: isl.ScheduleNode, plain: Sequence[Part], call: KernelCall | None) -> isl.ScheduleNode:
-    if not plain:
-        return node
-    dims = len(plain[0].affs)
+def _insert_leaf(
+    node: isl.ScheduleNode, plain: Sequence[Part], call: KernelCall | None, edge: Edge | None
+) -> isl.ScheduleNode:
+    """What runs inside all loops: calls for blocks, calls for their rows, plain loops."""
+    parts: list[tuple[isl.UnionSet, Sequence[Part], int]] = []
     if call is not None and not call.domain.is_empty():
-        together = union_set(part.domain for part in plain)
-        node = add_sequence(node, [union_set([call.domain]), together]).child(1).child(0)
-    if dims:
-        node = node.insert_partial_schedule(union_pw_affs(plain, dims))
+        parts.append((union_set([call.domain]), (), 0))
+    if edge is not None:
+        row = [Part(edge.call.domain, isl.coordinates(edge.call.domain)[-1:])]
+        parts.append((union_set([edge.call.domain]), row, 1))
+    if plain:
+        parts.append((union_set(part.domain for part in plain), plain, len(plain[0].affs)))
+    if len(parts) > 1:
+        node = add_sequence(node, [instances for instances, _, _ in parts])
+    height = node.get_tree_depth()
+    for place, (_, inside, dims) in enumerate(parts):
+        if not dims:
+            continue
+        at = node.child(place).child(0) if len(parts) > 1 else node
+        at = at.insert_partial_schedule(union_pw_affs(inside, dims))
+        node = at.ancestor(at.get_tree_depth() - height)
     return node

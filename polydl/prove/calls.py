@@ -117,7 +117,7 @@ def finish(
     names = [p.name for p in definition.decl.type.args.params]
     env: dict[str, Any] = {"sum": Sum(), "i": row, "v": column, "row0": ZERO, "column0": ZERO}
     env |= dict(zip(("A", "B", "C"), operands, strict=True))
-    extra = [n for n in names if n not in (*env, "cut", "part")]
+    extra = [n for n in names if n not in (*env, "cut", "part") and not re.fullmatch(r"extent\d+", n)]
     if len(extra) != len(further):
         raise Unreadable(f"{contract.name} has {len(extra)} more arguments, not {len(further)}")
     env |= dict(zip(extra, further, strict=True))

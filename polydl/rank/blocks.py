@@ -7,7 +7,7 @@ from functools import cache
 
 from polydl.dependences.nests import Nest
 from polydl.model.types import ElementType
-from polydl.rank.compute import block_cycles, target_isa
+from polydl.rank.register_blocks import block_cycles, target_isa
 from polydl.schedule.structure import RegisterBlocks
 from polydl.target import Machine
 from polydl.target.isa import Isa, register_blocks

@@ -4,77 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
-from polydl.model.types import ElementType
 from polydl.rank.plain import LOOP_CYCLES, Inner, Work, iteration_cycles, way_of_compiler
 from polydl.rank.ranker import FloatArray
-from polydl.rank.slanted import NOTHING, Left, left_plain
+from polydl.rank.register_blocks import block_cycles, target_isa
+from polydl.rank.slanted import NOTHING, Left, left_out
 from polydl.schedule.structure import Structure
 from polydl.target import Machine
-from polydl.target.isa import Isa, cycles, held_vectors, isa, split_block
-
-
-def target_isa(machine: Machine) -> Isa:
-    """The vector instruction set of a machine as the generator knows it; the portable one for an unknown name."""
-    try:
-        return isa(machine.simd.isa)
-    except KeyError:
-        return isa("generic")
-
-
-def pieces(extent: int, size: int) -> list[tuple[int, int]]:
-    """(size, how many) when an extent is cut into whole pieces and a remainder."""
-    whole, rest = divmod(extent, size)
-    return [(s, times) for s, times in ((size, whole), (rest, 1)) if s and times]
-
-
-@cache
-def block_cycles(target: Isa, element: ElementType, m: int, n: int, rows: int, columns: int) -> float:
-    """Cycles of one reduction step over a rows x columns output cut into m x n register blocks."""
-    lanes = target.lanes(element)
-    return math.fsum(
-        row_times * column_times * _held_cycles(target, element, r, -(-c // lanes))
-        for r, row_times in pieces(rows, m)
-        for c, column_times in pieces(columns, n)
-    )
-
-
-def _held_cycles(target: Isa, element: ElementType, rows: int, vectors: int) -> float:
-    """Cycles of one reduction step of a block, split into register blocks when it is larger than the registers."""
-    if held_vectors(target, rows, vectors) > 0:
-        return _contended_cycles(target, rows, vectors)
-    split = split_block(target, element, rows, vectors * target.lanes(element))
-    return math.fsum(
-        row_times * vector_times * _contended_cycles(target, r, v)
-        for r, row_times in pieces(rows, split.rows)
-        for v, vector_times in pieces(vectors, split.vectors)
-    )
-
-
-CONTENTION = 4.0
-"""Exponent of the norm that joins the cycles of FMA and load ports: the closer the loads come to their limit, the more
-often an FMA waits for one that was issued late, or again after a miss."""
-
-
-def _contended_cycles(target: Isa, rows: int, vectors: int) -> float:
-    """`cycles` of a register block, with the bottleneck not taken as perfectly overlapped by the other ports."""
-    bound = cycles(target, rows, vectors)
-    loads = (rows + vectors) / target.loads
-    fmas = rows * vectors / target.fmas
-    joined = math.hypot(fmas ** (CONTENTION / 2), loads ** (CONTENTION / 2))
-    return max(bound, math.pow(joined, 2 / CONTENTION))
+from polydl.target.isa import Isa
 
 
 def kernel_cycles(
     structure: Structure, instances: float, calls: float, machine: Machine, left: Left = NOTHING
 ) -> float:
-    """Cycles of microkernel calls that run so many instances of a nest's statement, all threads together, but for those
-    that are left to plain loops.
+    """Cycles of microkernel calls that run so many instances of a nest's statement, all threads together, those that it
+    leaves out included.
 
     `calls`: the instances over those of a whole block. The rows and columns are cut into blocks over the nest's whole
     extents, or over those of a tile.
@@ -84,7 +32,7 @@ def kernel_cycles(
 
 
 def _call_cycles(structure: Structure, instances: float, machine: Machine, left: Left) -> tuple[float, float, float]:
-    """Cycles of the arithmetic of all calls, with what is left to plain loops; of the stores of one call; and of what
+    """Cycles of the arithmetic of all calls, with what is left out; of the stores of one call; and of what
     each part of a block takes beside."""
     kernel, found = structure.kernel, structure.nest.contraction
     assert kernel is not None and found is not None
@@ -163,7 +111,7 @@ def compute_seconds(
         if structure.kernel is not None:
             key = structure.kernel, () if nest.box else structure.loops
             if key not in calls_of:
-                left = left_plain(structure, works[0], target)
+                left = left_out(structure, works[0], machine)
                 calls_of[key] = _call_cycles(structure, works[0].instances, machine, left)
             arithmetic, stores, each_part = calls_of[key]
             spent = arithmetic + float(around[v, outer]) * (stores + _parts_counted(structure) * each_part)

@@ -21,9 +21,9 @@ from polydl.model.contraction import Contraction
 from polydl.model.scop import Scop
 from polydl.model.types import ElementType
 from polydl.rank.batches import box_nest, loop_batch
-from polydl.rank.compute import block_cycles, target_isa
 from polydl.rank.estimate import copy_seconds
 from polydl.rank.ranker import FloatArray
+from polydl.rank.register_blocks import block_cycles, target_isa
 from polydl.rank.trace import TraceRanker
 from polydl.rank.traffic import resources_of
 from polydl.schedule.structure import Structure

@@ -7,11 +7,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from polydl.rank.compute import kernel_cycles, target_isa
+from polydl.rank.compute import kernel_cycles
 from polydl.rank.footprints import Box, Footprints, Part
 from polydl.rank.paths import Path
 from polydl.rank.plain import Inner, Way, iteration_cycles, rowable, way_of_compiler
-from polydl.rank.slanted import NOTHING, left_plain
+from polydl.rank.register_blocks import target_isa
+from polydl.rank.slanted import NOTHING, left_out
 from polydl.rank.steps import Copied, Innermost, InOrder, Repeat, Step
 from polydl.schedule.structure import HILBERT, Packed, Rows
 from polydl.schedule.tree import Band, Blocks, Kernel, Leaf, Member, Node, Order, Run, kernels, paths, statements
@@ -132,7 +133,7 @@ class Program:
         full = [after / before for before, after in itertools.pairwise(entered)]
         calls = entered[len(structure.loops) - over]
         # Inside of a tree's loops, a kernel has the blocks that are boxes; the others are the tree's own.
-        left = NOTHING if level else left_plain(structure, path.work, target_isa(self.machine))
+        left = NOTHING if level else left_out(structure, path.work, self.machine)
         seconds = self.machine.seconds(kernel_cycles(structure, kernel.instances, calls, self.machine, left))
         copies: list[list[Packed]] = [[] for _ in covers]
         for pack in structure.packs:

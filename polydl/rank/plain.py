@@ -79,7 +79,7 @@ class Work:
     scop: Scop
     statement: Statement
     left: dict[object, Any] = field(default_factory=dict, compare=False)
-    """What microkernels leave to plain loops, by their loops (rank.slanted)."""
+    """What microkernels leave out, by their loops (rank.slanted)."""
 
     @cached_property
     def instances(self) -> float:

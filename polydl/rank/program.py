@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from polydl.model.scop import Scop, Statement
-from polydl.rank.compute import target_isa
 from polydl.rank.conflicts import inflation
 from polydl.rank.estimate import Estimate, Resources
 from polydl.rank.footprints import Footprints, Part
 from polydl.rank.of_tree import Program
 from polydl.rank.plain import Inner, Way, Work, iteration_cycles
 from polydl.rank.ranker import FloatArray
+from polydl.rank.register_blocks import target_isa
 from polydl.rank.steps import Innermost, Level, Step, Threads, brought, innermost, shared_out
 from polydl.rank.summing import copies_bytes
 from polydl.schedule.as_tree import as_tree

@@ -1,27 +1,30 @@
-"""What a microkernel leaves to plain loops: the blocks at the slanted edges of a domain, which are no boxes."""
+"""What a microkernel leaves out: the blocks at the slanted edges of a domain, which are no boxes. Their rows run in
+calls of their own (schedule.kernel_call.edge_rows)."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from polydl.base.errors import QuotaExceeded
 from polydl.model.counting import count
 from polydl.model.isl import quota
-from polydl.rank.plain import Inner, Work, iteration_cycles, way_of_compiler
+from polydl.rank.plain import LOOP_CYCLES, Inner, Work, iteration_cycles, way_of_compiler
+from polydl.rank.register_blocks import block_cycles, target_isa
 from polydl.schedule.kernel_call import kernel_call
 from polydl.schedule.structure import Loop, Structure
-from polydl.target.isa import Isa
+from polydl.target import Machine
 
 _OPERATIONS = 2_000_000
 """Of isl, for one kernel's blocks: a hundred times the usual."""
 _BUDGET = 10_000
 _PART = 0.4
-"""Of a block's box that an edge through it leaves, on average."""
+"""Of a block's box that an edge through it leaves: a half where blocks are square, less where they are wide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Instances that run in plain loops beside a microkernel."""
+    """Instances that a microkernel leaves out."""
 
     share: float
     """Of all instances."""
@@ -32,7 +35,7 @@ class Left:
 NOTHING = Left(0.0, 0.0)
 
 
-def left_plain(structure: Structure, work: Work, target: Isa) -> Left:
+def left_out(structure: Structure, work: Work, machine: Machine) -> Left:
     """What a structure's microkernel leaves out. Of where blocks begin and end, only the microkernel decides: tiles are
     whole numbers of blocks."""
     kernel = structure.kernel
@@ -40,12 +43,12 @@ def left_plain(structure: Structure, work: Work, target: Isa) -> Left:
         return NOTHING
     key = tuple((loop.iterator, loop.within) for loop in kernel.all)
     if key not in work.left:
-        work.left[key] = _left(structure, work, target)
+        work.left[key] = _left(structure, work, machine)
     found: Left = work.left[key]
     return found
 
 
-def _left(structure: Structure, work: Work, target: Isa) -> Left:
+def _left(structure: Structure, work: Work, machine: Machine) -> Left:
     kernel, nest = structure.kernel, structure.nest
     assert kernel is not None
     inside = {loop.iterator: loop for loop in kernel.all}
@@ -62,11 +65,31 @@ def _left(structure: Structure, work: Work, target: Isa) -> Left:
     except QuotaExceeded:
         return NOTHING
     slanted = max(0.0, (every.lower + every.upper - boxes.lower - boxes.upper) / 2)
-    whole = (boxes.lower + boxes.upper) / 2
-    share = _PART * slanted / (whole + _PART * slanted) if slanted else 0.0
-    last = kernel.all[-1]
+    if not slanted:
+        return NOTHING
+    share = _PART * slanted / ((boxes.lower + boxes.upper) / 2 + _PART * slanted)
+    return Left(share, _plain(structure, work, machine) if kernel.rows is None else _in_rows(structure, machine))
+
+
+def _in_rows(structure: Structure, machine: Machine) -> float:
+    """Cycles of an instance in a call for one row of a block that is cut."""
+    kernel, found = structure.kernel, structure.nest.contraction
+    assert kernel is not None and found is not None
+    target = target_isa(machine)
+    extents = structure.nest.counts
+    steps = math.prod(loop.within or extents[loop.iterator].extent or 1 for loop in kernel.reductions)
+    arithmetic = steps * block_cycles(target, found.element, 1, kernel.n, 1, kernel.n)
+    call = machine.call_cycles + 2 * target.latency + LOOP_CYCLES
+    return (arithmetic + call) / (steps * kernel.n * _PART)
+
+
+def _plain(structure: Structure, work: Work, machine: Machine) -> float:
+    """Cycles of an instance in plain loops."""
+    kernel, nest, target = structure.kernel, structure.nest, target_isa(machine)
+    assert kernel is not None
+    last, (statement,) = kernel.all[-1], nest.statements
     extent = last.within or nest.counts[last.iterator].extent or 1
     sign = -1 if last.iterator in statement.descending else 1
     step = tuple(float(nest.counts[i].stride * sign) if i == last.iterator else 0.0 for i in statement.iterators)
     inner = [Inner(work, step, (1.0,) * len(work.rows), 1.0)]
-    return Left(share, iteration_cycles(inner, way_of_compiler(inner, target), float(extent), target))
+    return iteration_cycles(inner, way_of_compiler(inner, target), float(extent), target)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polydl.model import isl
 from polydl.model.schedule import map_from_affs
@@ -35,16 +35,19 @@ class KernelCall:
         return self.extents[self.loops.index(loop)]
 
 
-def kernel_call(structure: Structure, statement: Statement, inner: tuple[Loop, ...] | None = None) -> KernelCall:
+def kernel_call(
+    structure: Structure, statement: Statement, inner: tuple[Loop, ...] | None = None, suffix: str = "mk"
+) -> KernelCall:
     """Split the instances into blocks that are boxes, and say where each block begins and how large it is.
 
-    `inner`: the loops of a block; those that run inside of the structure's microkernel unless given.
+    `inner`: the loops of a block; those that run inside of the structure's microkernel unless given. `suffix`: what
+    the call's name ends in.
 
     A block whose instances are not a box (at a slanted edge of the domain) is left out of `domain`.
     """
     loops = structure.inner if inner is None else inner
     y = normalised(structure.nest, statement)
-    name = f"{statement.name}_mk"
+    name = f"{statement.name}_{suffix}"
     outer = map_from_affs(statement.domain, outer_affs(structure, statement))
     inside = map_from_affs(statement.domain, [loop_aff(loop, y[loop.iterator]) for loop in loops])
     block = outer.reverse().apply_range(inside)
@@ -77,3 +80,28 @@ def kernel_call(structure: Structure, statement: Statement, inner: tuple[Loop, .
         tuple(last.sub(start).add_constant_val(isl.value(1)) for start, last in zip(low, high, strict=True)),
         corner.intersect_domain(full).as_pw_multi_aff(),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The rows of the blocks that are no boxes, each in a call of its own."""
+
+    structure: Structure
+    """With the rows of a block as its innermost loop, around a microkernel for a single one."""
+    call: KernelCall
+
+
+def edge_rows(structure: Structure, call: KernelCall) -> Edge | None:
+    """Calls for what a structure's microkernel leaves out at slanted edges: a row of a block that is cut may be a box
+    where the block is none. None where nothing is left, or the rows are none either."""
+    kernel, statement = structure.kernel, call.statement
+    if kernel is None or kernel.rows is None or structure.nest.box or structure.packs or structure.summed:
+        return None
+    outer = map_from_affs(statement.domain, outer_affs(structure, statement))
+    slanted = call.blocks.subtract(call.domain).coalesce()
+    if slanted.is_empty():
+        return None
+    left = outer.intersect_range(slanted.reset_tuple_id()).domain()
+    single = replace(structure, loops=(*structure.loops, kernel.rows), kernel=replace(kernel, rows=None))
+    rows = kernel_call(single, replace(statement, domain=left.coalesce()), suffix="mk1")
+    return None if rows.domain.is_empty() else Edge(single, rows)
