@@ -19,6 +19,7 @@ from polydl.frontend import load
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.schedule.limits import SPACES
+from polydl.schedule.limits import Limits as Within
 from polydl.schedule.structure import RegisterBlocks, Structure, schedule
 from polydl.search.space import legal_structures
 from tests.oracle import Limits, Program, call, compile_c, difference, initial_data, interpret, programs, render
@@ -53,7 +54,7 @@ def structures_of(scop: object, blocks: RegisterBlocks, threads: int) -> Iterato
     choices: list[list[Structure]] = []
     for nest in nests(scop, found):  # type: ignore[arg-type]
         legality = nest_legality(nest, found)
-        structures = list(legal_structures(Limits(nest, legality, TINY, blocks, threads)))
+        structures = list(legal_structures(Within(nest, legality, TINY, blocks, threads)))
         inside = [d for d in found if {d.source, d.target} <= {s.name for s in nest.statements}]
         for s in structures:
             assert (
