@@ -42,12 +42,13 @@ SPACES = {
 }
 
 
-BLOCKS, TILES, ILLEGAL, ORDERS, IDLE, EQUAL = (
+BLOCKS, TILES, ILLEGAL, ORDERS, IDLE, RAGGED, EQUAL = (
     "register blocks beyond the most efficient",
     "tiles as large as the loop or as small as the register block",
     "orders that break a dependence",
     "orders beyond the most that are tried",
     "parallel loops with fewer iterations than threads",
+    "loops that cannot be collapsed, since the last tile of the outer one is cut short",
     "equal to another variant",
 )
 """Why choices are left out, as they are counted."""

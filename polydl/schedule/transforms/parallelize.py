@@ -10,7 +10,7 @@ from polydl.dependences.directions import NestLegality
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Assignment
 from polydl.schedule.legality import is_legal
-from polydl.schedule.limits import IDLE, Limits
+from polydl.schedule.limits import IDLE, RAGGED, Limits
 from polydl.schedule.structure import HILBERT, OMP_SCHEDULE, GridAxis, Structure, trips
 from polydl.schedule.transform import Transform
 
@@ -124,6 +124,9 @@ def choices(structure: Structure, limits: Limits) -> Iterator[Structure]:
             continue
         work = 1
         for end in range(start + 1, len(names) + 1):
+            if not _collapses(structure, start, end):
+                limits.pruned[RAGGED] += 1
+                break
             parallel = Parallelize(tuple(names[start:end]))
             made = parallel.applied(structure)
             if not is_legal(made, legality):
@@ -149,6 +152,16 @@ def choices(structure: Structure, limits: Limits) -> Iterator[Structure]:
             yield made
     if not starts:
         yield structure
+
+
+def _collapses(structure: Structure, start: int, end: int) -> bool:
+    """Whether neighbouring loops become one, as far as tiles decide: a loop inside of a tile that is cut short at the
+    end has another number of iterations there, which OpenMP's collapse does not take."""
+    last = structure.loops[end - 1]
+    if last.within is None or all(loop.iterator != last.iterator for loop in structure.loops[start : end - 1]):
+        return True
+    extent = structure.nest.counts[last.iterator].extent
+    return extent is not None and extent % last.within == 0
 
 
 def _curve(nest: Nest, structure: Structure, threads: int) -> Parallelize | None:
