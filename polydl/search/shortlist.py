@@ -13,6 +13,11 @@ _ALIKE = 2
 """Variants of one family that are measured before any third: the rankers see hardly any difference inside a family,
 and are wrong about a whole family together."""
 
+_FAR = 2.0
+"""Times the best score beyond which another family is no rival: of 29 programs, the best of the five so chosen has 0.90
+of the best variant's speed, 0.85 where families take turns however far they are, the same for 1.2 to 3 (geometric
+means)."""
+
 
 def shortlist(
     variants: Sequence[Variant], most: int, *, varied: bool = True
@@ -39,17 +44,22 @@ def shortlist(
 
 
 def _families_in_turn(variants: Sequence[Variant]) -> Iterator[Variant]:
-    """The variants in their order, except that those of a family of which `_ALIKE` came already are put last."""
+    """The variants in their order, except that those of a family of which `_ALIKE` came already are put behind the
+    others, and those that are far worse than the first one last."""
     seen: dict[object, int] = {}
     later: list[Variant] = []
+    far: list[Variant] = []
     for variant in variants:
         family = variant.family
         seen[family] = seen.get(family, 0) + 1
-        if seen[family] <= _ALIKE:
+        if variant.score > _FAR * variants[0].score:
+            far.append(variant)
+        elif seen[family] <= _ALIKE:
             yield variant
         else:
             later.append(variant)
     yield from later
+    yield from far
 
 
 def how_many(variants: Sequence[Variant], most: int) -> int:
