@@ -97,8 +97,8 @@ def _runs(variant: Variant) -> list[set[str]]:
 def _bases(ranked: Sequence[Variant], threads: int) -> Iterator[Variant]:
     """Variants to start from: the best; where no nest has a microkernel, the best in the written order before it. Of
     those with regions that have schedules of their own, the ones with a microkernel, whose neighbours may be fused."""
-    first = islice(ranked, 20 * LOOKED_AT)
-    plain = [v for v in first if not v.scheduled or any(s.kernel for s in v.structures)]
+    fitting = (v for v in ranked if not v.scheduled or any(s.kernel for s in v.structures))
+    plain = list(islice(fitting, 20 * LOOKED_AT))
     written = [v for v in plain if not any(isinstance(t, Permute | Tile) for n in v.recipe.nests for t in n.transforms)]
     if not any(s.kernel for v in plain[:1] for s in v.structures):
         yield from (_cut_for_rows(v, threads) for v in written[:1])

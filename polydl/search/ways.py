@@ -72,12 +72,17 @@ class Ways:
                 [NestChoice((s,), (e,)) for s, e in estimator.best_first(nest, self.structures[nest.name])]
                 for nest in region.nests
             ]
+            loops = [choices[:1] for choices in alone]
             for place, trees in enumerate(region.alone):
                 alone[place] = by_score([*trees, *alone[place]])
             if region.together is None:
                 ordered += alone
             else:
-                ordered.append(by_score([*region.together, *side_by_side(alone)]))
+                mixed = list(side_by_side(alone))
+                # Rows of vectors and fusion start from loop transforms alone, whatever schedules promise.
+                known = {tuple(map(id, one.parts)) for one in mixed}
+                own = [one for one in side_by_side(loops) if tuple(map(id, one.parts)) not in known]
+                ordered.append(by_score([*region.together, *mixed, *own]))
         return combined(ordered, Origin(self.program.scop, self.program.dependences, reassociate))
 
 
