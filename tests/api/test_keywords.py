@@ -68,9 +68,9 @@ def test_every_command_that_an_option_names_is_there() -> None:
 
 
 def test_the_spaces_are_those_of_the_search() -> None:
-    from polydl.search import space
+    from polydl.schedule import limits
 
-    assert tuple(space.SPACES) == SPACES
+    assert tuple(limits.SPACES) == SPACES
 
 
 @pytest.mark.parametrize(
