@@ -399,7 +399,7 @@ def test_the_nest_can_be_named() -> None:
     scop, _, nest = program(MATMUL)
     del scop
     made = forced([nest], Written(f"{nest.name}: Abc", "-"), Written("mk=none", "-"), blocks)
-    assert [one.recipe for one in made] == [NestRecipe(nest.name, (Parallelize(("i",)),))]
+    assert [(one.name, one.transforms) for one in made] == [(nest.name, (Parallelize(("i",)),))]
     with pytest.raises(InputError, match="which nest"):
         forced([nest], Written("S9: Abc", "-"), Written("", "-"), blocks)
 
