@@ -15,6 +15,7 @@ from typing import Any
 
 from pycparser import c_ast
 
+from polydl.model.types import spelled
 from polydl.prove.integers import ZERO, Affine, Unreadable, integer, number
 from polydl.prove.lanes import GROUP_BYTES, VECTOR, Counters, Lane, Vector, fma, grown, shuffled
 from polydl.prove.program import Pointer
@@ -315,7 +316,7 @@ class Runner:
     def _value(self, node: Any, env: Env) -> Any:
         self._steps += 1
         match node:
-            case c_ast.Constant(type="int" | "long int" | "unsigned int"):
+            case c_ast.Constant(type=kind) if (element := spelled(kind)) is not None and element.is_int:
                 return number(integer(node.value))
             case c_ast.ID() if node.name in env:
                 return env[node.name]

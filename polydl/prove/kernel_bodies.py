@@ -12,14 +12,14 @@ from typing import Any
 
 from pycparser import c_ast
 
-from polydl.model.types import F32, F64
+from polydl.model.types import spelled
 from polydl.prove.bodies import Called, Runner, Stored
 from polydl.prove.calls import Contract, PackContract
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, number
 from polydl.prove.lanes import Counters, Lane, Product
 from polydl.prove.program import MOST_SIZES, Pointer, Program
 from polydl.prove.symbols import Load
-from polydl.target.isa import ISAS, Isa
+from polydl.target.isa import ISAS, VECTOR_TYPES, Isa
 
 MOST_PRODUCTS = 200_000
 """Products of one element that are compared one by one, where the loops over them have another form."""
@@ -32,8 +32,8 @@ Term = tuple[int, int, tuple[Loop, ...]]
 
 def runner(functions: Mapping[str, Any], isa: Isa, closed: str = "") -> Runner:
     """What runs the functions of a file that was read for an instruction set."""
-    types = (F32, F64)
-    return Runner(functions, {t.name: isa.lanes(t) for t in types}, {t.name: t.bytes for t in types}, closed)
+    lanes = {t.name: isa.lanes(t) for t in VECTOR_TYPES}
+    return Runner(functions, lanes, {t.name: t.bytes for t in VECTOR_TYPES}, closed)
 
 
 def check_bodies(program: Program, functions_of: Callable[[Isa], Mapping[str, Any]]) -> list[str]:
@@ -109,7 +109,8 @@ def _opaque(definition: Any) -> dict[str, Any]:
         if isinstance(kind, c_ast.PtrDecl):
             found[name] = Pointer(name, ZERO)
         else:
-            whole = "ptrdiff_t" in kind.type.names
+            element = spelled(" ".join(kind.type.names))
+            whole = element is not None and element.is_int
             found[name] = Affine(((name, 1),)) if whole else Load(Pointer(name, ZERO))
     return found
 
