@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -49,9 +50,11 @@ def test_faster_wins_slower_does_not() -> None:
 def test_cold_samples_are_single_runs_and_slower() -> None:
     program = matmul()
     options = replace(QUICK, threads=1, buffer_sets=1)
-    hot = measure(program, {}, Toolchain(), options).original
-    cold = measure(program, {}, Toolchain(), replace(options, cold=True)).original
-    assert min(cold.samples) > min(hot.samples)
+    hot, cold = list[float](), list[float]()
+    for _ in range(5):  # in turn, and the middle of them: the clock of a virtual machine drifts
+        hot.append(min(measure(program, {}, Toolchain(), options).original.samples))
+        cold.append(min(measure(program, {}, Toolchain(), replace(options, cold=True)).original.samples))
+    assert statistics.median(cold) > statistics.median(hot)
 
 
 def test_slow_original_is_not_timed_again() -> None:
