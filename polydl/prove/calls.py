@@ -58,7 +58,7 @@ class PackContract:
 
 
 _CONTRACT = re.compile(
-    r"C\[i\*(\d+) \+ j\] [-+]?= (?:alpha \* )?(?:sum over r < ([0-9nx]+) of )?"
+    r"C\[i\*(-?\d+) \+ j\] [-+]?= (?:alpha \* )?(?:sum over r < ([0-9nx]+) of )?"
     r"A\[i\*(-?\d+)((?: \+ r\d+\*-?\d+)*)\] \* B\[j((?: \+ r\d+\*-?\d+)*)\], i < m <= (\d+), j < n <= (\d+)"
 )
 _PACKED = re.compile(

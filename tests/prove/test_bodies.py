@@ -51,6 +51,7 @@ KERNELS: Sequence[tuple[MicrokernelSpec, Sequence[tuple[int, int]]]] = (
         [(28, 16), (9, 16)],
     ),
     (MicrokernelSpec(F32, 1, 48, 0, 0, ()), [(1, 48), (1, 47)]),
+    (MicrokernelSpec(F64, 4, 48, -131, -131, (Reduction(44, 3, 393),), negate=True), [(4, 48), (3, 17)]),
 )  # fmt: skip
 PACKS: Sequence[tuple[PackSpec, int, tuple[int, ...]]] = (
     (PackSpec(F32, 32, 1, (PackLoop(64, 4096),)), 100, (64,)),
