@@ -60,6 +60,12 @@ def _violation(
     return Violation(dependence, instance(pair.domain()), instance(pair.range()), parallel)
 
 
+def reversed_order(dependence: Dependence) -> Violation:
+    """Of a dependence all of whose targets would run before its sources."""
+    pair = dependence.relation.sample()
+    return Violation(dependence, instance(pair.domain()), instance(pair.range()), parallel=False)
+
+
 def instance(point: isl.Set | isl.BasicSet) -> str:
     """`S0[1, 2]` from a set with one point."""
     coordinates, _ = isl.sample(point)

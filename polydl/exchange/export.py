@@ -14,7 +14,7 @@ from polydl.model.scop import Scop
 from polydl.rewrite.canonical import Canonical, canonical
 from polydl.schedule.as_tree import written
 from polydl.schedule.relations import by_name
-from polydl.schedule.tree import Band, Blocks, Leaf, Member, Node, statements
+from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, statements
 
 
 def documents(scops: Iterable[Scop], *, reassociate: bool = True) -> list[dict[str, Any]]:
@@ -76,7 +76,7 @@ def _node(node: Node, scop: Scop, names: Mapping[str, str]) -> dict[str, Any]:
         case Band(members, child):
             below = _node(child, scop, names)
             return {"schedule": _partial(members, scop, names)} | ({"child": below} if below else {})
-        case Blocks():
+        case Kernel() | Copy():
             raise AssertionError("the order as it is written has no microkernels")
     sequence = []
     for child in node.children:

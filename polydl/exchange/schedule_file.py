@@ -23,7 +23,8 @@ from polydl.model.scop import Scop, Statement
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import Link, Links, among, by_name, coincident, left
 from polydl.schedule.transforms import Schedule
-from polydl.schedule.tree import Band, Blocks, Leaf, Member, Node, Order, Run, statements, times
+from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, sequence, statements, times
+from polydl.schedule.tree import Sequence as InOrder
 from polydl.schedule.tree_check import broken
 from polydl.search.candidates import fingerprint
 
@@ -140,7 +141,7 @@ class _Reader:
     def _node(self, place: Place | None, names: Sequence[str]) -> Node:
         if place is None:
             leaves = tuple(Leaf(name) for name in names)
-            return leaves[0] if len(leaves) == 1 else Order(leaves)
+            return sequence(leaves)
         fields = place.mapping()
         for key in fields:
             if key in _UNSUPPORTED:
@@ -182,7 +183,7 @@ class _Reader:
                 children.append(self._node(fields.get("child"), ordered))
         if left_over:
             raise place.error(f"no part of this sequence has {next(iter(left_over))}")
-        return children[0] if len(children) == 1 else Order(tuple(children))
+        return sequence(children)
 
     def _members(self, place: Place, names: Sequence[str]) -> tuple[Member, ...]:
         try:
@@ -236,12 +237,12 @@ def _complete(root: Node, of: Mapping[str, Statement]) -> Node:
         match node:
             case Leaf(name) if name in unordered and of[name].depth:
                 return Band(tuple(Member({name: aff}) for aff in time_affs(of[name])), node)
-            case Leaf() | Blocks():
+            case Leaf() | Kernel() | Copy():
                 return node
             case Band(members, child):
                 return Band(members, walk(child))
-            case Order(children):
-                return Order(tuple(walk(child) for child in children))
+            case InOrder(children):
+                return InOrder(tuple(walk(child) for child in children))
 
     return walk(root)
 
@@ -250,10 +251,10 @@ def _concurrent(node: Node, links: Links, *, done: bool) -> Node:
     """The tree with its outermost independent loops marked parallel and its innermost ones for vectors. `done` says
     that a loop further out is parallel."""
     match node:
-        case Leaf() | Blocks():
+        case Leaf() | Kernel() | Copy():
             return node
-        case Order(children):
-            return Order(tuple(_concurrent(c, among(links, frozenset(statements(c))), done=done) for c in children))
+        case InOrder(children):
+            return InOrder(tuple(_concurrent(c, among(links, frozenset(statements(c))), done=done) for c in children))
         case Band(members, child):
             innermost = not _has_band(child)
             made = []
@@ -271,9 +272,9 @@ def _concurrent(node: Node, links: Links, *, done: bool) -> Node:
 
 def _has_band(node: Node) -> bool:
     match node:
-        case Leaf() | Blocks():
+        case Leaf() | Kernel() | Copy():
             return False
         case Band():
             return True
-        case Order(children):
+        case InOrder(children):
             return any(_has_band(child) for child in children)

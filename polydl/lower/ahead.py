@@ -18,8 +18,8 @@ from polydl.lower.cexpr import Helpers
 from polydl.lower.cprint import lines
 from polydl.lower.ctree import Assign, Block, Cast, Declare, Evaluate, If, Int, Invoke, Item, Name, Node, Unary
 from polydl.lower.instance import Names, Place
+from polydl.lower.marks import COPIED, PARALLEL
 from polydl.lower.packing_plan import PackCall
-from polydl.lower.tree import COPIED, PARALLEL
 from polydl.model import isl
 from polydl.model.isl.trees import add_loop, add_mark, tree_of
 from polydl.model.scop import Scop

@@ -11,13 +11,13 @@ from polydl.lower.cexpr import FromIsl, Helpers
 from polydl.lower.ctree import Assign, Block, Expr, For, If, Instance, Marked, Name, Node, Way
 from polydl.lower.instance import Names, Place, black_box, sides, user_call
 from polydl.lower.instance_marks import instance_mark
+from polydl.lower.marks import CURVE, PARALLEL, SERIAL, SIMD, SUM
 from polydl.lower.passes.collapse import collapsed
 from polydl.lower.passes.once import straight
 from polydl.lower.passes.rows import Rows
 from polydl.lower.passes.sums import summed
 from polydl.lower.passes.threads import Threads
 from polydl.lower.passes.unswitch import unswitched
-from polydl.lower.tree import CURVE, PARALLEL, SERIAL, SIMD, SUM
 from polydl.model import isl
 from polydl.model.isl.trees import children_of, node_kind, syntax_tree
 from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop, Statement
@@ -38,7 +38,7 @@ class Writer:
     thread_lines: Sequence[Node] = ()
     """What is needed inside of the parallel loops."""
     private: Sequence[str] = ()
-    """Scalars of which each thread has its own."""
+    """Scalars of which each thread has its own: rows keep them in registers."""
     rows: RowOptions | None = None
     """With them, innermost loops become calls of vector functions where they can."""
     instances: bool = False
@@ -58,7 +58,7 @@ class Writer:
             self.prologue += rows.prologue
             self.streams = self.streams or rows.streams
         node = straight(unswitched(summed(node, self.scop.arrays, self.names.prefix)))
-        return Threads(self.names.prefix, self.private, self.thread_lines)(node)
+        return Threads(self.names.prefix, self.thread_lines)(node)
 
     def _read(self, tree: isl.Schedule) -> Node:
         iterators = {f"polydl_isl_{d}": f"{self.names.iterator}{d}" for d in range(_DEPTH)}
@@ -133,8 +133,8 @@ def _body(statement: Statement, at: Place) -> Node:
 
 
 def _marked(name: str, body: Node) -> Marked:
-    """The loops below a mark of `lower.tree`; what follows the name is clauses."""
-    for prefix, way in ((PARALLEL, Way.PARALLEL), (SIMD, Way.SIMD)):
+    """The loops below a mark of `lower.marks`; what follows the name is clauses."""
+    for prefix, way in ((PARALLEL, Way.PARALLEL), (CURVE, Way.CURVE), (SIMD, Way.SIMD)):
         if name.startswith(prefix):
             return Marked(way, body, name.removeprefix(prefix))
-    return Marked({CURVE: Way.CURVE, SUM: Way.SUM, SERIAL: Way.THREAD}.get(name, Way.COPIED), body)
+    return Marked({SUM: Way.SUM, SERIAL: Way.THREAD}.get(name, Way.COPIED), body)

@@ -16,8 +16,8 @@ from polydl.lower.ast import Writer
 from polydl.lower.cexpr import Helpers
 from polydl.lower.ctree import Assign, Expr, Int, Node, Raw
 from polydl.lower.instance import Names, Place
+from polydl.lower.marks import COPIED, PARALLEL, SERIAL
 from polydl.lower.scratch import Scratch
-from polydl.lower.tree import COPIED, PARALLEL, SERIAL
 from polydl.model import isl
 from polydl.model.isl.trees import add_loop, add_mark, tree_of
 from polydl.model.schedule import map_from_affs

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count, groupby
+from itertools import chain, count
 
 from polydl.dependences.scalars import private_scalars
 from polydl.kernels.rows import RowOptions
-from polydl.lower.affine import affine_plan, affine_tree
 from polydl.lower.ast import Writer
 from polydl.lower.cexpr import HELPER_TEXT, Helpers
 from polydl.lower.copies import copies
@@ -22,14 +21,16 @@ from polydl.lower.instance_marks import BEGIN
 from polydl.lower.nest_plan import plan_nest
 from polydl.lower.region import original_text
 from polydl.lower.scratch import Scratch
-from polydl.lower.tree import nest_tree
+from polydl.lower.tree import TreePlan, isl_tree, tree_plan
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Source, Storage
 from polydl.rewrite.contract import PREFIX
-from polydl.schedule.fused import groups_of
+from polydl.schedule.as_tree import tree_of
+from polydl.schedule.fused import groups_by_place, runs
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.structure import HILBERT, Structure
+from polydl.schedule.tree import kernels
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _INT_MAX = 2**31 - 1
@@ -78,7 +79,7 @@ def _integer_type(scop: Scop) -> str:
 
 
 def generate(scop: Scop, parts: Sequence[Structure | Scheduled], *, instances: bool = False) -> Generated:
-    """C text that runs the parts of the scop one after the other, each in the order of its structure or tree.
+    """C text that runs the parts of the scop one after the other, each in the order of its tree.
 
     `instances`: with a line before each statement that says which instance it is (polydl.lower.instance_marks); the
     text is the same otherwise. Raises QuotaExceeded. Assumes that they are legal.
@@ -88,18 +89,19 @@ def generate(scop: Scop, parts: Sequence[Structure | Scheduled], *, instances: b
     code: list[Node] = [*storage(scop), *unused_storage(scop)]
     scratch = Scratch()
     beside = _Beside([], [], [], [])
+    absorbed, groups = _absorbed(scop, parts), groups_by_place(parts)
     with quota("code generation"):
-        for scheduled, run in groupby(parts, lambda part: isinstance(part, Scheduled)):
-            if not scheduled:
-                run_of_structures = [part for part in run if isinstance(part, Structure)]
-                code += _structures(scop, run_of_structures, names, helpers, scratch, beside, instances)
+        for place, part in enumerate(parts):
+            if place in absorbed or (isinstance(part, Structure) and part.fused):
                 continue
-            for part in run:
-                assert isinstance(part, Scheduled)
-                plan = affine_plan(scop, part.tree, scratch)
-                beside.prologue.extend(plan.prologue)
-                writer = Writer(scop, names, helpers, plan.printers, plan.thread_lines, instances=instances)
-                code.append(writer.write(affine_tree(plan)))
+            tree = tree_of(part, groups.get(place))
+            zeroed = place in absorbed.values()
+            plans = {
+                kernel: plan_nest(kernel.structure, scratch, zeroed=zeroed, scop=scop, group=kernel.group)
+                for kernel in kernels(tree)
+            }
+            plan = tree_plan(scop, tree, plans)
+            code += _written(plan, part, names, helpers, scratch, beside, instances)
     prologue = [*beside.prologue, *helper_texts(helpers, names)]
     if scratch.buffers:
         prologue.append(scratch.prologue())
@@ -109,9 +111,18 @@ def generate(scop: Scop, parts: Sequence[Structure | Scheduled], *, instances: b
     return replace(made, prepare=tuple(beside.prepare), rows=bool(beside.rows))
 
 
+def _absorbed(scop: Scop, parts: Sequence[Structure | Scheduled]) -> dict[int, int]:
+    """By place among the parts, nests of zeros with the nest that starts from zero by itself."""
+    found: dict[int, int] = {}
+    for run in runs(parts):
+        absorbed = absorbed_zeroing(scop, [structure for _, structure in run])
+        found |= {run[zeros][0]: run[nest][0] for zeros, nest in absorbed.items()}
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """What nests need outside of their own lines; writing a nest adds to these lists."""
+    """What parts need outside of their own lines; writing a part adds to these lists."""
 
     prologue: list[str]
     functions: list[str]
@@ -121,53 +132,44 @@ class _Beside:
     """File-scope pieces of vector functions."""
 
 
-def _structures(
-    scop: Scop,
-    structures: Sequence[Structure],
+def _written(
+    plan: TreePlan,
+    part: Structure | Scheduled,
     names: Names,
     helpers: Helpers,
     scratch: Scratch,
     beside: _Beside,
     instances: bool,
 ) -> list[Node]:
-    """Code that runs consecutive nests."""
+    """Code that runs one part."""
     code: list[Node] = []
-    private = private_scalars(scop)
-    absorbed = absorbed_zeroing(scop, structures)
-    groups = groups_of(structures)
-    for number, structure in enumerate(structures):
-        if number in absorbed or structure.fused:
-            continue
-        zeroed = number in absorbed.values()
-        plan = plan_nest(structure, scratch, zeroed=zeroed, scop=scop, group=groups.get(number))
-        beside.prologue.extend(plan.prologue)
-        beside.prologue.extend([curve_prologue(names.integer)] if structure.omp_schedule == HILBERT else [])
-        tree = nest_tree(structure, plan.call, plan.packs, plan.edge)
-        used = {a.array for s in structure.nest.statements for a in s.accesses}
-        own = [name for name in private if name in used]
-        made = copies(scop, structure, scratch) if structure.summed else None
-        code += [made.zeroing(names, helpers)] if made else []
-        for one in plan.ahead:
-            beside.functions.append(one.text(scop, names, helpers))
-            code.append(one.before())
-            beside.prepare.append(one.call())
-        inside = (*plan.thread_lines, *((made.thread_line(names),) if made else ()))
-        within = made.scop if made else scop
-        rows = row_options(scop, structure)
-        writer = Writer(within, names, helpers, plan.printers, inside, own, rows, instances)
-        code.append(writer.write(tree))
-        beside.prologue.extend(writer.prologue)
-        beside.rows.extend(writer.prologue)
-        if writer.streams:
-            code += [Pragma("omp parallel"), Evaluate(Invoke("polydl_stream_end", ()))]
-        code += [made.adding(scop, names, helpers)] if made else []
+    scop = plan.scop
+    beside.prologue.extend(plan.prologue)
+    if isinstance(part, Structure) and part.omp_schedule == HILBERT:
+        beside.prologue.append(curve_prologue(names.integer))
+    made = copies(scop, part, scratch) if isinstance(part, Structure) and part.summed else None
+    code += [made.zeroing(names, helpers)] if made else []
+    for one in plan.ahead:
+        beside.functions.append(one.text(scop, names, helpers))
+        code.append(one.before())
+        beside.prepare.append(one.call())
+    inside = (*plan.thread_lines, *((made.thread_line(names),) if made else ()))
+    rows = row_options(scop, part)
+    within = made.scop if made else scop
+    writer = Writer(within, names, helpers, plan.printers, inside, list(private_scalars(scop)), rows, instances)
+    code.append(writer.write(isl_tree(plan)))
+    beside.prologue.extend(writer.prologue)
+    beside.rows.extend(writer.prologue)
+    if writer.streams:
+        code += [Pragma("omp parallel"), Evaluate(Invoke("polydl_stream_end", ()))]
+    code += [made.adding(scop, names, helpers)] if made else []
     return code
 
 
-def row_options(scop: Scop, structure: Structure) -> RowOptions | None:
-    """What the innermost loops of a nest may become."""
-    rows = structure.rows
-    if rows is None or structure.summed:
+def row_options(scop: Scop, part: Structure | Scheduled) -> RowOptions | None:
+    """What the innermost loops of a part may become."""
+    rows = part.rows
+    if rows is None or (isinstance(part, Structure) and part.summed):
         return None
     return RowOptions(frozenset(rows.stream), reassociate=not rows.keep_order, fast_math=scop.fast_math)
 

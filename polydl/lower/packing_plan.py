@@ -19,6 +19,8 @@ class PackCall:
 
     name: str
     """isl tuple name, `S0_pack_A`."""
+    statement: str
+    """The one that reads the copy."""
     pack: Packed
     operand: Operand
     shared: bool
@@ -27,8 +29,10 @@ class PackCall:
     """Loops around the whole copy."""
     panels: tuple[Loop, ...]
     """Loops below `depth` that move the operand: one panel for each of their iterations."""
+    loops: tuple[Loop, ...]
+    """Around the whole copy, then the panels: those of its instances."""
     domain: isl.Set
-    """{ S0_pack_A[t_0 … t_(depth-1), panels…] }."""
+    """{ S0_pack_A[t…] }, a dimension for each of `loops`."""
     extents: tuple[isl.PwAff, ...]
     """{ S0_pack_A[…] -> [n] } iterations to copy: the reductions in `reductions`, then rows (A) or columns (B)."""
     reductions: tuple[Loop, ...]
@@ -97,11 +101,13 @@ def pack_call(structure: Structure, pack: Packed, call: KernelCall) -> PackCall:
     extents = tuple(call.extent(loop).pullback_pw_multi_aff(section) for loop in wanted)
     return PackCall(
         name=name,
+        statement=call.statement.name,
         pack=pack,
         operand=operand,
         shared=structure.is_shared(pack),
         depth=depth,
         panels=panels,
+        loops=(*structure.loops[:depth], *panels),
         domain=to_pack.range().coalesce(),
         extents=extents,
         reductions=reductions,

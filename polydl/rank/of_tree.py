@@ -15,7 +15,8 @@ from polydl.rank.register_blocks import target_isa
 from polydl.rank.slanted import NOTHING, left_out
 from polydl.rank.steps import Copied, Innermost, InOrder, Repeat, Step
 from polydl.schedule.structure import HILBERT, Packed, Rows
-from polydl.schedule.tree import Band, Blocks, Kernel, Leaf, Member, Node, Order, Run, kernels, paths, statements
+from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, kernel_below, kernels, paths, statements
+from polydl.schedule.tree import Sequence as Children
 from polydl.target import Machine
 
 _NONE = 1e-6
@@ -54,8 +55,9 @@ class Program:
             for name, path in paths(tree).items()
         }
         self._left = dict.fromkeys(self._paths, 1.0)
-        for kernel, _, _ in kernels(tree):
-            self._left[kernel.statement] -= kernel.instances / max(works[kernel.statement].instances, 1.0)
+        for kernel in kernels(tree):
+            whole = works[kernel.statement].instances
+            self._left[kernel.statement] -= (kernel.instances or whole) / max(whole, 1.0)
         return self._step(tree, 0, None, 1.0)
 
     def row(self, box: Box, kernel: Kernel | None = None, packed: frozenset[str] = frozenset()) -> int:
@@ -68,6 +70,9 @@ class Program:
 
     def _step(self, node: Node, level: int, around: Member | None, trips: float) -> Step:
         """`level` loops are outside of the node, the last of them is `around`, of so many iterations."""
+        kernel = kernel_below(node)
+        if kernel is not None:
+            return self._kernel(kernel, level)
         names = statements(node)
         if written_out(node):
             return self._innermost(names, level, around, trips)
@@ -78,15 +83,15 @@ class Program:
                 inside = max(self._paths[n].entries(level + 1) / self._paths[n].entries(level) for n in names)
                 row = self._piece(names, level)
                 return Repeat(row, inside, self._step(below, level + 1, first, inside), first.run is Run.PARALLEL)
-            case Order(children):
-                parts = tuple(self._step(child, level, around, trips) for child in children)
-                return InOrder(self._piece(names, level), parts)
-            case Blocks(child, found):
-                own = [self._step(child, level, around, trips)] if any(self._left[n] > _NONE for n in names) else []
-                parts = (*own, *(self._kernel(kernel, level) for kernel in found))
+            case Children(children):
+                parts = tuple(self._step(c, level, around, trips) for c in children if self._runs(c))
                 return parts[0] if len(parts) == 1 else InOrder(self._piece(names, level), parts)
-            case Leaf():
-                raise AssertionError("a leaf is written out")
+            case Leaf() | Kernel() | Copy():
+                raise AssertionError("a leaf is written out, and copies are a kernel's")
+
+    def _runs(self, node: Node) -> bool:
+        """Whether kernels leave anything to a node."""
+        return kernel_below(node) is not None or any(self._left[name] > _NONE for name in statements(node))
 
     def _innermost(self, names: Sequence[str], level: int, around: Member | None, trips: float) -> Step:
         target = target_isa(self.machine)
@@ -129,12 +134,13 @@ class Program:
         covers = [dict(zip(names, ranges, strict=True))]
         for loop in loops:
             covers.append({**covers[-1], loop.iterator: min(covers[-1][loop.iterator], loop.step)})
-        entered = [max(1.0, kernel.instances / math.prod(cover.values())) for cover in covers]
+        instances = kernel.instances or path.work.instances
+        entered = [max(1.0, instances / math.prod(cover.values())) for cover in covers]
         full = [after / before for before, after in itertools.pairwise(entered)]
         calls = entered[len(structure.loops) - over]
         # Inside of a tree's loops, a kernel has the blocks that are boxes; the others are the tree's own.
         left = NOTHING if level else left_out(structure, path.work, self.machine)
-        seconds = self.machine.seconds(kernel_cycles(structure, kernel.instances, calls, self.machine, left))
+        seconds = self.machine.seconds(kernel_cycles(structure, instances, calls, self.machine, left))
         copies: list[list[Packed]] = [[] for _ in covers]
         for pack in structure.packs:
             copies[structure.pack_depth(pack) - over].append(pack)
@@ -169,7 +175,7 @@ def written_out(node: Node) -> bool:
             return True
         case Band(members, child):
             return all(m.unroll for m in members) and written_out(child)
-        case Order(children):
+        case Children(children):
             return all(written_out(child) for child in children)
-        case Blocks():
+        case Kernel() | Copy():
             return False

@@ -39,7 +39,7 @@ class Path:
         steps = [self.work.counts[i].stride * (-1 if i in statement.descending else 1) for i in statement.iterators]
         found: dict[int, tuple[list[int], int] | None] = {}
         for m in self.points:
-            row = isl.coefficients(m.affs[statement.name])
+            row = isl.coefficients((m.whole or m.affs)[statement.name])
             if row is None:
                 found[id(m.key)] = None
                 continue

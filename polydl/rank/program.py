@@ -16,7 +16,8 @@ from polydl.rank.ranker import FloatArray
 from polydl.rank.register_blocks import target_isa
 from polydl.rank.steps import Innermost, Level, Step, Threads, brought, innermost, shared_out
 from polydl.rank.summing import copies_bytes
-from polydl.schedule.as_tree import as_tree
+from polydl.schedule.as_tree import tree_of
+from polydl.schedule.plan import Scheduled
 from polydl.schedule.structure import Structure
 from polydl.schedule.tree import Kernel, Node
 from polydl.target import Machine
@@ -39,15 +40,15 @@ def tree_estimate(
     return _estimate(program, program.steps(tree), threads, far or {})
 
 
-def structure_estimate(
-    footprints: Footprints, structure: Structure, machine: Machine, threads: int, far: Far | None = None
+def part_estimate(
+    footprints: Footprints, part: Structure | Scheduled, machine: Machine, threads: int, far: Far | None = None
 ) -> Estimate:
-    """Predicted seconds of a structure: of a perfect nest without rows the same as `traffic.resources_of` says, more
-    slowly. `footprints`: of the nest's statements. What is fused into its microkernel is not counted
+    """Predicted seconds of a part of a program: of a perfect nest without rows the same as `traffic.resources_of` says,
+    more slowly. `footprints`: of the part's statements. What is fused into its microkernel is not counted
     (`inside_estimate`)."""
-    program = Program(footprints, machine, structure.rows)
-    root = program.steps(as_tree(structure, max(work.instances for work in footprints.works.values())))
-    return _estimate(program, root, threads, far or {}, structure)
+    program = Program(footprints, machine, part.rows)
+    root = program.steps(tree_of(part))
+    return _estimate(program, root, threads, far or {}, part if isinstance(part, Structure) else None)
 
 
 def inside_estimate(
@@ -81,7 +82,7 @@ def _estimate(program: Program, root: Step, threads: int, far: Far, structure: S
     machine, footprints = program.machine, program.footprints
     shared = shared_out(root, threads)
     bodies = list(innermost(root))
-    passes = _passes(footprints, structure.rows.stream if structure is not None and structure.rows else ())
+    passes = _passes(footprints, program.vectors.stream if program.vectors is not None else ())
     distance = np.array([far.get(name, 0.0) for name in footprints.arrays])
     moved: dict[str, FloatArray] = {}
     for cache in machine.caches:

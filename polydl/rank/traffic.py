@@ -26,7 +26,7 @@ from polydl.rank.curves import curve_factors, curve_positions
 from polydl.rank.estimate import Estimates, Resources
 from polydl.rank.pages import page_footprints, page_misses
 from polydl.rank.plain import Work
-from polydl.rank.program import footprints_of, structure_estimate
+from polydl.rank.program import footprints_of, part_estimate
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.steps import busiest
 from polydl.rank.summing import copies_bytes
@@ -198,7 +198,7 @@ def estimates_of(
     if box is not None and box.accesses:
         return resources_of(scop, nest, structures, machine, threads, far).estimates(machine, threads)
     footprints = footprints_of(scop, nest.statements)
-    return Estimates.of([structure_estimate(footprints, one, machine, threads, far) for one in structures])
+    return Estimates.of([part_estimate(footprints, one, machine, threads, far) for one in structures])
 
 
 def written_twice(nest: BoxNest) -> FloatArray:

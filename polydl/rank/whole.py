@@ -8,7 +8,7 @@ from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop, Statement
 from polydl.rank.estimate import Estimate
 from polydl.rank.footprints import Footprints, Part
-from polydl.rank.program import Far, footprints_of, inside_estimate, structure_estimate, tree_estimate
+from polydl.rank.program import Far, footprints_of, inside_estimate, part_estimate, tree_estimate
 from polydl.rewrite.chains import is_zeroing
 from polydl.schedule.fused import groups_of
 from polydl.schedule.plan import Scheduled
@@ -85,11 +85,8 @@ def program_estimate(
     kept: Known = {} if known is None else known
     total = Estimate({})
     for part, far in zip(run, distances(scop, statements, machine, kept), strict=True):
-        if isinstance(part, Scheduled):
-            total += tree_estimate(_footprints(scop, part.statements, kept), part.tree, machine, threads, far)
-            continue
-        total += structure_estimate(_footprints(scop, part.nest.statements, kept), part, machine, threads, far)
-        if part.nest.name in inside:
+        total += part_estimate(_footprints(scop, part.statements, kept), part, machine, threads, far)
+        if isinstance(part, Structure) and part.nest.name in inside:
             total += inside_estimate(_footprints(scop, inside[part.nest.name], kept), part, machine, threads, far)
     return total
 

@@ -10,7 +10,8 @@ source:    blocked factorisations as in LAPACK (Anderson et al., 1999), here fou
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from collections.abc import Sequence as Several
 from dataclasses import replace
 
 from polydl.dependences.nests import Count1D, Nest
@@ -19,10 +20,11 @@ from polydl.model.contraction import Contraction
 from polydl.model.counting import count
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Scop, Statement
+from polydl.schedule.as_tree import inside
 from polydl.schedule.kernel_call import kernel_call
 from polydl.schedule.structure import Packed, Structure, apply, outer_affs
 from polydl.schedule.transforms import Microkernel, Parallelize, Permute, Tile
-from polydl.schedule.tree import Band, Blocks, Kernel, Leaf, Member, Node, Order, Run
+from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, Sequence
 from polydl.target.isa import kernel_contraction
 
 Axis = tuple[str, int]
@@ -31,8 +33,8 @@ Axis = tuple[str, int]
 
 def blocked(
     child: Node,
-    points: Sequence[Member],
-    sizes: Sequence[int],
+    points: Several[Member],
+    sizes: Several[int],
     scop: Scop,
     of: Mapping[str, Statement],
     block: tuple[int, int],
@@ -61,10 +63,10 @@ def blocked(
         made = None if statement.domain.is_empty() else _kernel(statement, one, axes, sizes, block)
         if made is not None:
             kernels.append(made)
-    return Blocks(child, tuple(kernels)) if kernels else child
+    return Sequence((child, *kernels)) if kernels else child
 
 
-def _axes(statement: Statement, points: Sequence[Member], name: str) -> list[Axis] | None:
+def _axes(statement: Statement, points: Several[Member], name: str) -> list[Axis] | None:
     """Per loop of the band the iterator that it is; None unless they are the statement's own, each once, forwards."""
     if len(points) != statement.depth or statement.descending:
         return None
@@ -78,7 +80,7 @@ def _axes(statement: Statement, points: Sequence[Member], name: str) -> list[Axi
 
 
 def _kernel(
-    statement: Statement, found: Contraction, axes: Sequence[Axis], sizes: Sequence[int], block: tuple[int, int]
+    statement: Statement, found: Contraction, axes: Several[Axis], sizes: Several[int], block: tuple[int, int]
 ) -> Kernel | None:
     """The tiles that are boxes, with the loops over tiles in the order of the band, then over blocks, columns outermost
     so that a panel of B stays in the cache; None where there are none, or the blocks do not fit."""
@@ -102,8 +104,8 @@ def _kernel(
         return None
     cut = apply(nest, [Tile(iterator, (size,)) for iterator, size in size_of.items()])
     over = tuple(cut.loop(f"{iterator}.0") for iterator, _ in axes)
-    inside = tuple(cut.loop(f"{iterator}.1") for iterator in statement.iterators)
-    boxes = kernel_call(Structure(nest, over), statement, inside).domain
+    tile = tuple(cut.loop(f"{iterator}.1") for iterator in statement.iterators)
+    boxes = kernel_call(Structure(nest, over), statement, tile).domain
     whole = map_from_affs(statement.domain, outer_affs(replace(cut, loops=over), statement)).intersect_range(
         boxes.reset_tuple_id()
     )
@@ -121,22 +123,23 @@ def _kernel(
 
 
 def packed(node: Node, parallel: bool = False) -> Node:
-    """The tree with a copy of the tile of B before the calls of each kernel: one for each thread where a loop further
-    out is parallel."""
+    """The tree with the loops over the blocks of each kernel, and a copy of the tile of B before them: one for each
+    thread where a loop further out is parallel."""
     match node:
-        case Leaf():
+        case Leaf() | Copy():
             return node
-        case Order(children):
-            return Order(tuple(packed(c, parallel) for c in children))
+        case Sequence(children):
+            return Sequence(tuple(packed(c, parallel) for c in children))
         case Band(members, child):
             return Band(members, packed(child, parallel or any(m.run is Run.PARALLEL for m in members)))
-        case Blocks(child, kernels):
-            return Blocks(packed(child, parallel), tuple(_with_copy(k, parallel) for k in kernels))
+        case Kernel():
+            return _with_copy(node, parallel)
 
 
-def _with_copy(kernel: Kernel, parallel: bool) -> Kernel:
+def _with_copy(kernel: Kernel, parallel: bool) -> Node:
     tiles = [loop.name for loop in kernel.structure.loops if loop.within is None]
     structure = Parallelize((tiles[0],)).applied(kernel.structure) if parallel else kernel.structure
     # All blocks of a tile are cut from one box, though the nest is none: the copy fits all of them. What it copies
-    # does not change while the tile runs, or the microkernel's freedom of order would break a dependence.
-    return replace(kernel, structure=replace(structure, packs=(Packed("B", tiles[-1]),)))
+    # does not change while the tile runs: the check of the tree takes all of the tile to run at once.
+    made = replace(kernel, structure=replace(structure, packs=(Packed("B", tiles[-1]),)))
+    return inside(made.structure, made, made, len(tiles))

@@ -6,33 +6,27 @@ from collections.abc import Sequence
 
 from polydl.base.errors import IllegalVariant, InputError
 from polydl.dependences.analysis import Dependence
-from polydl.dependences.legality import block_violation, violation
 from polydl.dependences.nests import nests
 from polydl.model.scop import Scop
+from polydl.schedule.as_tree import program_tree
+from polydl.schedule.fused import groups_by_place
+from polydl.schedule.plan import Scheduled
 from polydl.schedule.recipe import Recipe
-from polydl.schedule.structure import Structure, apply, registers, schedule
+from polydl.schedule.structure import Structure, apply
+from polydl.schedule.tree_check import broken
 
 
 def check(
-    scop: Scop, structures: Sequence[Structure], found: Sequence[Dependence], *, reassociate: bool = True
+    scop: Scop, parts: Sequence[Structure | Scheduled], found: Sequence[Dependence], *, reassociate: bool = True
 ) -> str | None:
-    """The exact legality check of a variant: why it is illegal, or None."""
-    for structure in structures:
-        names = {s.name for s in structure.nest.statements}
-        inside = [d for d in found if d.source in names and d.target in names]
-        times, parallel, grid = schedule(structure), structure.parallel_positions, bool(structure.grid)
-        summed = structure.summed_block
-        if summed is not None and any(other.fused == structure.nest.name for other in structures):
-            return f"what is fused into {structure.nest.name} would see a part of its sums"
-        broken = violation(inside, times, parallel=parallel, reassociate=reassociate, grid=grid, summed=summed)
-        broken = broken or block_violation(inside, times, registers(structure))
-        if broken is not None:
-            return str(broken)
-    place = {s.name: i for i, part in enumerate(structures) for s in part.nest.statements}
-    for d in found:
-        if place[d.source] > place[d.target]:
-            return f"{d.kind.value} dependence on {d.array}: {d.target} would run before {d.source}"
-    return None
+    """The exact legality check of a variant, the order of its parts and what is fused into nests included: why it is
+    illegal, or None. Raises QuotaExceeded."""
+    try:
+        tree = program_tree(parts, groups_by_place(parts))
+    except IllegalVariant as error:
+        return error.reason
+    statements = [s for part in parts for s in part.statements]
+    return broken(scop, statements, tree, found, reassociate=reassociate)
 
 
 def from_recipe(

@@ -15,7 +15,8 @@ from polydl.model.scop import Assignment, Scop
 from polydl.schedule.blocks import blocked, packed
 from polydl.schedule.direction import Moving
 from polydl.schedule.relations import Links, after, among, coincident, forward, left
-from polydl.schedule.tree import Band, Blocks, Leaf, Member, Node, Order, Run, bands, restricted, statements
+from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, bands, restricted, sequence, statements
+from polydl.schedule.tree import Sequence as InOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,10 @@ class Goal:
 def merged(node: Node, links: Links) -> Node:
     """Directly nested bands joined into one where all their loops run forward: such a band may be tiled."""
     match node:
-        case Leaf() | Blocks():
+        case Leaf() | Kernel() | Copy():
             return node
-        case Order(children):
-            return Order(tuple(merged(c, among(links, frozenset(statements(c)))) for c in children))
+        case InOrder(children):
+            return InOrder(tuple(merged(c, among(links, frozenset(statements(c)))) for c in children))
         case Band(members, child):
             below = merged(child, after(links, members))
             if isinstance(below, Band) and all(forward(links, m) for m in (*members, *below.members)):
@@ -63,10 +64,10 @@ def scheduled(node: Node, links: Links, goal: Goal) -> Node:
 def _outer(node: Node, links: Links, goal: Goal, done: bool) -> Node:
     """`done`: a loop further out is parallel already."""
     match node:
-        case Leaf() | Blocks():
+        case Leaf() | Kernel() | Copy():
             return node
-        case Order(children):
-            return Order(tuple(_outer(c, among(links, frozenset(statements(c))), goal, done) for c in children))
+        case InOrder(children):
+            return InOrder(tuple(_outer(c, among(links, frozenset(statements(c))), goal, done) for c in children))
         case Band(members, child):
             if len(members) > 1 and goal.sizes and all(forward(links, m) for m in members):
                 return _tiled(node, links, goal, done)
@@ -95,15 +96,15 @@ def _outer(node: Node, links: Links, goal: Goal, done: bool) -> Node:
 
 def _deep(node: Node) -> bool:
     match node:
-        case Leaf() | Blocks():
+        case Leaf() | Kernel() | Copy():
             return False
         case Band():
             return True
-        case Order(children):
+        case InOrder(children):
             return any(_deep(c) for c in children)
 
 
-def _distributed(node: Band, links: Links, goal: Goal) -> Order | None:
+def _distributed(node: Band, links: Links, goal: Goal) -> InOrder | None:
     """The band taken apart into several, each with an independent first loop; None when that doesn't work out."""
     head = node.members[0]
     names = statements(node)
@@ -116,7 +117,7 @@ def _distributed(node: Band, links: Links, goal: Goal) -> Order | None:
     good = [coincident(among(links, frozenset(group)), head) for group in groups]
     if not any(good):
         return None
-    return Order(tuple(parts))
+    return InOrder(tuple(parts))
 
 
 def _kept(node: Node, names: frozenset[str]) -> Node:
@@ -242,10 +243,10 @@ def _extent(member: Member, goal: Goal) -> int:
 def _inner(node: Node, links: Links, goal: Goal) -> Node:
     """Vector loops inside of tiles and parallel loops."""
     match node:
-        case Leaf() | Blocks():
+        case Leaf() | Kernel() | Copy():
             return node
-        case Order(children):
-            return Order(tuple(_inner(c, among(links, frozenset(statements(c))), goal) for c in children))
+        case InOrder(children):
+            return InOrder(tuple(_inner(c, among(links, frozenset(statements(c))), goal) for c in children))
         case Band(members, child):
             if goal.unroll and (vector := _unrolled(node, links, goal)) is not None:
                 return vector
@@ -324,9 +325,9 @@ def _instances(node: Node, goal: Goal) -> int:
     match node:
         case Leaf():
             return 1
-        case Blocks():
+        case Kernel() | Copy():
             return _MANY
-        case Order(children):
+        case InOrder(children):
             return max(_instances(c, goal) for c in children)
         case Band(members, child):
             product = _instances(child, goal)
@@ -337,10 +338,10 @@ def _instances(node: Node, goal: Goal) -> int:
 
 def _all_unrolled(node: Node) -> Node:
     match node:
-        case Leaf() | Blocks():
+        case Leaf() | Kernel() | Copy():
             return node
-        case Order(children):
-            return Order(tuple(_all_unrolled(c) for c in children))
+        case InOrder(children):
+            return InOrder(tuple(_all_unrolled(c) for c in children))
         case Band(members, child):
             return Band(tuple(replace(m, unroll=True) for m in members), _all_unrolled(child))
 
@@ -388,7 +389,7 @@ def _vectorised(node: Band, links: Links, goal: Goal) -> Node:
                 depth = goal.of[name].statement.depth
                 score += _GAIN[way] * goal.of[name].unit_score(steps, v) * 30.0**depth
             parts.append(Band((replace(member, run=way),), below))
-        inner: Node = parts[0] if len(parts) == 1 else Order(tuple(parts))
+        inner: Node = sequence(parts)
         result: Node = Band(outer, inner) if outer else inner
         if best is None or score > best[0]:
             best = score, result

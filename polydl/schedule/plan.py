@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from polydl.model.scop import Statement
+from polydl.schedule.structure import Rows
+from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree import Node
 
@@ -18,12 +21,20 @@ class Scheduled:
     how: Schedule
     """The transform that makes the tree of the statements as they are written."""
     tree: Node
+    rows: Rows | None = None
+    """How innermost loops become vector functions; None: they stay loops."""
+    later: tuple[Transform, ...] = ()
+    """What was done to the tree after it was made."""
 
     @property
     def name(self) -> str:
         return self.statements[0].name
 
     @property
-    def transforms(self) -> tuple[Schedule]:
-        """The one that makes the tree."""
-        return (self.how,)
+    def transforms(self) -> tuple[Transform, ...]:
+        """Those that lead from the statements as they are written to this, in the order of application."""
+        return (self.how, *self.later)
+
+    def after(self, transform: Transform, **changes: Any) -> Scheduled:
+        """This with some fields changed, and the transform that changed them added to `transforms`."""
+        return replace(self, later=(*self.later, transform), **changes)

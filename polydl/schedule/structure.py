@@ -130,6 +130,11 @@ class Structure:
         """The nest's."""
         return self.nest.name
 
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """The nest's."""
+        return self.nest.statements
+
     def after(self, transform: Transform, **changes: Any) -> Structure:
         """This with some fields changed, and the transform that changed them added to `transforms`."""
         return replace(self, transforms=(*self.transforms, transform), **changes)

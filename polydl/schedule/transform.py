@@ -18,8 +18,9 @@ class Transform(Struct, frozen=True, tag_field="transform", tag=True, omit_defau
     """How all of them are read and written."""
 
     def applied(self, structure: Any) -> Any:
-        """The structure (`schedule.structure.Structure`) with this done to it. Says nothing of legality, which
-        `schedule.structure.schedule` and dependences.legality decide. Raises InputError where it does not fit."""
+        """The structure (`schedule.structure.Structure`) with this done to it; some take a region with its own schedule
+        (`schedule.plan.Scheduled`), too. Says nothing of legality, which `schedule.tree_check` decides. Raises
+        InputError where it does not fit."""
         raise NotImplementedError
 
 

@@ -1,13 +1,15 @@
-"""Schedule trees of polydl's own: bands of loops, sequences and statements, as plain values.
+"""The schedule of a program: a tree of loops, sequences, statements, microkernels and copies, as plain values.
 
 isl's schedule trees (Verdoolaege et al., "Schedule trees", IMPACT 2014) are changed node by node in place; a search
 over many variants of one tree is easier on values that share their parts. `times` flattens a tree to what the exact
-legality check takes, and polydl.lower prints it.
+legality check takes, and polydl.lower prints it. A nest with transforms applied to it (`schedule.structure`) is a small
+tree (`schedule.as_tree`), as are the schedules of isl's schedulers and of files, and whole programs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as Several
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -15,7 +17,8 @@ from polydl.model import isl
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Statement
 from polydl.model.types import ElementType
-from polydl.schedule.structure import Structure
+from polydl.rewrite.conditions import Group
+from polydl.schedule.structure import Packed, Structure
 
 
 class Run(Enum):
@@ -28,6 +31,37 @@ class Run(Enum):
     """In the lanes of vectors."""
     SUM = "sum"
     """In the lanes of vectors, each with a partial sum of the one element that the loop accumulates into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A loop that is cut into blocks, one for each row, column or layer of a thread grid."""
+
+    axis: str
+    """R, C or L."""
+    loop: Member
+    chunk: int
+    """Iterations of the loop in a block; the last one may have fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How threads share out a parallel loop and those right inside of it."""
+
+    loops: int = 1
+    """How many, from the marked one on; without a grid they are collapsed into one."""
+    schedule: str = ""
+    """Arguments of OpenMP's schedule clause; empty: no clause."""
+    curve: bool = False
+    """Along a space-filling curve."""
+    grid: tuple[Cut, ...] = ()
+    """Loops that are cut into blocks, one per thread; empty: OpenMP divides the iterations."""
+    summed: str = ""
+    """Name of the loop of the grid each of whose blocks accumulates into its own copy of the output; empty: none."""
+
+
+ALONE = Share()
+"""One loop, as OpenMP divides it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +77,14 @@ class Member:
     """Iterations of the underlying loop that one iteration covers."""
     key: object = field(default_factory=object)
     """The underlying loop: the same for a loop over tiles and the loop inside of them."""
+    name: str = ""
+    """Of the nest's loop that it is, if any: calls and copies have a dimension for it."""
+    whole: Mapping[str, isl.Aff] | None = None
+    """The values of `affs` counted from the start of the underlying loop; None: `affs` are."""
+    split: bool = False
+    """With parts of its own for the iterations in which statements run that do not run in all of them."""
+    share: Share = ALONE
+    """Of a parallel loop that is not shared out together with one around it."""
     _texts: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def text(self, statement: str) -> str:
@@ -54,36 +96,23 @@ class Member:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
-    """One statement."""
+    """One statement: its instances, but for those that kernels of the tree run."""
 
     statement: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Band:
-    """Loops around a subtree, outermost first."""
-
-    members: tuple[Member, ...]
-    child: Node
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Order:
-    """Subtrees one after the other."""
-
-    children: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Kernel:
-    """A contraction's instances that run in calls of its microkernel."""
+    """A contraction's instances that run in calls of its microkernel: a call for each iteration of the loops above."""
 
     structure: Structure
-    """The loops over tiles, copies inside of them, the loops over the blocks of a tile, the microkernel."""
+    """The loops whose iterations the calls are, and what runs inside of one."""
     whole: isl.Set
     """{ S[i…] }: the instances."""
-    instances: float
-    """About how many they are."""
+    instances: float | None = None
+    """About how many they are; None: all of the statement's."""
+    group: Group | None = None
+    """What is fused into the calls: runs on a block of the output before the first or after the last of them."""
 
     @property
     def statement(self) -> str:
@@ -95,28 +124,61 @@ class Kernel:
         assert self.structure.nest.contraction is not None
         return self.structure.nest.contraction.element
 
+    @property
+    def fused(self) -> tuple[Statement, ...]:
+        """The statements of the group but the kernel's own."""
+        return () if self.group is None else tuple(f.statement for f in (*self.group.before, *self.group.after))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Blocks:
-    """A subtree inside of loops over tiles, but for the instances that run in microkernels: in each tile, the subtree
-    comes first, then the calls of one kernel after the other."""
+class Copy:
+    """Operands of a kernel, copied each time the place is reached; the calls inside of `child` read the copies."""
 
+    packs: tuple[Packed, ...]
+    """In this order."""
+    kernel: Kernel
     child: Node
-    kernels: tuple[Kernel, ...]
+
+    @property
+    def arrays(self) -> frozenset[str]:
+        """Those that are copied."""
+        return frozenset(self.kernel.structure.operand(pack.operand).array for pack in self.packs)
 
 
-Node = Band | Order | Leaf | Blocks
+@dataclass(frozen=True, slots=True, eq=False)
+class Band:
+    """Loops around a subtree, outermost first."""
+
+    members: tuple[Member, ...]
+    child: Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sequence:
+    """Subtrees one after the other."""
+
+    children: tuple[Node, ...]
+
+
+Node = Band | Sequence | Leaf | Kernel | Copy
+
+
+def sequence(children: Several[Node]) -> Node:
+    """Subtrees one after the other; the subtree itself where it is one."""
+    return children[0] if len(children) == 1 else Sequence(tuple(children))
 
 
 def statements(node: Node) -> tuple[str, ...]:
-    """Names of the statements below a node, in the order in which the tree has them."""
+    """Names of the statements below a node, each once, in the order in which the tree has them."""
     match node:
         case Leaf(statement):
             return (statement,)
-        case Band(_, child) | Blocks(child, _):
+        case Kernel():
+            return (node.statement, *(s.name for s in node.fused))
+        case Band(_, child) | Copy(_, _, child):
             return statements(child)
-        case Order(children):
-            return tuple(name for child in children for name in statements(child))
+        case Sequence(children):
+            return tuple(dict.fromkeys(name for child in children for name in statements(child)))
 
 
 def restricted(node: Node, names: frozenset[str]) -> Node | None:
@@ -124,100 +186,145 @@ def restricted(node: Node, names: frozenset[str]) -> Node | None:
     match node:
         case Leaf(statement):
             return node if statement in names else None
+        case Kernel():
+            return node if node.statement in names else None
+        case Copy(packs, kernel, child):
+            below = restricted(child, names)
+            return None if below is None else Copy(packs, kernel, below)
         case Band(members, child):
             below = restricted(child, names)
             if below is None:
                 return None
             kept = tuple(replace(m, affs={s: a for s, a in m.affs.items() if s in names}) for m in members)
             return Band(kept, below)
-        case Blocks(child, kernels):
-            below = restricted(child, names)
-            return None if below is None else Blocks(below, tuple(k for k in kernels if k.statement in names))
-        case Order(children):
+        case Sequence(children):
             parts = tuple(part for child in children if (part := restricted(child, names)) is not None)
-            return None if not parts else parts[0] if len(parts) == 1 else Order(parts)
+            return sequence(parts) if parts else None
 
 
 Step = Member | int
 """What a statement passes on its way down: a loop, or a place in a sequence."""
 
 
-def paths(node: Node) -> dict[str, tuple[Step, ...]]:
-    """Per statement, the loops and places in sequences above it, outermost first."""
+def steps(node: Node, copied: str = "") -> Iterator[tuple[Leaf | Kernel, tuple[Step, ...]]]:
+    """Every leaf and kernel of a tree with the loops and places in sequences above it, outermost first.
 
-    def walk(at: Node, above: tuple[Step, ...]) -> Iterator[tuple[str, tuple[Step, ...]]]:
+    `copied`: an array; below a copy of it no more loops and places are given.
+    """
+
+    def walk(at: Node, above: tuple[Step, ...], frozen: bool) -> Iterator[tuple[Leaf | Kernel, tuple[Step, ...]]]:
         match at:
-            case Leaf(statement):
-                yield statement, above
+            case Leaf() | Kernel():
+                yield at, above
+            case Copy(_, _, child):
+                yield from walk(child, above, frozen or copied in at.arrays)
             case Band(members, child):
-                yield from walk(child, (*above, *members))
-            case Blocks(child, _):
-                yield from walk(child, (*above, 0))
-            case Order(children):
+                yield from walk(child, above if frozen else (*above, *members), frozen)
+            case Sequence(children):
                 for place, child in enumerate(children):
-                    yield from walk(child, (*above, place))
+                    yield from walk(child, above if frozen else (*above, place), frozen)
 
-    return dict(walk(node, ()))
-
-
-def kernels(root: Node) -> Iterator[tuple[Kernel, int, int]]:
-    """Every kernel of a tree, with its place in the order of a tile and the number of loops and places in sequences
-    above that."""
-
-    def walk(at: Node, above: int) -> Iterator[tuple[Kernel, int, int]]:
-        match at:
-            case Leaf():
-                return
-            case Band(members, child):
-                yield from walk(child, above + len(members))
-            case Blocks(child, found):
-                yield from ((kernel, place, above) for place, kernel in enumerate(found, 1))
-                yield from walk(child, above + 1)
-            case Order(children):
-                for child in children:
-                    yield from walk(child, above + 1)
-
-    return walk(root, 0)
+    return walk(node, (), frozen=False)
 
 
-def times(node: Node, of: Mapping[str, Statement]) -> dict[str, isl.Map]:
+def paths(node: Node) -> dict[str, tuple[Step, ...]]:
+    """Per statement, the loops and places in sequences above its leaf, outermost first; above its kernel where there
+    is none."""
+    found: dict[str, tuple[Step, ...]] = {}
+    for at, path in steps(node):
+        if isinstance(at, Leaf):
+            found[at.statement] = path
+        else:
+            found.setdefault(at.statement, path)
+    return found
+
+
+def kernels(node: Node) -> Iterator[Kernel]:
+    """Every kernel of a tree."""
+    return (at for at, _ in steps(node) if isinstance(at, Kernel))
+
+
+def kernel_below(node: Node) -> Kernel | None:
+    """The kernel around which all loops of a subtree are, if they are around one: what it leaves out may run beside."""
+    match node:
+        case Kernel():
+            return node
+        case Band(_, child) | Copy(_, _, child):
+            return kernel_below(child)
+        case Sequence((Kernel() as kernel, *others)):
+            return kernel if all(statements(other) == (kernel.statement,) for other in others) else None
+        case _:
+            return None
+
+
+def times(node: Node, of: Mapping[str, Statement], copied: str = "") -> dict[str, isl.Map]:
     """Per statement, { S[i…] -> [t0, …, tn] }, all of the same length: executed in lexicographic order.
 
-    The instances of one kernel in one tile have equal times: a microkernel is free to order them, and what it reads may
-    be a copy made before the first of them.
+    The instances of one call of a microkernel have equal times: it is free to order them. `copied`: an array; all that
+    runs after one copy of it and before the next has equal times, as it may read what the array was then.
     """
-    found = paths(node)
-    blocked = list(kernels(node))
-    length = max((len(path) for path in found.values()), default=0)
-    result = {}
-    for name, path in found.items():
+    found = list(steps(node, copied))
+    length = max((len(path) for _, path in found), default=0)
+    fused = any(at.fused for at, _ in found if isinstance(at, Kernel))
+    result: dict[str, isl.Map] = {}
+    for at, path in found:
+        name = at.statement
         domain = of[name].domain
-        result[name] = map_from_affs(domain, _affs(path, name, domain, length))
-    for kernel, place, depth in blocked:
-        name = kernel.statement
-        domain = of[name].domain
-        affs = _affs([*found[name][:depth], place], name, domain, length)
-        plain = result[name].intersect_domain(domain.subtract(kernel.whole))
-        result[name] = plain.union(map_from_affs(kernel.whole, affs))
+        affs = _affs(path, name, domain, length)
+        here = map_from_affs(domain, affs)
+        if isinstance(at, Kernel):
+            here = here.intersect_domain(at.whole)
+        else:
+            taken = [k.whole for k, _ in found if isinstance(k, Kernel) and k.statement == name]
+            for whole in taken:
+                here = here.subtract(here.intersect_domain(whole))
+        result[name] = result[name].union(here) if name in result else here
+    if not fused:
+        return result
+    result = {name: _at(time, 0) for name, time in result.items()}
+    for at, _ in found:
+        if isinstance(at, Kernel) and at.group is not None:
+            result |= _fused_times(at.group, result)
     return result
 
 
-def _affs(path: Sequence[Step], name: str, domain: isl.Set, length: int) -> list[isl.Aff]:
+def _affs(path: Several[Step], name: str, domain: isl.Set, length: int) -> list[isl.Aff]:
     """The times of a path, padded with zeros."""
     padded = (*path, *(0 for _ in range(length - len(path))))
     return [step.affs[name] if isinstance(step, Member) else isl.constant(domain, step) for step in padded]
 
 
+def _fused_times(group: Group, times: Mapping[str, isl.Map]) -> dict[str, isl.Map]:
+    """Per statement that is fused into a kernel { S[i…] -> [t…, k] }: an element's instances run right after the last
+    (before the first) of the kernel's on it, k keeping those of one time in order."""
+    result = {}
+    for k, fused in (*((-n - 1, f) for n, f in enumerate(reversed(group.before))), *enumerate(group.after, 1)):
+        instances: isl.Map | None = None
+        for s in group.heavy.statements:
+            writes = next(a.relation for a in s.accesses if a.write)
+            whole = isl.range_onto(times[s.name], range(isl.range_arity(times[s.name]) - 1))
+            on_it = fused.element.reverse().apply_range(writes.reverse()).apply_range(whole)
+            instances = on_it if instances is None else instances.union(on_it)
+        assert instances is not None
+        result[fused.statement.name] = _at(instances.lexmin() if k < 0 else instances.lexmax(), k)
+    return result
+
+
+def _at(times: isl.Map, k: int) -> isl.Map:
+    """The times with one more dimension, which is k."""
+    return times.flat_range_product(isl.Map.from_aff(isl.constant(times.get_space().domain(), k)))
+
+
 def bands(node: Node) -> Iterator[Band]:
     """Every band of a tree, outer ones first."""
     match node:
-        case Leaf():
+        case Leaf() | Kernel():
             return
         case Band(_, child):
             yield node
             yield from bands(child)
-        case Blocks(child, _):
+        case Copy(_, _, child):
             yield from bands(child)
-        case Order(children):
+        case Sequence(children):
             for child in children:
                 yield from bands(child)

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from polydl.dependences.analysis import Dependence, Kind
-from polydl.dependences.legality import InTime, backward, each_concurrent, ordering
+from polydl.dependences.legality import (
+    InTime,
+    backward,
+    block_violation,
+    concurrent,
+    each_concurrent,
+    ordering,
+    reversed_order,
+)
 from polydl.dependences.scalars import private_scalars
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
+from polydl.schedule import tree as schedule_tree
 from polydl.schedule.relations import elsewhere
-from polydl.schedule.tree import Member, Node, Run, paths, times
+from polydl.schedule.structure import registers
+from polydl.schedule.tree import Copy, Member, Node, Run, Share, Step, kernels, paths, statements, times
 
 
 def broken(
@@ -20,33 +31,125 @@ def broken(
     """Why a tree is illegal, or None. `found`: all dependences of the scop. Raises QuotaExceeded."""
     of = {s.name: s for s in statements}
     inside = [d for d in found if d.kind is not Kind.RAR and d.source in of and d.target in of]
-    schedule = times(tree, of)
-    if set(schedule) != set(of):
+    if set(schedule_tree.statements(tree)) != set(of):
         return f"the schedule has other statements than {', '.join(of)}"
-    timed = [(d, InTime(d, schedule)) for d in inside]
-    wrong = backward(one for d, one in timed if ordering([d], reassociate=reassociate))
-    if wrong is not None:
-        return str(wrong)
+    return _broken(scop, of, tree, inside, reassociate=reassociate)
+
+
+def _broken(
+    scop: Scop, of: Mapping[str, Statement], tree: Node, found: Sequence[Dependence], *, reassociate: bool
+) -> str | None:
+    """`of`, `found`: the tree's own statements and the dependences between them."""
+    parts = _apart(scop, tree, found)
+    if parts:
+        home = {name: place for place, part in enumerate(parts) for name in statements(part)}
+        for d in found:
+            if home[d.source] > home[d.target]:
+                return str(reversed_order(d))
+        for place, part in enumerate(parts):
+            own = {name: of[name] for name in statements(part)}
+            both = [d for d in found if home[d.source] == place == home[d.target]]
+            wrong = _broken(scop, own, part, both, reassociate=reassociate)
+            if wrong is not None:
+                return wrong
+        return None
+    schedule = times(tree, of)
+    timed = [(d, InTime(d, schedule)) for d in found]
+    wrong_pair = backward(one for d, one in timed if ordering([d], reassociate=reassociate))
+    for array in sorted(_copied(tree)):
+        frozen = times(tree, of, array)
+        kept = ordering((d for d in found if d.array == array), reassociate=reassociate)
+        wrong_pair = wrong_pair or backward(InTime(d, frozen) for d in kept)
+    for kernel in kernels(tree):
+        wrong_pair = wrong_pair or block_violation(found, schedule, registers(kernel.structure))
+    if wrong_pair is not None:
+        return str(wrong_pair)
     ways = paths(tree)
+    for kernel in kernels(tree):
+        ways |= {s.name: ways[kernel.statement] for s in kernel.fused}
     for d, one in timed:
-        # Partial sums are added up after the loop.
-        summed = d.reduction and reassociate
-        shared = _concurrent(ways[d.source], ways[d.target])
-        wrong = each_concurrent(one, (at for at, run in shared if not (run is Run.SUM and summed)))
-        if wrong is not None:
-            return str(wrong)
-    return _mixed(scop, of, schedule, inside)
+        for loops in _concurrent(ways[d.source], ways[d.target]):
+            if loops.run is Run.SUM and d.reduction and reassociate:
+                continue  # partial sums are added up after the loop
+            if loops.share.loops == 1 and not loops.share.grid:
+                wrong_pair = each_concurrent(one, loops.positions)
+            else:
+                wrong_pair = concurrent(
+                    [d], schedule, loops.positions, reassociate=reassociate,
+                    grid=bool(loops.share.grid), summed=loops.summed,
+                )  # fmt: skip
+            if wrong_pair is not None:
+                return str(wrong_pair)
+    return _split_sums(tree) or _mixed(scop, of, schedule, found)
 
 
-def _concurrent(source: Sequence[Member | int], target: Sequence[Member | int]) -> list[tuple[int, Run]]:
-    """Positions of the parallel and vector loops that two statements share."""
-    result: list[tuple[int, Run]] = []
-    for position, (a, b) in enumerate(zip(source, target, strict=False)):
+def _apart(scop: Scop, tree: Node, found: Sequence[Dependence]) -> tuple[Node, ...]:
+    """The parts of a sequence, where each can be checked by itself; none where a value of a private scalar would pass
+    from one to another, or a statement is in two."""
+    if not isinstance(tree, schedule_tree.Sequence):
+        return ()
+    names = [statements(part) for part in tree.children]
+    home = {name: place for place, own in enumerate(names) for name in own}
+    private = private_scalars(scop)
+    if len(home) < sum(map(len, names)):
+        return ()
+    if any(home[d.source] != home[d.target] and d.array in private for d in found):
+        return ()
+    return tree.children
+
+
+def _copied(node: Node) -> frozenset[str]:
+    """Arrays of which kernels read copies."""
+    match node:
+        case Copy(_, _, child):
+            return node.arrays | _copied(child)
+        case schedule_tree.Band(_, child):
+            return _copied(child)
+        case schedule_tree.Sequence(children):
+            return frozenset(array for child in children for array in _copied(child))
+        case _:
+            return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Loops:
+    """Loops whose iterations run at the same time, together."""
+
+    positions: tuple[int, ...]
+    """Among the times of the statements."""
+    run: Run
+    share: Share = schedule_tree.ALONE
+    summed: tuple[int, int] | None = None
+    """Position of the loop that is summed up in blocks, and iterations of a block."""
+
+
+def _concurrent(source: Sequence[Step], target: Sequence[Step]) -> Iterator[_Loops]:
+    """The parallel and vector loops that two statements share."""
+    position, shared = 0, []
+    for a, b in zip(source, target, strict=False):
         if a is not b and a != b:
             break
-        if isinstance(a, Member) and a.run is not Run.SERIAL:
-            result.append((position, a.run))
-    return result
+        shared.append(a)
+    while position < len(shared):
+        first = shared[position]
+        if not isinstance(first, Member) or first.run is Run.SERIAL:
+            position += 1
+            continue
+        share = first.share if first.run is Run.PARALLEL else schedule_tree.ALONE
+        group = range(position, min(position + share.loops, len(shared)))
+        loops = [(p, one) for p in group if isinstance(one := shared[p], Member) and one.run is not Run.SERIAL]
+        chunk = {cut.loop.name: cut.chunk for cut in share.grid}
+        summed = next(((p, chunk[one.name]) for p, one in loops if share.summed and one.name == share.summed), None)
+        yield _Loops(tuple(p for p, _ in loops), first.run, share, summed)
+        position += share.loops
+
+
+def _split_sums(tree: Node) -> str | None:
+    """What would see a part of a sum that blocks of a grid add up by themselves, or None."""
+    for kernel in kernels(tree):
+        if kernel.structure.summed and kernel.group is not None:
+            return f"what is fused into {kernel.statement} would see a part of its sums"
+    return None
 
 
 def _mixed(

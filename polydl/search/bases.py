@@ -9,7 +9,7 @@ from polydl.model.isl import context
 from polydl.model.schedule import time_affs
 from polydl.model.scop import Statement
 from polydl.schedule.relations import Links, span
-from polydl.schedule.tree import Band, Leaf, Member, Node, Order
+from polydl.schedule.tree import Band, Leaf, Member, Node, sequence
 
 _MOST_SKEW = 3
 """Largest factor of the outer loop that is added to an inner one."""
@@ -39,7 +39,7 @@ def skewed(statements: Sequence[Statement], links: Links) -> Node | None:
             return None
         members.append(found)
     leaves = tuple(Leaf(s.name) for s in statements)
-    return Band(tuple(members), leaves[0] if len(leaves) == 1 else Order(leaves))
+    return Band(tuple(members), sequence(leaves))
 
 
 def _shifted(

@@ -22,7 +22,8 @@ from polydl.schedule.passes import WRITTEN_OUT, Goal, merged, scheduled
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import Links, direct
 from polydl.schedule.transforms import Schedule
-from polydl.schedule.tree import Band, Blocks, Leaf, Node, Order, bands
+from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Node, bands
+from polydl.schedule.tree import Sequence as InOrder
 from polydl.schedule.tree_check import broken
 from polydl.search.bases import skewed
 from polydl.search.isl_scheduler import SETTINGS, NotATree, computed
@@ -274,7 +275,7 @@ def _varied(ordered: Sequence[tuple[Scheduled, Estimate]]) -> Iterator[tuple[Sch
 def _unordered(node: Node) -> str:
     """Text that two legal trees share when they differ only in the order of parts that don't depend on each other."""
     match node:
-        case Order(children):
+        case InOrder(children):
             return f"({'; '.join(sorted(_unordered(c) for c in children))})"
         case Band(members, child):
             return f"[{[sorted(str(a) for a in m.affs.values()) for m in members]}] {_unordered(child)}"
@@ -287,10 +288,12 @@ def fingerprint(node: Node) -> str:
     match node:
         case Leaf(statement):
             return statement
-        case Order(children):
+        case InOrder(children):
             return f"({'; '.join(fingerprint(c) for c in children)})"
-        case Blocks(child, found):
-            return f"{{{fingerprint(child)}; {[(k.statement, k.structure.kernel, k.structure.packs) for k in found]}}}"
+        case Kernel():
+            return f"{{{node.statement} {node.structure.kernel}}}"
+        case Copy(packs, _, child):
+            return f"{packs} {fingerprint(child)}"
         case Band(members, child):
             loops = " ".join(f"{m.run.value} {m.unroll} {[m.text(s) for s in m.affs]}" for m in members)
             return f"[{loops}] {fingerprint(child)}"

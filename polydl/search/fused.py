@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -10,17 +10,20 @@ from polydl.base.errors import IllegalVariant
 from polydl.dependences.nests import Nest
 from polydl.lower.initial import absorbed_zeroing
 from polydl.lower.nest_plan import obstacle
-from polydl.model.scop import Array, Scop
+from polydl.model.scop import Array, Scop, Statement
 from polydl.rank.estimator import Estimator
 from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.conditions import Group
 from polydl.rewrite.fuse import FusedScop
-from polydl.schedule.fused import groups_of
+from polydl.schedule.fused import groups_of, runs
+from polydl.schedule.plan import Scheduled
 from polydl.schedule.recipe import NestRecipe, Recipe, recipe_of
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize
 from polydl.search.variant import Variant
 from polydl.target import Machine
+
+Part = Structure | Scheduled
 
 LOOKED_AT = 40
 """Variants of the search that are tried as the base of a fused one."""
@@ -39,36 +42,38 @@ def fused_variants(
     QuotaExceeded.
     """
     refused: dict[str, None] = {}
-    found = islice(_variants(ranked, made, estimator, refused), MOST)
-    return tuple(found), tuple(refused)
+    alone = islice(_variants(_nests_alone(ranked, estimator.threads), made, estimator, refused), MOST)
+    found = {variant.id: variant for variant in alone}
+    regions = _variants(_with_schedules(ranked, estimator.threads), made, estimator, refused)
+    for variant in islice((v for v in regions if v.id not in found), MOST // 2):
+        found[variant.id] = variant
+    return tuple(found.values()), tuple(refused)
 
 
 def _variants(
-    ranked: Sequence[Variant], made: FusedScop, estimator: Estimator, refused: dict[str, None]
+    ranked: Iterable[Variant], made: FusedScop, estimator: Estimator, refused: dict[str, None]
 ) -> Iterator[Variant]:
     groups = plan(estimator.nests).groups
     merges = tuple(NestRecipe(m.second, (Fuse(m.first, m.loops),)) for m in made.merges)
     tried: set[Recipe] = set()
     texts: set[str] = set()
-    for base in _bases(ranked, estimator.threads):
+    for base in ranked:
         scop = base.program
-        runs = _runs(base)
-        near = [g for g in groups if any(_names(g) <= run for run in runs)]
-        unfused = base.structures
-        fused = _into_kernels(scop, unfused, near, refused)
-        absorbed = absorbed_zeroing(scop, fused)
+        near = [g for g in groups if any(_names(g) <= {s.name for _, s in run} for run in runs(base.parts))]
+        fused = _into_kernels(scop, base.structures, near, refused)
+        following = iter(fused)
+        joined = [next(following) if isinstance(part, Structure) else part for part in base.parts]
+        gone = {fused[place].name for place in absorbed_zeroing(scop, fused)}
         vectors = False
-        for structures in _in_rows(scop, fused, absorbed, estimator.machine, base.origin.reassociate):
-            in_rows = any(s.rows for s in structures)
-            if (structures == list(unfused) and not made.changed) or (vectors and not in_rows):
+        for parts in _in_rows(scop, joined, gone, estimator.machine, base.origin.reassociate):
+            in_rows = any(part.rows for part in parts)
+            if (parts == list(base.parts) and not made.changed) or (vectors and not in_rows):
                 continue
-            following = iter(structures)
-            parts = tuple(next(following) if isinstance(p, Structure) else p for p in base.parts)
             recipe = Recipe((*recipe_of(parts).nests, *merges))
             if recipe in tried:
                 continue  # bases that differ only in the loops of what is fused make the same variant
             tried.add(recipe)
-            variant = replace(base, recipe=recipe, parts=parts)
+            variant = replace(base, recipe=recipe, parts=tuple(parts))
             if variant.illegal is not None:
                 continue
             code = variant.generated
@@ -83,18 +88,7 @@ def _names(group: Group) -> set[str]:
     return {group.heavy.name, *(f.nest.name for f in (*group.before, *group.after))}
 
 
-def _runs(variant: Variant) -> list[set[str]]:
-    """Names of the nests that no region with a schedule of its own stands between."""
-    runs: list[set[str]] = [set()]
-    for part in variant.parts:
-        if isinstance(part, Structure):
-            runs[-1].add(part.nest.name)
-        else:
-            runs.append(set())
-    return runs
-
-
-def _bases(ranked: Sequence[Variant], threads: int) -> Iterator[Variant]:
+def _nests_alone(ranked: Sequence[Variant], threads: int) -> Iterator[Variant]:
     """Variants to start from: the best; where no nest has a microkernel, the best in the written order before it. Of
     those with regions that have schedules of their own, the ones with a microkernel, whose neighbours may be fused."""
     fitting = (v for v in ranked if not v.scheduled or any(s.kernel for s in v.structures))
@@ -103,6 +97,12 @@ def _bases(ranked: Sequence[Variant], threads: int) -> Iterator[Variant]:
     if not any(s.kernel for v in plain[:1] for s in v.structures):
         yield from (_cut_for_rows(v, threads) for v in written[:1])
     yield from (_cut_for_rows(v, threads) for v in plain[:LOOKED_AT])
+
+
+def _with_schedules(ranked: Sequence[Variant], threads: int) -> Iterator[Variant]:
+    """The best variants that have regions with schedules of their own."""
+    fitting = (v for v in ranked if v.scheduled)
+    return (_cut_for_rows(v, threads) for v in islice(fitting, LOOKED_AT // 4))
 
 
 def _cut_for_rows(variant: Variant, threads: int) -> Variant:
@@ -162,31 +162,39 @@ def _obstacle(scop: Scop, structures: Sequence[Structure], heavy: Nest) -> str |
 
 
 def _in_rows(
-    scop: Scop, structures: Sequence[Structure], absorbed: Container[int], machine: Machine, reassociate: bool
-) -> Iterator[list[Structure]]:
-    """The structures with their plain nests in rows of vectors: past the caches where the output is larger than they
-    are, the usual way, and as loops. `absorbed`: positions of nests that a microkernel does away with. Contractions
-    are left to the microkernels of the search."""
-    plain = [
+    scop: Scop, parts: Sequence[Part], gone: Container[str], machine: Machine, reassociate: bool
+) -> Iterator[list[Part]]:
+    """The parts with plain nests and regions in rows of vectors: past the caches where the output is larger than they
+    are, the usual way, and as loops; regions with and without. `gone`: names of nests that a microkernel does away
+    with. Contractions are left to the microkernels of the search."""
+    plain: list[Part] = [
         s
-        for i, s in enumerate(structures)
-        if s.kernel is None and s.nest.contraction is None and not s.fused and i not in absorbed
+        for s in parts
+        if isinstance(s, Structure)
+        and s.kernel is None
+        and s.nest.contraction is None
+        and not s.fused
+        and s.name not in gone
     ]
-    choices = []
-    if plain:
-        large = {s.nest.name: _large_outputs(scop, s.nest, machine) for s in plain}
-        order = 0 if reassociate else 1
+    regions = [part for part in parts if isinstance(part, Scheduled)]
+    order = 0 if reassociate else 1
+    choices = [[*plain, *regions], plain] if regions else [plain]
+    for several in choices:
+        large = {part.name: _large_outputs(scop, part.statements, machine) for part in several}
         if any(large.values()):
-            choices.append({s.nest.name: Vectorize(large[s.nest.name], order) for s in plain})
-        choices.append({s.nest.name: Vectorize((), order) for s in plain})
-    for chosen in choices:
-        yield [chosen[s.nest.name].applied(s) if s.nest.name in chosen else s for s in structures]
-    yield list(structures)
+            yield _each(parts, {name: Vectorize(outputs, order) for name, outputs in large.items()})
+        if several:
+            yield _each(parts, {part.name: Vectorize((), order) for part in several})
+    yield list(parts)
 
 
-def _large_outputs(scop: Scop, nest: Nest, machine: Machine) -> tuple[str, ...]:
-    """Arrays that a nest writes and that are larger than the last cache."""
-    names = {a.array for s in nest.statements for a in s.accesses if a.write}
+def _each(parts: Sequence[Part], chosen: Mapping[str, Vectorize]) -> list[Part]:
+    return [chosen[part.name].applied(part) if part.name in chosen else part for part in parts]
+
+
+def _large_outputs(scop: Scop, statements: Sequence[Statement], machine: Machine) -> tuple[str, ...]:
+    """Arrays that statements write and that are larger than the last cache."""
+    names = {a.array for s in statements for a in s.accesses if a.write}
     return tuple(sorted(name for name in names if _bytes(scop.arrays[name]) > machine.caches[-1].bytes))
 
 

@@ -18,7 +18,7 @@ from polydl.model.isl import context, quota
 from polydl.model.isl.trees import loops_of, schedule_kind, sets_of, union_map, union_set
 from polydl.model.scop import Scop, Statement
 from polydl.schedule.relations import Links, by_name
-from polydl.schedule.tree import Band, Leaf, Member, Node, Order
+from polydl.schedule.tree import Band, Leaf, Member, Node, sequence
 from polydl.search.small_numbers import SmallNumbers
 
 QUOTA = 200_000
@@ -176,7 +176,7 @@ class _Reader:
         match schedule_kind(node):
             case "leaf":
                 leaves = tuple(Leaf(name) for name in names)
-                return leaves[0] if len(leaves) == 1 else Order(leaves)
+                return sequence(leaves)
             case "band":
                 members = tuple(
                     Member({name: self._aff(functions, name) for name in names})
@@ -190,7 +190,7 @@ class _Reader:
                     inside = {part.get_tuple_name() for part in sets_of(child.filter_get_filter())}
                     below = [name for name in names if self.prefix + name in inside]
                     children.append(self.node(child.child(0), below))
-                return Order(tuple(children))
+                return sequence(children)
             case other:
                 raise NotATree(f"isl's scheduler made a node of type {other}")
 

@@ -14,11 +14,13 @@ from polydl.lower.emit import Generated, generate
 from polydl.lower.splice import splice
 from polydl.model.scop import Scop
 from polydl.rank.estimate import Estimate
-from polydl.schedule.fused import check
+from polydl.schedule.as_tree import program_tree
+from polydl.schedule.check import check
+from polydl.schedule.fused import groups_by_place
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.recipe import Recipe, recipe_of
 from polydl.schedule.structure import Structure
-from polydl.schedule.tree_check import broken as broken_tree
+from polydl.schedule.tree import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,14 @@ class Variant:
         parts = [_loops(structure) for structure in self.structures]
         for region in self.scheduled:
             tiles = "x".join(map(str, region.how.sizes))
-            parts.append(f"{region.name}…: {region.how.base}{' in tiles ' + tiles if tiles else ''}")
+            rows = " vectors" if region.rows else ""
+            parts.append(f"{region.name}…: {region.how.base}{' in tiles ' + tiles if tiles else ''}{rows}")
         return "; ".join(parts)
+
+    @property
+    def tree(self) -> Sequence:
+        """Its schedule tree: that of each part, one after the other."""
+        return program_tree(self.parts, groups_by_place(self.parts))
 
     @cached_property
     def generated(self) -> Generated:
@@ -110,18 +118,8 @@ class Variant:
 
     @cached_property
     def illegal(self) -> str | None:
-        """The dependence that it breaks, from the exact check of each of its parts; None: it is legal.
-
-        That the parts run in the order of the text keeps what lies between them in order. Raises QuotaExceeded.
-        """
-        found, reassociate = self.origin.dependences, self.origin.reassociate
-        for part in self.scheduled:
-            wrong = broken_tree(self.program, part.statements, part.tree, found, reassociate=reassociate)
-            if wrong is not None:
-                return wrong
-        apart = {s.name for part in self.scheduled for s in part.statements}
-        inside = [d for d in found if d.source not in apart and d.target not in apart]
-        return check(self.program, self.structures, inside, reassociate=reassociate)
+        """The dependence that it breaks, from the exact check of its tree; None: it is legal. Raises QuotaExceeded."""
+        return check(self.program, self.parts, self.origin.dependences, reassociate=self.origin.reassociate)
 
     def estimated(self, estimate: Estimate) -> Variant:
         """The same with an estimate; its C and what is known of its legality are kept."""
@@ -179,7 +177,7 @@ class Variant:
 
 def _family(part: Structure | Scheduled) -> object:
     if isinstance(part, Scheduled):
-        return part.how.base.removesuffix("-renamed"), bool(part.how.block), part.how.unroll
+        return part.how.base.removesuffix("-renamed"), bool(part.how.block), part.how.unroll, part.rows
     kernel = part.kernel and (tuple(loop.iterator for loop in part.inner), part.kernel.m, part.kernel.n)
     parallel = {loop.iterator for loop in part.loops if loop.name in part.parallel}
     reduced = {loop.iterator for loop in part.kernel.reductions} if part.kernel is not None else set()

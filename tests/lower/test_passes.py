@@ -35,7 +35,7 @@ from tests.programs.corpus import catalogue
 
 AT_I, AT_J, N = Name("i"), Name("j"), Name("n")
 USE = Evaluate(Invoke("use", (AT_I, AT_J)))
-THREADS = Threads("polydl_", (), ())
+THREADS = Threads("polydl_", ())
 
 
 def loop(name: str, body: Node, last: Expr = N, *, once: bool = False) -> For:
@@ -133,15 +133,17 @@ def test_what_is_no_sum_stays_a_loop() -> None:
 
 
 def test_parallel_loops_become_pragmas() -> None:
-    node = collapsed(Marked(Way.PARALLEL, loop("i", loop("j", Marked(Way.THREAD, USE))), " schedule(dynamic)"))
-    found = text(Threads("polydl_", ("t",), (Raw(("own();",)),))(node))
+    node = collapsed(
+        Marked(Way.PARALLEL, loop("i", loop("j", Marked(Way.THREAD, USE))), " schedule(dynamic) private(t)")
+    )
+    found = text(Threads("polydl_", (Raw(("own();",)),))(node))
     assert found[1] == "#pragma omp parallel for collapse(2) schedule(dynamic) private(t)"
     assert found[-4:] == ["own();", "use(i, j);", "}", "}"]
 
 
 def test_several_parts_of_a_thread_have_scopes_of_their_own() -> None:
     parts = Block((Marked(Way.THREAD, USE), Marked(Way.THREAD, USE)))
-    found = text(Threads("polydl_", (), (Declare("int", (("x", None),)),))(Marked(Way.PARALLEL, loop("i", parts))))
+    found = text(Threads("polydl_", (Declare("int", (("x", None),)),))(Marked(Way.PARALLEL, loop("i", parts))))
     assert found.count("{") == 2
     assert found.count("int x;") == 2
 
@@ -158,5 +160,5 @@ def test_curves() -> None:
     assert "#pragma omp parallel for schedule(static)" in found
     assert "for (int polydl_step = 0; polydl_step < 32; polydl_step++) {" in found
     assert "polydl_curve(polydl_step, 4, 8, &i, &j);" in found
-    unknown = text(THREADS(Marked(Way.CURVE, loop("i", loop("j", USE)), " schedule(hilbert)", 2)))
-    assert unknown[1] == "#pragma omp parallel for collapse(2)"
+    unknown = text(THREADS(Marked(Way.CURVE, loop("i", loop("j", USE)), " private(t)", 2)))
+    assert unknown[1] == "#pragma omp parallel for collapse(2) private(t)"

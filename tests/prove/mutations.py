@@ -25,7 +25,8 @@ from polydl.pipeline import load, rank
 from polydl.prove import Proof, prove
 from polydl.rewrite.canonical import Canonical
 from polydl.schedule.plan import Scheduled
-from polydl.schedule.tree import Band, Blocks, Leaf, Node, Order, Run
+from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Node, Run
+from polydl.schedule.tree import Sequence as InOrder
 from polydl.search.variant import Variant
 from tests.programs.corpus import catalogue
 
@@ -243,7 +244,7 @@ def verified(subject: Subject, codes: Sequence[Generated]) -> list[Measurement]:
 def _trees(node: Node) -> Iterator[tuple[str, Node]]:
     """Every tree with one mistake: a loop made parallel, two loops or two parts in the other order."""
     match node:
-        case Leaf():
+        case Leaf() | Kernel():
             return
         case Band(members, child):
             for k, member in enumerate(members):
@@ -255,18 +256,18 @@ def _trees(node: Node) -> Iterator[tuple[str, Node]]:
                     yield f"loops {k} and {k + 1} of a band swapped", Band(changed, child)
             for what, new in _trees(child):
                 yield what, Band(members, new)
-        case Order(children):
+        case InOrder(children):
             for k, one in enumerate(children):
                 if k + 1 < len(children):
                     yield (
                         f"parts {k} and {k + 1} swapped",
-                        Order((*children[:k], children[k + 1], one, *children[k + 2 :])),
+                        InOrder((*children[:k], children[k + 1], one, *children[k + 2 :])),
                     )
                 for what, new in _trees(one):
-                    yield what, Order((*children[:k], new, *children[k + 1 :]))
-        case Blocks(child, kernels):
+                    yield what, InOrder((*children[:k], new, *children[k + 1 :]))
+        case Copy(packs, kernel, child):
             for what, new in _trees(child):
-                yield what, Blocks(new, kernels)
+                yield what, Copy(packs, kernel, new)
 
 
 def schedules(subject: Subject) -> Iterator[tuple[str, str | None, Generated | None]]:

@@ -14,7 +14,7 @@ from polydl.dependences.nests import nests
 from polydl.frontend import load
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.estimator import Estimator
-from polydl.rank.program import footprints_of, structure_estimate
+from polydl.rank.program import footprints_of, part_estimate
 from polydl.rank.traffic import TrafficRanker, resources_of
 from polydl.rank.whole import program_estimate
 from polydl.schedule.limits import SPACES, Limits
@@ -94,7 +94,7 @@ def test_structures_by_either_way(
         some = random.Random(1).sample(every, min(40, len(every)))
         batch = resources_of(scop, nest, some, machine, threads).estimates(machine, threads).each()
         for number, structure in enumerate(some):
-            one = structure_estimate(footprints, structure, machine, threads)
+            one = part_estimate(footprints, structure, machine, threads)
             assert one.seconds == pytest.approx(batch[number].seconds, rel=1e-6, abs=1e-18), structure.loops
             assert one.counts == pytest.approx(batch[number].counts, rel=1e-6), structure.loops
 

@@ -29,7 +29,8 @@ from polydl.schedule.passes import clusters, components, merged
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import Links, direct
 from polydl.schedule.transforms import Schedule
-from polydl.schedule.tree import Band, Leaf, Member, Node, Order, Run, bands, kernels, statements
+from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, bands, kernels, statements
+from polydl.schedule.tree import Sequence as InOrder
 from polydl.schedule.tree_check import broken
 from polydl.search import candidates as candidates_module
 from polydl.search.bases import skewed
@@ -286,10 +287,10 @@ def with_run(tree: Node, at: int, run: Run) -> Node:
 
     def change(node: Node) -> Node:
         match node:
-            case Leaf():
+            case Leaf() | Kernel() | Copy():
                 return node
-            case Order(children):
-                return Order(tuple(change(c) for c in children))
+            case InOrder(children):
+                return InOrder(tuple(change(c) for c in children))
             case Band(members, child):
                 head = (replace(members[0], run=run), *members[1:]) if node is target else members
                 return Band(head, change(child))
@@ -309,10 +310,10 @@ def test_concurrent_loops_are_checked(tmp_path: Path, run: Run) -> None:
 def test_wrong_orders_are_refused(tmp_path: Path) -> None:
     scop = text(tmp_path, JACOBI)
     tree = written(scop.statements)
-    assert isinstance(tree, Band) and isinstance(tree.child, Order)
-    reversed_ = Band(tree.members, Order(tree.child.children[::-1]))
+    assert isinstance(tree, Band) and isinstance(tree.child, InOrder)
+    reversed_ = Band(tree.members, InOrder(tree.child.children[::-1]))
     assert "no later than" in (why(scop, reversed_) or "")
-    outside_in = Order(tuple(Band((_only(tree.members[0], c),), c) for c in tree.child.children))
+    outside_in = InOrder(tuple(Band((_only(tree.members[0], c),), c) for c in tree.child.children))
     assert "no later than" in (why(scop, outside_in) or "")
 
 
@@ -329,7 +330,7 @@ def test_lives_of_a_private_scalar_are_kept_apart(tmp_path: Path) -> None:
     tree = written(scop.statements)
     assert why(scop, tree) is None
     assert isinstance(tree, Band)
-    apart = Order(tuple(Band((_only(tree.members[0], leaf),), leaf) for leaf in (Leaf("S0"), Leaf("S1"))))
+    apart = InOrder(tuple(Band((_only(tree.members[0], leaf),), leaf) for leaf in (Leaf("S0"), Leaf("S1"))))
     assert "overlap" in (why(scop, apart) or "")
 
 

@@ -23,6 +23,7 @@ from polydl.lower.ctree import (
     Node,
     Scope,
     Unary,
+    Way,
     names,
     plus,
     substituted,
@@ -50,6 +51,8 @@ class Rows:
     def __call__(self, node: Node, *, marked: bool = False) -> Node:
         """Code with calls in place of the loops that are rows; `marked`: the next loop runs in a way of its own."""
         match node:
+            case Marked(Way.SIMD | Way.SUM, For() as loop) if (called := self._row(loop)) is not None:
+                return called
             case Marked(way) if way.takes_loops:
                 return with_children(node, lambda child: self(child, marked=True))
             case Marked():

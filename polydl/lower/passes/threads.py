@@ -31,8 +31,6 @@ class Threads:
 
     prefix: str
     """Of the functions of generated code."""
-    private: Sequence[str]
-    """Scalars of which each thread has its own."""
     own: Sequence[Node]
     """What each thread declares where it begins to work by itself."""
 
@@ -60,11 +58,7 @@ class Threads:
         if mark.way is Way.SIMD:
             return f"omp simd{mark.clauses}"
         collapse = f" collapse({mark.loops})" if mark.loops > 1 else ""
-        return f"omp parallel for{collapse}{mark.clauses}{self._private}"
-
-    @property
-    def _private(self) -> str:
-        return f" private({', '.join(self.private)})" if self.private else ""
+        return f"omp parallel for{collapse}{mark.clauses}"
 
     def _curve(self, mark: Marked) -> Node:
         """Two loops with constant bounds as one along a curve, shared out in contiguous stretches; in their own order
@@ -73,7 +67,7 @@ class Threads:
         inner = outer.body if isinstance(outer, For) else outer
         rows, columns = _values(outer), _values(inner)
         if not rows or not columns:
-            return self(outer, replace(mark, way=Way.PARALLEL, clauses=""))
+            return self(outer, replace(mark, way=Way.PARALLEL))
         assert isinstance(outer, For) and isinstance(inner, For)
         step, pair = f"{self.prefix}step", (outer.variable, inner.variable)
         where = tuple(Unary("&", Name(name)) for name in pair)
@@ -91,7 +85,7 @@ class Threads:
         )
         many = Int(len(rows) * len(columns))
         loop = For(step, outer.type, Int(0), Binary("<", Name(step), many), Int(1), body)
-        return Block((Pragma(f"omp parallel for schedule(static){self._private}"), loop))
+        return Block((Pragma(f"omp parallel for schedule(static){mark.clauses}"), loop))
 
 
 def _values(node: Node) -> range | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from polydl.schedule.structure import Rows, Structure
+from typing import Any
+
+from polydl.schedule.structure import Rows
 from polydl.schedule.transform import Transform
 
 
 class Vectorize(Transform, frozen=True):
-    """Run innermost loops without a microkernel as vector functions, wherever their statements allow it.
+    """Run innermost loops without a microkernel as vector functions, wherever their statements allow it: those of a
+    nest, or of a region with a schedule of its own.
 
     before:    for j in [0, N): T = f(x[j]); y[j] = T > 0 ? T : 0
     after:     row(N, &x[0], &y[0])
@@ -19,5 +22,5 @@ class Vectorize(Transform, frozen=True):
     keep_order: int = 0
     """1: sums stay in their order, which leaves them out."""
 
-    def applied(self, structure: Structure) -> Structure:
+    def applied(self, structure: Any) -> Any:
         return structure.after(self, rows=Rows(self.stream, self.keep_order))

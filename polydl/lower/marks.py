@@ -1,0 +1,11 @@
+"""Names of the marks by which isl's schedule trees tell the writer how loops run."""
+
+PARALLEL = "parallel"
+SERIAL = "serial"
+COPIED = "copied"
+CURVE = "curve"
+SIMD = "simd"
+SUM = "sum"
+"""Mark names: the loops from the first to the next are to be run by all threads, collapsed. After PARALLEL, CURVE and
+SIMD the name may go on with OpenMP clauses. CURVE stands for PARALLEL where two loops run along a space-filling curve.
+After SIMD, the next loop runs in vectors."""
