@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from polydl import pipeline
-from polydl.base.errors import IllegalVariant, InputError
+from polydl.base.errors import IllegalVariant, InputError, QuotaExceeded
 from polydl.dependences.nests import nests
 from polydl.locality.assign import assign, level_of
 from polydl.locality.exact import WorkingSet, working_sets
@@ -104,6 +104,8 @@ class Explanation:
     level_bytes: Mapping[str, Count]
     """Per level the bytes of the working sets that it serves (Algorithm 2): `L1`, …, `memory`."""
     measured: Measured | None
+    note: str = ""
+    """Which working sets are left out, and why."""
 
     def to_data(self) -> dict[str, Any]:
         """The variant's entry in the document of `polydl explain --json`."""
@@ -124,6 +126,7 @@ class Explanation:
             },
             "working_sets": [r.to_data() for r in self.reuses],
             "level_bytes": {name: _count(c) for name, c in self.level_bytes.items()},
+            "working_sets_note": self.note,
             "measured": None
             if self.measured is None
             else {
@@ -204,12 +207,18 @@ def _name(variant: Variant) -> str:
 def _explain(variant: Variant, rankings: Mapping[str, Ranking], measured: Measured | None) -> Explanation:
     ranking = next(iter(rankings.values()))
     scop, machine = variant.program, ranking.machine
-    runs = {s.nest.name: timed(scop, s) for s in variant.structures}
+    runs = {part.name: timed(scop, part) for part in variant.parts}
     if not variant.recipe.nests:
         runs = {ORIGINAL: original_nest(scop)}  # the nests as they are written, not one after the other
     reuses: list[Reuse] = []
+    note = ""
     for nest, run in runs.items():
-        for one in working_sets(run):
+        try:
+            found = working_sets(run)
+        except QuotaExceeded as error:
+            note = f"without those of {nest}: {error.reason}"
+            continue
+        for one in found:
             low, high = (_level(f.bytes, machine) for f in (one.min_footprint, one.max_footprint))
             reuses.append(Reuse(nest, one, low, high))
     sizes = assign([r.working_set for r in reuses], machine)
@@ -223,6 +232,7 @@ def _explain(variant: Variant, rankings: Mapping[str, Ranking], measured: Measur
         tuple(reuses),
         {**served, "memory": sizes.memory},
         measured,
+        note,
     )
 
 

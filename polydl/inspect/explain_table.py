@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from rich import box
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -32,7 +32,7 @@ def show_explained(found: Explained) -> None:
             _grid([(name, _bytes(size.upper)) for name, size in v.level_bytes.items()]) for v in found.variants
         ],
         "moved, as\ntraffic and\ntrace see it": [_moved(v) for v in found.variants],
-        "dependences": [_reuses(v) for v in found.variants],
+        "dependences": [Group(_reuses(v), v.note) if v.note else _reuses(v) for v in found.variants],
         "code": [Text(v.code) for v in found.variants],
     }
     for name, cells in rows.items():

@@ -39,6 +39,7 @@ from polydl.rank import rankers
 from polydl.rank.ranker import Opinion, Ranker
 from polydl.results import Optimized, OptimizeResult, Ranking
 from polydl.rewrite.fuse import FusedScop
+from polydl.schedule.plan import Scheduled
 from polydl.schedule.structure import Structure
 from polydl.schedule.timed import original_nest, timed
 from polydl.search.variant import Variant
@@ -167,6 +168,11 @@ def _running(variant: Variant) -> list[Structure]:
     return [s for s in variant.structures if not s.fused]
 
 
+def _parts(variant: Variant) -> list[Structure | Scheduled]:
+    """Those with loops of their own."""
+    return [part for part in variant.parts if isinstance(part, Scheduled) or not part.fused]
+
+
 class _View:
     """Looks at the measured variants of one scop."""
 
@@ -218,11 +224,9 @@ class _View:
     def _working_sets(
         self, variant: Variant, runs: Mapping[str, TimedNest] | None
     ) -> tuple[tuple[WorkingSet, ...], str]:
-        if variant.scheduled:
-            return (), "this variant is a schedule of a whole region, whose working sets are not analysed"
         found: dict[WorkingSet, None] = {}
         try:
-            for nest, run in (runs or {s.nest.name: timed(variant.program, s) for s in _running(variant)}).items():
+            for nest, run in (runs or {part.name: timed(variant.program, part) for part in _parts(variant)}).items():
                 for one in working_sets(run):
                     low, high = one.min_footprint.bytes, one.max_footprint.bytes
                     found[

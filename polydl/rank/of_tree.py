@@ -57,7 +57,7 @@ class Program:
         self._left = dict.fromkeys(self._paths, 1.0)
         for kernel in kernels(tree):
             whole = works[kernel.statement].instances
-            self._left[kernel.statement] -= (kernel.instances or whole) / max(whole, 1.0)
+            self._left[kernel.statement] -= (whole if kernel.instances is None else kernel.instances) / max(whole, 1.0)
         return self._step(tree, 0, None, 1.0)
 
     def row(self, box: Box, kernel: Kernel | None = None, packed: frozenset[str] = frozenset()) -> int:
@@ -91,7 +91,7 @@ class Program:
 
     def _runs(self, node: Node) -> bool:
         """Whether kernels leave anything to a node."""
-        return kernel_below(node) is not None or any(self._left[name] > _NONE for name in statements(node))
+        return any(self._left[name] > _NONE for name in statements(node)) or any(True for _ in kernels(node))
 
     def _innermost(self, names: Sequence[str], level: int, around: Member | None, trips: float) -> Step:
         target = target_isa(self.machine)
@@ -134,7 +134,7 @@ class Program:
         covers = [dict(zip(names, ranges, strict=True))]
         for loop in loops:
             covers.append({**covers[-1], loop.iterator: min(covers[-1][loop.iterator], loop.step)})
-        instances = kernel.instances or path.work.instances
+        instances = path.work.instances if kernel.instances is None else kernel.instances
         entered = [max(1.0, instances / math.prod(cover.values())) for cover in covers]
         full = [after / before for before, after in itertools.pairwise(entered)]
         calls = entered[len(structure.loops) - over]

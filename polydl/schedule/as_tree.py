@@ -117,6 +117,12 @@ def inside(structure: Structure, child: Node, kernel: Kernel, outside: int) -> N
     return _around(structure, [loops.member(loop) for loop in structure.loops[outside:]], child, kernel)
 
 
+def inside_calls(structure: Structure) -> tuple[Member, ...]:
+    """The loops that run inside a microkernel's calls, outermost first."""
+    loops = _Members(structure)
+    return tuple(loops.member(loop) for loop in structure.executed[len(structure.loops) :])
+
+
 def _around(structure: Structure, members: Sequence[Member], child: Node, kernel: Kernel | None) -> Node:
     """Loops, the innermost ones of a structure, around a subtree, with the copies that are due between them."""
     outside = len(structure.loops) - len(members)

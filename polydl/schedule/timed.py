@@ -1,25 +1,27 @@
-"""Scops and structures as nests in time, for the locality analysis."""
+"""Scops and parts of them as nests in time, for the locality analysis."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from polydl.model import isl
 from polydl.model.nest import TimedAccess, TimedNest
 from polydl.model.schedule import map_from_affs, original_affs
 from polydl.model.scop import Scop, Statement
-from polydl.schedule.structure import Structure, loop_aff, normalised, outer_affs, rest_affs
+from polydl.schedule.as_tree import inside_calls, tree_of
+from polydl.schedule.plan import Scheduled
+from polydl.schedule.structure import Structure
+from polydl.schedule.tree import Kernel, Member, Node, Run, Step, kernels, steps
 
 
 def _nest(
     scop: Scop,
     statements: Sequence[Statement],
-    time: Mapping[str, Sequence[isl.Aff]],
+    maps: Mapping[str, isl.Map],
     loops: Sequence[str],
     parallel: frozenset[str],
 ) -> TimedNest:
     """Drop the time dimensions that are the same constant for every instance, and put the accesses into time."""
-    maps = {s.name: map_from_affs(s.domain, time[s.name]) for s in statements}
     domain: isl.Set | None = None
     for one in maps.values():
         domain = one.range() if domain is None else domain.union(one.range())
@@ -41,27 +43,47 @@ def _nest(
 def original_nest(scop: Scop) -> TimedNest:
     """The scop in its original order. Textual positions that order statements inside a loop are loops called `@d`."""
     depth = max((s.depth for s in scop.statements), default=0)
-    time = {s.name: original_affs(s, depth) for s in scop.statements}
+    maps = {s.name: map_from_affs(s.domain, original_affs(s, depth)) for s in scop.statements}
     deepest = max(scop.statements, key=lambda s: s.depth)
     loops = [name for d in range(depth) for name in (f"@{d}", deepest.iterators[d])] + [f"@{depth}"]
-    return _nest(scop, scop.statements, time, loops, frozenset())
+    return _nest(scop, scop.statements, maps, loops, frozenset())
 
 
-def timed(scop: Scop, structure: Structure) -> TimedNest:
-    """A transformed nest, the loops inside the microkernel included as its innermost loops."""
-    nest = structure.nest
-    depth = max(s.depth for s in nest.statements)
-    time: dict[str, list[isl.Aff]] = {}
-    names = [loop.name for loop in structure.executed]
-    rest: list[str] = []
-    if structure.kernel is None:
-        deepest = max(nest.statements, key=lambda s: s.depth)
-        shared = len(nest.loops)
-        rest = [n for d in range(shared, depth) for n in (f"@{d}", deepest.iterators[d])] + [f"@{depth}"]
-    for statement in nest.statements:
-        y = normalised(nest, statement)
-        inside = [loop_aff(loop, y[loop.iterator]) for loop in structure.executed[len(structure.loops) :]]
-        if structure.kernel is None:
-            inside = rest_affs(structure, statement, depth)
-        time[statement.name] = [*outer_affs(structure, statement), *inside]
-    return _nest(scop, nest.statements, time, [*names, *rest], frozenset(structure.parallel))
+def timed(scop: Scop, part: Structure | Scheduled) -> TimedNest:
+    """A part of a program in the order of its tree, the loops inside of microkernels included as the innermost ones.
+
+    Loops of a region's tree are called by their values, `i + j` or `floor(i/32)`; places in sequences that order
+    statements inside of loops are loops called `@d`."""
+    of = {s.name: s for s in part.statements}
+    runs = sorted(_runs(tree_of(part), of), key=lambda run: len(run[1]))
+    length = max(len(path) for _, path, _ in runs)
+    maps: dict[str, isl.Map] = {}
+    names = [f"@{d}" for d in range(length)]
+    parallel = set()
+    for statement, path, instances in runs:
+        padded = (*path, *(0 for _ in range(length - len(path))))
+        for d, step in enumerate(padded):
+            if isinstance(step, Member):
+                names[d] = step.name or isl.value_text(step.affs[statement.name])
+                parallel |= {d} if step.run is Run.PARALLEL else set()
+        affs = [
+            step.affs[statement.name] if isinstance(step, Member) else isl.constant(statement.domain, step)
+            for step in padded
+        ]
+        one = map_from_affs(instances, affs)
+        maps[statement.name] = maps[statement.name].union(one) if statement.name in maps else one
+    return _nest(scop, part.statements, maps, names, frozenset(names[d] for d in parallel))
+
+
+def _runs(tree: Node, of: Mapping[str, Statement]) -> Iterator[tuple[Statement, tuple[Step, ...], isl.Set]]:
+    """Per leaf and kernel that runs anything: its statement, the loops and places around, the instances."""
+    for at, path in steps(tree):
+        statement = of[at.statement]
+        instances = at.whole if isinstance(at, Kernel) else statement.domain
+        if isinstance(at, Kernel):
+            path = (*path, *inside_calls(at.structure))
+        else:
+            for kernel in kernels(tree):
+                instances = instances.subtract(kernel.whole) if kernel.statement == at.statement else instances
+        if not instances.is_empty():
+            yield statement, path, instances

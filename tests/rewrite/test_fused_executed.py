@@ -45,8 +45,8 @@ def variants(program: Fusable, folder: Path, most: int, options: Options = OPTIO
     texts, recipes = [], []
     for variant in (v for v in pipeline.with_fused(ranking, options) if id(v) not in unfused):
         # Stores past the caches are for large arrays; here they are tried on small ones.
-        streams = [replace(s, rows=Rows(tuple(program.shapes))) if s.rows else s for s in variant.structures]
-        for structures in (streams, variant.structures):
+        streams = [replace(s, rows=Rows(tuple(program.shapes))) if s.rows else s for s in variant.parts]
+        for structures in (streams, variant.parts):
             code = generate(variant.program, structures)
             text = splice(loaded.source, [(ranking.scop, code)], "")
             if text not in texts and len(texts) < most:
@@ -121,7 +121,7 @@ def test_fast_math(tmp_path: Path, program: Fusable) -> None:
 
 @pytest.mark.parametrize("program", NESTS, ids=lambda p: p.name)
 def test_nests(tmp_path: Path, program: Fusable) -> None:
-    (recipes,) = check([program], tmp_path, list(TARGETS), 3)
+    (recipes,) = check([program], tmp_path, list(TARGETS), 6)
     assert any("Vectorize" in r for r in recipes)
 
 
@@ -156,6 +156,6 @@ def test_helpers_stay_out_of_reach_of_macros(tmp_path: Path) -> None:
     path.write_text("#define n 37\n#define part 43\n#define stream 1\n" + program.text())
     loaded = pipeline.load(path)
     ranking = pipeline.with_fused(pipeline.rank(loaded.scops[0], options=OPTIONS), OPTIONS)
-    code = generate(ranking.scop, ranking.variants[0].structures)
+    code = generate(ranking.scop, ranking.variants[0].parts)
     assert "#undef part" in protected(ranking.scop.source, code.prologue)
     compiled(tmp_path, "macros", [splice(loaded.source, [(ranking.scop, code)], "")])

@@ -36,6 +36,7 @@ from polydl.model.isl.functions import (
     parameter,
     pieces,
     terms,
+    value_text,
 )
 from polydl.model.isl.limits import (
     DEFAULT_QUOTA,

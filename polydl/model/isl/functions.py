@@ -106,6 +106,11 @@ def offset(of: Aff) -> int | None:
     return to_int(found) if found.is_int() else None
 
 
+def value_text(of: Aff) -> str:
+    """`2i + floor(j/32)` of { S[i, j] -> [(2i + floor(j/32))] }."""
+    return str(of).rpartition("-> [(")[2].removesuffix(")] }")
+
+
 def terms(of: QPolynomial) -> list[tuple[Any, dict[str, int]]]:
     """The terms of a polynomial in parameters: the factor (int or Fraction), and the power of each parameter."""
     names = parameters(of.get_domain_space())
