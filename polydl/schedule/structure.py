@@ -1,4 +1,10 @@
-"""A nest with transforms applied to it: the loops that result, in order, and the time of every statement instance."""
+"""A nest with transforms applied to it, in short: a row of loops, outermost first, and what is said of them.
+
+Thousands of them are made and compared in a search. What one stands for is its tree (`schedule.as_tree`): that is
+checked, estimated and written. What is asked of the short form instead, because it is quicker, is held equal to what
+the tree says: legality by direction vectors (`schedule.legality`) to the exact check, estimates in batches
+(`rank.traffic`) to those of trees.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,7 @@ from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
 from polydl.model import isl
 from polydl.model.contraction import Operand
-from polydl.model.schedule import map_from_affs, original_affs, time_affs
+from polydl.model.schedule import map_from_affs, time_affs
 from polydl.model.scop import Statement
 from polydl.schedule.transform import Transform
 
@@ -237,21 +243,6 @@ def outer_affs(structure: Structure, statement: Statement) -> list[isl.Aff]:
     """{ S[i…] -> [t] } for each loop outside of the microkernel."""
     y = normalised(structure.nest, statement)
     return [loop_aff(loop, y[loop.iterator]) for loop in structure.loops]
-
-
-def rest_affs(structure: Structure, statement: Statement, depth: int) -> list[isl.Aff]:
-    """The original order of instances in one iteration of the transformed loops: textual position and inner loops."""
-    return original_affs(statement, depth)[2 * len(structure.nest.loops) :]
-
-
-def schedule(structure: Structure) -> dict[str, isl.Map]:
-    """Per statement, { S[i…] -> [loops…, rest…] }: what the legality check takes. Instances that run inside one
-    microkernel call have equal times, since the microkernel is free to order them."""
-    depth = max(s.depth for s in structure.nest.statements)
-    return {
-        s.name: map_from_affs(s.domain, [*outer_affs(structure, s), *rest_affs(structure, s, depth)])
-        for s in structure.nest.statements
-    }
 
 
 def registers(structure: Structure) -> dict[str, isl.Map]:

@@ -13,14 +13,15 @@ from hypothesis import given, settings
 from polydl.base.errors import InputError
 from polydl.dependences.analysis import dependences
 from polydl.dependences.directions import nest_legality
-from polydl.dependences.legality import violation
 from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
+from polydl.schedule.as_tree import as_tree
 from polydl.schedule.limits import SPACES
 from polydl.schedule.limits import Limits as Within
-from polydl.schedule.structure import RegisterBlocks, Structure, schedule
+from polydl.schedule.structure import RegisterBlocks, Structure
+from polydl.schedule.tree_check import broken
 from polydl.search.space import legal_structures
 from tests.oracle import Limits, Program, call, compile_c, difference, initial_data, interpret, programs, render
 from tests.oracle.native import apart
@@ -55,12 +56,8 @@ def structures_of(scop: object, blocks: RegisterBlocks, threads: int) -> Iterato
     for nest in nests(scop, found):  # type: ignore[arg-type]
         legality = nest_legality(nest, found)
         structures = list(legal_structures(Within(nest, legality, TINY, blocks, threads)))
-        inside = [d for d in found if {d.source, d.target} <= {s.name for s in nest.statements}]
         for s in structures:
-            assert (
-                violation(inside, schedule(s), parallel=s.parallel_positions, grid=bool(s.grid), summed=s.summed_block)
-                is None
-            )
+            assert broken(scop, s.statements, as_tree(s), found, reassociate=True) is None  # type: ignore[arg-type]
         choices.append(structures)
     longest = max(len(c) for c in choices)
     for i in range(longest):

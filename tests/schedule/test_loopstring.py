@@ -28,15 +28,17 @@ from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.scop import Scop
 from polydl.options import Options
+from polydl.schedule.as_tree import as_tree
 from polydl.schedule.check import check
 from polydl.schedule.legality import is_legal
 from polydl.schedule.limits import SPACES, Limits
 from polydl.schedule.loopstring import forced, parse, text
 from polydl.schedule.notation import Written, levels, split_line
 from polydl.schedule.recipe import NestRecipe, Recipe
-from polydl.schedule.structure import Structure, apply, schedule
+from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile
+from polydl.schedule.tree import times
 from polydl.search.space import legal_structures
 from tests.oracle import compile_c
 
@@ -298,7 +300,8 @@ def test_no_thread_of_a_grid_waits_for_another() -> None:
     crossing = structure("A{R:2}bC{C:2}", "", WAVE)
     assert "dependence on B" in (check(scop, [crossing], found) or "")
     assert not is_legal(crossing, nest_legality(nest, found))
-    apart = violation(found, schedule(crossing), parallel=crossing.parallel_positions)
+    time = times(as_tree(crossing), {s.name: s for s in crossing.statements})
+    apart = violation(found, time, parallel=crossing.parallel_positions)
     assert apart is None  # as two parallel loops, the inner with a barrier at its end, it would be legal
     for legal in ("A{R:2}bc", "bA{R:2}C{C:3}", "bAC"):
         made = structure(legal, "", WAVE)

@@ -13,12 +13,14 @@ from polydl.dependences.legality import violation
 from polydl.dependences.nests import nests
 from polydl.frontend import load
 from polydl.model.scop import Scop
+from polydl.schedule.as_tree import as_tree
 from polydl.schedule.check import check, from_recipe
 from polydl.schedule.legality import is_legal
 from polydl.schedule.recipe import NestRecipe, Recipe
-from polydl.schedule.structure import apply, schedule
+from polydl.schedule.structure import apply
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile
+from polydl.schedule.tree import times
 
 MATMUL = """for (int i = 0; i < 40; i++) for (int j = 0; j < 48; j++) for (int k = 0; k < 50; k++)
     C[i][j] += A[i][k] * B[k][j];"""
@@ -114,7 +116,7 @@ def test_reversed_diagonal_is_refused(tmp_path: Path) -> None:
     ):
         structure = apply(nest, transforms)
         assert not is_legal(structure, legality)
-        assert violation(found, schedule(structure)) is not None
+        assert violation(found, times(as_tree(structure), {s.name: s for s in structure.statements})) is not None
         assert check(scop, [structure], found) is not None
     inner = apply(nest, (Parallelize(("j",)),))
     assert is_legal(inner, legality)
