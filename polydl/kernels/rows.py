@@ -331,7 +331,7 @@ def _rendered(builder: _Builder, stores: Sequence[Store]) -> Row:
         .render(
             t=t,
             name=name,
-            summary="A row: " + "; ".join(f"{at.statement.name}" for at in builder.body),
+            summary="A row of one statement" if len(builder.body) == 1 else f"A row of {len(builder.body)} statements",
             lines=builder.lines,
             stores=stores,
             streamed=streamed,
