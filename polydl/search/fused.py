@@ -27,6 +27,8 @@ Part = Structure | Scheduled
 
 LOOKED_AT = 40
 """Variants of the search that are tried as the base of a fused one."""
+SCHEDULES = 6
+"""Variants with regions that have schedules of their own, beside those."""
 MOST = 8
 """Variants with something fused that are made, of the best bases: more than that are not measured."""
 
@@ -102,7 +104,7 @@ def _nests_alone(ranked: Sequence[Variant], threads: int) -> Iterator[Variant]:
 def _with_schedules(ranked: Sequence[Variant], threads: int) -> Iterator[Variant]:
     """The best variants that have regions with schedules of their own."""
     fitting = (v for v in ranked if v.scheduled)
-    return (_cut_for_rows(v, threads) for v in islice(fitting, LOOKED_AT // 4))
+    return (_cut_for_rows(v, threads) for v in islice(fitting, SCHEDULES))
 
 
 def _cut_for_rows(variant: Variant, threads: int) -> Variant:
