@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, count, groupby
 
 from polydl.dependences.scalars import private_scalars
-from polydl.kernels.rows import RowOptions
+from polydl.kernels.innermost import RowOptions
 from polydl.lower.affine import affine_plan, affine_tree
 from polydl.lower.ast import Writer
 from polydl.lower.cexpr import HELPER_TEXT, Helpers
