@@ -87,6 +87,11 @@ class RowFunction:
     """Whether it stores past the caches."""
 
 
+def stated(name: str, signature: str, meaning: str, body: str) -> str:
+    """C text of a function with its meaning above it, in one line: there the proof reads what calls of it do."""
+    return f"/* does: {meaning} */\nstatic inline __attribute__((unused)) void {name}({signature})\n{{\n{body}}}\n"
+
+
 def printed(
     arrays: Mapping[str, Array],
     private: frozenset[str],
