@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from polydl.kernels.row_loops import RowLoops, RowStatement
 from polydl.kernels.vector_text import NotVectorised
 from polydl.model import isl
+from polydl.model.layout import Layout
 from polydl.model.scop import Access, Array, Assignment, Statement
+from polydl.target.isa import Isa
 
 VECTOR = 1
 """The shape of a row, in vectors of columns that one step takes."""
@@ -85,6 +87,18 @@ class RowFunction:
     """Those behind the length."""
     streams: bool = False
     """Whether it stores past the caches."""
+
+
+class OfRows:
+    """What is the same for every family of innermost loops."""
+
+    def shapes(self, use: object, isa: Isa) -> Sequence[int]:
+        """One vector of columns for each step: how wide it is, the instruction set says."""
+        return (VECTOR,)
+
+    def layouts(self, use: object, shape: int) -> Mapping[str, Layout]:
+        """None: an operand that does not lie side by side along the row is no match."""
+        return {}
 
 
 def stated(name: str, signature: str, meaning: str, body: str) -> str:

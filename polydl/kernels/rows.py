@@ -9,18 +9,17 @@ that several statements write is stored once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from polydl.kernels.family import Cycles
-from polydl.kernels.innermost import VECTOR, Argument, Innermost, Printed, RowFunction
+from polydl.kernels.innermost import Argument, Innermost, OfRows, Printed, RowFunction
 from polydl.kernels.instructions import RATE, VECTOR_CALL, arithmetic, vector_cycles
 from polydl.kernels.microkernel import environment, isa_prologue
 from polydl.kernels.scalar_text import scalar_text
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.model import isl
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, loads
-from polydl.model.layout import Layout
 from polydl.model.scop import Assignment
 from polydl.model.types import ElementType
 from polydl.target.isa import VECTOR_TYPES, Isa
@@ -228,7 +227,7 @@ class RowUse:
     """None: only what it would take is asked."""
 
 
-class GeneralRow:
+class GeneralRow(OfRows):
     """Any element-wise chain, sum or extreme that `vector_text` has the operations for: the last family to be asked."""
 
     name = "row"
@@ -248,14 +247,6 @@ class GeneralRow:
         except NotVectorised:
             return ()
         return (RowUse(piece, widest, built),)
-
-    def shapes(self, use: RowUse, isa: Isa) -> Sequence[int]:
-        """One vector of columns for each step."""
-        return (VECTOR,)
-
-    def layouts(self, use: RowUse, shape: int) -> Mapping[str, Layout]:
-        """None: what does not lie side by side along the row is no use."""
-        return {}
 
     def cycles(self, use: RowUse, shape: int, isa: Isa) -> Cycles:
         piece = use.piece

@@ -394,14 +394,15 @@ def check_meaning(functions: Mapping[str, Any], meant: Meant, isa: Isa, length: 
         done = end
     if done != length:
         raise Wrong(f"{name} stores in {done} columns, not {length} {where}")
-    _check_reads(running.read, loads(stated(ZERO).value), name, length)
+    ends = [at for column in (0, length - 1) for at in loads(stated(number(column)).value)]
+    _check_reads(running.read, ends if length else [], name, length)
 
 
 def _check_reads(read: Sequence[Read], wanted: Sequence[Pointer], name: str, length: int) -> None:
-    """What is read lies where the loops over so many columns read, from the first to the last of them."""
-    starts: dict[str, list[int]] = {}
+    """What is read lies between what the first and the last of so many columns read."""
+    known: dict[str, list[int]] = {}
     for at in wanted:
-        starts.setdefault(at.base, []).append(at.offset.constant)
+        known.setdefault(at.base, []).append(at.offset.constant)
     for one in read:
         times = dict(one.around)
         ends = [one.at.offset.constant, one.at.offset.constant]
@@ -409,8 +410,8 @@ def _check_reads(read: Sequence[Read], wanted: Sequence[Pointer], name: str, len
             if counter not in times:
                 raise Unreadable(f"{name} reads from an address of another form")
             ends[step > 0] += step * (_constant(times[counter]) - 1)
-        own = starts.get(one.at.base, [])
-        if not own or ends[0] < min(own) or ends[1] + one.count > max(own) + length:
+        own = known.get(one.at.base, [])
+        if not own or ends[0] < min(own) or ends[1] + one.count > max(own) + 1:
             raise Wrong(f"{name} reads elements of {one.at.base} that are none of its columns' ({length} columns)")
 
 

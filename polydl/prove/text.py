@@ -74,8 +74,8 @@ class Parsed:
 def read(text: str, scop: Scop, cc: str, isa: Isa | None = None) -> Parsed:
     """Parse a generated file with the front end's preprocessor and parser: for an instruction set, or with vectors of
     one lane. Raises Unreadable."""
-    stated = _MEANING.sub(rf"\2\3{MEANING}\4 {{ \1 }}\n\2\3\4\n", text)
-    code = head(_prefix(text), isa) + _OMP.sub(r'\1polydl_omp("\2");', stated.replace("#ifdef _OPENMP\n", "#if 1\n"))
+    told = with_meanings(text).replace("#ifdef _OPENMP\n", "#if 1\n")
+    code = head(_prefix(text), isa) + _OMP.sub(r'\1polydl_omp("\2");', told)
     flags = scop.source.preprocessor_flags
     source = SourceText(str(scop.source.path), code)
     pragmas, _ = find_pragmas(source)
@@ -98,6 +98,11 @@ def read(text: str, scop: Scop, cc: str, isa: Isa | None = None) -> Parsed:
             names = tuple(re.findall(r"(\w+)\s*(?:,|$)", found.group(3)))
             packs[found.group(2)] = (found.group(1), names)
     return Parsed(functions[scop.function].body, functions, kernels, packs)
+
+
+def with_meanings(text: str) -> str:
+    """The text with a function in place of each comment that states in C what the one below it does."""
+    return _MEANING.sub(rf"\2\3{MEANING}\4 {{ \1 }}\n\2\3\4\n", text)
 
 
 def head(prefix: str, isa: Isa | None) -> str:
