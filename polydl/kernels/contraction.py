@@ -58,9 +58,9 @@ class Contractions:
 
     name = "contraction"
 
-    def matches(self, nest: Nest) -> Sequence[ContractionUse]:
+    def matches(self, piece: Nest) -> Sequence[ContractionUse]:
         """One for each pair of loops that can be columns and rows."""
-        found = nest.contraction
+        found = piece.contraction
         uses: list[ContractionUse] = []
         for columns in found.columns() if found is not None else ():
             assert found is not None
@@ -74,9 +74,9 @@ class Contractions:
                     found.reductions,
                     *operands,
                     found.output,
-                    1 if rows is None else nest.counts[rows].extent,
-                    nest.counts[columns].extent,
-                    tuple(nest.counts[r].extent for r in found.reductions),
+                    1 if rows is None else piece.counts[rows].extent,
+                    piece.counts[columns].extent,
+                    tuple(piece.counts[r].extent for r in found.reductions),
                 )
                 for rows in found.rows(columns) or (None,)
             )
