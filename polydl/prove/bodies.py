@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pycparser import c_ast
@@ -344,8 +344,8 @@ class Runner:
             case c_ast.TernaryOp():
                 condition = self._value(node.cond, env)
                 if isinstance(condition, Operation):
-                    sides = (self._value(side, env) for side in (node.iftrue, node.iffalse))
-                    return Operation("?:", (condition, *map(_operand, sides)))
+                    sides = (_operand(side, self._value(side, env)) for side in (node.iftrue, node.iffalse))
+                    return Operation("?:", (condition, *sides))
                 return self._value(node.iftrue if self._truth(node.cond, env) else node.iffalse, env)
             case c_ast.ArrayRef():
                 base, subscripts = subscripted(node)
@@ -359,13 +359,15 @@ class Runner:
             case c_ast.Constant():
                 return Literal(node.value)
             case c_ast.FuncCall(name=c_ast.ID(name=name)) if name in PURE and name not in self.functions:
-                return Operation(name, tuple(_operand(self._value(a, env)) for a in node.args.exprs), call=True)
+                return Operation(name, tuple(_operand(a, self._value(a, env)) for a in node.args.exprs), call=True)
         raise Unreadable(f"line {line_of(node)}: a value in a generated function ({type(node).__name__})")
 
     def _unary(self, node: Any, env: Env) -> Any:
         match node:
             case c_ast.UnaryOp(op="-") if isinstance(value := self._value(node.expr, env), Affine):
                 return value.times(-1)
+            case c_ast.UnaryOp(op="-") if isinstance(value := self._value(node.expr, env), _ELEMENT):
+                return Operation("-", (value,))
             case c_ast.UnaryOp(op="!"):
                 return number(int(not self._truth(node.expr, env)))
             case c_ast.UnaryOp(op="*"):
@@ -384,8 +386,8 @@ class Runner:
         left, right = self._value(node.left, env), self._value(node.right, env)
         if isinstance(left, tuple) and isinstance(right, tuple):
             return tuple(Operation(node.op, (value_of(x), value_of(y))) for x, y in zip(left, right, strict=True))
-        if isinstance(left, _ELEMENT) and isinstance(right, _ELEMENT):
-            return Operation(node.op, (left, right))
+        if isinstance(left, _ELEMENT) or isinstance(right, _ELEMENT):
+            return Operation(node.op, (_operand(node.left, left), _operand(node.right, right)))
         if isinstance(right, Affine):
             if node.op == "+":
                 return _plus(left, right)
@@ -431,7 +433,8 @@ class Runner:
         if name == "first":
             return self._value(arguments[0], env)
         if name == "all":
-            return (_lane(self._value(arguments[0], env)),) * width
+            lane = _lane(self._value(arguments[0], env))
+            return (replace(lane, vector=True) if isinstance(lane, Literal) else lane,) * width
         if name in ("load", "load_part", "pair"):
             at = self._pointer(arguments[0], env)
             count = self._number(arguments[1], env) if name == "load_part" else width
@@ -462,10 +465,12 @@ def _plus(left: Any, right: Any) -> Any:
 _ELEMENT = (Load, Operation, Literal)
 
 
-def _operand(value: Any) -> Symbol:
-    """A value as an operand of an operation on elements. Raises Unreadable."""
+def _operand(node: Any, value: Any) -> Symbol:
+    """An expression and its value as an operand of an operation on elements. Raises Unreadable."""
     if isinstance(value, _ELEMENT):
         return value
+    if isinstance(node, c_ast.Constant):
+        return Literal(node.value)
     raise Unreadable("an operation on something else than elements in a generated function")
 
 
