@@ -334,10 +334,10 @@ class Reader:
             self._kernel(item, kernel_contract(self.parsed, name), arguments, at)
         elif name in self.parsed.packs:
             self._pack(item, pack_contract(self.parsed, name), arguments, at)
-        elif re.fullmatch(r"polydl\d*_row_\w+", name):
-            self._row(item, arguments, at, waiting, None)
         elif re.fullmatch(r"polydl\d*_\w+", name) and f"{name}{MEANING}" in self.parsed.functions:
             self._row(item, arguments, at, waiting, Meant(name))
+        elif re.fullmatch(r"polydl\d*_row_\w+", name):
+            self._row(item, arguments, at, waiting, None)
         else:
             raise Unreadable(f"line {line_of(item)}: a call of {name}")
 

@@ -51,7 +51,7 @@ _EACH = "#define POLYDL_EACH_1(X) X(1)\n" + "".join(
 
 _OMP = re.compile(r"^([ \t]*)#pragma omp ([^\n]*)$", re.MULTILINE)
 _KERNEL = re.compile(r"/\* (C\[i\*[^\n]*)\n.*?\b(polydl\d*_mk_\w+)_finish\(", re.DOTALL)
-_MEANING = re.compile(r"^/\* does: ([^\n]*) \*/\n(static[^\n]*? )(polydl\d*_\w+)(\([^\n]*\))\n", re.MULTILINE)
+_MEANING = re.compile(r"^/\* does: ([^\n]*) \*/\r?\n(static[^\n]*? )(polydl\d*_\w+)(\([^\n]*\))\r?\n", re.MULTILINE)
 _PACK = re.compile(
     r"/\* (packed\[w / \d+\][^\n]*?) \*/.*?\bstatic[^\n]*? (polydl\d*_pack_f\w+)\(([^\n]*)\)\n\{", re.DOTALL
 )
