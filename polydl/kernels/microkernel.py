@@ -117,6 +117,11 @@ class Microkernel:
     alpha, the epilogue's; what is a compile-time constant is left out. m, n, extents and strides are ptrdiff_t."""
     spec: MicrokernelSpec
 
+    @property
+    def signature(self) -> str:
+        """Declarations of the parameters."""
+        return signature(self.spec)
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -194,6 +199,11 @@ def parameters(spec: MicrokernelSpec) -> tuple[Parameter, ...]:
     return tuple(fixed)
 
 
+def signature(spec: MicrokernelSpec) -> str:
+    """The declarations of the arguments."""
+    return ", ".join(p.declaration for p in parameters(spec))
+
+
 def generate(spec: MicrokernelSpec) -> Microkernel:
     """The C function for `spec`.
 
@@ -252,7 +262,7 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
             placed=at(f"A + i * {a_m}", "B + j", f"C + i * {c_m} + j", "i", "j"),
             row_placed=at(f"A + i * {a_m}", "B", f"C + i * {c_m}", "i", "column0"),
             column_placed=at("A", "B + j", "C + j", "j"),
-            signature=", ".join(p.declaration for p in arguments),
+            signature=signature(spec),
         )
     )
     return Microkernel(name, text, tuple(p.name for p in arguments), spec)

@@ -70,6 +70,11 @@ class PackRoutine:
     stride<i> of each loop; what is a compile-time constant is left out."""
     spec: PackSpec
 
+    @property
+    def signature(self) -> str:
+        """Declarations of the parameters."""
+        return ", ".join(p.declaration for p in pack_parameters(self.spec))
+
 
 @dataclass(frozen=True, slots=True)
 class _LoopText:
@@ -143,6 +148,19 @@ def pack_routine(spec: PackSpec) -> PackRoutine:
         )
     )
     return PackRoutine(name, text, tuple(p.name for p in arguments), spec)
+
+
+def plain_loops(spec: PackSpec) -> str:
+    """C statements in terms of a pack routine's parameters that do what it does."""
+    extents = [stride_text(loop.extent, f"extent{i}") for i, loop in enumerate(spec.loops)]
+    moved = "".join(f" + r{i} * {stride_text(loop.stride, f'stride{i}')}" for i, loop in enumerate(spec.loops))
+    width = stride_text(spec.width_stride, "width_stride")
+    inside = "".join(f"for (ptrdiff_t r{i} = 0; r{i} < {e}; ++r{i}) " for i, e in enumerate(extents))
+    return (
+        f"for (ptrdiff_t panel = 0; panel < width; panel += {spec.block}) "
+        f"{inside}for (ptrdiff_t w = panel; w < panel + {spec.block}; ++w) "
+        f"*packed++ = w < width ? source[w * {width}{moved}] : 0;\n"
+    )
 
 
 def _joined(spec: PackSpec) -> list[tuple[int, PackLoop]]:

@@ -1,4 +1,4 @@
-"""Innermost loops without a microkernel as calls of vector functions: element-wise chains, sums and extremes of a row.
+"""Innermost loops as calls of vector functions: element-wise chains, sums and extremes of a row.
 
 A row is an innermost loop, with the loops around it that continue its addresses (h and w of an image), whose statements
 touch memory contiguously or not at all along it. It is decided on the printed loops: which instances run in one is
@@ -9,56 +9,26 @@ that several statements write is stored once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from polydl.kernels.family import Cycles
+from polydl.kernels.innermost import Argument, Innermost, OfRows, Printed, RowFunction
+from polydl.kernels.instructions import RATE, VECTOR_CALL, arithmetic, vector_cycles
 from polydl.kernels.microkernel import environment, isa_prologue
-from polydl.kernels.row_loops import RowLoops, RowStatement
+from polydl.kernels.scalar_text import scalar_text
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.model import isl
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, loads
-from polydl.model.scop import Access, Array, Assignment
+from polydl.model.scop import Assignment
 from polydl.model.types import ElementType
-from polydl.target.isa import VECTOR_TYPES
-
-
-@dataclass(frozen=True, slots=True)
-class RowArgument:
-    """An element, or its address, that a statement touches."""
-
-    at: RowStatement
-    access: Access
-    pointer: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A vector function and what it is called with."""
-
-    name: str
-    prologue: tuple[str, ...]
-    arguments: tuple[RowArgument, ...]
-    """In the first iteration of the loops, without the length."""
-    streams: bool
-    """Whether it stores past the caches."""
-
-
-@dataclass(frozen=True, slots=True)
-class RowOptions:
-    """What a row may do."""
-
-    stream: frozenset[str] = frozenset()
-    """Arrays that are stored past the caches."""
-    reassociate: bool = True
-    """Sums may be added up in another order."""
-    fast_math: bool = False
-    """See Scop."""
+from polydl.target.isa import VECTOR_TYPES, Isa
 
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
     name: str
-    of: RowArgument
+    of: Argument
     written: bool
     element: ElementType
 
@@ -93,12 +63,8 @@ class Accumulator:
 
 @dataclass(slots=True)
 class _Builder:
-    arrays: Mapping[str, Array]
-    private: frozenset[str]
-    """Scalars that no statement outside of the body uses, and whose first user writes them."""
-    loops: RowLoops
-    body: Sequence[RowStatement]
-    options: RowOptions
+    piece: Innermost
+    where: Printed
     element: ElementType
     lines: list[str] = field(default_factory=list)
     arguments: list[_Argument] = field(default_factory=list)
@@ -108,111 +74,90 @@ class _Builder:
     stored: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Per address the array and the variable to store there."""
     accumulators: list[Accumulator] = field(default_factory=list)
+    plain: list[str] = field(default_factory=list)
+    """Plain C that does what `lines` do, in column j."""
 
     @property
     def vector(self) -> str:
         return f"polydl_{self.element.name}"
 
-    def relation(self, at: RowStatement, access: Access) -> isl.Map:
-        return at.schedule.reverse().apply_range(access.relation)
+    def move(self, at: int, access: int) -> float | None:
+        return self.piece.moves[at][access]
 
-    def stride(self, access: Access, relation: isl.Map) -> int:
-        """Elements from one iteration of the row to the next. Raises NotVectorised."""
-        array = self.arrays[access.array]
-        if array.is_scalar:
-            return 0
-        moves = [self._coefficients(access.array, relation, d) for d in self.loops.dims]
-        along = [self._elements(array, m) for m in moves]
-        for k, extent in enumerate(self.loops.extents):
-            if along[k] != extent * along[k + 1]:
-                raise NotVectorised(f"{access.array} does not continue over the row")
-        return along[-1]
-
-    def _coefficients(self, name: str, relation: isl.Map, loop: int) -> list[int]:
-        found = []
-        for subscript in isl.components(relation.as_pw_multi_aff()):
-            one = isl.pieces(subscript.gist(relation.domain()))
-            factors = isl.coefficients(one[0][1]) if len(one) == 1 else None
-            if factors is None:
-                raise NotVectorised(f"the subscripts of {name} are not affine")
-            found.append(factors[loop])
-        return found
-
-    def _elements(self, array: Array, moves: Sequence[int]) -> int:
-        if not any(moves[:-1]):
-            return moves[-1]
-        distance = array.layout.distance(moves)
-        if distance is None:
-            raise NotVectorised(f"the extents of {array.name} are not known")
-        return distance
-
-    def argument(self, at: RowStatement, access: Access, *, pointer: bool) -> _Argument:
-        relation = self.relation(at, access)
+    def argument(self, at: int, access: int, *, pointer: bool) -> _Argument:
+        touched = self.piece.statements[at].accesses[access]
+        relation = self.where.relation(at, touched)
         for (name, other, is_pointer), known in zip(self.keys, self.arguments, strict=True):
-            if name == access.array and is_pointer == pointer and other is not None and other.is_equal(relation):
-                if access.write and not known.written:
+            if name == touched.array and is_pointer == pointer and other is not None and other.is_equal(relation):
+                if touched.write and not known.written:
                     continue
                 return known
-        of = RowArgument(at, access, pointer)
-        made = _Argument(f"polydl_e{len(self.arguments)}", of, access.write, self.element)
-        self.keys.append((access.array, relation, pointer))
+        of = Argument(at, access, pointer)
+        made = _Argument(f"polydl_e{len(self.arguments)}", of, touched.write, self.element)
+        self.keys.append((touched.array, relation, pointer))
         self.arguments.append(made)
         return made
 
-    def load(self, at: RowStatement, access: Access) -> str:
-        relation = self.relation(at, access)
+    def load(self, at: int, access: int) -> tuple[str, str]:
+        """What an access reads, as a vector and as plain C. Raises NotVectorised."""
+        read = self.piece.statements[at].accesses[access]
+        relation = self.where.relation(at, read)
         for array, element, variable in reversed(self.values):
-            if array == access.array and relation.is_subset(element):
-                return variable
-        stride = self.stride(access, relation)
-        if stride == 0:
-            return f"{self.vector}_all({self.argument(at, access, pointer=False).name})"
-        if stride != 1:
-            raise NotVectorised(f"{access.array} moves by {stride} elements")
-        return f"POLYDL_FETCH({self.argument(at, access, pointer=True).name} + polydl_column)"
+            if array == read.array and relation.is_subset(element):
+                return variable, variable
+        move = self.move(at, access)
+        if move == 0:
+            name = self.argument(at, access, pointer=False).name
+            return f"{self.vector}_all({name})", name
+        if move != 1:
+            raise NotVectorised(f"{read.array} moves by {move} elements")
+        name = self.argument(at, access, pointer=True).name
+        return f"POLYDL_FETCH({name} + polydl_column)", f"{name}[j]"
 
-    def add(self, at: RowStatement) -> None:
+    def add(self, at: int) -> None:
         """The lines of one statement. Raises NotVectorised."""
-        statement, body = at.statement, at.statement.body
-        if not isinstance(body, Assignment):
-            raise NotVectorised(f"{statement.name} is a call")
-        for a in statement.accesses:
-            if self.arrays[a.array].element is not self.element:
-                raise NotVectorised(f"{a.array} is {self.arrays[a.array].element}")
-        target = statement.accesses[body.target]
-        relation = self.relation(at, target)
-        stride = self.stride(target, relation)
-        vectors = Vectors(
-            self.element, lambda access: self.load(at, statement.accesses[access]), self.options.fast_math
-        )
-        if stride == 0 and target.array not in self.private:
-            self._accumulate(at, vectors)
+        statement = self.piece.statements[at]
+        body = statement.body
+        assert isinstance(body, Assignment)
+        target, move = statement.accesses[body.target], self.move(at, body.target)
+        plain: dict[int, str] = {}
+
+        def load(access: int) -> str:
+            vector, plain[access] = self.load(at, access)
+            return vector
+
+        vectors = Vectors(self.element, load, self.where.options.fast_math)
+        if move == 0 and target.array not in self.where.private:
+            self._accumulate(at, body, vectors, plain)
             return
-        if stride not in (0, 1):
-            raise NotVectorised(f"{target.array} moves by {stride} elements")
+        if move not in (0, 1):
+            raise NotVectorised(f"{target.array} moves by {move} elements")
         value = vectors.text(body.value)
+        written = scalar_text(body.value, plain.__getitem__)
         if body.op != "=":
             if body.op[:-1] not in "+-*/" or body.target_read is None:
                 raise NotVectorised(f"the operator {body.op}")
-            value = f"{self.load(at, statement.accesses[body.target_read])} {body.op[:-1]} {value}"
+            value = f"{load(body.target_read)} {body.op[:-1]} {value}"
+            written = f"{plain[body.target_read]} {body.op[:-1]} {written}"
         name = f"polydl_v{len(self.values)}"
         self.lines.append(f"const {self.vector} {name} = {value};")
-        self.values.append((target.array, relation, name))
-        if stride == 1:
-            address = f"{self.argument(at, target, pointer=True).name} + polydl_column"
+        self.plain.append(f"const {self.element} {name} = {written};")
+        self.values.append((target.array, self.where.relation(at, target), name))
+        if move == 1:
+            address = f"{self.argument(at, body.target, pointer=True).name} + polydl_column"
             self.stored[address] = (target.array, name)
 
-    def _accumulate(self, at: RowStatement, vectors: Vectors) -> None:
-        statement, body = at.statement, at.statement.body
-        assert isinstance(body, Assignment)
+    def _accumulate(self, at: int, body: Assignment, vectors: Vectors, plain: dict[int, str]) -> None:
+        statement = self.piece.statements[at]
         target = statement.accesses[body.target]
         own = [i for i, a in enumerate(statement.accesses) if a.array == target.array]
         alone = all(
-            other is at or all(a.array != target.array for a in other.statement.accesses) for other in self.body
+            other == at or all(a.array != target.array for a in s.accesses)
+            for other, s in enumerate(self.piece.statements)
         )
-        if not alone or not self.options.reassociate:
+        if not alone or not self.where.options.reassociate:
             raise NotVectorised(f"{target.array} is the same in every iteration")
-        place = self.argument(at, target, pointer=True).name
+        place = self.argument(at, body.target, pointer=True).name
         name = f"polydl_acc{len(self.accumulators)}"
         if body.op in ("+=", "-="):
             if len(own) != 2:
@@ -220,6 +165,7 @@ class _Builder:
             value = vectors.text(body.value)
             part = f"cut ? {self.vector}_keep(part, polydl_x, {self.vector}_zero()) : polydl_x"
             self.lines.append(f"{{ const {self.vector} polydl_x = {value}; *{name} = *{name} + ({part}); }}")
+            self.plain.append(f"*{place} {body.op} {scalar_text(body.value, plain.__getitem__)};")
             finish = f"*{place} {body.op} {self.vector}_sum({name});"
             self.accumulators.append(Accumulator(name, f"{self.vector}_zero()", finish))
             return
@@ -237,33 +183,12 @@ class _Builder:
             better = f"{self.vector}_{operation}(*{name}, polydl_x)"
         kept = f"cut ? {self.vector}_keep(part, {better}, *{name}) : {better}"
         self.lines.append(f"{{ const {self.vector} polydl_x = {value}; *{name} = {kept}; }}")
+        self.plain.append(
+            f"*{place} = {scalar_text(body.value, (plain | dict.fromkeys(own, f'*{place}')).__getitem__)};"
+        )
         which = {"max": "greatest", "min": "least"}.get(operation, operation + "_all")
         start = f"{self.vector}_all(*{place})"
         self.accumulators.append(Accumulator(name, start, f"*{place} = {self.vector}_{which}({name});"))
-
-    def check_independent(self) -> None:
-        """No iteration of the row needs another. Raises NotVectorised."""
-        accumulated = set()
-        for at in self.body:
-            body = at.statement.body
-            assert isinstance(body, Assignment)
-            target = at.statement.accesses[body.target]
-            if self.stride(target, self.relation(at, target)) == 0:
-                accumulated.add(target.array)  # private, or looked at by `_accumulate`
-        for one in self.body:
-            for a in one.statement.accesses:
-                if not a.write or a.array in accumulated:
-                    continue
-                for two in self.body:
-                    for b in two.statement.accesses:
-                        if a.array == b.array and self._conflict(self.relation(one, a), self.relation(two, b)):
-                            raise NotVectorised(f"iterations touch the same elements of {a.array}")
-
-    def _conflict(self, a: isl.Map, b: isl.Map) -> bool:
-        """Whether two different iterations of one row touch the same element."""
-        pairs = a.apply_range(b.reverse())
-        outer = (d for d in range(isl.domain_arity(pairs)) if d not in self.loops.dims)
-        return not isl.differ(isl.agree(pairs, outer), self.loops.dims).is_empty()
 
 
 def _extreme(value: Expr, own: Callable[[int], bool], same: Callable[[Expr, Expr], bool]) -> tuple[str, Expr] | None:
@@ -292,35 +217,71 @@ def _mentions(value: Expr, own: Callable[[int], bool]) -> bool:
     return any(own(access) for access in loads(value))
 
 
-def row(
-    arrays: Mapping[str, Array],
-    private: frozenset[str],
-    loops: RowLoops,
-    body: Sequence[RowStatement],
-    options: RowOptions,
-) -> Row:
-    """The vector function for a body of statements. Raises NotVectorised with the reason."""
-    types = {arrays[a.array].element for at in body for a in at.statement.accesses}
-    if len(types) != 1 or not types <= VECTOR_TYPES.keys():
-        raise NotVectorised(f"elements of type {', '.join(sorted(t.c for t in types))}")
-    element = types.pop()
-    builder = _Builder(arrays, private, loops, body, options, element)
-    for at in body:
-        if not isinstance(at.statement.body, Assignment):
-            raise NotVectorised(f"{at.statement.name} is a call")
-    builder.check_independent()
-    for at in body:
-        builder.add(at)
+@dataclass(frozen=True, slots=True)
+class RowUse:
+    """A piece as a row."""
+
+    piece: Innermost
+    element: ElementType
+    built: _Builder | None
+    """None: only what it would take is asked."""
+
+
+class GeneralRow(OfRows):
+    """Any element-wise chain, sum or extreme that `vector_text` has the operations for: the last family to be asked."""
+
+    name = "row"
+
+    def matches(self, piece: Innermost) -> Sequence[RowUse]:
+        """Of a piece that is not printed, it is taken for granted that its operations have vector forms."""
+        types = {piece.arrays[a.array].element for s in piece.statements for a in s.accesses}
+        widest = max(types, key=lambda t: t.bytes)
+        if piece.printed is None:
+            return (RowUse(piece, widest, None),)
+        if len(types) != 1 or not types <= VECTOR_TYPES.keys():
+            return ()
+        built = _Builder(piece, piece.printed, widest)
+        try:
+            for at in range(len(piece.statements)):
+                built.add(at)
+        except NotVectorised:
+            return ()
+        return (RowUse(piece, widest, built),)
+
+    def cycles(self, use: RowUse, shape: int, isa: Isa) -> Cycles:
+        piece = use.piece
+        lanes = max(1, isa.vector_bytes // use.element.bytes)
+        steps = []
+        for statement, moves, shares, times in zip(
+            piece.statements, piece.moves, piece.shares, piece.times, strict=True
+        ):
+            moving = [
+                (move, share)
+                for access, move, share in zip(statement.accesses, moves, shares, strict=True)
+                if not (piece.arrays[access.array].is_scalar or move == 0)  # it stays in a register
+            ]
+            steps.append(times * vector_cycles(arithmetic(statement), moving, lanes, VECTOR_CALL / RATE))
+        return Cycles(shape * sum(steps))
+
+    def emit(self, use: RowUse, shape: int) -> RowFunction:
+        assert use.built is not None, "only printed loops have a function"
+        return _rendered(use.built)
+
+    def meaning(self, use: RowUse, shape: int) -> str:
+        assert use.built is not None, "only printed loops have a function"
+        stores = [f"{address.partition(' ')[0]}[j] = {name};" for address, (_, name) in use.built.stored.items()]
+        return f"for (ptrdiff_t j = 0; j < n; j++) {{ {' '.join([*use.built.plain, *stores])} }}"
+
+
+def _rendered(builder: _Builder) -> RowFunction:
+    t, arguments, accumulators = builder.element, builder.arguments, builder.accumulators
+    many = len(builder.piece.statements)
     loaded = {name for (name, _, pointer), a in zip(builder.keys, builder.arguments, strict=True) if not a.written}
+    past = builder.where.options.stream
     stores = [
-        Store(address, variable, array in options.stream and array not in loaded)
+        Store(address, variable, array in past and array not in loaded)
         for address, (array, variable) in builder.stored.items()
     ]
-    return _rendered(builder, stores)
-
-
-def _rendered(builder: _Builder, stores: Sequence[Store]) -> Row:
-    t, arguments, accumulators = builder.element, builder.arguments, builder.accumulators
     streamed = [s.address.partition(" ")[0] for s in stores if s.stream]
     declared = "".join(f", {a.declaration}" for a in arguments)
     content = repr((builder.element, builder.lines, stores, accumulators, declared))
@@ -331,7 +292,7 @@ def _rendered(builder: _Builder, stores: Sequence[Store]) -> Row:
         .render(
             t=t,
             name=name,
-            summary="A row of one statement" if len(builder.body) == 1 else f"A row of {len(builder.body)} statements",
+            summary=f"A row of {many} statement{'s' if many > 1 else ''}",
             lines=builder.lines,
             stores=stores,
             streamed=streamed,
@@ -344,11 +305,15 @@ def _rendered(builder: _Builder, stores: Sequence[Store]) -> Row:
         )
     )
     math = uses_functions(" ".join([*builder.lines, *(a.finish for a in accumulators)]), builder.element)
-    pieces_ = [isa_prologue(builder.element), row_prologue(builder.element)]
-    pieces_ += [math_prologue(builder.element)] if math else []
-    return Row(name, (*pieces_, text), tuple(a.of for a in arguments), bool(streamed))
+    before = (*row_prologue(t), *([math_prologue(t)] if math else []))
+    return RowFunction(
+        name, text, f"const ptrdiff_t n{declared}", before, tuple(a.of for a in arguments), bool(streamed)
+    )
 
 
-def row_prologue(element: ElementType) -> str:
-    """What every row of one element type needs, after `microkernel.isa_prologue`."""
-    return environment().get_template("row_prologue.c.j2").render(t=element, x86=VECTOR_TYPES[element])
+def row_prologue(element: ElementType) -> tuple[str, str]:
+    """What every row of one element type needs."""
+    return (
+        isa_prologue(element),
+        environment().get_template("row_prologue.c.j2").render(t=element, x86=VECTOR_TYPES[element]),
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from polydl.kernels.innermost import RowOptions
 from polydl.kernels.row_loops import RowStatement
-from polydl.kernels.rows import RowOptions
 from polydl.lower.cexpr import FromIsl, Helpers
 from polydl.lower.ctree import Assign, Block, Expr, For, If, Instance, Marked, Name, Node, Way
 from polydl.lower.instance import Names, Place, black_box, sides, user_call

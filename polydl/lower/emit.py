@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 
 from polydl.dependences.scalars import private_scalars
-from polydl.kernels.rows import RowOptions
+from polydl.kernels.innermost import RowOptions
 from polydl.lower.ast import Writer
 from polydl.lower.cexpr import HELPER_TEXT, Helpers
 from polydl.lower.copies import copies

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
+from polydl.kernels.copy import Copy
+from polydl.kernels.families import block_kernel, copy_function
 from polydl.kernels.microkernel import Microkernel as GeneratedMicrokernel
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction, isa_prologue
-from polydl.kernels.microkernel import generate as generate_microkernel
-from polydl.kernels.packing import PackLoop, PackRoutine, PackSpec, pack_prologue, pack_routine
+from polydl.kernels.packing import PackLoop, PackRoutine, pack_prologue
 from polydl.kernels.vector_text import NotVectorised
 from polydl.lower.ahead import Ahead
 from polydl.lower.ctree import Binary, Evaluate, Expr, If, Int, Invoke, Name, Node, Raw, Text, every, plus
@@ -168,13 +169,15 @@ def _versions(
     group: Group | None,
 ) -> _Versions:
     repeats = _repeats(structure)
+    family, use, block = block_kernel(structure)
 
     def made(*, first: bool, last: bool) -> tuple[GeneratedMicrokernel, Epilogue]:
         fused = NOTHING_FUSED
         if group is not None and scop is not None:
             fused = fused_epilogue(scop, structure, group, before=first, after=last)
         starts = first and (zeroed or (group is not None and bool(group.before)))
-        return generate_microkernel(microkernel_spec(structure, call, packs, 0 if starts else 1, fused)), fused
+        spec = microkernel_spec(structure, call, packs, 0 if starts else 1, fused)
+        return family.emit(replace(use, spec=spec), block), fused
 
     first, fused_first = made(first=True, last=not repeats)
     between, _ = made(first=False, last=False)
@@ -229,8 +232,11 @@ def plan_nest(
     kernel, found = structure.kernel, structure.nest.contraction
     if kernel is None or found is None:
         return NestPlan(None)
-    if found.transposed(_columns(structure)) and not any(p.operand == "B" for p in structure.packs):
-        raise InputError(f"nest {structure.nest.name}: B is not contiguous along the columns", hint="add Pack(B, …)")
+    family, use, block = block_kernel(structure)
+    for role in family.layouts(use, block):
+        if not any(p.operand == role for p in structure.packs):
+            why = f"nest {structure.nest.name}: {role} is not contiguous along the columns"
+            raise InputError(why, hint=f"add Pack({role}, …)")
     call = kernel_call(structure, structure.nest.statements[0])
     edge = edge_rows(structure, call)
     element = found.element
@@ -246,7 +252,7 @@ def plan_nest(
     printers = {call.name: _call_printer(structure, call, versions, packs, buffers)}
     ahead: list[Ahead] = []
     for role, pack in packs.items():
-        routine = pack_routine(_pack_spec(structure, pack, element))
+        routine = copy_function(_copy(structure, pack, element), pack.block)
         texts.append(routine.text)
         printers[pack.name] = _copy_printer(structure, pack, routine, buffers[role])
         if pack.pack.function:
@@ -269,14 +275,14 @@ def _rows(edge: Edge, element: ElementType) -> tuple[tuple[str, ...], dict[str, 
     return (isa_prologue(element), versions.between.text), {edge.call.name: printer}
 
 
-def _pack_spec(structure: Structure, pack: PackCall, element: ElementType) -> PackSpec:
+def _copy(structure: Structure, pack: PackCall, element: ElementType) -> Copy:
     nest, operand = structure.nest, pack.operand
     width = None if pack.width is None else pack.width.iterator
     loops = tuple(
         PackLoop(_constant(extent, pack.domain), _stride(nest, operand, loop.iterator))
         for loop, extent in zip(pack.reductions, pack.extents, strict=False)
     )
-    return PackSpec(element, pack.block, 1 if width is None else _stride(nest, operand, width), loops)
+    return Copy(element, 1 if width is None else _stride(nest, operand, width), loops)
 
 
 def _copy_printer(structure: Structure, pack: PackCall, routine: PackRoutine, buffer: str) -> Callable[[Place], Node]:

@@ -1,26 +1,27 @@
 """Runs the body of a generated function on symbols: which elements it stores, and what it has made of which others.
 
 Integers are numbers, or symbols where the function is told them; pointers are affine in the counters of the loops
-around; a vector is its lanes, and a lane an element of memory or a sum of products of two. Loops whose counter only
-moves addresses are run once, for every iteration at the same time: what one adds to a sum is added in each of them.
-All other loops are run as they are.
+around; a vector is its lanes, and a lane an element of memory, a sum of products of two, or an operation on such
+elements. Loops whose counter only moves addresses are run once, for every iteration at the same time: what one adds to
+a sum is added in each of them. All other loops are run as they are.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pycparser import c_ast
 
 from polydl.model.types import spelled
 from polydl.prove.integers import ZERO, Affine, Unreadable, integer, number
-from polydl.prove.lanes import GROUP_BYTES, VECTOR, Counters, Lane, Vector, fma, grown, shuffled
+from polydl.prove.lanes import GROUP_BYTES, PURE, VECTOR, Counters, Lane, Vector, fma, grown, shuffled, value_of
 from polydl.prove.program import Pointer
-from polydl.prove.symbols import Load
+from polydl.prove.symbols import LANE_BY_LANE, Literal, Load, Operation, Symbol, of_lanes
 from polydl.prove.syntax import counted, line_of, matters, only_prefetches, subscripted, without_effect
+from polydl.target.isa import VECTOR_TYPES
 
 MOST_STEPS = 400_000
 """Expressions that are evaluated for one function before it counts as unreadable: seconds."""
@@ -32,6 +33,15 @@ class Stored:
 
     at: Pointer
     lanes: Vector
+    around: Counters = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Neighbouring elements that are loaded, in each iteration of the loops around."""
+
+    at: Pointer
+    count: int
     around: Counters = ()
 
 
@@ -78,6 +88,7 @@ class Runner:
     """Functions whose names end so are not looked into."""
     stored: list[Stored] = field(default_factory=list)
     called: list[Called] = field(default_factory=list)
+    read: list[Read] = field(default_factory=list)
     _around: list[tuple[str, Affine]] = field(default_factory=list)
     _counters: int = 0
     _steps: int = 0
@@ -185,6 +196,10 @@ class Runner:
     def _store(self, at: Pointer, lanes: Vector) -> None:
         self.stored.append(Stored(at, lanes, tuple(self._around)))
 
+    def _load(self, at: Pointer) -> Load:
+        self.read.append(Read(at, 1, tuple(self._around)))
+        return Load(at)
+
     def _switch(self, item: Any, env: Env) -> str | None:
         value = self._number(item.cond, env)
         for case in item.stmt.block_items:
@@ -248,7 +263,7 @@ class Runner:
         here = Affine(((name, 1),))
         moved: dict[Any, int] = {}
         start = dict(env)
-        before = len(self.stored), len(self.called)
+        before = len(self.stored), len(self.called), len(self.read)
         for attempt in range(2):
             env.clear()
             env.update(start)
@@ -256,7 +271,7 @@ class Runner:
             for key, distance in moved.items():
                 at = start[key]
                 env[key] = Pointer(at.base, at.offset.plus(here, distance))
-            del self.stored[before[0] :], self.called[before[1] :]
+            del self.stored[before[0] :], self.called[before[1] :], self.read[before[2] :]
             began = dict(env)
             self._around.append((name, times))
             if self._statement(item.stmt, env) in ("break", "return"):
@@ -327,26 +342,36 @@ class Runner:
             case c_ast.BinaryOp():
                 return self._operation(node, env)
             case c_ast.TernaryOp():
+                condition = self._value(node.cond, env)
+                if isinstance(condition, Operation):
+                    sides = (_operand(side, self._value(side, env)) for side in (node.iftrue, node.iffalse))
+                    return Operation("?:", (condition, *sides))
                 return self._value(node.iftrue if self._truth(node.cond, env) else node.iffalse, env)
             case c_ast.ArrayRef():
                 base, subscripts = subscripted(node)
                 if not isinstance(base, c_ast.ID) or not isinstance(env.get(base.name), _Array):
-                    return Load(self._address(node, env))
+                    return self._load(self._address(node, env))
                 key = base.name, tuple(self._number(s, env) for s in subscripts)
                 if key in env:
                     return env[key]
             case c_ast.FuncCall(name=c_ast.ID(name=name)) if (vector := VECTOR.fullmatch(name)) is not None:
                 return self._vector_value(vector.group(1), vector.group(2), node.args, env)
+            case c_ast.Constant():
+                return Literal(node.value)
+            case c_ast.FuncCall(name=c_ast.ID(name=name)) if name in PURE and name not in self.functions:
+                return Operation(name, tuple(_operand(a, self._value(a, env)) for a in node.args.exprs), call=True)
         raise Unreadable(f"line {line_of(node)}: a value in a generated function ({type(node).__name__})")
 
     def _unary(self, node: Any, env: Env) -> Any:
         match node:
             case c_ast.UnaryOp(op="-") if isinstance(value := self._value(node.expr, env), Affine):
                 return value.times(-1)
+            case c_ast.UnaryOp(op="-") if isinstance(value := self._value(node.expr, env), _ELEMENT):
+                return Operation("-", (value,))
             case c_ast.UnaryOp(op="!"):
                 return number(int(not self._truth(node.expr, env)))
             case c_ast.UnaryOp(op="*"):
-                return Load(self._pointer(node.expr, env))
+                return self._load(self._pointer(node.expr, env))
             case c_ast.UnaryOp(op="&", expr=c_ast.ID(name=name)):
                 return Pointer(f"&{name}", ZERO)
             case c_ast.UnaryOp(op="&"):
@@ -359,6 +384,10 @@ class Runner:
         if node.op == "||":
             return number(int(self._truth(node.left, env) or self._truth(node.right, env)))
         left, right = self._value(node.left, env), self._value(node.right, env)
+        if isinstance(left, tuple) and isinstance(right, tuple):
+            return tuple(Operation(node.op, (value_of(x), value_of(y))) for x, y in zip(left, right, strict=True))
+        if isinstance(left, _ELEMENT) or isinstance(right, _ELEMENT):
+            return Operation(node.op, (_operand(node.left, left), _operand(node.right, right)))
         if isinstance(right, Affine):
             if node.op == "+":
                 return _plus(left, right)
@@ -404,11 +433,13 @@ class Runner:
         if name == "first":
             return self._value(arguments[0], env)
         if name == "all":
-            return (_lane(self._value(arguments[0], env)),) * width
+            lane = _lane(self._value(arguments[0], env))
+            return (replace(lane, vector=True) if isinstance(lane, Literal) else lane,) * width
         if name in ("load", "load_part", "pair"):
             at = self._pointer(arguments[0], env)
             count = self._number(arguments[1], env) if name == "load_part" else width
             turns = 2 if name == "pair" else width
+            self.read.append(Read(at, min(turns, count), tuple(self._around)))
             loads = tuple(Load(Pointer(at.base, at.offset.plus(number(k % turns)))) for k in range(min(count, width)))
             return loads + ((),) * (width - len(loads))
         vectors = [self._vector(a, env) for a in arguments]
@@ -417,6 +448,9 @@ class Runner:
         group = GROUP_BYTES // self.bytes[kind]
         if name in ("unpack_low", "unpack_high", "fold"):
             return shuffled(name, vectors[0], vectors[1], group)
+        if name in LANE_BY_LANE:
+            suffix = next(t.suffix or "" for t in VECTOR_TYPES if t.name == kind)
+            return tuple(of_lanes(name, suffix, tuple(map(value_of, lanes))) for lanes in zip(*vectors, strict=True))
         raise Unreadable(f"the vector function {name}")
 
 
@@ -428,8 +462,20 @@ def _plus(left: Any, right: Any) -> Any:
     raise Unreadable("a sum of another kind in a generated function")
 
 
+_ELEMENT = (Load, Operation, Literal)
+
+
+def _operand(node: Any, value: Any) -> Symbol:
+    """An expression and its value as an operand of an operation on elements. Raises Unreadable."""
+    if isinstance(value, _ELEMENT):
+        return value
+    if isinstance(node, c_ast.Constant):
+        return Literal(node.value)
+    raise Unreadable("an operation on something else than elements in a generated function")
+
+
 def _lane(value: Any) -> Lane:
-    if isinstance(value, Load):
+    if isinstance(value, _ELEMENT):
         return value
     if value == ZERO:
         return ()

@@ -10,7 +10,7 @@ from typing import Any
 from pycparser import c_ast, c_generator
 
 from polydl.model.types import spelled
-from polydl.prove.integers import ZERO, Affine, Unreadable, affine
+from polydl.prove.integers import ZERO, Affine, Unreadable, affine, number
 from polydl.prove.program import Pointer
 from polydl.prove.symbols import (
     Accumulator,
@@ -25,7 +25,8 @@ from polydl.prove.symbols import (
     same_in_part,
     symbol,
 )
-from polydl.prove.text import Parsed
+from polydl.prove.syntax import loop_start, loop_step
+from polydl.prove.text import MEANING, Parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +214,45 @@ def row_step(
         place_ = value.by - first
         lines[place_] = RowLine("=", lines[place_].value, address)
     return RowStep(tuple(lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """A function above which its meaning is stated."""
+
+    name: str
+
+
+def meant_step(parsed: Parsed, meant: Meant, bound: Mapping[str, Any], column: Affine, strides: Strides) -> RowStep:
+    """The statement of a function's stated meaning, for one column. Raises Unreadable."""
+    line = meant_line(parsed.functions, meant, bound, column, strides)
+    following = meant_line(parsed.functions, meant, bound, column.plus(number(1)), strides)
+    if line.target == following.target:
+        raise Unreadable(f"what {meant.name} does is a sum")
+    return RowStep((line,))
+
+
+def meant_line(
+    functions: Mapping[str, Any], meant: Meant, bound: Mapping[str, Any], column: Affine, strides: Strides
+) -> RowLine:
+    """What `for (ptrdiff_t j = 0; j < n; j++) …;` does in a column, n the first parameter. Raises Unreadable."""
+    definition = functions[f"{meant.name}{MEANING}"]
+    items = definition.body.block_items or []
+    loop = items[0] if len(items) == 1 else None
+    if not isinstance(loop, c_ast.For):
+        raise Unreadable(f"what is stated above {meant.name}")
+    variable, first = loop_start(loop)
+    body = loop.stmt.block_items or [] if isinstance(loop.stmt, c_ast.Compound) else [loop.stmt]
+    columns = definition.decl.type.args.params[0].name
+    whole = affine(first, {}) == ZERO and loop_step(loop, variable) == 1
+    match loop.cond, body:
+        case (
+            c_ast.BinaryOp(op="<", left=c_ast.ID(name=left), right=c_ast.ID(name=right)),
+            [c_ast.Assignment() as made],
+        ) if whole and (left, right) == (variable, columns):
+            env = {**bound, variable: column}
+            return RowLine(made.op, symbol(made.rvalue, env, strides), place(made.lvalue, env, strides))
+    raise Unreadable(f"what is stated above {meant.name}")
 
 
 def _accumulators(whole: Any, env: Mapping[str, Any], strides: Strides) -> dict[str, tuple[str, Pointer, Symbol]]:

@@ -13,12 +13,13 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.model.types import spelled
-from polydl.prove.bodies import Called, Runner, Stored
-from polydl.prove.calls import Contract, PackContract
+from polydl.prove.bodies import Called, Read, Runner, Stored
+from polydl.prove.calls import Contract, Meant, PackContract, RowLine, meant_line
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, number
-from polydl.prove.lanes import Counters, Lane, Product
+from polydl.prove.lanes import Counters, Lane, Product, value_of
+from polydl.prove.matching import same_literal
 from polydl.prove.program import MOST_SIZES, Pointer, Program
-from polydl.prove.symbols import Load
+from polydl.prove.symbols import Literal, Load, Operation, Symbol, loads
 from polydl.target.isa import ISAS, VECTOR_TYPES, Isa
 
 MOST_PRODUCTS = 200_000
@@ -38,7 +39,7 @@ def runner(functions: Mapping[str, Any], isa: Isa, closed: str = "") -> Runner:
 
 def check_bodies(program: Program, functions_of: Callable[[Isa], Mapping[str, Any]]) -> list[str]:
     """Read the bodies of all generated functions that a program calls, and say what is shown. What cannot be shown goes
-    to `program.trusted`. Raises Wrong."""
+    to `program.trusted`; of a function that states its meaning in C, nothing is trusted. Raises Wrong, Unreadable."""
     if not program.uses:
         return []
     unread: dict[str, str] = {}
@@ -51,6 +52,8 @@ def check_bodies(program: Program, functions_of: Callable[[Isa], Mapping[str, An
                 for size in sorted(sizes):
                     _check(functions, function, isa, size)
             except Unreadable as error:
+                if isinstance(function, Meant):
+                    raise
                 unread.setdefault(_said(function), str(error))
     for said, reason in unread.items():
         program.trusted[f"{said} (not read: {reason})"] = None
@@ -64,6 +67,8 @@ def _check(functions: Mapping[str, Any], function: Any, isa: Isa, size: tuple[in
         check_kernel(functions, function, isa, *size)
     elif isinstance(function, PackContract):
         check_pack(functions, function, isa, size[0], size[1:])
+    elif isinstance(function, Meant):
+        check_meaning(functions, function, isa, *size)
     else:
         check_row(functions, function, isa, *size)
 
@@ -71,6 +76,8 @@ def _check(functions: Mapping[str, Any], function: Any, isa: Isa, size: tuple[in
 def _said(function: Any) -> str:
     if isinstance(function, str):
         return f"{function} runs its step once for each of its columns"
+    if isinstance(function, Meant):
+        return f"{function.name} does what is stated above it"
     return f"{function.name} {'computes' if isinstance(function, Contract) else 'copies'} {function.text}"
 
 
@@ -156,7 +163,7 @@ def _expected(contract: Contract, row: int, column: int) -> Term | None:
 
 def _same(lane: Lane, wanted: Term | None) -> bool:
     """Whether a lane holds the sum."""
-    if isinstance(lane, Load):
+    if not isinstance(lane, tuple):
         return False
     terms = [t for t in map(_term, lane) if t is not None]
     if terms == ([wanted] if wanted is not None else []):
@@ -344,6 +351,83 @@ def _wanted(contract: PackContract, width: int, extents: Sequence[int]) -> Itera
 
 
 # Rows
+
+
+def check_meaning(functions: Mapping[str, Any], meant: Meant, isa: Isa, length: int) -> None:
+    """A function that is called for so many columns stores in each of them once what is stated above it, and nothing
+    else, and reads no elements that the loops there don't. Raises Wrong, Unreadable."""
+    name = meant.name
+    definition = functions.get(name)
+    if definition is None:
+        raise Unreadable(f"the function {name} cannot be read")
+    opaque = _opaque(definition)
+    running = runner(functions, isa)
+    running.run(name, opaque | {definition.decl.type.args.params[0].name: number(length)})
+
+    def stated(column: Affine) -> RowLine:
+        return meant_line(functions, meant, opaque, column, {})
+
+    start = stated(ZERO).target
+    assert start is not None
+    where = f"({isa.name}, {length} columns)"
+    columns: list[tuple[int, int]] = []
+    for one in running.stored:
+        if one.at.base != start.base:
+            raise Wrong(f"{name} stores into {one.at.base} {where}")
+        first = one.at.offset.plus(start.offset, -1)
+        times = _constant(one.around[0][1]) if one.around else 1
+        distances = dict(first.terms)
+        counters = {name: len(one.lanes) for name, _ in one.around}
+        if len(counters) > 1 or distances not in ([counters] if times > 1 else [{}, counters]):
+            raise Unreadable(f"{name} has loops of another form")
+        for k, lane in enumerate(one.lanes):
+            line = stated(first.plus(number(k)))
+            if line.op != "=" or line.target != Pointer(one.at.base, one.at.offset.plus(number(k))):
+                raise Unreadable(f"what is stated above {name}")
+            found = value_of(lane)
+            if not _same_value(found, line.value):
+                # The same elements may be made into the same value in another way.
+                error = Wrong if set(loads(found)) != set(loads(line.value)) else Unreadable
+                raise error(f"{name} stores something else in column {first.constant + k} {where}")
+        columns.append((first.constant, first.constant + times * len(one.lanes)))
+    done = 0
+    for begin, end in sorted(columns):
+        if begin != done:
+            raise Wrong(f"{name} does not store in column {done} once {where}")
+        done = end
+    if done != length:
+        raise Wrong(f"{name} stores in {done} columns, not {length} {where}")
+    ends = [at for column in (0, length - 1) for at in loads(stated(number(column)).value)]
+    _check_reads(running.read, ends if length else [], name, length)
+
+
+def _check_reads(read: Sequence[Read], wanted: Sequence[Pointer], name: str, length: int) -> None:
+    """What is read lies between what the first and the last of so many columns read."""
+    known: dict[str, list[int]] = {}
+    for at in wanted:
+        known.setdefault(at.base, []).append(at.offset.constant)
+    for one in read:
+        times = dict(one.around)
+        ends = [one.at.offset.constant, one.at.offset.constant]
+        for counter, step in one.at.offset.terms:
+            if counter not in times:
+                raise Unreadable(f"{name} reads from an address of another form")
+            ends[step > 0] += step * (_constant(times[counter]) - 1)
+        own = known.get(one.at.base, [])
+        if not own or ends[0] < min(own) or ends[1] + one.count > max(own) + 1:
+            raise Wrong(f"{name} reads elements of {one.at.base} that are none of its columns' ({length} columns)")
+
+
+def _same_value(found: Symbol, wanted: Symbol) -> bool:
+    """Whether two values are the same, literals of vectors and plain ones among them."""
+    match found, wanted:
+        case Operation(name, operands, call), Operation(other, others, also) if len(operands) == len(others):
+            same = all(_same_value(x, y) for x, y in zip(operands, others, strict=True))
+            return same and (name, call) == (other, also)
+        case Literal(), Literal(text):
+            return same_literal(found, text)
+        case _:
+            return found == wanted
 
 
 def check_row(functions: Mapping[str, Any], name: str, isa: Isa, length: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from polydl.prove.integers import Affine, Unreadable
 from polydl.prove.program import Pointer
-from polydl.prove.symbols import Load
+from polydl.prove.symbols import LANE_BY_LANE, MATH, Literal, Load, Operation, Symbol
 
 Counters = tuple[tuple[str, Affine], ...]
 """Loops around something that happens, outermost first: the counter, which starts from zero, and how often it runs."""
@@ -23,20 +23,24 @@ class Product:
     over: Counters = ()
 
 
-Lane = Load | tuple[Product, ...]
-"""What a lane holds: an element of memory, or a sum of products, of which zero has none."""
+Lane = Load | tuple[Product, ...] | Operation | Literal
+"""What a lane holds: an element of memory, a sum of products, of which zero has none, or the value of an operation."""
 Vector = tuple[Lane, ...]
 
 
-VECTOR = re.compile(r"polydl\d*_(f32|f64)_(first|zero|all|load|load_part|store|store_part|fma|pair|fold|unpack_low|"
-                    r"unpack_high|transpose)")  # fmt: skip
+VECTOR = re.compile(
+    r"polydl\d*_(f32|f64)_(first|zero|all|load|load_part|store|store_part|fma|pair|fold|unpack_low|unpack_high|transpose|"
+    rf"{'|'.join(LANE_BY_LANE)})"
+)
+PURE = frozenset(f"{name}{suffix}" for name in MATH.values() for suffix in ("", "f"))
+"""Functions of <math.h> that are followed as operations."""
 GROUP_BYTES = 16
 """x86's shuffles work within pieces of so many bytes."""
 
 
 def fma(x: Lane, y: Lane, z: Lane) -> Lane:
     """x * y + z. Raises Unreadable."""
-    if isinstance(z, Load):
+    if not isinstance(z, tuple):
         raise Unreadable("a product added to an element of memory")
     if x == () or y == ():
         return z
@@ -61,9 +65,18 @@ def shuffled(name: str, x: Vector, y: Vector, group: int) -> Vector:
 
 
 def _sum(x: Lane, y: Lane) -> Lane:
-    if isinstance(x, Load) or isinstance(y, Load):
+    if not isinstance(x, tuple) or not isinstance(y, tuple):
         raise Unreadable("a sum of elements of memory")
     return x + y
+
+
+def value_of(lane: Lane) -> Symbol:
+    """A lane as an operand. Raises Unreadable for a sum of products."""
+    if not isinstance(lane, tuple):
+        return lane
+    if lane:
+        raise Unreadable("an operation on a sum of products")
+    return Literal("0", vector=True)
 
 
 def grown(before: Any, after: Any, counter: str, times: Affine) -> Any:
@@ -72,7 +85,7 @@ def grown(before: Any, after: Any, counter: str, times: Affine) -> Any:
         raise Unreadable("a variable that a loop changes in another way than adding to it")
     lanes: list[Lane] = []
     for old, new in zip(before, after, strict=True):
-        if isinstance(old, Load) or isinstance(new, Load) or new[: len(old)] != old:
+        if not isinstance(old, tuple) or not isinstance(new, tuple) or new[: len(old)] != old:
             raise Unreadable("a variable that a loop changes in another way than adding to it")
         more = (Product(p.left, p.right, ((counter, times), *p.over)) for p in new[len(old) :])
         lanes.append((*old, *more))

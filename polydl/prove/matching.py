@@ -61,11 +61,11 @@ def value_pairs(found: Symbol, wanted: e.Expr) -> list[Pair] | None:
             made = whole(found)
             return [(value, Integer(made))] if made is not None else None
         case e.Const(text):
-            return [] if isinstance(found, Literal) and _same_literal(found, text) else None
+            return [] if isinstance(found, Literal) and same_literal(found, text) else None
         case e.Unary("+", operand) if not (isinstance(found, Operation) and found.name == "+"):
             return value_pairs(found, operand)
         case e.Unary("-", e.Const(text)) if isinstance(found, Literal):
-            return [] if _same_literal(found, f"-{text}") else None
+            return [] if same_literal(found, f"-{text}") else None
         case e.Unary(op, operand):
             return _operands(found, op, (operand,))
         case e.Binary(op, left, right):
@@ -122,7 +122,8 @@ def _operands(found: Symbol, name: str, wanted: Sequence[e.Expr], *, call: bool 
     return pairs
 
 
-def _same_literal(found: Literal, text: str) -> bool:
+def same_literal(found: Literal, text: str) -> bool:
+    """Whether a printed literal is the one written."""
     if found.text == text:
         return True
     if not found.vector:
@@ -138,7 +139,7 @@ def differs(found: Symbol, wanted: e.Expr) -> bool:
     """Whether two expressions of one shape have different arithmetic operators or literals somewhere. Others than
     these may be two ways to write the same."""
     if isinstance(wanted, e.Const):
-        return isinstance(found, Literal) and not _same_literal(found, wanted.text)
+        return isinstance(found, Literal) and not same_literal(found, wanted.text)
     if not isinstance(wanted, e.Binary) or not isinstance(found, Operation) or len(found.operands) != 2:
         return False
     if found.name != wanted.op:

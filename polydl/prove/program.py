@@ -104,8 +104,8 @@ class Program:
     trusted: dict[str, None] = field(default_factory=dict)
     """What is taken for granted, in the order of its first use."""
     uses: dict[Any, set[tuple[int, ...]] | None] = field(default_factory=dict)
-    """Generated functions (the contract of a kernel or of a copy, the name of a row) and with which sizes they are
-    called; None: with too many to look at each."""
+    """Generated functions (the contract of a kernel or of a copy, the name of a row, what states its meaning) and with
+    which sizes they are called; None: with too many to look at each."""
 
     def use(self, function: Any, depth: int, constraints: list[str], sizes: tuple[Affine, ...]) -> None:
         """Note a call: its sizes for every value of the loops around it."""

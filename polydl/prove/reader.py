@@ -11,12 +11,21 @@ from pycparser import c_ast
 
 from polydl.model.scop import Scop, Storage
 from polydl.model.types import spelled
-from polydl.prove.calls import Contract, PackContract, finish, kernel_contract, pack_contract, row_step
+from polydl.prove.calls import (
+    Contract,
+    Meant,
+    PackContract,
+    finish,
+    kernel_contract,
+    meant_step,
+    pack_contract,
+    row_step,
+)
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, affine, condition, loop, number
 from polydl.prove.program import Buffer, ConcurrentLoop, Hint, Pointer, Printed, Program, domain
 from polydl.prove.symbols import Load, Operation, place, pointer, symbol
 from polydl.prove.syntax import first_number, generated_block, line_of, loop_start, loop_step, names_in, without_effect
-from polydl.prove.text import Parsed
+from polydl.prove.text import MEANING, Parsed
 
 MOST_STATEMENTS = 400
 """Printed statements beyond which a proof would take too long."""
@@ -325,8 +334,10 @@ class Reader:
             self._kernel(item, kernel_contract(self.parsed, name), arguments, at)
         elif name in self.parsed.packs:
             self._pack(item, pack_contract(self.parsed, name), arguments, at)
+        elif re.fullmatch(r"polydl\d*_\w+", name) and f"{name}{MEANING}" in self.parsed.functions:
+            self._row(item, arguments, at, waiting, Meant(name))
         elif re.fullmatch(r"polydl\d*_row_\w+", name):
-            self._row(item, arguments, at, waiting)
+            self._row(item, arguments, at, waiting, None)
         else:
             raise Unreadable(f"line {line_of(item)}: a call of {name}")
 
@@ -416,7 +427,7 @@ class Reader:
         load = Load(Pointer(source.base, value))
         self._add(at, "copy", "=", load, Pointer(packed.base, to), None, item, before)
 
-    def _row(self, item: Any, arguments: Sequence[Any], at: _Place, waiting: _Waiting) -> None:
+    def _row(self, item: Any, arguments: Sequence[Any], at: _Place, waiting: _Waiting, meant: Meant | None) -> None:
         name = item.name.name
         self._steps += 1
         length = affine(arguments[0], at.env)
@@ -430,11 +441,14 @@ class Reader:
                 operands.append(pointer(argument, at.env, self.strides))
             else:
                 operands.append(symbol(argument, at.env, self.strides))
-        self.program.use(name, at.depth, at.constraints, (length,))
+        self.program.use(meant or name, at.depth, at.constraints, (length,))
         column = self._count(at, length)
         env = {p.name: g for p, g in zip(parameters, operands, strict=True)}
         first = len(self.program.statements)
-        step = row_step(self.parsed, name, env, column, self.strides, first)
+        if meant is None:
+            step = row_step(self.parsed, name, env, column, self.strides, first)
+        else:
+            step = meant_step(self.parsed, meant, env, column, self.strides)
         if len(step.lines) != len(waiting.hints):
             raise Wrong(f"line {line_of(item)}: {len(step.lines)} statements in {name}, {len(waiting.hints)} named")
         self._loops += 1

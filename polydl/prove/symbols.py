@@ -65,8 +65,10 @@ class Accumulator:
 
 Symbol = Load | Literal | Integer | Operation | Made | Sum | Accumulator
 
-_TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&&", "or": "||"}
-_MATH = {"abs": "fabs", "sqrt": "sqrt", "exp": "exp", "tanh": "tanh", "erf": "erf", "fmax": "fmax", "fmin": "fmin"}
+TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&&", "or": "||"}
+MATH = {"abs": "fabs", "sqrt": "sqrt", "exp": "exp", "tanh": "tanh", "erf": "erf", "fmax": "fmax", "fmin": "fmin"}
+LANE_BY_LANE = (*TESTS, *MATH, "negative", "not", "max", "min", "select")
+"""Functions of the vector prologues that make each lane of the same lanes of their operands."""
 _VECTOR = re.compile(r"polydl\d*_f(32|64)_(\w+)")
 
 
@@ -242,6 +244,11 @@ def _vector(name: str, suffix: str, arguments: list[Any], env: Mapping[str, Any]
     lanes = tuple(symbol(a, env, strides) for a in arguments)
     if name == "all":
         return lanes[0]
+    return of_lanes(name, suffix, lanes)
+
+
+def of_lanes(name: str, suffix: str, lanes: tuple[Symbol, ...]) -> Symbol:
+    """What a function of the vector prologues makes of a lane of each of its operands. Raises Unreadable."""
     if name == "negative":
         return Operation("-", lanes)
     if name == "not":
@@ -250,10 +257,10 @@ def _vector(name: str, suffix: str, arguments: list[Any], env: Mapping[str, Any]
         return Operation("?:", (Operation(">" if name == "max" else "<", lanes), *lanes))
     if name == "select":
         return Operation("?:", lanes)
-    if name in _TESTS:
-        return Operation(_TESTS[name], lanes)
-    if name in _MATH:
-        return Operation(_MATH[name] + suffix, lanes, call=True)
+    if name in TESTS:
+        return Operation(TESTS[name], lanes)
+    if name in MATH:
+        return Operation(MATH[name] + suffix, lanes, call=True)
     raise Unreadable(f"the vector function {name}")
 
 

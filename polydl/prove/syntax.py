@@ -8,7 +8,7 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.prove.integers import Unreadable, affine, integer
-from polydl.prove.lanes import VECTOR
+from polydl.prove.lanes import PURE, VECTOR
 
 
 def generated_block(node: Any) -> Any:
@@ -102,7 +102,7 @@ def matters(node: Any, counter: str, arrays: set[str], closed: str) -> bool:
         case c_ast.FuncCall(name=c_ast.ID(name="__builtin_prefetch")):
             return False
         case c_ast.FuncCall(name=c_ast.ID(name=name)) if not VECTOR.fullmatch(name) and not (
-            closed and name.endswith(closed)
+            name in PURE or (closed and name.endswith(closed))
         ):
             return node.args is not None and counter in names_in(node.args)
         case c_ast.If() if only_prefetches(node.iftrue) and node.iffalse is None:

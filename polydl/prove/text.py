@@ -42,12 +42,16 @@ typedef int polydl_f64_part;
 """
 """In place of the vector prologues, whose include guards it sets."""
 
+MEANING = "_meaning"
+"""Behind a function's name: that of the function which does what is stated above it (kernels.innermost.stated)."""
+
 _EACH = "#define POLYDL_EACH_1(X) X(1)\n" + "".join(
     f"#define POLYDL_EACH_{n}(X) POLYDL_EACH_{n - 1}(X) X({n})\n" for n in range(2, MOST_CASES + 1)
 )
 
 _OMP = re.compile(r"^([ \t]*)#pragma omp ([^\n]*)$", re.MULTILINE)
 _KERNEL = re.compile(r"/\* (C\[i\*[^\n]*)\n.*?\b(polydl\d*_mk_\w+)_finish\(", re.DOTALL)
+_MEANING = re.compile(r"^/\* does: ([^\n]*) \*/\r?\n(static[^\n]*? )(polydl\d*_\w+)(\([^\n]*\))\r?\n", re.MULTILINE)
 _PACK = re.compile(
     r"/\* (packed\[w / \d+\][^\n]*?) \*/.*?\bstatic[^\n]*? (polydl\d*_pack_f\w+)\(([^\n]*)\)\n\{", re.DOTALL
 )
@@ -70,7 +74,8 @@ class Parsed:
 def read(text: str, scop: Scop, cc: str, isa: Isa | None = None) -> Parsed:
     """Parse a generated file with the front end's preprocessor and parser: for an instruction set, or with vectors of
     one lane. Raises Unreadable."""
-    code = head(_prefix(text), isa) + _OMP.sub(r'\1polydl_omp("\2");', text.replace("#ifdef _OPENMP\n", "#if 1\n"))
+    told = with_meanings(text).replace("#ifdef _OPENMP\n", "#if 1\n")
+    code = head(_prefix(text), isa) + _OMP.sub(r'\1polydl_omp("\2");', told)
     flags = scop.source.preprocessor_flags
     source = SourceText(str(scop.source.path), code)
     pragmas, _ = find_pragmas(source)
@@ -93,6 +98,11 @@ def read(text: str, scop: Scop, cc: str, isa: Isa | None = None) -> Parsed:
             names = tuple(re.findall(r"(\w+)\s*(?:,|$)", found.group(3)))
             packs[found.group(2)] = (found.group(1), names)
     return Parsed(functions[scop.function].body, functions, kernels, packs)
+
+
+def with_meanings(text: str) -> str:
+    """The text with a function in place of each comment that states in C what the one below it does."""
+    return _MEANING.sub(rf"\2\3{MEANING}\4 {{ \1 }}\n\2\3\4\n", text)
 
 
 def head(prefix: str, isa: Isa | None) -> str:

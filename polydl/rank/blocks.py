@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 from polydl.dependences.nests import Nest
+from polydl.kernels.contraction import block_efficiency, price
+from polydl.kernels.families import NESTS
 from polydl.model.types import ElementType
-from polydl.rank.register_blocks import block_cycles, target_isa
+from polydl.rank.register_blocks import target_isa
 from polydl.schedule.structure import RegisterBlocks
 from polydl.target import Machine
-from polydl.target.isa import Isa, register_blocks
-
-
-@cache
-def block_efficiency(target: Isa, element: ElementType, m: int, n: int, rows: int | None, columns: int | None) -> float:
-    """Modelled fraction of the FMA peak when a rows x columns output is cut into m x n register blocks.
-
-    Remainder blocks count with their own, lower efficiency; lanes that a mask leaves idle count as lost. An unknown
-    extent counts as a multiple of the block.
-    """
-    r, c = m if rows is None else rows, n if columns is None else columns
-    return r * c / (target.lanes(element) * target.fmas) / block_cycles(target, element, m, n, r, c)
-
+from polydl.target.isa import register_blocks
 
 _LEAST = 0.8
 """Fraction of the best block's modelled efficiency below which a block is not tried: what a better place in the
@@ -39,21 +28,13 @@ def register_blocks_for(machine: Machine) -> RegisterBlocks:
     target = target_isa(machine)
 
     def blocks(nest: Nest) -> Sequence[tuple[str | None, str, int, int]]:
-        found = nest.contraction
-        assert found is not None
-        best: dict[tuple[str | None, str, int], tuple[float, float, int]] = {}
-        for columns in found.columns():
-            for rows in found.rows(columns) or (None,):
-                row_extent = 1 if rows is None else nest.counts[rows].extent
-                column_extent = nest.counts[columns].extent
-                for m, n in register_blocks(found.element, target, 0.0):
-                    m = m if row_extent is None else min(m, max(row_extent, 1))
-                    n = n if column_extent is None else min(n, max(column_extent, 1))
-                    lost = -round(block_efficiency(target, found.element, m, n, row_extent, column_extent), 2)
-                    key, price = (rows, columns, n), (lost, 1 / m + 1 / n, m)
-                    best[key] = min(best.get(key, price), price)
-        ordered = sorted((price, (r or "", c, n), (r, c, price[2], n)) for (r, c, n), price in best.items())
-        return [block for price, _, block in ordered if price[0] <= _LEAST * ordered[0][0][0]]
+        ordered = sorted(
+            ((*price(use, b, target), b.m), (use.rows or "", use.columns, b.n), (use.rows, use.columns, b.m, b.n))
+            for family in NESTS
+            for use in family.matches(nest)
+            for b in family.shapes(use, target)
+        )
+        return [block for cost, _, block in ordered if cost[0] <= _LEAST * ordered[0][0][0]]
 
     return blocks
 

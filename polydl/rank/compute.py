@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from polydl.dependences.nests import Nest
+from polydl.kernels.families import block_cycles
 from polydl.model.scop import Scop
 from polydl.rank.plain import LOOP_CYCLES, Inner, Work, iteration_cycles, way_of_compiler
 from polydl.rank.ranker import FloatArray
-from polydl.rank.register_blocks import block_cycles, target_isa
+from polydl.rank.register_blocks import target_isa
 from polydl.rank.slanted import NOTHING, Left, left_out
 from polydl.schedule.structure import Structure
 from polydl.target import Machine
@@ -34,19 +35,17 @@ def kernel_cycles(
 def _call_cycles(structure: Structure, instances: float, machine: Machine, left: Left) -> tuple[float, float, float]:
     """Cycles of the arithmetic of all calls, with what is left out; of the stores of one call; and of what
     each part of a block takes beside."""
-    kernel, found = structure.kernel, structure.nest.contraction
-    assert kernel is not None and found is not None
-    target = target_isa(machine)
+    kernel = structure.kernel
+    assert kernel is not None
     row_extent, column_extent = (
         1 if loop is None else _extent(structure, loop.iterator) for loop in (kernel.rows, kernel.columns)
     )
     steps = instances / (row_extent * column_extent)
-    arithmetic = steps * block_cycles(target, found.element, kernel.m, kernel.n, row_extent, column_extent)
+    cycles = block_cycles(structure, target_isa(machine), (row_extent, column_extent))
+    arithmetic = steps * cycles.step
     arithmetic += left.share * (instances * left.cycles - arithmetic)
-    # C is loaded and stored once per call: one store per cycle, the loads beside them. The pipeline of FMAs fills and
-    # drains, and the reduction loop's exit is mispredicted; for a part of a block as well.
-    stores = kernel.m * -(-kernel.n // target.lanes(found.element))
-    return arithmetic, stores, machine.call_cycles + 2 * target.latency + LOOP_CYCLES
+    # The reduction loop's exit is mispredicted; for a part of a block as well.
+    return arithmetic, cycles.stores, machine.call_cycles + cycles.drain + LOOP_CYCLES
 
 
 def _parts_counted(structure: Structure) -> float:

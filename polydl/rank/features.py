@@ -15,6 +15,7 @@ from functools import cache
 import numpy as np
 
 from polydl.dependences.nests import Nest
+from polydl.kernels.contraction import block_efficiency
 from polydl.locality.batch import BoxAnalysis
 from polydl.locality.boxes import BoolArray, BoxNest, IntArray, LoopBatch
 from polydl.model.contraction import Contraction
@@ -23,7 +24,7 @@ from polydl.model.types import ElementType
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.estimate import copy_seconds
 from polydl.rank.ranker import FloatArray
-from polydl.rank.register_blocks import block_cycles, target_isa
+from polydl.rank.register_blocks import target_isa
 from polydl.rank.trace import TraceRanker
 from polydl.rank.traffic import resources_of
 from polydl.schedule.structure import Structure
@@ -383,7 +384,6 @@ def _block_features(
     of the columns that whole blocks leave over) of a register block."""
     lanes = target.lanes(element)
     vectors = -(-n // lanes)
-    spent = block_cycles(target, element, m, n, rows, columns)
-    efficiency = rows * columns / (lanes * target.fmas) / spent
+    efficiency = block_efficiency(target, element, m, n, rows, columns)
     held = m * vectors / target.registers
     return float(m), math.log2(n), float(vectors), held, efficiency, (rows % m) / rows, (columns % n) / columns

@@ -14,6 +14,9 @@ from functools import cached_property
 from typing import Any
 
 from polydl.dependences.nests import Count1D, counted
+from polydl.kernels.families import row_cycles
+from polydl.kernels.innermost import Innermost
+from polydl.kernels.instructions import CALL, INLINE, SLOW, Arithmetic, arithmetic, vector_cycles
 from polydl.model.contraction import affine_rows
 from polydl.model.counting import count
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
@@ -29,21 +32,6 @@ COMPILER_VECTOR_BYTES = 32
 """Largest vectors that compilers use unasked: gcc and clang prefer 256 bits on processors that have 512 (GCC manual,
 `-mprefer-vector-width`)."""
 
-_RATE = 2.0
-"""Simple arithmetic instructions, scalar or vector, that a core completes per cycle."""
-_LOADS = 1.5
-"""Loads and stores it completes for one arithmetic instruction."""
-_SLOW = {"/": 13.0, "%": 25.0}
-"""Cycles from operands to the result of the operators that are not pipelined well (uops.info: 13 to 15 for doubles)."""
-_CALL = 20.0
-"""Cycles of a call of libm."""
-_VECTOR_CALL = 20.0
-"""Vector instructions of a mathematical function in a row (templates/microkernel_math.c.j2)."""
-_INLINE = {"sqrt": 15.0, "fabs": 0.0, "fmax": 0.0, "fmin": 0.0}
-"""Functions that are instructions, and their cycles."""
-_NEAR = 4
-"""Elements of a step after which a vector is still put together from neighbouring ones."""
-
 
 class Way(Enum):
     """How an innermost loop runs."""
@@ -58,18 +46,6 @@ class Way(Enum):
     """The same, with a partial sum in each lane."""
     ROW = "row"
     """As a vector function."""
-
-
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
-    """The instructions of one instance of a statement."""
-
-    simple: float
-    """Instructions that are pipelined."""
-    slow: float
-    """Cycles of divisions, square roots and remainders, each by itself."""
-    calls: int
-    """Calls of functions that are no instructions."""
 
 
 @dataclass(frozen=True)
@@ -130,12 +106,7 @@ class Work:
     @cached_property
     def arithmetic(self) -> Arithmetic:
         """Of one instance."""
-        body = self.statement.body
-        if not isinstance(body, Assignment):
-            return Arithmetic(10.0, 0.0, 1)
-        found = _arithmetic(body.value)
-        own = _arithmetic(Binary(body.op[:-1], Load(0), Load(0))) if body.op != "=" else Arithmetic(0.0, 0.0, 0)
-        return Arithmetic(found.simple + own.simple, found.slow + own.slow, found.calls + own.calls)
+        return arithmetic(self.statement)
 
     @cached_property
     def element_bytes(self) -> int:
@@ -149,21 +120,6 @@ class Work:
             None if step is None or strides is None else sum(s * x for s, x in zip(strides, step, strict=True))
             for strides in self.strides
         )
-
-
-def _arithmetic(value: Expr) -> Arithmetic:
-    inside = [_arithmetic(one) for one in operands(value)]
-    simple, slow, calls = sum(i.simple for i in inside), sum(i.slow for i in inside), sum(i.calls for i in inside)
-    match value:
-        case Binary(op) if op in _SLOW:
-            return Arithmetic(simple, slow + _SLOW[op], calls)
-        case Binary() | Conditional():
-            return Arithmetic(simple + 1.0, slow, calls)
-        case Call(function):
-            own = _INLINE.get(function.removesuffix("f"))
-            return Arithmetic(simple, slow, calls + 1) if own is None else Arithmetic(simple + 1.0, slow + own, calls)
-        case _:
-            return Arithmetic(simple, slow, calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +202,7 @@ def _path(work: Work, read: Access, target: Isa) -> float:
     body = work.statement.body
     assert isinstance(body, Assignment)
     place = next(i for i, x in enumerate(work.statement.accesses) if x is read)
-    own = 0.0 if body.op == "=" else max(_SLOW.get(body.op[:-1], 0.0), float(target.latency))
+    own = 0.0 if body.op == "=" else max(SLOW.get(body.op[:-1], 0.0), float(target.latency))
     inside = _depth(body.value, place, target)
     return own + (inside if inside is not None else 0.0)
 
@@ -260,9 +216,9 @@ def _depth(value: Expr, access: int, target: Isa) -> float | None:
         return None
     match value:
         case Binary(op):
-            return max(below) + max(_SLOW.get(op, 0.0), float(target.latency))
+            return max(below) + max(SLOW.get(op, 0.0), float(target.latency))
         case Call(function):
-            return max(below) + max(_INLINE.get(function.removesuffix("f"), _CALL), float(target.latency))
+            return max(below) + max(INLINE.get(function.removesuffix("f"), CALL), float(target.latency))
         case Conditional():
             return max(below) + float(target.latency)
         case _:
@@ -301,33 +257,42 @@ def way_of_compiler(several: Sequence[Inner], target: Isa) -> Way:
 
 def iteration_cycles(several: Sequence[Inner], way: Way, trips: float, target: Isa) -> float:
     """Cycles of one iteration of an innermost loop of `trips` iterations, entering it included."""
+    if way is Way.ROW:
+        return _in_rows(several, trips, target)
     calls = any(one.work.arithmetic.calls for one in several)
     if way in (Way.VECTOR, Way.SUM) and calls:
         way = Way.SERIAL if way is Way.SUM else Way.SCALAR
-    scalar = sum(one.times * _instance(one, 1, way) for one in several)
+    scalar = sum(one.times * _instance(one, 1) for one in several)
     waits = latency(several, target) if way in (Way.SERIAL, Way.SUM) else 0.0
     if way in (Way.SERIAL, Way.SCALAR):
         return max(scalar, waits) + LOOP_CYCLES / trips
     widest = max(one.work.element_bytes for one in several)
-    size = target.vector_bytes if way is Way.ROW else min(target.vector_bytes, COMPILER_VECTOR_BYTES)
-    lanes = max(1, size // widest)
-    vector = max(sum(one.times * _instance(one, lanes, way) for one in several), waits)
-    if way is Way.ROW:
-        spent = math.ceil(trips / lanes) * vector
-    else:
-        spent = math.floor(trips / lanes) * vector + (trips % lanes) * max(scalar, waits)
+    lanes = max(1, min(target.vector_bytes, COMPILER_VECTOR_BYTES) // widest)
+    vector = max(sum(one.times * _instance(one, lanes) for one in several), waits)
+    spent = math.floor(trips / lanes) * vector + (trips % lanes) * max(scalar, waits)
     return (spent + LOOP_CYCLES) / trips
 
 
-def _instance(one: Inner, lanes: int, way: Way) -> float:
+def _instance(one: Inner, lanes: int) -> float:
     """Cycles of `lanes` neighbouring instances of a statement, in vectors of as many."""
-    work = one.work
-    ops = work.arithmetic
-    memory = 0.0
-    for access, move, share in zip(work.statement.accesses, work.moves(one.step), one.share, strict=True):
-        if work.scop.arrays[access.array].is_scalar or move == 0:
-            continue  # it stays in a register
-        steps = abs(move) if move is not None else math.inf
-        memory += share * (1.0 if lanes == 1 or steps == 1 else steps if steps <= _NEAR else 2.0 * lanes)
-    calls = ops.calls * (_VECTOR_CALL / _RATE if way is Way.ROW else _CALL * lanes)
-    return (ops.simple + memory / _LOADS) / _RATE + ops.slow / 2 * max(1.0, lanes / 2) + calls
+    arrays, accesses = one.work.scop.arrays, one.work.statement.accesses
+    moving = [
+        (move, share)
+        for access, move, share in zip(accesses, one.work.moves(one.step), one.share, strict=True)
+        if not (arrays[access.array].is_scalar or move == 0)  # it stays in a register
+    ]
+    return vector_cycles(one.work.arithmetic, moving, lanes, CALL * lanes)
+
+
+def _in_rows(several: Sequence[Inner], trips: float, target: Isa) -> float:
+    """Cycles of one iteration of an innermost loop of `trips` iterations that is a row."""
+    works = [one.work for one in several]
+    piece = Innermost(
+        works[0].scop.arrays,
+        tuple(work.statement for work in works),
+        tuple(one.work.moves(one.step) for one in several),
+        tuple(one.share for one in several),
+        tuple(one.times for one in several),
+    )
+    lanes = max(1, target.vector_bytes // max(work.element_bytes for work in works))
+    return (math.ceil(trips / lanes) * row_cycles(piece, target).step + LOOP_CYCLES) / trips

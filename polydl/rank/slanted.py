@@ -7,10 +7,12 @@ import math
 from dataclasses import dataclass
 
 from polydl.base.errors import QuotaExceeded
+from polydl.kernels.contraction import Block
+from polydl.kernels.families import block_cycles
 from polydl.model.counting import count
 from polydl.model.isl import quota
 from polydl.rank.plain import LOOP_CYCLES, Inner, Work, iteration_cycles, way_of_compiler
-from polydl.rank.register_blocks import block_cycles, target_isa
+from polydl.rank.register_blocks import target_isa
 from polydl.schedule.kernel_call import kernel_call
 from polydl.schedule.structure import Loop, Structure
 from polydl.target import Machine
@@ -73,13 +75,13 @@ def _left(structure: Structure, work: Work, machine: Machine) -> Left:
 
 def _in_rows(structure: Structure, machine: Machine) -> float:
     """Cycles of an instance in a call for one row of a block that is cut."""
-    kernel, found = structure.kernel, structure.nest.contraction
-    assert kernel is not None and found is not None
-    target = target_isa(machine)
+    kernel = structure.kernel
+    assert kernel is not None
     extents = structure.nest.counts
     steps = math.prod(loop.within or extents[loop.iterator].extent or 1 for loop in kernel.reductions)
-    arithmetic = steps * block_cycles(target, found.element, 1, kernel.n, 1, kernel.n)
-    call = machine.call_cycles + 2 * target.latency + LOOP_CYCLES
+    cycles = block_cycles(structure, target_isa(machine), (1, kernel.n), Block(1, kernel.n))
+    arithmetic = steps * cycles.step
+    call = machine.call_cycles + cycles.drain + LOOP_CYCLES
     return (arithmetic + call) / (steps * kernel.n * _PART)
 
 

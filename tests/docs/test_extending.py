@@ -45,6 +45,8 @@ def files(page: str) -> list[Block]:
         ("extending.md", ("roofline/roofline.py", "roofline/pyproject.toml")),
         ("extending.md", ("balance.py",)),
         ("extending.md", ("balance.diff",)),
+        ("extending.md", ("max3.py",)),
+        ("extending.md", ("max3.diff",)),
         ("extending.md", ("sve256.diff", "graviton-3-sve.toml")),
         ("microkernels.md", ("kernel.c", "around.c")),
     ],
@@ -75,3 +77,45 @@ def test_the_new_instruction_set_computes_what_the_twin_computes(tmp_path: Path)
     assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr[-1000:]
     subprocess.run([COMPILER, *flags, *wide, "-S", "product.c", "-o", "product.s"], cwd=copy, check=True)
     assert "fmla\tz" in (copy / "product.s").read_text()
+
+
+def with_family(folder: Path, old: str = "", new: str = "") -> tuple[str, str]:
+    """What optimizing with the proof says and writes, with the example's family as it is, or with a mistake in it."""
+    copy = checkout(folder)
+    for block in files("extending.md"):
+        if block.title.startswith(("max3", "largest")):
+            perform(block, copy)
+    text = (copy / "max3.py").read_text(encoding="utf-8")
+    assert old in text
+    (copy / "polydl" / "kernels" / "max3.py").write_text(text.replace(old, new, 1), encoding="utf-8")
+    subprocess.run(["git", "apply", "max3.diff"], cwd=copy, env=environment(copy), check=True)
+    command = [sys.executable, "-m", "polydl", "optimize", "largest.c", "--machine", "epyc-zen5", "--threads", "2"]
+    command += ["--no-run", "--prove", "--top-k", "1", "-o", "out.c"]
+    ran = subprocess.run(command, cwd=copy, env=environment(copy), capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    return ran.stdout + ran.stderr, (copy / "out.c").read_text(encoding="utf-8")
+
+
+def test_the_new_family_is_called_and_proved(tmp_path: Path) -> None:
+    said, written = with_family(tmp_path)
+    assert "        polydl_max3(" in written
+    assert "does what is said above it, in every instruction set" in said
+    assert "refused" not in said and "max3" not in said.partition("taken for granted")[2]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("polydl_f32_load(C + j)", "polydl_f32_load(B + j)"),
+        ("j < n; j++) D[j]", "j + 1 < n; j++) D[j]"),
+        ("n - n % POLYDL_F32_LANES", "n"),
+        ('C[j]);"', 'A[j]);"'),
+        ("[(d, a, b, c)]", "[(d, a, c, c)]"),
+        ("(Load(a), Load(b))), Load(c))", "(Load(c), Load(b))), Load(a))"),
+    ],
+)
+def test_a_mistake_in_the_new_family_is_found(old: str, new: str, tmp_path: Path) -> None:
+    """In its text, its meaning, its roles."""
+    said, written = with_family(tmp_path, old, new)
+    assert "refused" in said, said
+    assert "        polydl_max3(" not in written

@@ -6,9 +6,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from polydl.kernels import microkernel
+from polydl.kernels import microkernel, reference
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction
-from polydl.lower import reference
 from polydl.model.types import F32, F64
 from polydl.target.isa import VECTOR_TYPES
 

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from polydl.kernels import microkernel
+from polydl.kernels import microkernel, reference
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction, generate, isa_prologue
-from polydl.lower import reference
 from polydl.model.types import F32, F64, ElementType
 from polydl.target import isa
 from polydl.target.isa import ISAS, VECTOR_TYPES

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from polydl.kernels.row_loops import RowStatement, row_loops
-from polydl.kernels.rows import RowArgument, RowOptions, row
+from polydl.kernels.families import row_function
+from polydl.kernels.innermost import Argument, RowOptions, printed
+from polydl.kernels.row_loops import row_loops
 from polydl.kernels.vector_text import NotVectorised
 from polydl.lower.ctree import (
     Binary,
@@ -88,16 +89,19 @@ class Rows:
         )
         try:
             loops = row_loops(statements, numbers)
-            made = row(self.scop.arrays, private, loops, statements, self.options)
+            piece = printed(self.scop.arrays, private, loops, statements, self.options)
         except NotVectorised:
             return None
-        self.prologue += made.prologue
+        made = row_function(piece)
+        if made is None:
+            return None
+        self.prologue += (*made.prologue, made.text)
         self.streams = self.streams or made.streams
         assert last[0] is not None
         length = _length(node.first, last[0])
         for extent in loops.extents:
             length = Binary("*", length, Int(extent))
-        given = [_argument(argument, users) for argument in made.arguments]
+        given = [_argument(argument, [user for user, _ in users]) for argument in made.arguments]
         call: Expr = Invoke(made.name, (length, *given))
         known = {loop.variable: loop.first for loop in chain if isinstance(loop.first, Int) and loop.first.value >= 0}
         if known:
@@ -119,8 +123,6 @@ def _length(first: Expr, last: Expr) -> Expr:
     return plus(last if first == Int(0) else Binary("-", last, first), Int(1))
 
 
-def _argument(argument: RowArgument, users: Sequence[tuple[Instance, RowStatement]]) -> Expr:
-    (user,) = (user for user, at in users if at is argument.at)
-    places = [place for place, access in enumerate(argument.at.statement.accesses) if access is argument.access]
-    element = user.elements[places[0]]
+def _argument(argument: Argument, users: Sequence[Instance]) -> Expr:
+    element = users[argument.statement].elements[argument.access]
     return Unary("&", element) if argument.pointer else element

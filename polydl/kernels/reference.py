@@ -14,8 +14,16 @@ def reference_name(spec: MicrokernelSpec) -> str:
 def reference(spec: MicrokernelSpec) -> str:
     """C text of `reference_name(spec)`: same arguments, same result for data on which every sum is exact.
 
-    Needs <stddef.h>. Raises ValueError for a specification with an epilogue, whose vector statements have no
-    scalar form.
+    Needs <stddef.h>. Raises ValueError for a specification with an epilogue.
+    """
+    head = f"static inline __attribute__((unused)) void {reference_name(spec)}({microkernel.signature(spec)})"
+    return f"/* Plain loops: what {microkernel.generate(spec).name} computes. */\n{head}\n{{\n{loops(spec)}}}\n"
+
+
+def loops(spec: MicrokernelSpec) -> str:
+    """C statements in terms of a microkernel's parameters that compute what it does.
+
+    Raises ValueError for a specification with an epilogue, whose vector statements have no scalar form.
     """
     if spec.epilogue:
         raise ValueError("an epilogue is written for vectors and has no scalar twin")
@@ -23,9 +31,6 @@ def reference(spec: MicrokernelSpec) -> str:
         microkernel.environment()
         .get_template("reference.c.j2")
         .render(
-            name=reference_name(spec),
-            twin=microkernel.generate(spec).name,
-            signature=", ".join(p.declaration for p in microkernel.parameters(spec)),
             loops=microkernel.plain_loops(spec),
             ctype=spec.dtype.c,
             a_m=microkernel.stride_text(spec.a_m, "a_m"),

@@ -1,0 +1,159 @@
+"""Nests that are contractions, as calls of generated microkernels for blocks of the output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from polydl.dependences.nests import Nest
+from polydl.kernels.block_cycles import block_cycles
+from polydl.kernels.family import Cycles
+from polydl.kernels.microkernel import Microkernel, MicrokernelSpec, generate
+from polydl.kernels.reference import loops
+from polydl.model.contraction import Operand
+from polydl.model.layout import Layout, row_major
+from polydl.model.types import ElementType
+from polydl.schedule.structure import Structure
+from polydl.target.isa import Isa, register_blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The part of the output that one call computes, at most."""
+
+    m: int
+    """Rows."""
+    n: int
+    """Columns, in elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContractionUse:
+    """A contraction with the roles of its loops and operands."""
+
+    element: ElementType
+    rows: str | None
+    """The loop over a block's rows; None: it has a single one."""
+    columns: str
+    """The loop along which a block is in vectors."""
+    reductions: tuple[str, ...]
+    """Outermost first."""
+    left: Operand
+    """A: its elements are broadcast."""
+    right: Operand
+    """B: it is read in vectors."""
+    output: Operand
+    row_extent: int | None
+    """Rows that are cut into blocks; None: not known."""
+    column_extent: int | None
+    reduction_extents: tuple[int | None, ...]
+    spec: MicrokernelSpec | None = None
+    """What the calls pass, which is decided when operands and what is fused have their places; its block is a shape's.
+    None: not yet."""
+
+
+class Contractions:
+    """Contractions on one element type that has vectors, over loops with fixed strides."""
+
+    name = "contraction"
+
+    def matches(self, piece: Nest) -> Sequence[ContractionUse]:
+        """One for each pair of loops that can be columns and rows."""
+        found = piece.contraction
+        uses: list[ContractionUse] = []
+        for columns in found.columns() if found is not None else ():
+            assert found is not None
+            operands = found.roles(columns)
+            assert operands is not None
+            uses += (
+                ContractionUse(
+                    found.element,
+                    rows,
+                    columns,
+                    found.reductions,
+                    *operands,
+                    found.output,
+                    1 if rows is None else piece.counts[rows].extent,
+                    piece.counts[columns].extent,
+                    tuple(piece.counts[r].extent for r in found.reductions),
+                )
+                for rows in found.rows(columns) or (None,)
+            )
+        return uses
+
+    def shapes(self, use: ContractionUse, isa: Isa) -> Sequence[Block]:
+        """For each number of vectors the block that loses least to remainders and ports, by `price`."""
+        best: dict[int, tuple[tuple[float, float], int]] = {}
+        for m, n in register_blocks(use.element, isa, 0.0):
+            m = m if use.row_extent is None else min(m, max(use.row_extent, 1))
+            n = n if use.column_extent is None else min(n, max(use.column_extent, 1))
+            offer = price(use, Block(m, n), isa), m
+            best[n] = min(best.get(n, offer), offer)
+        return [Block(m, n) for _, n, m in sorted((cost, n, m) for n, (cost, m) in best.items())]
+
+    def layouts(self, use: ContractionUse, shape: Block) -> Mapping[str, Layout]:
+        """B has to have neighbours along the columns. Where it has not, a panel holds the columns of a block side by
+        side for each step of the reductions."""
+        if use.right.strides[use.columns] == 1:
+            return {}
+        return {"B": row_major([*use.reduction_extents, shape.n])}
+
+    def cycles(self, use: ContractionUse, shape: Block, isa: Isa) -> Cycles:
+        """A step is one of the reductions over all rows and columns, an extent that is not known being a block's. C is
+        loaded and stored once per block: one store per cycle, the loads beside them. The pipeline of FMAs fills and
+        drains once per call."""
+        rows, columns = _extents(use, shape)
+        step = block_cycles(isa, use.element, shape.m, shape.n, rows, columns)
+        return Cycles(step, float(shape.m * -(-shape.n // isa.lanes(use.element))), float(2 * isa.latency))
+
+    def emit(self, use: ContractionUse, shape: Block) -> Microkernel:
+        return generate(_specified(use, shape))
+
+    def meaning(self, use: ContractionUse, shape: Block) -> str:
+        """The proof reads the sums from the line above the function (`microkernel.generate`), what happens to them from
+        its text. Raises ValueError where something is fused into it, whose vector statements have no plain form here.
+        """
+        return loops(_specified(use, shape))
+
+
+def inside(use: ContractionUse, structure: Structure) -> ContractionUse:
+    """The same contraction with those of its loops that run in a structure's microkernel."""
+    kernel, counts = structure.kernel, structure.nest.counts
+    assert kernel is not None
+    rows = None if kernel.rows is None else kernel.rows.iterator
+    reductions = tuple(loop.iterator for loop in kernel.reductions)
+    return replace(
+        use,
+        rows=rows,
+        row_extent=1 if rows is None else counts[rows].extent,
+        reductions=reductions,
+        reduction_extents=tuple(loop.within or counts[loop.iterator].extent for loop in kernel.reductions),
+    )
+
+
+def _specified(use: ContractionUse, shape: Block) -> MicrokernelSpec:
+    assert use.spec is not None, "operands without a place have no function"
+    return replace(use.spec, m=shape.m, n=shape.n)
+
+
+def _extents(use: ContractionUse, shape: Block) -> tuple[int, int]:
+    rows = shape.m if use.row_extent is None else use.row_extent
+    return rows, shape.n if use.column_extent is None else use.column_extent
+
+
+def price(use: ContractionUse, shape: Block, isa: Isa) -> tuple[float, float]:
+    """By which blocks are ordered, the least first: the modelled fraction of the FMA peak (to the percent, negative),
+    then the bytes that a block loads per FMA, 1/m + 1/n."""
+    rows, columns = _extents(use, shape)
+    lost = -round(block_efficiency(isa, use.element, shape.m, shape.n, rows, columns), 2)
+    return lost, 1 / shape.m + 1 / shape.n
+
+
+@cache
+def block_efficiency(isa: Isa, element: ElementType, m: int, n: int, rows: int, columns: int) -> float:
+    """Modelled fraction of the FMA peak when a rows x columns output is cut into m x n register blocks.
+
+    Remainder blocks count with their own, lower efficiency; lanes that a mask leaves idle count as lost.
+    """
+    return rows * columns / (isa.lanes(element) * isa.fmas) / block_cycles(isa, element, m, n, rows, columns)

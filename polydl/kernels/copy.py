@@ -1,0 +1,58 @@
+"""Copies of operands in the layout that a microkernel reads best, as calls of generated functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from polydl.kernels.family import Cycles
+from polydl.kernels.microkernel import MOST_REDUCTIONS
+from polydl.kernels.packing import PackLoop, PackRoutine, PackSpec, pack_routine, plain_loops
+from polydl.model.layout import Layout
+from polydl.model.types import ElementType
+from polydl.target.isa import VECTOR_TYPES, Isa
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """An operand to be copied: its width (the columns of B, the rows of A), and the loops of the reductions that move
+    it."""
+
+    element: ElementType
+    width_stride: int | None
+    """Elements between neighbours along the width; None: an argument of the function."""
+    loops: tuple[PackLoop, ...]
+    """Outermost first."""
+
+
+class Packing:
+    """Panels of a kernel's block, the steps of the reductions one after the other in each: `packing`."""
+
+    name = "packing"
+
+    def matches(self, piece: Copy) -> Sequence[Copy]:
+        """A copy is what it is: there are no roles to find."""
+        return (piece,) if piece.element in VECTOR_TYPES and len(piece.loops) <= MOST_REDUCTIONS else ()
+
+    def shapes(self, use: Copy, isa: Isa) -> Sequence[int]:
+        """None of its own: a panel is as wide as the block of the kernel that reads it."""
+        return ()
+
+    def layouts(self, use: Copy, shape: int) -> Mapping[str, Layout]:
+        """None: the source may lie as it likes."""
+        return {}
+
+    def cycles(self, use: Copy, shape: int, isa: Isa) -> Cycles:
+        """None: a copy takes the time of its transfers, which estimates count as they do those of other loops
+        (`rank.steps.Copied`)."""
+        return Cycles(0.0)
+
+    def emit(self, use: Copy, shape: int) -> PackRoutine:
+        return pack_routine(_specified(use, shape))
+
+    def meaning(self, use: Copy, shape: int) -> str:
+        return plain_loops(_specified(use, shape))
+
+
+def _specified(use: Copy, shape: int) -> PackSpec:
+    return PackSpec(use.element, shape, use.width_stride, use.loops)

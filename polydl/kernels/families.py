@@ -1,0 +1,76 @@
+"""The table of kernels' families, and what is asked of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from polydl.dependences.nests import Nest
+from polydl.kernels.contraction import Block, Contractions, ContractionUse, inside
+from polydl.kernels.copy import Copy, Packing
+from polydl.kernels.family import Cycles, Family
+from polydl.kernels.innermost import VECTOR, Innermost, RowFunction
+from polydl.kernels.microkernel import Microkernel
+from polydl.kernels.packing import PackRoutine
+from polydl.kernels.rows import GeneralRow
+from polydl.schedule.structure import Structure
+from polydl.target.isa import Isa
+
+INNERMOST: tuple[Family[Innermost, Any, int, RowFunction], ...] = (
+    GeneralRow(),
+)  # fmt: skip
+"""Of innermost loops: the first that matches runs them. Those for special loops stand before the general one."""
+
+NESTS: tuple[Family[Nest, ContractionUse, Block, Microkernel], ...] = (Contractions(),)
+"""Of nests, in blocks."""
+
+COPIES: tuple[Family[Copy, Copy, int, PackRoutine], ...] = (Packing(),)
+"""Of operands that a kernel cannot, or had better not, read where they are."""
+
+
+def row_function(piece: Innermost) -> RowFunction | None:
+    """The function that runs a piece; None where no family has one."""
+    for family in INNERMOST:
+        for use in family.matches(piece):
+            return family.emit(use, VECTOR)
+    return None
+
+
+def row_cycles(piece: Innermost, isa: Isa) -> Cycles:
+    """What the function that runs a piece takes for each vector of columns. Loops that are written out leave more
+    statements than their piece shows: that is for the general family."""
+    asked = INNERMOST if all(times == 1.0 for times in piece.times) else INNERMOST[-1:]
+    family, use = next((family, use) for family in asked for use in family.matches(piece))
+    return family.cycles(use, VECTOR, isa)
+
+
+def block_kernel(
+    structure: Structure,
+) -> tuple[Family[Nest, ContractionUse, Block, Microkernel], ContractionUse, Block]:
+    """What runs the blocks of a structure with a microkernel: the family, the roles of the loops, the block."""
+    kernel = structure.kernel
+    assert kernel is not None
+    family, use = next(
+        (family, use)
+        for family in NESTS
+        for use in family.matches(structure.nest)
+        if use.columns == kernel.columns.iterator
+    )
+    return family, inside(use, structure), Block(kernel.m, kernel.n)
+
+
+def block_cycles(
+    structure: Structure, isa: Isa, extents: tuple[int, int] | None = None, block: Block | None = None
+) -> Cycles:
+    """What a structure's microkernel takes. `extents`: rows and columns, those of the nest unless given. `block`: its
+    own unless given."""
+    family, use, own = block_kernel(structure)
+    if extents is not None:
+        use = replace(use, row_extent=extents[0], column_extent=extents[1])
+    return family.cycles(use, block or own, isa)
+
+
+def copy_function(copy: Copy, block: int) -> PackRoutine:
+    """The function that makes a copy in panels of a kernel's block."""
+    family, use = next((family, use) for family in COPIES for use in family.matches(copy))
+    return family.emit(use, block)

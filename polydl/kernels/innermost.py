@@ -1,0 +1,184 @@
+"""Innermost loops as kernels see them: statements whose instances stand side by side in a row of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from polydl.kernels.row_loops import RowLoops, RowStatement
+from polydl.kernels.vector_text import NotVectorised
+from polydl.model import isl
+from polydl.model.layout import Layout
+from polydl.model.scop import Access, Array, Assignment, Statement
+from polydl.target.isa import Isa
+
+VECTOR = 1
+"""The shape of a row, in vectors of columns that one step takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowOptions:
+    """What a row may do."""
+
+    stream: frozenset[str] = frozenset()
+    """Arrays that are stored past the caches."""
+    reassociate: bool = True
+    """Sums may be added up in another order."""
+    fast_math: bool = False
+    """See Scop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """The loops of a piece as they are printed; which instances run in a row is known exactly there."""
+
+    body: tuple[RowStatement, ...]
+    loops: RowLoops
+    private: frozenset[str]
+    """Scalars that no statement outside of the body uses, and whose first user writes them."""
+    options: RowOptions
+
+    def relation(self, at: int, access: Access) -> isl.Map:
+        """{ [c…] -> A[a…] } what a statement's access touches, in terms of the loops in C."""
+        return self.body[at].schedule.reverse().apply_range(access.relation)
+
+
+@dataclass(frozen=True, slots=True)
+class Innermost:
+    """An innermost loop, with the loops around it that go on where it ends: a row of columns.
+
+    No iteration needs another, but for elements that a statement writes in all of them (its target's move is 0): what
+    becomes of those is for the family to see.
+    """
+
+    arrays: Mapping[str, Array]
+    statements: tuple[Statement, ...]
+    moves: tuple[tuple[float | None, ...], ...]
+    """Per statement and access the elements from one column to the next; None where that is not one number."""
+    shares: tuple[tuple[float, ...], ...]
+    """Per statement and access the part of its loads and stores that is left when loops inside are written out."""
+    times: tuple[float, ...]
+    """Instances of each statement in a column: more than one where loops inside are written out."""
+    printed: Printed | None = None
+    """None: only what it would take is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An element, or its address, that a statement touches in the first column."""
+
+    statement: int
+    access: int
+    pointer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RowFunction:
+    """A vector function and what it is called with."""
+
+    name: str
+    text: str
+    """C definitions; ends in a newline."""
+    signature: str
+    """`const ptrdiff_t n`, the columns, comes first."""
+    prologue: tuple[str, ...]
+    """File-scope pieces that must stand before it."""
+    arguments: tuple[Argument, ...]
+    """Those behind the length."""
+    streams: bool = False
+    """Whether it stores past the caches."""
+
+
+class OfRows:
+    """What is the same for every family of innermost loops."""
+
+    def shapes(self, use: object, isa: Isa) -> Sequence[int]:
+        """One vector of columns for each step: how wide it is, the instruction set says."""
+        return (VECTOR,)
+
+    def layouts(self, use: object, shape: int) -> Mapping[str, Layout]:
+        """None: an operand that does not lie side by side along the row is no match."""
+        return {}
+
+
+def stated(name: str, signature: str, meaning: str, body: str) -> str:
+    """C text of a function with its meaning above it, in one line: there the proof reads what calls of it do."""
+    return f"/* does: {meaning} */\nstatic inline __attribute__((unused)) void {name}({signature})\n{{\n{body}}}\n"
+
+
+def printed(
+    arrays: Mapping[str, Array],
+    private: frozenset[str],
+    loops: RowLoops,
+    body: Sequence[RowStatement],
+    options: RowOptions,
+) -> Innermost:
+    """The piece that printed loops are. Raises NotVectorised where they are no row: a call, iterations that need each
+    other."""
+    for at in body:
+        if not isinstance(at.statement.body, Assignment):
+            raise NotVectorised(f"{at.statement.name} is a call")
+    where = Printed(tuple(body), loops, private, options)
+    statements = tuple(at.statement for at in body)
+    moves = tuple(
+        tuple(_move(arrays[a.array], where.relation(n, a), loops) for a in s.accesses) for n, s in enumerate(statements)
+    )
+    shares = tuple((1.0,) * len(s.accesses) for s in statements)
+    piece = Innermost(arrays, statements, moves, shares, (1.0,) * len(statements), where)
+    _check_independent(piece, where)
+    return piece
+
+
+def _move(array: Array, relation: isl.Map, loops: RowLoops) -> int | None:
+    """Elements from one iteration of the row to the next; None where it is not one number, or the loops of the row do
+    not continue each other."""
+    if array.is_scalar:
+        return 0
+    along = [_elements(array, relation, d) for d in loops.dims]
+    inner = along[-1]
+    for extent, outer, next_ in zip(loops.extents, along, along[1:], strict=False):
+        if outer is None or next_ is None or outer != extent * next_:
+            return None
+    return inner
+
+
+def _elements(array: Array, relation: isl.Map, loop: int) -> int | None:
+    """By how many elements one iteration of a loop moves an access."""
+    if not relation.is_single_valued():
+        return None
+    moves = []
+    for subscript in isl.components(relation.as_pw_multi_aff()):
+        one = isl.pieces(subscript.gist(relation.domain()))
+        factors = isl.coefficients(one[0][1]) if len(one) == 1 else None
+        if factors is None:
+            return None
+        moves.append(factors[loop])
+    return array.layout.distance(moves) if any(moves[:-1]) else moves[-1]
+
+
+def _check_independent(piece: Innermost, where: Printed) -> None:
+    """No iteration of the row needs another. Raises NotVectorised."""
+    accumulated = set()
+    for at, statement in enumerate(piece.statements):
+        assert isinstance(statement.body, Assignment)
+        move = piece.moves[at][statement.body.target]
+        target = statement.accesses[statement.body.target].array
+        if move is None:
+            raise NotVectorised(f"{target} does not move by the same number of elements all along the row")
+        if move == 0:
+            accumulated.add(target)
+    for one, statement in enumerate(piece.statements):
+        for a in statement.accesses:
+            if not a.write or a.array in accumulated:
+                continue
+            for two, other in enumerate(piece.statements):
+                for b in other.accesses:
+                    if a.array == b.array and _conflict(where, where.relation(one, a), where.relation(two, b)):
+                        raise NotVectorised(f"iterations touch the same elements of {a.array}")
+
+
+def _conflict(where: Printed, a: isl.Map, b: isl.Map) -> bool:
+    """Whether two different iterations of one row touch the same element."""
+    pairs = a.apply_range(b.reverse())
+    outer = (d for d in range(isl.domain_arity(pairs)) if d not in where.loops.dims)
+    return not isl.differ(isl.agree(pairs, outer), where.loops.dims).is_empty()

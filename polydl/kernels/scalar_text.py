@@ -1,0 +1,36 @@
+"""Right-hand sides of statements as plain C, for the meanings of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary
+
+
+def scalar_text(value: Expr, load: Callable[[int], str]) -> str:
+    """C text of a value without loop variables in it, in parentheses wherever it has parts; `load` gives that of the
+    element that an access reads."""
+
+    def of(part: Expr) -> str:
+        return scalar_text(part, load)
+
+    match value:
+        case Load(access):
+            return load(access)
+        case Const(text):
+            return text
+        case Unary(op, operand):
+            return f"({op}{of(operand)})"
+        case Binary(op, left, right):
+            return f"({of(left)} {op} {of(right)})"
+        case Call(function, arguments):
+            return f"{function}({', '.join(of(a) for a in arguments)})"
+        case Conditional(condition, then, otherwise):
+            return f"({of(condition)} ? {of(then)} : {of(otherwise)})"
+        case Convert(_, target, operand):
+            return f"(({target}){of(operand)})"
+        case AffineValue():
+            raise ValueError("a value made of loop variables has no text without them")
+        case _:
+            assert_never(value)
