@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from pycparser import c_ast
 
-from polydl.model.types import spelled
-from polydl.prove.integers import ZERO, Affine, Unreadable, integer, number
-from polydl.prove.lanes import GROUP_BYTES, PURE, VECTOR, Counters, Lane, Vector, fma, grown, shuffled, value_of
+from polydl.prove.body_values import Env, Evaluator, LocalArray, added, lane_of
+from polydl.prove.integers import ZERO, Affine, Unreadable, number
+from polydl.prove.lanes import VECTOR, Counters, Vector, grown
 from polydl.prove.program import Pointer
-from polydl.prove.symbols import LANE_BY_LANE, Literal, Load, Operation, Symbol, of_lanes
 from polydl.prove.syntax import counted, line_of, matters, only_prefetches, subscripted, without_effect
-from polydl.target.isa import VECTOR_TYPES
 
 MOST_STEPS = 400_000
 """Expressions that are evaluated for one function before it counts as unreadable: seconds."""
@@ -37,27 +35,11 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """Neighbouring elements that are loaded, in each iteration of the loops around."""
-
-    at: Pointer
-    count: int
-    around: Counters = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Called:
     """A call that is not looked into, with its arguments by the names of the parameters."""
 
     arguments: Mapping[str, Any]
     around: Counters = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Array:
-    """A local array; its elements are variables of their own, by name and subscripts."""
-
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +52,15 @@ class _Counter:
     times: Affine
 
 
-Value = Affine | Pointer | Vector | Load
-Env = dict[Any, Any]
-"""Variables by name; elements of local arrays by (name, subscripts)."""
-
-
 @dataclass(slots=True)
-class Runner:
+class Runner(Evaluator):
     """Runs functions of a parsed file."""
 
-    functions: Mapping[str, Any]
-    lanes: Mapping[str, int]
-    """Lanes of a vector, per `f32`, `f64`."""
-    bytes: Mapping[str, int]
-    """Bytes of an element, likewise."""
     closed: str = ""
     """Functions whose names end so are not looked into."""
     stored: list[Stored] = field(default_factory=list)
     called: list[Called] = field(default_factory=list)
-    read: list[Read] = field(default_factory=list)
-    _around: list[tuple[str, Affine]] = field(default_factory=list)
     _counters: int = 0
-    _steps: int = 0
 
     def run(self, name: str, arguments: Mapping[str, Any], body: Any = None) -> None:
         """Run a function, or another body for it; what it stores and calls goes to `stored` and `called`.
@@ -138,7 +107,7 @@ class Runner:
             case c_ast.Assignment():
                 self._assign(item, env)
             case c_ast.UnaryOp(op="p++" | "++"):
-                self._set(item.expr, _plus(self._value(item.expr, env), number(1)), env)
+                self._set(item.expr, added(self._value(item.expr, env), number(1)), env)
             case c_ast.FuncCall():
                 self._call(item, env)
             case c_ast.ExprList() if any(isinstance(e, c_ast.Assignment | c_ast.UnaryOp) for e in item.exprs):
@@ -166,7 +135,7 @@ class Runner:
         if item.name in env:
             raise Unreadable(f"line {line_of(item)}: a second {item.name}")
         if isinstance(item.type, c_ast.ArrayDecl):
-            env[item.name] = _Array(item.name)
+            env[item.name] = LocalArray(item.name)
         elif item.init is not None:
             env[item.name] = self._value(item.init, env)
 
@@ -174,7 +143,7 @@ class Runner:
         again = isinstance(item.rvalue, c_ast.Assignment)
         value = self._assign(item.rvalue, env) if again else self._value(item.rvalue, env)
         if item.op == "+=":
-            value = _plus(self._value(item.lvalue, env), value)
+            value = added(self._value(item.lvalue, env), value)
         elif item.op != "=":
             raise Unreadable(f"line {line_of(item)}: the operator {item.op}")
         self._set(item.lvalue, value, env)
@@ -186,19 +155,15 @@ class Runner:
                 env[place.name] = value
             case c_ast.ArrayRef():
                 base, subscripts = subscripted(place)
-                if isinstance(base, c_ast.ID) and isinstance(env.get(base.name), _Array):
+                if isinstance(base, c_ast.ID) and isinstance(env.get(base.name), LocalArray):
                     env[base.name, tuple(self._number(s, env) for s in subscripts)] = value
                 else:
-                    self._store(self._address(place, env), (_lane(value),))
+                    self._store(self._address(place, env), (lane_of(value),))
             case _:
                 raise Unreadable(f"line {line_of(place)}: an assignment to a {type(place).__name__}")
 
     def _store(self, at: Pointer, lanes: Vector) -> None:
         self.stored.append(Stored(at, lanes, tuple(self._around)))
-
-    def _load(self, at: Pointer) -> Load:
-        self.read.append(Read(at, 1, tuple(self._around)))
-        return Load(at)
 
     def _switch(self, item: Any, env: Env) -> str | None:
         value = self._number(item.cond, env)
@@ -235,7 +200,7 @@ class Runner:
         condition = item.cond
         if found is None or not isinstance(start, Affine) or start.terms or not isinstance(condition, c_ast.BinaryOp):
             return None
-        arrays = {name for name, value in env.items() if isinstance(value, _Array)}
+        arrays = {name for name, value in env.items() if isinstance(value, LocalArray)}
         if matters(item.stmt, found[0], arrays, self.closed):
             return None
         left = condition.left
@@ -325,176 +290,6 @@ class Runner:
                 env[array, (i,)] = tuple(row[i] for row in rows)
         else:
             raise Unreadable(f"the vector function {name}")
-
-    # Expressions
-
-    def _value(self, node: Any, env: Env) -> Any:
-        self._steps += 1
-        match node:
-            case c_ast.Constant(type=kind) if (element := spelled(kind)) is not None and element.is_int:
-                return number(integer(node.value))
-            case c_ast.ID() if node.name in env:
-                return env[node.name]
-            case c_ast.Cast():
-                return self._value(node.expr, env)
-            case c_ast.UnaryOp():
-                return self._unary(node, env)
-            case c_ast.BinaryOp():
-                return self._operation(node, env)
-            case c_ast.TernaryOp():
-                condition = self._value(node.cond, env)
-                if isinstance(condition, Operation):
-                    sides = (_operand(side, self._value(side, env)) for side in (node.iftrue, node.iffalse))
-                    return Operation("?:", (condition, *sides))
-                return self._value(node.iftrue if self._truth(node.cond, env) else node.iffalse, env)
-            case c_ast.ArrayRef():
-                base, subscripts = subscripted(node)
-                if not isinstance(base, c_ast.ID) or not isinstance(env.get(base.name), _Array):
-                    return self._load(self._address(node, env))
-                key = base.name, tuple(self._number(s, env) for s in subscripts)
-                if key in env:
-                    return env[key]
-            case c_ast.FuncCall(name=c_ast.ID(name=name)) if (vector := VECTOR.fullmatch(name)) is not None:
-                return self._vector_value(vector.group(1), vector.group(2), node.args, env)
-            case c_ast.Constant():
-                return Literal(node.value)
-            case c_ast.FuncCall(name=c_ast.ID(name=name)) if name in PURE and name not in self.functions:
-                return Operation(name, tuple(_operand(a, self._value(a, env)) for a in node.args.exprs), call=True)
-        raise Unreadable(f"line {line_of(node)}: a value in a generated function ({type(node).__name__})")
-
-    def _unary(self, node: Any, env: Env) -> Any:
-        match node:
-            case c_ast.UnaryOp(op="-") if isinstance(value := self._value(node.expr, env), Affine):
-                return value.times(-1)
-            case c_ast.UnaryOp(op="-") if isinstance(value := self._value(node.expr, env), _ELEMENT):
-                return Operation("-", (value,))
-            case c_ast.UnaryOp(op="!"):
-                return number(int(not self._truth(node.expr, env)))
-            case c_ast.UnaryOp(op="*"):
-                return self._load(self._pointer(node.expr, env))
-            case c_ast.UnaryOp(op="&", expr=c_ast.ID(name=name)):
-                return Pointer(f"&{name}", ZERO)
-            case c_ast.UnaryOp(op="&"):
-                return self._address(node.expr, env)
-        raise Unreadable(f"line {line_of(node)}: the operator {node.op} in a generated function")
-
-    def _operation(self, node: Any, env: Env) -> Any:
-        if node.op == "&&":
-            return number(int(self._truth(node.left, env) and self._truth(node.right, env)))
-        if node.op == "||":
-            return number(int(self._truth(node.left, env) or self._truth(node.right, env)))
-        left, right = self._value(node.left, env), self._value(node.right, env)
-        if isinstance(left, tuple) and isinstance(right, tuple):
-            return tuple(Operation(node.op, (value_of(x), value_of(y))) for x, y in zip(left, right, strict=True))
-        if isinstance(left, _ELEMENT) or isinstance(right, _ELEMENT):
-            return Operation(node.op, (_operand(node.left, left), _operand(node.right, right)))
-        if isinstance(right, Affine):
-            if node.op == "+":
-                return _plus(left, right)
-            if isinstance(left, Affine):
-                return _integer_operation(node, left, right)
-        raise Unreadable(f"line {line_of(node)}: the operator {node.op} in a generated function")
-
-    def _truth(self, node: Any, env: Env) -> bool:
-        return self._number(node, env) != 0
-
-    def _number(self, node: Any, env: Env) -> int:
-        value = self._value(node, env)
-        if not isinstance(value, Affine) or value.terms:
-            raise Unreadable(f"line {line_of(node)}: a number that is not known before the program runs")
-        return value.constant
-
-    def _pointer(self, node: Any, env: Env) -> Pointer:
-        value = self._value(node, env)
-        if not isinstance(value, Pointer):
-            raise Unreadable(f"line {line_of(node)}: an address in a generated function")
-        return value
-
-    def _address(self, node: Any, env: Env) -> Pointer:
-        if not isinstance(node, c_ast.ArrayRef):
-            raise Unreadable(f"line {line_of(node)}: an address in a generated function")
-        at, offset = self._value(node.name, env), self._value(node.subscript, env)
-        if not isinstance(at, Pointer) or not isinstance(offset, Affine):
-            raise Unreadable(f"line {line_of(node)}: an address in a generated function")
-        return Pointer(at.base, at.offset.plus(offset))
-
-    def _vector(self, node: Any, env: Env) -> Vector:
-        value = self._value(node, env)
-        if not isinstance(value, tuple):
-            raise Unreadable(f"line {line_of(node)}: a vector in a generated function")
-        return value
-
-    def _vector_value(self, kind: str, name: str, given: Any, env: Env) -> Any:
-        """What a function of the vector prologue computes, lane by lane."""
-        arguments = given.exprs if given is not None else []
-        width = self.lanes[kind]
-        if name == "zero":
-            return ((),) * width
-        if name == "first":
-            return self._value(arguments[0], env)
-        if name == "all":
-            lane = _lane(self._value(arguments[0], env))
-            return (replace(lane, vector=True) if isinstance(lane, Literal) else lane,) * width
-        if name in ("load", "load_part", "pair"):
-            at = self._pointer(arguments[0], env)
-            count = self._number(arguments[1], env) if name == "load_part" else width
-            turns = 2 if name == "pair" else width
-            self.read.append(Read(at, min(turns, count), tuple(self._around)))
-            loads = tuple(Load(Pointer(at.base, at.offset.plus(number(k % turns)))) for k in range(min(count, width)))
-            return loads + ((),) * (width - len(loads))
-        vectors = [self._vector(a, env) for a in arguments]
-        if name == "fma":
-            return tuple(fma(*lanes) for lanes in zip(*vectors, strict=True))
-        group = GROUP_BYTES // self.bytes[kind]
-        if name in ("unpack_low", "unpack_high", "fold"):
-            return shuffled(name, vectors[0], vectors[1], group)
-        if name in LANE_BY_LANE:
-            suffix = next(t.suffix or "" for t in VECTOR_TYPES if t.name == kind)
-            return tuple(of_lanes(name, suffix, tuple(map(value_of, lanes))) for lanes in zip(*vectors, strict=True))
-        raise Unreadable(f"the vector function {name}")
-
-
-def _plus(left: Any, right: Any) -> Any:
-    if isinstance(left, Pointer) and isinstance(right, Affine):
-        return Pointer(left.base, left.offset.plus(right))
-    if isinstance(left, Affine) and isinstance(right, Affine):
-        return left.plus(right)
-    raise Unreadable("a sum of another kind in a generated function")
-
-
-_ELEMENT = (Load, Operation, Literal)
-
-
-def _operand(node: Any, value: Any) -> Symbol:
-    """An expression and its value as an operand of an operation on elements. Raises Unreadable."""
-    if isinstance(value, _ELEMENT):
-        return value
-    if isinstance(node, c_ast.Constant):
-        return Literal(node.value)
-    raise Unreadable("an operation on something else than elements in a generated function")
-
-
-def _lane(value: Any) -> Lane:
-    if isinstance(value, _ELEMENT):
-        return value
-    if value == ZERO:
-        return ()
-    raise Unreadable("an element of another kind in a generated function")
-
-
-def _integer_operation(node: Any, left: Affine, right: Affine) -> Affine:
-    if node.op == "-":
-        return left.plus(right, -1)
-    if node.op == "*" and not (left.terms and right.terms):
-        return left.times(right.constant) if not right.terms else right.times(left.constant)
-    if not left.terms and not right.terms:
-        a, b = left.constant, right.constant
-        if node.op in ("/", "%") and a >= 0 and b > 0:
-            return number(a // b if node.op == "/" else a % b)
-        tests = {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b}
-        if node.op in tests:
-            return number(int(tests[node.op]))
-    raise Unreadable(f"line {line_of(node)}: the operator {node.op} on what is not known before the program runs")
 
 
 def _distance(before: Any, after: Any) -> int:

@@ -13,7 +13,8 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.model.types import spelled
-from polydl.prove.bodies import Called, Read, Runner, Stored
+from polydl.prove.bodies import Called, Runner, Stored
+from polydl.prove.body_values import Read
 from polydl.prove.calls import Contract, Meant, PackContract, RowLine, meant_line
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, number
 from polydl.prove.lanes import Counters, Lane, Product, value_of
@@ -34,7 +35,7 @@ Term = tuple[int, int, tuple[Loop, ...]]
 def runner(functions: Mapping[str, Any], isa: Isa, closed: str = "") -> Runner:
     """What runs the functions of a file that was read for an instruction set."""
     lanes = {t.name: isa.lanes(t) for t in VECTOR_TYPES}
-    return Runner(functions, lanes, {t.name: t.bytes for t in VECTOR_TYPES}, closed)
+    return Runner(functions, lanes, {t.name: t.bytes for t in VECTOR_TYPES}, closed=closed)
 
 
 def check_bodies(program: Program, functions_of: Callable[[Isa], Mapping[str, Any]]) -> list[str]:
