@@ -1,0 +1,226 @@
+"""Values of expressions in the bodies of generated functions: numbers, addresses, vectors by their lanes, elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.model.types import spelled
+from polydl.prove.integers import ZERO, Affine, Unreadable, integer, number
+from polydl.prove.lanes import GROUP_BYTES, PURE, VECTOR, Counters, Lane, Vector, fma, shuffled, value_of
+from polydl.prove.program import Pointer
+from polydl.prove.symbols import LANE_BY_LANE, Literal, Load, Operation, Symbol, of_lanes
+from polydl.prove.syntax import line_of, subscripted
+from polydl.target.isa import VECTOR_TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Neighbouring elements that are loaded, in each iteration of the loops around."""
+
+    at: Pointer
+    count: int
+    around: Counters = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LocalArray:
+    """A local array; its elements are variables of their own, by name and subscripts."""
+
+    name: str
+
+
+Value = Affine | Pointer | Vector | Load
+Env = dict[Any, Any]
+"""Variables by name; elements of local arrays by (name, subscripts)."""
+
+
+@dataclass(slots=True)
+class Evaluator:
+    """Values of expressions in the functions of a parsed file, in an environment of variables."""
+
+    functions: Mapping[str, Any]
+    lanes: Mapping[str, int]
+    """Lanes of a vector, per `f32`, `f64`."""
+    bytes: Mapping[str, int]
+    """Bytes of an element, likewise."""
+    read: list[Read] = field(default_factory=list)
+    _around: list[tuple[str, Affine]] = field(default_factory=list)
+    _steps: int = 0
+
+    def _load(self, at: Pointer) -> Load:
+        self.read.append(Read(at, 1, tuple(self._around)))
+        return Load(at)
+
+    def _value(self, node: Any, env: Env) -> Any:
+        self._steps += 1
+        match node:
+            case c_ast.Constant(type=kind) if (element := spelled(kind)) is not None and element.is_int:
+                return number(integer(node.value))
+            case c_ast.ID() if node.name in env:
+                return env[node.name]
+            case c_ast.Cast():
+                return self._value(node.expr, env)
+            case c_ast.UnaryOp():
+                return self._unary(node, env)
+            case c_ast.BinaryOp():
+                return self._operation(node, env)
+            case c_ast.TernaryOp():
+                condition = self._value(node.cond, env)
+                if isinstance(condition, Operation):
+                    sides = (_operand(side, self._value(side, env)) for side in (node.iftrue, node.iffalse))
+                    return Operation("?:", (condition, *sides))
+                return self._value(node.iftrue if self._truth(node.cond, env) else node.iffalse, env)
+            case c_ast.ArrayRef():
+                base, subscripts = subscripted(node)
+                if not isinstance(base, c_ast.ID) or not isinstance(env.get(base.name), LocalArray):
+                    return self._load(self._address(node, env))
+                key = base.name, tuple(self._number(s, env) for s in subscripts)
+                if key in env:
+                    return env[key]
+            case c_ast.FuncCall(name=c_ast.ID(name=name)) if (vector := VECTOR.fullmatch(name)) is not None:
+                return self._vector_value(vector.group(1), vector.group(2), node.args, env)
+            case c_ast.Constant():
+                return Literal(node.value)
+            case c_ast.FuncCall(name=c_ast.ID(name=name)) if name in PURE and name not in self.functions:
+                return Operation(name, tuple(_operand(a, self._value(a, env)) for a in node.args.exprs), call=True)
+        raise Unreadable(f"line {line_of(node)}: a value in a generated function ({type(node).__name__})")
+
+    def _unary(self, node: Any, env: Env) -> Any:
+        match node:
+            case c_ast.UnaryOp(op="-") if isinstance(value := self._value(node.expr, env), Affine):
+                return value.times(-1)
+            case c_ast.UnaryOp(op="-") if isinstance(value := self._value(node.expr, env), _ELEMENT):
+                return Operation("-", (value,))
+            case c_ast.UnaryOp(op="!"):
+                return number(int(not self._truth(node.expr, env)))
+            case c_ast.UnaryOp(op="*"):
+                return self._load(self._pointer(node.expr, env))
+            case c_ast.UnaryOp(op="&", expr=c_ast.ID(name=name)):
+                return Pointer(f"&{name}", ZERO)
+            case c_ast.UnaryOp(op="&"):
+                return self._address(node.expr, env)
+        raise Unreadable(f"line {line_of(node)}: the operator {node.op} in a generated function")
+
+    def _operation(self, node: Any, env: Env) -> Any:
+        if node.op == "&&":
+            return number(int(self._truth(node.left, env) and self._truth(node.right, env)))
+        if node.op == "||":
+            return number(int(self._truth(node.left, env) or self._truth(node.right, env)))
+        left, right = self._value(node.left, env), self._value(node.right, env)
+        if isinstance(left, tuple) and isinstance(right, tuple):
+            return tuple(Operation(node.op, (value_of(x), value_of(y))) for x, y in zip(left, right, strict=True))
+        if isinstance(left, _ELEMENT) or isinstance(right, _ELEMENT):
+            return Operation(node.op, (_operand(node.left, left), _operand(node.right, right)))
+        if isinstance(right, Affine):
+            if node.op == "+":
+                return added(left, right)
+            if isinstance(left, Affine):
+                return _integer_operation(node, left, right)
+        raise Unreadable(f"line {line_of(node)}: the operator {node.op} in a generated function")
+
+    def _truth(self, node: Any, env: Env) -> bool:
+        return self._number(node, env) != 0
+
+    def _number(self, node: Any, env: Env) -> int:
+        value = self._value(node, env)
+        if not isinstance(value, Affine) or value.terms:
+            raise Unreadable(f"line {line_of(node)}: a number that is not known before the program runs")
+        return value.constant
+
+    def _pointer(self, node: Any, env: Env) -> Pointer:
+        value = self._value(node, env)
+        if not isinstance(value, Pointer):
+            raise Unreadable(f"line {line_of(node)}: an address in a generated function")
+        return value
+
+    def _address(self, node: Any, env: Env) -> Pointer:
+        if not isinstance(node, c_ast.ArrayRef):
+            raise Unreadable(f"line {line_of(node)}: an address in a generated function")
+        at, offset = self._value(node.name, env), self._value(node.subscript, env)
+        if not isinstance(at, Pointer) or not isinstance(offset, Affine):
+            raise Unreadable(f"line {line_of(node)}: an address in a generated function")
+        return Pointer(at.base, at.offset.plus(offset))
+
+    def _vector(self, node: Any, env: Env) -> Vector:
+        value = self._value(node, env)
+        if not isinstance(value, tuple):
+            raise Unreadable(f"line {line_of(node)}: a vector in a generated function")
+        return value
+
+    def _vector_value(self, kind: str, name: str, given: Any, env: Env) -> Any:
+        """What a function of the vector prologue computes, lane by lane."""
+        arguments = given.exprs if given is not None else []
+        width = self.lanes[kind]
+        if name == "zero":
+            return ((),) * width
+        if name == "first":
+            return self._value(arguments[0], env)
+        if name == "all":
+            lane = lane_of(self._value(arguments[0], env))
+            return (replace(lane, vector=True) if isinstance(lane, Literal) else lane,) * width
+        if name in ("load", "load_part", "pair"):
+            at = self._pointer(arguments[0], env)
+            count = self._number(arguments[1], env) if name == "load_part" else width
+            turns = 2 if name == "pair" else width
+            self.read.append(Read(at, min(turns, count), tuple(self._around)))
+            loads = tuple(Load(Pointer(at.base, at.offset.plus(number(k % turns)))) for k in range(min(count, width)))
+            return loads + ((),) * (width - len(loads))
+        vectors = [self._vector(a, env) for a in arguments]
+        if name == "fma":
+            return tuple(fma(*lanes) for lanes in zip(*vectors, strict=True))
+        group = GROUP_BYTES // self.bytes[kind]
+        if name in ("unpack_low", "unpack_high", "fold"):
+            return shuffled(name, vectors[0], vectors[1], group)
+        if name in LANE_BY_LANE:
+            suffix = next(t.suffix or "" for t in VECTOR_TYPES if t.name == kind)
+            return tuple(of_lanes(name, suffix, tuple(map(value_of, lanes))) for lanes in zip(*vectors, strict=True))
+        raise Unreadable(f"the vector function {name}")
+
+
+def added(left: Any, right: Any) -> Any:
+    """The sum of an integer or an address and an integer. Raises Unreadable."""
+    if isinstance(left, Pointer) and isinstance(right, Affine):
+        return Pointer(left.base, left.offset.plus(right))
+    if isinstance(left, Affine) and isinstance(right, Affine):
+        return left.plus(right)
+    raise Unreadable("a sum of another kind in a generated function")
+
+
+_ELEMENT = (Load, Operation, Literal)
+
+
+def _operand(node: Any, value: Any) -> Symbol:
+    """An expression and its value as an operand of an operation on elements. Raises Unreadable."""
+    if isinstance(value, _ELEMENT):
+        return value
+    if isinstance(node, c_ast.Constant):
+        return Literal(node.value)
+    raise Unreadable("an operation on something else than elements in a generated function")
+
+
+def lane_of(value: Any) -> Lane:
+    """An element as a lane of a vector. Raises Unreadable."""
+    if isinstance(value, _ELEMENT):
+        return value
+    if value == ZERO:
+        return ()
+    raise Unreadable("an element of another kind in a generated function")
+
+
+def _integer_operation(node: Any, left: Affine, right: Affine) -> Affine:
+    if node.op == "-":
+        return left.plus(right, -1)
+    if node.op == "*" and not (left.terms and right.terms):
+        return left.times(right.constant) if not right.terms else right.times(left.constant)
+    if not left.terms and not right.terms:
+        a, b = left.constant, right.constant
+        if node.op in ("/", "%") and a >= 0 and b > 0:
+            return number(a // b if node.op == "/" else a % b)
+        tests = {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b}
+        if node.op in tests:
+            return number(int(tests[node.op]))
+    raise Unreadable(f"line {line_of(node)}: the operator {node.op} on what is not known before the program runs")
