@@ -18,7 +18,9 @@ from polydl.rank.blocks import whole_block
 from polydl.rank.estimate import Estimate
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import Moving, moving
-from polydl.schedule.passes import WRITTEN_OUT, Goal, merged, scheduled
+from polydl.schedule.goal import Goal
+from polydl.schedule.innermost import WRITTEN_OUT
+from polydl.schedule.passes import merged, scheduled
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import Links, direct
 from polydl.schedule.transforms import Schedule

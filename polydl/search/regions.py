@@ -10,7 +10,7 @@ from polydl.dependences.legality import ordering
 from polydl.dependences.nests import Nest
 from polydl.model import isl
 from polydl.model.scop import MicrokernelCall, Statement
-from polydl.schedule.passes import WRITTEN_OUT
+from polydl.schedule.innermost import WRITTEN_OUT
 
 
 def plain(nest: Nest, found: Sequence[Dependence], blocked: Collection[str]) -> bool:

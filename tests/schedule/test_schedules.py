@@ -25,7 +25,8 @@ from polydl.rewrite.split import split
 from polydl.rewrite.step import applied
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
-from polydl.schedule.passes import clusters, components, merged
+from polydl.schedule.goal import components
+from polydl.schedule.passes import clusters, merged
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import Links, direct
 from polydl.schedule.transforms import Schedule

@@ -17,7 +17,7 @@ from polydl.rewrite.scalars import in_place
 from polydl.rewrite.step import applied
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
-from polydl.schedule.passes import WRITTEN_OUT
+from polydl.schedule.innermost import WRITTEN_OUT
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule

@@ -1,0 +1,98 @@
+"""What the passes from a base tree to a schedule are told, and ask of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+
+from polydl.model.isl import to_int
+from polydl.model.scop import Scop
+from polydl.schedule.direction import Moving
+from polydl.schedule.relations import Links
+from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, restricted
+from polydl.schedule.tree import Sequence as InOrder
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is wanted of the schedule."""
+
+    scop: Scop
+    of: Mapping[str, Moving]
+    """Statements by their names."""
+    sizes: tuple[int, ...]
+    """Tile sizes of a band, outermost loop first; the last holds for the loops further in; empty: no tiles."""
+    parallel: bool
+    simd: bool
+    reassociate: bool
+    """Sums may be added up in another order."""
+    diagonal: bool = False
+    """Innermost loops that wait for their own results run along diagonals."""
+    outer: int = 1
+    """Tiles of a second level hold this many tiles in each direction."""
+    block: tuple[int, ...] = ()
+    """Rows and columns of the microkernel that takes whole tiles of contractions; empty: none does."""
+    unroll: bool = False
+    """Short innermost loops are written out, and the loop around them runs in vectors."""
+
+
+def deep(node: Node) -> bool:
+    """Whether there are loops in a node."""
+    match node:
+        case Leaf() | Kernel() | Copy():
+            return False
+        case Band():
+            return True
+        case InOrder(children):
+            return any(deep(c) for c in children)
+
+
+def kept(node: Node, names: frozenset[str]) -> Node:
+    """The part of a node with some of its statements."""
+    part = restricted(node, names)
+    assert part is not None
+    return part
+
+
+def components(names: Sequence[str], links: Links) -> list[list[str]]:
+    """Strongly connected components of the statements under the links, in an order that the links allow; of several
+    that could come next, the one that comes first in `names`."""
+    edges = {(link.source, link.target) for link in links}
+    edges |= {(link.target, link.source) for link in links if link.apart is not None}
+    reach = {n: {n} for n in names}
+    for _ in names:
+        for a, b in edges:
+            reach[a] |= reach[b]
+    first = {n: next(m for m in names if m in reach[n] and n in reach[m]) for n in names}
+    order: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(first.values(), ()))
+    for a, b in edges:
+        if first[a] != first[b]:
+            order.add(first[b], first[a])
+    order.prepare()
+    ready: list[str] = []
+    ordered: list[list[str]] = []
+    while order.is_active():
+        ready = sorted((*ready, *order.get_ready()), key=names.index)
+        ordered.append([n for n in names if first[n] == ready[0]])
+        order.done(ready.pop(0))
+    return ordered
+
+
+MANY = 1 << 20
+"""Iterations of a loop without constant bounds."""
+
+
+def extent(member: Member, goal: Goal) -> int:
+    """Iterations of a loop, from its first to its last over all statements."""
+    lows, highs = [], []
+    for name, aff in member.affs.items():
+        domain = goal.of[name].statement.domain
+        if domain.is_empty():
+            continue
+        low, high = domain.min_val(aff), domain.max_val(aff)
+        if not low.is_int() or not high.is_int():
+            return MANY
+        lows.append(to_int(low))
+        highs.append(to_int(high))
+    return max(highs) - min(lows) + 1 if lows else 0

@@ -1,0 +1,196 @@
+"""Passes over the loops inside of tiles and parallel loops: vectors, sums in vectors, loops written out, diagonals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from polydl.dependences.analysis import is_reduction
+from polydl.model.scop import Assignment
+from polydl.schedule.goal import MANY, Goal, components, deep, extent, kept
+from polydl.schedule.relations import Links, after, among, coincident, forward
+from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, bands, sequence, statements
+from polydl.schedule.tree import Sequence as InOrder
+
+
+def innermost(node: Node, links: Links, goal: Goal) -> Node:
+    """Vector loops inside of tiles and parallel loops."""
+    match node:
+        case Leaf() | Kernel() | Copy():
+            return node
+        case InOrder(children):
+            return InOrder(tuple(innermost(c, among(links, frozenset(statements(c))), goal) for c in children))
+        case Band(members, child):
+            if goal.unroll and (vector := unrolled(node, links, goal)) is not None:
+                return vector
+            if deep(child):
+                return Band(members, innermost(child, after(links, members), goal))
+            return _vectorised(node, links, goal)
+
+
+_NO_TILES: Mapping[int, int] = MappingProxyType({})
+
+WRITTEN_OUT = 64
+"""Instances of a statement that are written out, at most."""
+
+
+def unrolled(node: Band, links: Links, goal: Goal, tiles: Mapping[int, int] = _NO_TILES) -> Node | None:
+    """The band's loop with the best strides in vectors, around the shorter ones written out; None when there is no such
+    loop, or nothing to write out. `tiles`: by identity of a loop, its iterations inside of a tile.
+
+    before:    for i: { S(i);  for k in [0, 3): T(i, k) }
+    after:     simd i: { S(i); T(i, 0); T(i, 1); T(i, 2) }
+    requires:  a permutable band; loops that are written out have constant bounds, or are those of a small tile
+    A compiler vectorises hardly any loop that has loops inside; written out, sums stay in registers. Small tiles
+    written out are unroll-and-jam: what the iterations of an outer loop share is loaded once.
+    """
+    members = node.members
+    if len(members) > 1 and not all(forward(links, m) for m in members):
+        return None
+    names = statements(node)
+    room = WRITTEN_OUT // max(_instances(node.child, goal), 1)
+    extents = {id(m): min(extent(m, goal), tiles.get(id(m.key), MANY)) for m in members}
+    best: tuple[float, Node] | None = None
+    for v, vector in enumerate(members):
+        left_over, short = room, []
+        for m in sorted(members, key=lambda m: extents[id(m)]):
+            # What is short only in a tile is worth it where its iterations share something.
+            worth = extent(m, goal) <= left_over or _shared(goal, names, members, m)
+            if m is not vector and extents[id(m)] <= left_over and worth:
+                left_over //= max(extents[id(m)], 1)
+                short.append(m)
+        outer = tuple(m for m in members if m is not vector and not any(m is s for s in short))
+        if room == 0 or (not short and not deep(node.child)) or not coincident(after(links, outer), vector):
+            continue
+        score = sum(goal.of[n].unit_score([m.affs[n] for m in members], v) for n in names)
+        inside = _all_unrolled(node.child)
+        if short:
+            # In the order of the text, for the order of sums.
+            inside = Band(tuple(replace(m, unroll=True) for m in members if any(m is s for s in short)), inside)
+        result = Band((*outer, replace(vector, run=Run.SIMD)), inside)
+        if best is None or score > best[0]:
+            best = score, result
+    return best[1] if best is not None else None
+
+
+def _shared(goal: Goal, names: Sequence[str], members: Sequence[Member], member: Member) -> bool:
+    """Whether the iterations of a loop access the same element."""
+    place = members.index(member)
+    return any(goal.of[n].is_shared([m.affs[n] for m in members], place) for n in names)
+
+
+def vector_last(node: Band, goal: Goal) -> Band:
+    """A permutable band with the loop of the best strides as its last one, which gets the largest tiles."""
+    members = node.members
+    scores = [
+        sum(goal.of[n].unit_score([m.affs[n] for m in members], v) for n in statements(node))
+        for v in range(len(members))
+    ]
+    best = max(range(len(members)), key=lambda v: (scores[v], v))
+    return Band((*members[:best], *members[best + 1 :], members[best]), node.child)
+
+
+def _instances(node: Node, goal: Goal) -> int:
+    """Most instances of one statement in one iteration of the loops around a node."""
+    match node:
+        case Leaf():
+            return 1
+        case Kernel() | Copy():
+            return MANY
+        case InOrder(children):
+            return max(_instances(c, goal) for c in children)
+        case Band(members, child):
+            product = _instances(child, goal)
+            for m in members:
+                product *= max(extent(m, goal), 1)
+            return product
+
+
+def _all_unrolled(node: Node) -> Node:
+    match node:
+        case Leaf() | Kernel() | Copy():
+            return node
+        case InOrder(children):
+            return InOrder(tuple(_all_unrolled(c) for c in children))
+        case Band(members, child):
+            return Band(tuple(replace(m, unroll=True) for m in members), _all_unrolled(child))
+
+
+_GAIN = {Run.SIMD: 1.0, Run.SUM: 0.6, Run.SERIAL: 0.05}
+"""What a way to run an innermost loop is worth."""
+
+
+def _groups(node: Band, names: Sequence[str], inside: Links, v: int, goal: Goal) -> list[tuple[list[str], Run]]:
+    """The statements of an innermost loop in the groups that get a loop of their own, and how that runs. Neighbours
+    that run one iteration after the other stay together: they hide each other's latencies."""
+    found: list[tuple[list[str], Run]] = []
+    for group in components(names, inside):
+        independent = coincident(
+            among(inside, frozenset(group)), replace(node.members[v], affs={s: node.members[v].affs[s] for s in group})
+        )
+        sums = not independent and goal.reassociate and _accumulates(goal, group, node.members, v)
+        way = Run.SIMD if independent else Run.SUM if sums else Run.SERIAL
+        if found and way is Run.SERIAL and found[-1][1] is Run.SERIAL:
+            found[-1] = ([*found[-1][0], *group], way)
+        else:
+            found.append((group, way))
+    return found
+
+
+def _vectorised(node: Band, links: Links, goal: Goal) -> Node:
+    """The loop with the best strides moved innermost, taken apart into one per group of statements where needed."""
+    if not goal.simd:
+        return node
+    members = node.members
+    movable = len(members) == 1 or all(forward(links, m) for m in members)
+    choices = range(len(members)) if movable else [len(members) - 1]
+    best: tuple[float, Node] | None = None
+    names = statements(node)
+    for v in choices:
+        outer = tuple(m for i, m in enumerate(members) if i != v)
+        inside = after(links, outer)
+        parts: list[Node] = []
+        score = 0.0
+        for group, way in _groups(node, names, inside, v, goal):
+            below = kept(node.child, frozenset(group))
+            member = replace(members[v], affs={s: members[v].affs[s] for s in group})
+            for name in group:
+                steps = [m.affs[name] for m in members]
+                depth = goal.of[name].statement.depth
+                score += _GAIN[way] * goal.of[name].unit_score(steps, v) * 30.0**depth
+            parts.append(Band((replace(member, run=way),), below))
+        inner: Node = sequence(parts)
+        result: Node = Band(outer, inner) if outer else inner
+        if best is None or score > best[0]:
+            best = score, result
+    assert best is not None
+    inner_loops = [b.members[-1] for b in bands(best[1]) if not deep(b.child)]
+    if goal.diagonal and len(members) > 1 and movable and all(m.run is Run.SERIAL for m in inner_loops):
+        return _diagonal(node)
+    return best[1]
+
+
+def _diagonal(node: Band) -> Band:
+    """The two innermost loops of a permutable band along diagonals: a processor works on several iterations of the
+    innermost loop at once, where it waited for one after the other before.
+
+    before:    for a: for b
+    after:     for w = a + b: for a
+    """
+    *outer, a, b = node.members
+    total = replace(b, affs={s: aff.add(a.affs[s]) for s, aff in b.affs.items()})
+    return Band((*outer, total, a), node.child)
+
+
+def _accumulates(goal: Goal, group: Sequence[str], members: Sequence[Member], v: int) -> bool:
+    """Whether a loop only adds up into one element, reading along memory: one statement, a reduction, whose target
+    stays while the loop runs."""
+    moving = goal.of[group[0]]
+    statement = moving.statement
+    if len(group) > 1 or not is_reduction(statement) or not isinstance(statement.body, Assignment):
+        return False
+    if statement.body.op not in ("+=", "-=", "*="):
+        return False
+    rows = [m.affs[statement.name] for m in members]
+    return moving.moves(rows, v)[statement.body.target] == 0
