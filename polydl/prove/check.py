@@ -14,8 +14,8 @@ from polydl.model import isl
 from polydl.model.in_child import in_child
 from polydl.model.isl import DEFAULT_QUOTA, lex_extreme, quota
 from polydl.model.scop import Assignment, Scop, Statement
+from polydl.prove.functions import check_bodies
 from polydl.prove.integers import Unreadable, Wrong
-from polydl.prove.kernel_bodies import check_bodies
 from polydl.prove.matching import Match, address, assignment_pairs, differs, hinted, linear
 from polydl.prove.order import Order, check_concurrent, check_private, check_steps
 from polydl.prove.program import Pointer, Printed, Program, value_map

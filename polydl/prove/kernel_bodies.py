@@ -1,27 +1,20 @@
-"""Shows that the bodies of generated kernels and packing functions do what is said of them: in every instruction set,
-for the very sizes that they are called with. What is left to trust are the vector operations of the prologue, each of
-which is one instruction or a few, and has tests of its own."""
+"""Shows that the bodies of microkernels and packing functions do what is said of them."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from pycparser import c_ast
-
-from polydl.model.types import spelled
-from polydl.prove.bodies import Called, Runner, Stored
-from polydl.prove.body_values import Read
-from polydl.prove.calls import Contract, Meant, PackContract, RowLine, meant_line
+from polydl.prove.bodies import Called, Stored
+from polydl.prove.calls import Contract, PackContract
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, number
-from polydl.prove.lanes import Counters, Lane, Product, value_of
-from polydl.prove.matching import same_literal
-from polydl.prove.program import MOST_SIZES, Pointer, Program
-from polydl.prove.symbols import Literal, Load, Operation, Symbol, loads
-from polydl.target.isa import ISAS, VECTOR_TYPES, Isa
+from polydl.prove.lanes import Counters, Lane, Product
+from polydl.prove.running import constant, opaque_arguments, runner
+from polydl.prove.symbols import Load
+from polydl.target.isa import Isa
 
 MOST_PRODUCTS = 200_000
 """Products of one element that are compared one by one, where the loops over them have another form."""
@@ -32,56 +25,6 @@ Term = tuple[int, int, tuple[Loop, ...]]
 """First addresses, and the loops over them."""
 
 
-def runner(functions: Mapping[str, Any], isa: Isa, closed: str = "") -> Runner:
-    """What runs the functions of a file that was read for an instruction set."""
-    lanes = {t.name: isa.lanes(t) for t in VECTOR_TYPES}
-    return Runner(functions, lanes, {t.name: t.bytes for t in VECTOR_TYPES}, closed=closed)
-
-
-def check_bodies(program: Program, functions_of: Callable[[Isa], Mapping[str, Any]]) -> list[str]:
-    """Read the bodies of all generated functions that a program calls, and say what is shown. What cannot be shown goes
-    to `program.trusted`; of a function that states its meaning in C, nothing is trusted. Raises Wrong, Unreadable."""
-    if not program.uses:
-        return []
-    unread: dict[str, str] = {}
-    for isa in ISAS:
-        functions = functions_of(isa)
-        for function, sizes in program.uses.items():
-            try:
-                if sizes is None:
-                    raise Unreadable(f"it is called with more than {MOST_SIZES} sizes")
-                for size in sorted(sizes):
-                    _check(functions, function, isa, size)
-            except Unreadable as error:
-                if isinstance(function, Meant):
-                    raise
-                unread.setdefault(_said(function), str(error))
-    for said, reason in unread.items():
-        program.trusted[f"{said} (not read: {reason})"] = None
-    read = len(program.uses) - len(unread)
-    bodies = "the body of the generated function does" if read == 1 else f"the bodies of {read} generated functions do"
-    return [f"{bodies} what is said above {'it' if read == 1 else 'them'}, in every instruction set"] if read else []
-
-
-def _check(functions: Mapping[str, Any], function: Any, isa: Isa, size: tuple[int, ...]) -> None:
-    if isinstance(function, Contract):
-        check_kernel(functions, function, isa, *size)
-    elif isinstance(function, PackContract):
-        check_pack(functions, function, isa, size[0], size[1:])
-    elif isinstance(function, Meant):
-        check_meaning(functions, function, isa, *size)
-    else:
-        check_row(functions, function, isa, *size)
-
-
-def _said(function: Any) -> str:
-    if isinstance(function, str):
-        return f"{function} runs its step once for each of its columns"
-    if isinstance(function, Meant):
-        return f"{function.name} does what is stated above it"
-    return f"{function.name} {'computes' if isinstance(function, Contract) else 'copies'} {function.text}"
-
-
 def check_kernel(functions: Mapping[str, Any], contract: Contract, isa: Isa, m: int, n: int) -> None:
     """A kernel that is called for m rows and n columns hands the sum of each of their elements to its `_finish`, once,
     and nothing else. Raises Wrong, Unreadable."""
@@ -89,7 +32,7 @@ def check_kernel(functions: Mapping[str, Any], contract: Contract, isa: Isa, m: 
     definition = functions.get(name)
     if definition is None:
         raise Unreadable(f"the function {name} cannot be read")
-    arguments = _opaque(definition) | {"m": number(m), "n": number(n)}
+    arguments = opaque_arguments(definition) | {"m": number(m), "n": number(n)}
     running = runner(functions, isa, "_finish")
     running.run(name, arguments)
     if running.stored:
@@ -109,20 +52,6 @@ def check_kernel(functions: Mapping[str, Any], contract: Contract, isa: Isa, m: 
         raise Wrong(f"{name} leaves out row {min(left.values())[0]} ({isa.name}, {m} x {n})")
 
 
-def _opaque(definition: Any) -> dict[str, Any]:
-    """A value for each parameter: an address, an integer, an element."""
-    found: dict[str, Any] = {}
-    for parameter in definition.decl.type.args.params:
-        name, kind = parameter.name, parameter.type
-        if isinstance(kind, c_ast.PtrDecl):
-            found[name] = Pointer(name, ZERO)
-        else:
-            element = spelled(" ".join(kind.type.names))
-            whole = element is not None and element.is_int
-            found[name] = Affine(((name, 1),)) if whole else Load(Pointer(name, ZERO))
-    return found
-
-
 def _finished(
     call: Called, contract: Contract, passed: Mapping[str, Any]
 ) -> Iterator[tuple[int, int | None, int | None, Lane]]:
@@ -133,25 +62,16 @@ def _finished(
     for name, value in passed.items():
         if name in given and name not in ("A", "B", "C") and given[name] != value:
             raise Wrong(f"{contract.name} passes on another {name}")
-    i, v, cut = (_constant(given[name]) for name in ("i", "v", "cut"))
+    i, v, cut = (constant(given[name]) for name in ("i", "v", "cut"))
     at = given["C"]
     if at.base != "C" or at.offset.terms:
         raise Unreadable(f"{contract.name} stores to an address of another form")
     lanes = given["sum"]
-    for lane in range(_constant(given["part"]) if cut else len(lanes)):
+    for lane in range(constant(given["part"]) if cut else len(lanes)):
         along = v * len(lanes) + lane
-        row = _constant(given["row0"]) + i if "row0" in given else None
-        column = _constant(given["column0"]) + along if "column0" in given else None
+        row = constant(given["row0"]) + i if "row0" in given else None
+        column = constant(given["column0"]) + along if "column0" in given else None
         yield at.offset.constant + i * contract.c_row + along, row, column, lanes[lane]
-
-
-def _constant(value: Any) -> int:
-    if not isinstance(value, Affine) or value.terms:
-        raise Unreadable("a number that is not known before the program runs")
-    return value.constant
-
-
-# Sums
 
 
 def _expected(contract: Contract, row: int, column: int) -> Term | None:
@@ -259,7 +179,7 @@ def check_pack(
     definition = functions.get(name)
     if definition is None:
         raise Unreadable(f"the function {name} cannot be read")
-    arguments = _opaque(definition) | {"width": number(width)}
+    arguments = opaque_arguments(definition) | {"width": number(width)}
     arguments |= {f"extent{k}": number(e) for k, e in enumerate(extents) if f"extent{k}" in arguments}
     running = runner(functions, isa)
     running.run(name, arguments)
@@ -349,128 +269,3 @@ def _wanted(contract: PackContract, width: int, extents: Sequence[int]) -> Itera
         found = _canonical(to, w * contract.width_stride, loops)
         if found is not None:
             yield found
-
-
-# Rows
-
-
-def check_meaning(functions: Mapping[str, Any], meant: Meant, isa: Isa, length: int) -> None:
-    """A function that is called for so many columns stores in each of them once what is stated above it, and nothing
-    else, and reads no elements that the loops there don't. Raises Wrong, Unreadable."""
-    name = meant.name
-    definition = functions.get(name)
-    if definition is None:
-        raise Unreadable(f"the function {name} cannot be read")
-    opaque = _opaque(definition)
-    running = runner(functions, isa)
-    running.run(name, opaque | {definition.decl.type.args.params[0].name: number(length)})
-
-    def stated(column: Affine) -> RowLine:
-        return meant_line(functions, meant, opaque, column, {})
-
-    start = stated(ZERO).target
-    assert start is not None
-    where = f"({isa.name}, {length} columns)"
-    columns: list[tuple[int, int]] = []
-    for one in running.stored:
-        if one.at.base != start.base:
-            raise Wrong(f"{name} stores into {one.at.base} {where}")
-        first = one.at.offset.plus(start.offset, -1)
-        times = _constant(one.around[0][1]) if one.around else 1
-        distances = dict(first.terms)
-        counters = {name: len(one.lanes) for name, _ in one.around}
-        if len(counters) > 1 or distances not in ([counters] if times > 1 else [{}, counters]):
-            raise Unreadable(f"{name} has loops of another form")
-        for k, lane in enumerate(one.lanes):
-            line = stated(first.plus(number(k)))
-            if line.op != "=" or line.target != Pointer(one.at.base, one.at.offset.plus(number(k))):
-                raise Unreadable(f"what is stated above {name}")
-            found = value_of(lane)
-            if not _same_value(found, line.value):
-                # The same elements may be made into the same value in another way.
-                error = Wrong if set(loads(found)) != set(loads(line.value)) else Unreadable
-                raise error(f"{name} stores something else in column {first.constant + k} {where}")
-        columns.append((first.constant, first.constant + times * len(one.lanes)))
-    done = 0
-    for begin, end in sorted(columns):
-        if begin != done:
-            raise Wrong(f"{name} does not store in column {done} once {where}")
-        done = end
-    if done != length:
-        raise Wrong(f"{name} stores in {done} columns, not {length} {where}")
-    ends = [at for column in (0, length - 1) for at in loads(stated(number(column)).value)]
-    _check_reads(running.read, ends if length else [], name, length)
-
-
-def _check_reads(read: Sequence[Read], wanted: Sequence[Pointer], name: str, length: int) -> None:
-    """What is read lies between what the first and the last of so many columns read."""
-    known: dict[str, list[int]] = {}
-    for at in wanted:
-        known.setdefault(at.base, []).append(at.offset.constant)
-    for one in read:
-        times = dict(one.around)
-        ends = [one.at.offset.constant, one.at.offset.constant]
-        for counter, step in one.at.offset.terms:
-            if counter not in times:
-                raise Unreadable(f"{name} reads from an address of another form")
-            ends[step > 0] += step * (_constant(times[counter]) - 1)
-        own = known.get(one.at.base, [])
-        if not own or ends[0] < min(own) or ends[1] + one.count > max(own) + 1:
-            raise Wrong(f"{name} reads elements of {one.at.base} that are none of its columns' ({length} columns)")
-
-
-def _same_value(found: Symbol, wanted: Symbol) -> bool:
-    """Whether two values are the same, literals of vectors and plain ones among them."""
-    match found, wanted:
-        case Operation(name, operands, call), Operation(other, others, also) if len(operands) == len(others):
-            same = all(_same_value(x, y) for x, y in zip(operands, others, strict=True))
-            return same and (name, call) == (other, also)
-        case Literal(), Literal(text):
-            return same_literal(found, text)
-        case _:
-            return found == wanted
-
-
-def check_row(functions: Mapping[str, Any], name: str, isa: Isa, length: int) -> None:
-    """A row that is called for so many columns runs its step for each of them once, in their order. Raises Wrong,
-    Unreadable."""
-    definition, step = functions.get(name), functions.get(f"{name}_step")
-    if definition is None or step is None:
-        raise Unreadable(f"the function {name} cannot be read")
-    running = runner(functions, isa, "_step")
-    # What becomes of sums and extremes at the end is read elsewhere (`calls.row_step`).
-    items = [i for i in definition.body.block_items if not _accumulates(i)]
-    arguments = _opaque(definition) | {"n": number(length)}
-    running.run(name, arguments, c_ast.Compound(items))
-    kind = next(p.type.type.names[0] for p in step.decl.type.args.params if p.name == "part").rpartition("_")[0]
-    lanes = running.lanes[kind.rpartition("_")[2]]
-    done = 0
-    for call in running.called:
-        first, distance, times = _columns(call, lanes, name)
-        if first != done or (times > 1 and distance != lanes):
-            raise Wrong(f"{name} does not run its step for column {done} ({isa.name}, {length} columns)")
-        cut = _constant(call.arguments["cut"])
-        done += _constant(call.arguments["part"]) if cut else lanes * times
-    if done != length:
-        raise Wrong(f"{name} runs its step for {done} columns, not {length} ({isa.name})")
-
-
-def _accumulates(item: Any) -> bool:
-    """Whether a statement of a row is about an accumulator."""
-    if isinstance(item, c_ast.Decl):
-        return "acc" in item.name
-    return isinstance(item, c_ast.Assignment)
-
-
-def _columns(call: Called, lanes: int, name: str) -> tuple[int, int, int]:
-    """First column of a call, how far the next one is, and how many there are."""
-    column = call.arguments["polydl_column"]
-    if not isinstance(column, Affine) or len(call.around) > 1:
-        raise Unreadable(f"{name} has loops of another form")
-    if not call.around:
-        return _constant(column), lanes, 1
-    ((counter, times),) = call.around
-    distances = dict(column.terms)
-    if set(distances) != {counter} or _constant(call.arguments["cut"]):
-        raise Unreadable(f"{name} has loops of another form")
-    return column.constant, distances[counter], _constant(times)

@@ -9,8 +9,8 @@ import pytest
 from polydl.kernels.innermost import stated
 from polydl.prove.calls import Meant, meant_step
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong
-from polydl.prove.kernel_bodies import check_meaning
 from polydl.prove.program import Pointer
+from polydl.prove.row_bodies import check_meaning
 from polydl.prove.symbols import Load, Operation
 from polydl.prove.text import Parsed, with_meanings
 from polydl.target.isa import ISAS, Isa

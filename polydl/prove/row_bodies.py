@@ -1,0 +1,141 @@
+"""Shows that the bodies of rows, and of functions that state what they do, do it for so many columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.prove.bodies import Called
+from polydl.prove.body_values import Read
+from polydl.prove.calls import Meant, RowLine, meant_line
+from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, number
+from polydl.prove.lanes import value_of
+from polydl.prove.matching import same_literal
+from polydl.prove.program import Pointer
+from polydl.prove.running import constant, opaque_arguments, runner
+from polydl.prove.symbols import Literal, Operation, Symbol, loads
+from polydl.target.isa import Isa
+
+
+def check_meaning(functions: Mapping[str, Any], meant: Meant, isa: Isa, length: int) -> None:
+    """A function that is called for so many columns stores in each of them once what is stated above it, and nothing
+    else, and reads no elements that the loops there don't. Raises Wrong, Unreadable."""
+    name = meant.name
+    definition = functions.get(name)
+    if definition is None:
+        raise Unreadable(f"the function {name} cannot be read")
+    opaque = opaque_arguments(definition)
+    running = runner(functions, isa)
+    running.run(name, opaque | {definition.decl.type.args.params[0].name: number(length)})
+
+    def stated(column: Affine) -> RowLine:
+        return meant_line(functions, meant, opaque, column, {})
+
+    start = stated(ZERO).target
+    assert start is not None
+    where = f"({isa.name}, {length} columns)"
+    columns: list[tuple[int, int]] = []
+    for one in running.stored:
+        if one.at.base != start.base:
+            raise Wrong(f"{name} stores into {one.at.base} {where}")
+        first = one.at.offset.plus(start.offset, -1)
+        times = constant(one.around[0][1]) if one.around else 1
+        distances = dict(first.terms)
+        counters = {name: len(one.lanes) for name, _ in one.around}
+        if len(counters) > 1 or distances not in ([counters] if times > 1 else [{}, counters]):
+            raise Unreadable(f"{name} has loops of another form")
+        for k, lane in enumerate(one.lanes):
+            line = stated(first.plus(number(k)))
+            if line.op != "=" or line.target != Pointer(one.at.base, one.at.offset.plus(number(k))):
+                raise Unreadable(f"what is stated above {name}")
+            found = value_of(lane)
+            if not _same_value(found, line.value):
+                # The same elements may be made into the same value in another way.
+                error = Wrong if set(loads(found)) != set(loads(line.value)) else Unreadable
+                raise error(f"{name} stores something else in column {first.constant + k} {where}")
+        columns.append((first.constant, first.constant + times * len(one.lanes)))
+    done = 0
+    for begin, end in sorted(columns):
+        if begin != done:
+            raise Wrong(f"{name} does not store in column {done} once {where}")
+        done = end
+    if done != length:
+        raise Wrong(f"{name} stores in {done} columns, not {length} {where}")
+    ends = [at for column in (0, length - 1) for at in loads(stated(number(column)).value)]
+    _check_reads(running.read, ends if length else [], name, length)
+
+
+def _check_reads(read: Sequence[Read], wanted: Sequence[Pointer], name: str, length: int) -> None:
+    """What is read lies between what the first and the last of so many columns read."""
+    known: dict[str, list[int]] = {}
+    for at in wanted:
+        known.setdefault(at.base, []).append(at.offset.constant)
+    for one in read:
+        times = dict(one.around)
+        ends = [one.at.offset.constant, one.at.offset.constant]
+        for counter, step in one.at.offset.terms:
+            if counter not in times:
+                raise Unreadable(f"{name} reads from an address of another form")
+            ends[step > 0] += step * (constant(times[counter]) - 1)
+        own = known.get(one.at.base, [])
+        if not own or ends[0] < min(own) or ends[1] + one.count > max(own) + 1:
+            raise Wrong(f"{name} reads elements of {one.at.base} that are none of its columns' ({length} columns)")
+
+
+def _same_value(found: Symbol, wanted: Symbol) -> bool:
+    """Whether two values are the same, literals of vectors and plain ones among them."""
+    match found, wanted:
+        case Operation(name, operands, call), Operation(other, others, also) if len(operands) == len(others):
+            same = all(_same_value(x, y) for x, y in zip(operands, others, strict=True))
+            return same and (name, call) == (other, also)
+        case Literal(), Literal(text):
+            return same_literal(found, text)
+        case _:
+            return found == wanted
+
+
+def check_row(functions: Mapping[str, Any], name: str, isa: Isa, length: int) -> None:
+    """A row that is called for so many columns runs its step for each of them once, in their order. Raises Wrong,
+    Unreadable."""
+    definition, step = functions.get(name), functions.get(f"{name}_step")
+    if definition is None or step is None:
+        raise Unreadable(f"the function {name} cannot be read")
+    running = runner(functions, isa, "_step")
+    # What becomes of sums and extremes at the end is read elsewhere (`calls.row_step`).
+    items = [i for i in definition.body.block_items if not _accumulates(i)]
+    arguments = opaque_arguments(definition) | {"n": number(length)}
+    running.run(name, arguments, c_ast.Compound(items))
+    kind = next(p.type.type.names[0] for p in step.decl.type.args.params if p.name == "part").rpartition("_")[0]
+    lanes = running.lanes[kind.rpartition("_")[2]]
+    done = 0
+    for call in running.called:
+        first, distance, times = _columns(call, lanes, name)
+        if first != done or (times > 1 and distance != lanes):
+            raise Wrong(f"{name} does not run its step for column {done} ({isa.name}, {length} columns)")
+        cut = constant(call.arguments["cut"])
+        done += constant(call.arguments["part"]) if cut else lanes * times
+    if done != length:
+        raise Wrong(f"{name} runs its step for {done} columns, not {length} ({isa.name})")
+
+
+def _accumulates(item: Any) -> bool:
+    """Whether a statement of a row is about an accumulator."""
+    if isinstance(item, c_ast.Decl):
+        return "acc" in item.name
+    return isinstance(item, c_ast.Assignment)
+
+
+def _columns(call: Called, lanes: int, name: str) -> tuple[int, int, int]:
+    """First column of a call, how far the next one is, and how many there are."""
+    column = call.arguments["polydl_column"]
+    if not isinstance(column, Affine) or len(call.around) > 1:
+        raise Unreadable(f"{name} has loops of another form")
+    if not call.around:
+        return constant(column), lanes, 1
+    ((counter, times),) = call.around
+    distances = dict(column.terms)
+    if set(distances) != {counter} or constant(call.arguments["cut"]):
+        raise Unreadable(f"{name} has loops of another form")
+    return column.constant, distances[counter], constant(times)

@@ -1,0 +1,44 @@
+"""Running the functions of a generated file, as it was read for an instruction set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.model.types import spelled
+from polydl.prove.bodies import Runner
+from polydl.prove.integers import ZERO, Affine, Unreadable
+from polydl.prove.program import Pointer
+from polydl.prove.symbols import Load
+from polydl.target.isa import VECTOR_TYPES, Isa
+
+
+def runner(functions: Mapping[str, Any], isa: Isa, closed: str = "") -> Runner:
+    """What runs the functions of a file that was read for an instruction set."""
+    lanes = {t.name: isa.lanes(t) for t in VECTOR_TYPES}
+    return Runner(functions, lanes, {t.name: t.bytes for t in VECTOR_TYPES}, closed=closed)
+
+
+def opaque_arguments(definition: Any) -> dict[str, Any]:
+    """A value for each parameter: an address, an integer, an element."""
+    found: dict[str, Any] = {}
+    for parameter in definition.decl.type.args.params:
+        name, kind = parameter.name, parameter.type
+        if isinstance(kind, c_ast.PtrDecl):
+            found[name] = Pointer(name, ZERO)
+        else:
+            element = spelled(" ".join(kind.type.names))
+            whole = element is not None and element.is_int
+            found[name] = Affine(((name, 1),)) if whole else Load(Pointer(name, ZERO))
+    return found
+
+
+def constant(value: Any) -> int:
+    if not isinstance(value, Affine) or value.terms:
+        raise Unreadable("a number that is not known before the program runs")
+    return value.constant
+
+
+# Sums
