@@ -14,7 +14,7 @@ from polydl.target.isa import VECTOR_TYPES, Isa
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class CopyPiece:
     """An operand to be copied: its width (the columns of B, the rows of A), and the loops of the reductions that move
     it."""
 
@@ -30,29 +30,29 @@ class Packing:
 
     name = "packing"
 
-    def matches(self, piece: Copy) -> Sequence[Copy]:
+    def matches(self, piece: CopyPiece) -> Sequence[CopyPiece]:
         """A copy is what it is: there are no roles to find."""
         return (piece,) if piece.element in VECTOR_TYPES and len(piece.loops) <= MOST_REDUCTIONS else ()
 
-    def shapes(self, use: Copy, isa: Isa) -> Sequence[int]:
+    def shapes(self, use: CopyPiece, isa: Isa) -> Sequence[int]:
         """None of its own: a panel is as wide as the block of the kernel that reads it."""
         return ()
 
-    def layouts(self, use: Copy, shape: int) -> Mapping[str, Layout]:
+    def layouts(self, use: CopyPiece, shape: int) -> Mapping[str, Layout]:
         """None: the source may lie as it likes."""
         return {}
 
-    def cycles(self, use: Copy, shape: int, isa: Isa) -> Cycles:
+    def cycles(self, use: CopyPiece, shape: int, isa: Isa) -> Cycles:
         """None: a copy takes the time of its transfers, which estimates count as they do those of other loops
         (`rank.steps.Copied`)."""
         return Cycles(0.0)
 
-    def emit(self, use: Copy, shape: int) -> PackRoutine:
+    def emit(self, use: CopyPiece, shape: int) -> PackRoutine:
         return pack_routine(_specified(use, shape))
 
-    def meaning(self, use: Copy, shape: int) -> str:
+    def meaning(self, use: CopyPiece, shape: int) -> str:
         return plain_loops(_specified(use, shape))
 
 
-def _specified(use: Copy, shape: int) -> PackSpec:
+def _specified(use: CopyPiece, shape: int) -> PackSpec:
     return PackSpec(use.element, shape, use.width_stride, use.loops)

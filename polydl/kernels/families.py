@@ -7,7 +7,7 @@ from typing import Any
 
 from polydl.dependences.nests import Nest
 from polydl.kernels.contraction import Block, Contractions, ContractionUse, inside
-from polydl.kernels.copy import Copy, Packing
+from polydl.kernels.copy import CopyPiece, Packing
 from polydl.kernels.family import Cycles, Family
 from polydl.kernels.innermost import VECTOR, Innermost, RowFunction
 from polydl.kernels.microkernel import Microkernel
@@ -24,7 +24,7 @@ INNERMOST: tuple[Family[Innermost, Any, int, RowFunction], ...] = (
 NESTS: tuple[Family[Nest, ContractionUse, Block, Microkernel], ...] = (Contractions(),)
 """Of nests, in blocks."""
 
-COPIES: tuple[Family[Copy, Copy, int, PackRoutine], ...] = (Packing(),)
+COPIES: tuple[Family[CopyPiece, CopyPiece, int, PackRoutine], ...] = (Packing(),)
 """Of operands that a kernel cannot, or had better not, read where they are."""
 
 
@@ -70,7 +70,7 @@ def block_cycles(
     return family.cycles(use, block or own, isa)
 
 
-def copy_function(copy: Copy, block: int) -> PackRoutine:
+def copy_function(copy: CopyPiece, block: int) -> PackRoutine:
     """The function that makes a copy in panels of a kernel's block."""
     family, use = next((family, use) for family in COPIES for use in family.matches(copy))
     return family.emit(use, block)

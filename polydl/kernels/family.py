@@ -6,7 +6,7 @@ its part of the table:
 
     innermost loops    `kernels.innermost.Innermost`     a row of columns: `kernels.rows`, and families for special ones
     nests              `dependences.nests.Nest`          blocks of a contraction: `kernels.contraction`
-    copies             `kernels.copy.Copy`               an operand laid out anew: `kernels.copy`
+    copies             `kernels.copy.CopyPiece`          an operand laid out anew: `kernels.copy`
 
 A microkernel that the user calls by a pragma is in no family: its function is the user's, so that there is nothing to
 choose, to lay out or to emit, and its meaning stands in the pragma.

@@ -8,7 +8,7 @@ from functools import reduce
 
 from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
-from polydl.kernels.copy import Copy
+from polydl.kernels.copy import CopyPiece
 from polydl.kernels.families import block_kernel, copy_function
 from polydl.kernels.microkernel import Microkernel as GeneratedMicrokernel
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction, isa_prologue
@@ -275,14 +275,14 @@ def _rows(edge: Edge, element: ElementType) -> tuple[tuple[str, ...], dict[str, 
     return (isa_prologue(element), versions.between.text), {edge.call.name: printer}
 
 
-def _copy(structure: Structure, pack: PackCall, element: ElementType) -> Copy:
+def _copy(structure: Structure, pack: PackCall, element: ElementType) -> CopyPiece:
     nest, operand = structure.nest, pack.operand
     width = None if pack.width is None else pack.width.iterator
     loops = tuple(
         PackLoop(_constant(extent, pack.domain), _stride(nest, operand, loop.iterator))
         for loop, extent in zip(pack.reductions, pack.extents, strict=False)
     )
-    return Copy(element, 1 if width is None else _stride(nest, operand, width), loops)
+    return CopyPiece(element, 1 if width is None else _stride(nest, operand, width), loops)
 
 
 def _copy_printer(structure: Structure, pack: PackCall, routine: PackRoutine, buffer: str) -> Callable[[Place], Node]:

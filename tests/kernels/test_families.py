@@ -17,7 +17,7 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import Nest, nests
 from polydl.kernels import families
 from polydl.kernels.contraction import Block, Contractions, price
-from polydl.kernels.copy import Copy, Packing
+from polydl.kernels.copy import CopyPiece, Packing
 from polydl.kernels.family import Cycles, Family, Function
 from polydl.kernels.innermost import (
     VECTOR,
@@ -180,9 +180,9 @@ def test_contractions_compute_their_meaning(number: int, tmp_path: Path) -> None
 
 
 COPIES = [
-    (Copy(F32, 1, (PackLoop(20, 50),)), 16, 37),
-    (Copy(F32, 90, (PackLoop(3, 30), PackLoop(25, 1))), 6, 20),
-    (Copy(F64, 7, (PackLoop(5, -3),)), 8, 8),
+    (CopyPiece(F32, 1, (PackLoop(20, 50),)), 16, 37),
+    (CopyPiece(F32, 90, (PackLoop(3, 30), PackLoop(25, 1))), 6, 20),
+    (CopyPiece(F64, 7, (PackLoop(5, -3),)), 8, 8),
 ]
 
 
@@ -216,7 +216,7 @@ def test_no_kernel_is_made_for_what_is_no_contraction(tmp_path: Path) -> None:
     found = scop(tmp_path, "void f(float a[restrict 9], const float b[9]) { for (int i = 0; i < 9; i++) a[i] = b[i]; }")
     (nest,) = nests(found, dependences(found, reads=False))
     assert not Contractions().matches(nest)
-    assert not Packing().matches(Copy(F32, 1, (PackLoop(2, 2),) * 7))
+    assert not Packing().matches(CopyPiece(F32, 1, (PackLoop(2, 2),) * 7))
 
 
 @pytest.mark.parametrize("target", ISAS, ids=lambda target: target.name)
