@@ -7,7 +7,9 @@ from dataclasses import replace
 from itertools import islice
 
 from polydl.base.errors import IllegalVariant
+from polydl.dependences.analysis import is_reduction
 from polydl.dependences.nests import Nest
+from polydl.kernels.instructions import arithmetic
 from polydl.lower.initial import absorbed_zeroing
 from polydl.lower.nest_plan import obstacle
 from polydl.model.scop import Array, Scop, Statement
@@ -178,7 +180,7 @@ def _in_rows(
         and not s.fused
         and s.name not in gone
     ]
-    regions = [part for part in parts if isinstance(part, Scheduled)]
+    regions = [part for part in parts if isinstance(part, Scheduled) and _worth(scop, part, machine)]
     order = 0 if reassociate else 1
     choices = [[*plain, *regions], plain] if regions else [plain]
     for several in choices:
@@ -188,6 +190,12 @@ def _in_rows(
         if several:
             yield _each(parts, {part.name: Vectorize((), order) for part in several})
     yield list(parts)
+
+
+def _worth(scop: Scop, region: Scheduled, machine: Machine) -> bool:
+    """Whether rows do more than a compiler's vectors: in functions, sums and extremes, or stores past the caches."""
+    more = any(arithmetic(s).calls or is_reduction(s) for s in region.statements)
+    return more or bool(_large_outputs(scop, region.statements, machine))
 
 
 def _each(parts: Sequence[Part], chosen: Mapping[str, Vectorize]) -> list[Part]:

@@ -76,6 +76,8 @@ class Rows:
         last = [loop.last for loop in chain]
         if len(users) < len(parts) or None in last:
             return None
+        if len({at.statement.name for _, at in users}) < len(users):
+            return None  # iterations written out, which share what they load
         inner = [(loop.first, loop.last) for loop in chain[1:]]
         numbers = [(low.value, high.value) for low, high in inner if isinstance(low, Int) and isinstance(high, Int)]
         if len(numbers) + 1 < len(chain):
