@@ -31,6 +31,9 @@ LOOKED_AT = 40
 """Variants of the search that are tried as the base of a fused one."""
 SCHEDULES = 6
 """Variants with regions that have schedules of their own, beside those."""
+PROMISE = 0.98
+"""Part of the time to which rows in regions must bring a program, or they are not tried: what is not better takes turns
+from others among the few that are timed."""
 MOST = 8
 """Variants with something fused that are made, of the best bases: more than that are not measured."""
 
@@ -77,6 +80,11 @@ def _variants(
             if recipe in tried:
                 continue  # bases that differ only in the loops of what is fused make the same variant
             tried.add(recipe)
+            estimate = estimator.whole(parts, base.estimate)
+            if any(isinstance(part, Scheduled) and part.rows for part in parts):
+                without = [replace(part, rows=None) if isinstance(part, Scheduled) else part for part in parts]
+                if estimate.score > PROMISE * estimator.whole(without, base.estimate).score:
+                    continue
             variant = replace(base, recipe=recipe, parts=tuple(parts))
             if variant.illegal is not None:
                 continue
@@ -85,7 +93,7 @@ def _variants(
                 continue
             texts.add(code.region)
             vectors = vectors or in_rows
-            yield variant.estimated(estimator.whole(parts, base.estimate))
+            yield variant.estimated(estimate)
 
 
 def _names(group: Group) -> set[str]:
