@@ -20,6 +20,7 @@ from polydl.model.isl import quota
 from polydl.model.isl.trees import loops_of, sets_of
 from polydl.model.schedule import time_affs
 from polydl.model.scop import Scop, Statement
+from polydl.schedule.goal import has_loops
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import Link, Links, among, by_name, coincident, left
 from polydl.schedule.transforms import Schedule
@@ -256,7 +257,7 @@ def _concurrent(node: Node, links: Links, *, done: bool) -> Node:
         case InOrder(children):
             return InOrder(tuple(_concurrent(c, among(links, frozenset(statements(c))), done=done) for c in children))
         case Band(members, child):
-            innermost = not _has_band(child)
+            innermost = not has_loops(child)
             made = []
             for place, member in enumerate(members):
                 independent = coincident(links, member)
@@ -268,13 +269,3 @@ def _concurrent(node: Node, links: Links, *, done: bool) -> Node:
                 made.append(member)
                 links = left(links, member)
             return Band(tuple(made), _concurrent(child, links, done=done))
-
-
-def _has_band(node: Node) -> bool:
-    match node:
-        case Leaf() | Kernel() | Copy():
-            return False
-        case Band():
-            return True
-        case InOrder(children):
-            return any(_has_band(child) for child in children)

@@ -111,7 +111,7 @@ def as_tree(structure: Structure, instances: float | None = None, group: Group |
     return _around(structure, members, below, kernel)
 
 
-def inside(structure: Structure, child: Node, kernel: Kernel, outside: int) -> Node:
+def loops_inside(structure: Structure, child: Node, kernel: Kernel, outside: int) -> Node:
     """A structure's loops around a subtree, but for the `outside` outermost ones, with the copies between them."""
     loops = _Members(structure)
     return _around(structure, [loops.member(loop) for loop in structure.loops[outside:]], child, kernel)

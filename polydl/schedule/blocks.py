@@ -20,7 +20,7 @@ from polydl.model.contraction import Contraction
 from polydl.model.counting import count
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Scop, Statement
-from polydl.schedule.as_tree import inside
+from polydl.schedule.as_tree import loops_inside
 from polydl.schedule.kernel_call import kernel_call
 from polydl.schedule.structure import Packed, Structure, apply, outer_affs
 from polydl.schedule.transforms import Microkernel, Parallelize, Permute, Tile
@@ -142,4 +142,4 @@ def _with_copy(kernel: Kernel, parallel: bool) -> Node:
     # All blocks of a tile are cut from one box, though the nest is none: the copy fits all of them. What it copies
     # does not change while the tile runs: the check of the tree takes all of the tile to run at once.
     made = replace(kernel, structure=replace(structure, packs=(Packed("B", tiles[-1]),)))
-    return inside(made.structure, made, made, len(tiles))
+    return loops_inside(made.structure, made, made, len(tiles))

@@ -37,7 +37,7 @@ class Goal:
     """Short innermost loops are written out, and the loop around them runs in vectors."""
 
 
-def deep(node: Node) -> bool:
+def has_loops(node: Node) -> bool:
     """Whether there are loops in a node."""
     match node:
         case Leaf() | Kernel() | Copy():
@@ -45,7 +45,7 @@ def deep(node: Node) -> bool:
         case Band():
             return True
         case InOrder(children):
-            return any(deep(c) for c in children)
+            return any(has_loops(c) for c in children)
 
 
 def kept(node: Node, names: frozenset[str]) -> Node:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from polydl.dependences.analysis import is_reduction
 from polydl.model.scop import Assignment
-from polydl.schedule.goal import MANY, Goal, components, deep, extent, kept
+from polydl.schedule.goal import MANY, Goal, components, extent, has_loops, kept
 from polydl.schedule.relations import Links, after, among, coincident, forward
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, bands, sequence, statements
 from polydl.schedule.tree import Sequence as InOrder
@@ -24,7 +24,7 @@ def innermost(node: Node, links: Links, goal: Goal) -> Node:
         case Band(members, child):
             if goal.unroll and (vector := unrolled(node, links, goal)) is not None:
                 return vector
-            if deep(child):
+            if has_loops(child):
                 return Band(members, innermost(child, after(links, members), goal))
             return _vectorised(node, links, goal)
 
@@ -61,7 +61,7 @@ def unrolled(node: Band, links: Links, goal: Goal, tiles: Mapping[int, int] = _N
                 left_over //= max(extents[id(m)], 1)
                 short.append(m)
         outer = tuple(m for m in members if m is not vector and not any(m is s for s in short))
-        if room == 0 or (not short and not deep(node.child)) or not coincident(after(links, outer), vector):
+        if room == 0 or (not short and not has_loops(node.child)) or not coincident(after(links, outer), vector):
             continue
         score = sum(goal.of[n].unit_score([m.affs[n] for m in members], v) for n in names)
         inside = _all_unrolled(node.child)
@@ -165,7 +165,7 @@ def _vectorised(node: Band, links: Links, goal: Goal) -> Node:
         if best is None or score > best[0]:
             best = score, result
     assert best is not None
-    inner_loops = [b.members[-1] for b in bands(best[1]) if not deep(b.child)]
+    inner_loops = [b.members[-1] for b in bands(best[1]) if not has_loops(b.child)]
     if goal.diagonal and len(members) > 1 and movable and all(m.run is Run.SERIAL for m in inner_loops):
         return _diagonal(node)
     return best[1]

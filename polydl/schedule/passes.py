@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from polydl.model import isl
 from polydl.schedule.blocks import blocked, packed
-from polydl.schedule.goal import Goal, components, deep, extent, kept
+from polydl.schedule.goal import Goal, components, extent, has_loops, kept
 from polydl.schedule.innermost import innermost, unrolled, vector_last
 from polydl.schedule.relations import Links, after, among, coincident, forward, left
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, statements
@@ -65,7 +65,7 @@ def _outer(node: Node, links: Links, goal: Goal, done: bool) -> Node:
                 head = members[0]
                 if len(members) > 1:
                     return Band((head,), _outer(Band(members[1:], child), left(links, head), goal, done))
-                if deep(child):
+                if has_loops(child):
                     return Band((head,), _outer(child, left(links, head), goal, done))
             return innermost(node, links, goal)
 

@@ -245,7 +245,8 @@ def kernels(node: Node) -> Iterator[Kernel]:
 
 
 def kernel_below(node: Node) -> Kernel | None:
-    """The kernel around which all loops of a subtree are, if they are around one: what it leaves out may run beside."""
+    """The kernel of a subtree that is a chain of loops and copies around one kernel, beside which its statement's leaf
+    may stand; None for any other subtree."""
     match node:
         case Kernel():
             return node
