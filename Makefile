@@ -43,8 +43,8 @@ bench-kernels: $(VENV)/.test
 
 # The shipped rankers from the shipped data: under ten minutes without a graphics card.
 train: $(VENV)/.test
-	$(BIN)/polydl train --data trained_models/data/measurements.parquet --out trained_models/dnn.safetensors
-	$(BIN)/polydl train --kind dnn-paper --data trained_models/data/measurements.parquet \
+	$(BIN)/polydl train --data trained_models/data --out trained_models/dnn.safetensors
+	$(BIN)/polydl train --kind dnn-paper --data trained_models/data \
 	    --out trained_models/dnn-paper.safetensors
 
 $(VENV)/bin/python:

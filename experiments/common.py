@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bench import Contender, Problem, Row, Settings, WrongResult, measure
-from native import keep_freed_memory, openmp_runtimes, read_bandwidth, set_threads
+from native import keep_freed_memory, keep_to, openmp_runtimes, read_bandwidth, set_threads
 from output import write_all
 
 import polydl
@@ -37,9 +37,15 @@ def parser(description: str) -> argparse.ArgumentParser:
     options.add_argument(
         "--prepack", action="store_true", help="polydl's constant operand (weights, B) packed once, outside of the time"
     )
+    options.add_argument("--isa", help="keep polydl and the libraries to this instruction set: avx2 or avx512")
     options.add_argument("--skip-polydl", action="store_true", help="measure the peers alone")
     options.add_argument("--keep", type=Path, metavar="DIR", help="keep what polydl writes there")
     return options
+
+
+def on_isa(given: argparse.Namespace) -> str:
+    """For a title: the instruction set that everything is kept to."""
+    return f", {given.isa}" if given.isa else ""
 
 
 def peers_of(given: argparse.Namespace) -> set[str]:
@@ -70,6 +76,7 @@ def optimized(
         top_k=given.top_k,
         space=given.space,
         seed=given.seed,
+        isa=given.isa,
         prepack=(constant,) if given.prepack and constant else (),
     )
     if done.output is None:
@@ -138,7 +145,8 @@ def run(
     return 1 if wrong else 0
 
 
-def prepare(threads: int) -> None:
-    """To be called before anything starts threads."""
+def prepare(threads: int, isa: str | None = None) -> None:
+    """To be called before anything starts threads or asks what the processor has."""
+    keep_to(isa)
     set_threads(threads)
     keep_freed_memory()

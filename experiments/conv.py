@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from bench import POLYDL, Bound, Contender, Problem
 from blocked import blocked_inputs, blocked_output
-from common import define_flags, need_peer, optimized, parser, peers_of, prepare, run
+from common import define_flags, need_peer, on_isa, optimized, parser, peers_of, prepare, run
 from native import KERNELS, Floats, bound_call, placed, prepare_once
 from sizes import DATA, ConvLayer, channel_block, conv_layers
 
@@ -65,7 +65,7 @@ def with_best_layout(layer: ConvLayer, images: int, given: argparse.Namespace) -
     predicted = {}
     for blocks in layer.layouts():
         macros = {k: str(v) for k, v in defines(replace(layer, blocks=blocks), images).items()}
-        ranking = polydl.rank(SOURCE, defines=macros, threads=given.threads, space=given.space)
+        ranking = polydl.rank(SOURCE, defines=macros, threads=given.threads, space=given.space, isa=given.isa)
         predicted[blocks] = ranking.variants[0].score
     best = min(predicted, key=lambda b: (predicted[b], -b[0], -b[1]))
     usual = (channel_block(layer.K), channel_block(layer.C))
@@ -148,7 +148,7 @@ def main() -> int:
         help="oneDNN gets padded images, as polydl does, instead of leaving out what the padding's zeros are in",
     )
     given = options.parse_args()
-    prepare(given.threads)
+    prepare(given.threads, given.isa)
     if "onednn" in peers_of(given):
         from peers import onednn
 
@@ -158,7 +158,7 @@ def main() -> int:
     except ValueError as error:
         sys.exit(str(error))
     images = given.minibatch or given.threads
-    title = f"Convolutions, fp32, {images} images, {given.threads} threads, GFLOP/s hot (cold)"
+    title = f"Convolutions, fp32, {images} images, {given.threads} threads{on_isa(given)}, GFLOP/s hot (cold)"
     return run(given, title, [(layer.name, lambda layer=layer: problem(layer, images, given)) for layer in layers])
 
 

@@ -296,7 +296,7 @@ def main() -> int:
     )
     options.add_argument("--megabytes", type=float, help="least size of a tensor; default: twice the last-level cache")
     given = options.parse_args()
-    prepare(given.threads)
+    prepare(given.threads, given.isa)
     if "onednn" in given.peers.split(","):
         from peers import onednn
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from bench import POLYDL, Bound, Contender, Problem
-from common import define_flags, need_peer, optimized, parser, peers_of, prepare, run, scratch_folder
+from common import define_flags, need_peer, on_isa, optimized, parser, peers_of, prepare, run, scratch_folder
 from native import KERNELS, Floats, bound_call, placed, prepare_once
 from sizes import DATA, GemmSize, gemm_sizes
 
@@ -86,13 +86,13 @@ def main() -> int:
     options = parser(__doc__ or "")
     options.add_argument("--sizes", type=Path, default=DATA / "gemm_sizes.csv", metavar="CSV")
     given = options.parse_args()
-    prepare(given.threads)
+    prepare(given.threads, given.isa)
     if "onednn" in peers_of(given):
         from peers import onednn
 
         onednn.start(given.threads)
     sizes = gemm_sizes(given.sizes)
-    title = f"GEMM, fp32, {given.threads} threads, GFLOP/s hot (cold)"
+    title = f"GEMM, fp32, {given.threads} threads{on_isa(given)}, GFLOP/s hot (cold)"
     return run(given, title, [(s.name, lambda s=s: problem(s, given)) for s in sizes])
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from polydl.learn.train.command import judged_by
-from polydl.learn.train.data import DataSet, Group
+from polydl.learn.train.command import judged_by, key_of
+from polydl.learn.train.data import DataSet
 from polydl.learn.train.metrics import Judged, advantage, bootstrap, summary
 from polydl.rank.weights import Weights
 
@@ -21,18 +21,8 @@ Judgements = dict[str, dict[str, Judged]]
 """By ranker, then by problem."""
 
 
-def key_of(group: Group) -> str:
-    return f"{group.workload}/{group.problem}"
-
-
 def judged(test: DataSet, weights: Mapping[str, Weights], names: Sequence[str] = NAMES) -> Judgements:
-    keyed = test.groups
-    result: Judgements = {}
-    for name in names:
-        found = judged_by(name, keyed, weights)
-        workload = {g.problem: g.workload for g in keyed}
-        result[name] = {f"{workload[problem]}/{problem}": one for problem, one in found.items()}
-    return result
+    return {name: judged_by(name, test.groups, weights) for name in names}
 
 
 def merged(parts: Sequence[Judgements]) -> Judgements:

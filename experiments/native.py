@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -15,9 +16,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+import polydl
+from polydl.target import narrowing_flags
+
 KERNELS = Path(__file__).parent / "kernels"
-FLAGS = ("-O3", "-march=native", "-fopenmp")
-"""What the output of polydl is promised to compile with."""
+FLAGS = ["-O3", "-march=native", "-fopenmp"]
+"""What the output of polydl is promised to compile with; `keep_to` adds to them."""
 
 Floats = NDArray[np.float32]
 
@@ -142,6 +146,21 @@ def openmp_runtimes() -> list[str]:
     lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     files = {Path(line.split()[-1]).resolve() for line in lines if "/" in line}
     return sorted(str(f) for f in files if f.name.startswith(names))
+
+
+def keep_to(isa: str | None) -> None:
+    """Keep polydl's C, oneDNN, MKL, PyTorch's own kernels and LIBXSMM to an instruction set. Call before anything loads
+    one of them. Raises InputError where the machine has not even that, SystemExit where a library cannot be kept to it.
+    """
+    if isa is None:
+        return
+    polydl.Options(isa=isa).target()
+    names = {"avx512": ("AVX512_CORE", "AVX512", "avx512", "skx"), "avx2": ("AVX2", "AVX2", "avx2", "hsw")}
+    if isa not in names:
+        sys.exit(f"--isa {isa}: the libraries can be kept to {' or '.join(names)}")
+    variables = ("ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "ATEN_CPU_CAPABILITY", "LIBXSMM_TARGET")
+    os.environ.update(zip(variables, names[isa], strict=True))
+    FLAGS.extend(narrowing_flags(isa))
 
 
 def set_threads(threads: int) -> None:

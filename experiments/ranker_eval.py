@@ -25,19 +25,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from judging import ANALYTIC, draw, figures_of, judged, key_of, merged, show, tell
+from judging import ANALYTIC, draw, figures_of, judged, merged, show, tell
 from output import commit, machine
 
 from polydl.base import resources
 from polydl.base.errors import PolyDLError
 from polydl.learn.collect import CollectOptions, collect, read_problems
-from polydl.learn.train.command import judged_by, load_either
+from polydl.learn.train.command import judged_by, key_of, load_either
 from polydl.learn.train.data import DataSet, Group, load_data
 from polydl.learn.train.metrics import summary
 from polydl.measure.store import Store
 from polydl.rank.weights import Weights
 
-DATA = resources.trained_models() / "data" / "measurements.parquet"
+DATA = resources.trained_models() / "data"
 MATRIX_FOLDS = 5
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 """Parts of the training problems for the curve of quality against the number of samples."""

@@ -28,7 +28,7 @@ from polydl.learn.collect import CollectOptions, collect, read_problems
 from polydl.learn.train.data import DataSet, load_data
 from polydl.measure.store import Store
 
-DATA = resources.trained_models() / "data" / "measurements.parquet"
+DATA = resources.trained_models() / "data"
 
 
 def measured(given: argparse.Namespace) -> DataSet:

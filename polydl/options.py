@@ -41,6 +41,12 @@ def _machines() -> Iterable[str]:
     return preset_names()
 
 
+def _isas() -> Iterable[str]:
+    from polydl.target.isa import ISAS
+
+    return tuple(one.name for one in ISAS)
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What can be asked for; every field is an option of the command line and a keyword of the Python API.
@@ -94,6 +100,14 @@ class Options:
         metavar="TOML",
         words=_machines,
         suffix=".toml",
+    )
+    isa: str | None = option(
+        None,
+        "Keep to this vector instruction set: avx512, avx2 or generic; default: the widest that the machine has.",
+        (*_RANKING, "collect", "machine"),
+        metavar="ISA",
+        words=_isas,
+        only_words=True,
     )
     strict_alias: bool = option(
         False, "Refuse arrays that might overlap, instead of assuming that they do not.", _READING
@@ -170,6 +184,7 @@ class Options:
     def toolchain(self) -> Toolchain:
         """The compiler with the default flags and the user's. Raises InputError when a file to link is not there."""
         from polydl.measure import Toolchain
+        from polydl.target import narrowing_flags
 
         for item in self.link:
             if not item.startswith("-") and not Path(item).exists():
@@ -177,7 +192,7 @@ class Options:
         plain = Toolchain(cc=self.cc)
         return replace(
             plain,
-            cflags=(*plain.cflags, *self.cflags),
+            cflags=(*plain.cflags, *narrowing_flags(self.isa), *self.cflags),
             ldflags=(*plain.ldflags, *self.ldflags),
             link=(*plain.link, *self.link),
         )
@@ -193,10 +208,12 @@ class Options:
 
     def target(self) -> Machine:
         """The machine to rank for. Raises InputError."""
-        from polydl.target import detect, load, preset, preset_names
+        from polydl.target import detect, load, narrowed, preset, preset_names
 
         if self.machine is None:
-            return detect()
+            return detect(isa=self.isa)
+        if self.isa is not None:
+            return narrowed(replace(self, isa=None).target(), self.isa)
         name, path = str(self.machine), Path(self.machine)
         if name in preset_names():
             return preset(name)
@@ -226,6 +243,7 @@ class CommonChanges(TypedDict, total=False):
     function: str | None
     top_k: int
     threads: int | None
+    isa: str | None
     strict_alias: bool
     reassociate: bool
     fast_math: bool

@@ -126,7 +126,9 @@ def check(options: Any) -> None:
         value, allowed = getattr(options, known.name), known.flag
         if allowed.least is not None and value is not None and value < allowed.least:
             raise InputError(f"{known.name} is {value}", hint=f"{known.names[0]} takes {allowed.least} or more")
-        if allowed.only_words and allowed.words is not None and value not in (words := tuple(allowed.words())):
+        if value is None or not allowed.only_words or allowed.words is None:
+            continue
+        if value not in (words := tuple(allowed.words())):
             raise InputError(f"no {known.name} called '{value}'", hint=one_of(str(value), words))
 
 

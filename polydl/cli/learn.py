@@ -40,8 +40,8 @@ def collect(
 
     selection = Selection(tuple(layers), images, tuple(workload))
     collecting = CollectOptions(
-        count=samples, space=options.space, seed=options.seed, most_operations=most * 1e9, scratch=scratch,
-        prepare_only=prepare_only,
+        count=samples, space=options.space, seed=options.seed, isa=options.isa, most_operations=most * 1e9,
+        scratch=scratch, prepare_only=prepare_only,
     )  # fmt: skip
     if cluster is None:
         collect_here(selection, store, collecting, options.threads)

@@ -24,7 +24,7 @@ def machine(
     from polydl import target
     from polydl.inspect import documents, terminal
 
-    found = target.calibrate() if calibrate else options.target()
+    found = target.calibrate(isa=options.isa) if calibrate else options.target()
     if json_:
         print_json(documents.machine_json(found))
     else:

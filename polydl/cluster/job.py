@@ -72,7 +72,7 @@ def collect(job: Mapping[str, Any]) -> dict[str, Any]:
         problem = Problem(**{**job["problem"], "source": root / job["problem"]["source"]})
         options = CollectOptions(**job["options"])
         timing = replace(timing_options(options), jobs=len(os.sched_getaffinity(0)))
-        machine, compiler = detect(), compiler_version(Toolchain())
+        machine, compiler = detect(isa=options.isa), compiler_version(Toolchain())
         prepared = prepare(problem, *preparing(problem, options), timing, root)
         done = measured(prepared, options, timing, machine.fingerprint, compiler)
         found = {

@@ -6,7 +6,7 @@ import math
 from functools import cache
 
 from polydl.model.types import ElementType
-from polydl.target.isa import Isa, cycles, held_vectors, split_block
+from polydl.target.isa import Isa, cycles, fits, split_block
 
 
 def pieces(extent: int, size: int) -> list[tuple[int, int]]:
@@ -28,7 +28,7 @@ def block_cycles(target: Isa, element: ElementType, m: int, n: int, rows: int, c
 
 def _held_cycles(target: Isa, element: ElementType, rows: int, vectors: int) -> float:
     """Cycles of one reduction step of a block, split into register blocks when it is larger than the registers."""
-    if held_vectors(target, rows, vectors) > 0:
+    if fits(target, rows, vectors):
         return _contended_cycles(target, rows, vectors)
     split = split_block(target, element, rows, vectors * target.lanes(element))
     return math.fsum(

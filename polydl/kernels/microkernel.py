@@ -16,7 +16,7 @@ import jinja2
 
 from polydl.base import resources
 from polydl.model.types import F64, ElementType
-from polydl.target.isa import ISAS, VECTOR_TYPES, paired_rows, split_block
+from polydl.target.isa import ISAS, VECTOR_TYPES, RegisterBlock, paired_rows, split_block
 
 MOST_CASES = max(target.registers for target in ISAS)
 """Longest POLYDL_EACH_n list of the prologue: no register block has more rows."""
@@ -150,9 +150,7 @@ class _Choice:
     """The register block for one instruction set."""
 
     condition: str
-    rows: int
-    vectors: int
-    held: int
+    block: RegisterBlock
     paired_rows: int
 
 
@@ -232,9 +230,7 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
     choices = []
     for target in ISAS:
         block = split_block(target, spec.dtype, spec.m, spec.n, pairs)
-        choices.append(
-            _Choice(target.condition, block.rows, block.vectors, block.held, min(block.rows, paired_rows(target)))
-        )
+        choices.append(_Choice(target.condition, block, min(block.rows, paired_rows(target))))
     text = (
         environment()
         .get_template("microkernel.c.j2")

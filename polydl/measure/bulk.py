@@ -46,6 +46,8 @@ STALL = 0.02
 """Seconds by which other processes on the machine may lengthen a single run: a few time slices of the scheduler."""
 _CLOSE = 1.5
 """A candidate within this ratio of the fastest is timed again when its interval is too wide."""
+NORMAL = 1.96
+"""Standard errors in half the width of a 95 % confidence interval."""
 _OUTLIER = 5.0
 """Scaled median absolute deviations from the median beyond which a sample is an outlier."""
 
@@ -66,8 +68,8 @@ class Passes:
     """How long candidates are timed. Times in seconds."""
 
     interval: float = 0.02
-    """An interval is narrow enough when half the width of the median's 95 % confidence interval, over the median, is at
-    most this."""
+    """A time is known well enough when half the width of its 95 % confidence interval, over the time, is at most
+    this (measure.rounds)."""
     passes: int = 3
     """Most times that a candidate with a wider interval is timed."""
     limit_ratio: float = 20.0
@@ -139,14 +141,14 @@ def measure_many(scop: Scop, built: BuiltMany, options: MeasureOptions, passes: 
         )
         for _ in range(passes.passes):
             joint_pass(setting, contenders, timed, timing, record, failed)
-            undisturbed = {i: quiet(_seconds(record, i)) for i in record.samples}
-            if not undisturbed:
+            known = record.undisturbed()
+            if not known:
                 break
-            limit = _CLOSE * min(undisturbed.values())
+            limit = _CLOSE * min(seconds for seconds, _ in known.values())
             timed = [
                 i
-                for i, seconds in undisturbed.items()
-                if i not in failed and seconds <= limit and interval(_seconds(record, i)) > passes.interval
+                for i, (seconds, error) in known.items()
+                if i not in failed and seconds <= limit and not NORMAL * error <= passes.interval
             ]
             if not timed:
                 break
@@ -233,15 +235,6 @@ def interval(samples: Sequence[float]) -> float:
         return math.inf
     ordered = sorted(samples)
     return (ordered[n - k] - ordered[k - 1]) / 2 / float(np.median(ordered))
-
-
-def quiet(samples: Sequence[float]) -> float:
-    """The time of a run without disturbances: the tenth percentile of the samples; the least of fewer than six.
-
-    Other processes only add time, a time slice of milliseconds when a thread has to wait; a median of few samples can
-    contain that.
-    """
-    return min(samples) if len(samples) < 6 else float(np.percentile(samples, 10))
 
 
 def outliers(samples: Sequence[float]) -> tuple[int, ...]:

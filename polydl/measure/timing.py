@@ -14,6 +14,7 @@ from polydl.measure.busy import Others, machine_warnings, timing_turn
 from polydl.measure.compare import arithmetic
 from polydl.measure.data import blocks_for, memory_budget, real_inputs, write_inputs
 from polydl.measure.driver import Block, Limits, Outcome, Place, Timing, Word, run_job, shared_memory
+from polydl.measure.rounds import undisturbed
 from polydl.measure.values import Measurement
 from polydl.measure.verify import Checked, Setting
 
@@ -93,6 +94,14 @@ class Record:
         """Median seconds of a contender."""
         return float(np.median([sample.seconds for sample in self.samples[contender]]))
 
+    def undisturbed(self) -> dict[int, tuple[float, float]]:
+        """By contender its seconds without what disturbs whole rounds, and their relative error (measure.rounds)."""
+        timed = {i: {s.round: s.seconds for s in some if s.round >= 0} for i, some in self.samples.items()}
+        found = undisturbed(list(timed.values()))
+        known = zip(found.seconds.tolist(), found.error.tolist(), strict=True)
+        single = {i: (self.median(i), math.nan) for i, some in timed.items() if not some}
+        return dict(zip(timed, known, strict=True)) | single
+
     def ratios(self, contender: int) -> list[float]:
         """The sample of the original over that of the contender, for each round that has both."""
         by_round = {sample.round: sample.seconds for sample in self.samples[0]}
@@ -149,10 +158,11 @@ def _time_contenders(setting: Setting, contenders: Sequence[Checked], slow_sampl
     joint_pass(setting, contenders, joint, base, record, failed)
     uncertain = record.noise() > _NOISY or record.drift() > _DRIFT or bool(others.warnings()) or _undecided(record)
     if uncertain and len(joint) - len(failed) > 1:
-        fastest = min(record.median(i) for i in record.samples)
-        close = [i for i in joint if i in record.samples and record.median(i) <= fastest * (1 + 2 * record.noise())]
+        known = {i: seconds for i, (seconds, _) in record.undisturbed().items()}
+        fastest = min(known.values())
+        close = [i for i, seconds in known.items() if seconds <= fastest * (1 + 2 * record.noise())]
         # An original that is far slower needs no more precise figure.
-        again = sorted({*close, *(i for i in (0,) if i in record.samples and record.median(i) <= _FAR * fastest)})
+        again = sorted({*close, *(i for i in (0,) if known.get(i, math.inf) <= _FAR * fastest)})
         longer = replace(base, budget=_EXTENSION * base.budget, max_rounds=_EXTENSION * base.max_rounds)
         joint_pass(setting, contenders, again, longer, record, failed)
     disturbances = [*warnings, *others.warnings(), *_timing_warnings(record, contenders)]
@@ -174,8 +184,9 @@ def _time_contenders(setting: Setting, contenders: Sequence[Checked], slow_sampl
             continue  # it keeps the result of verification
         name = one.measurement.id
         warnings.append(f"'{name}' takes {one.seconds:.3g} s per run and was timed by its verification runs only")
+    compared = record.undisturbed()
     measurements = tuple(
-        failed[i] if i in failed else _with_samples(contender.measurement, record, i)
+        failed[i] if i in failed else _with_samples(contender.measurement, record, i, compared[i][0])
         for i, contender in enumerate(contenders)
     )
     return Timed(measurements, record.noise(), (*disturbances, *warnings), bool(disturbances))
@@ -261,8 +272,8 @@ def buffer_sets(setting: Setting) -> int:
     return int(max(1, min(setting.options.buffer_sets, affordable)))
 
 
-def _with_samples(measurement: Measurement, record: Record, contender: int) -> Measurement:
-    """The measurement with its samples, median, spread and speedup. The speedup is the median of the ratios within
+def _with_samples(measurement: Measurement, record: Record, contender: int, undisturbed: float) -> Measurement:
+    """The measurement with its samples, times, spread and speedup. The speedup is the median of the ratios within
     rounds, which a drifting clock does not affect; with fewer than three common rounds, the ratio of the medians."""
     seconds = tuple(sample.seconds for sample in record.samples[contender])
     lower, middle, upper = (float(x) for x in np.percentile(seconds, [25, 50, 75]))
@@ -271,7 +282,15 @@ def _with_samples(measurement: Measurement, record: Record, contender: int) -> M
     if len(ratios) < 3:
         ratios = [record.median(0) / middle]
     spread, speedup = (upper - lower) / middle, float(np.median(ratios))
-    return replace(measurement, samples=seconds, median=middle, spread=spread, speedup=speedup, faster=faster)
+    return replace(
+        measurement,
+        samples=seconds,
+        median=middle,
+        undisturbed=undisturbed,
+        spread=spread,
+        speedup=speedup,
+        faster=faster,
+    )
 
 
 def _timing_warnings(record: Record, contenders: Sequence[Checked]) -> list[str]:

@@ -122,6 +122,9 @@ class Measurement:
     """Characters of its C text: of two candidates within the noise, the shorter one counts as simpler."""
     estimated: bool = False
     """Whether the median is an estimate from slices of the region, because it was not run whole."""
+    undisturbed: float = float("nan")
+    """Seconds without what disturbs whole rounds (measure.rounds), by which those that took turns are compared; NaN
+    without samples."""
 
     @property
     def verified(self) -> bool:
@@ -156,8 +159,8 @@ class Report:
         timed = [m for m in self.measurements if m.verified and m.samples and m.faster is not False]
         if not timed:
             return self.original
-        fastest = min(m.median for m in timed)
-        winner = min((m for m in timed if m.median <= fastest * (1 + self.noise)), key=lambda m: m.length)
+        fastest = min(m.undisturbed for m in timed)
+        winner = min((m for m in timed if m.undisturbed <= fastest * (1 + self.noise)), key=lambda m: m.length)
         gained = self.original.median * (1 - 1 / winner.speedup)
         faster = winner.speedup > 1 + self.noise and not gained <= self.resolution
         return winner if faster else self.original

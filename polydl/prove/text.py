@@ -35,6 +35,8 @@ _ONE_LANE = """\
 #define POLYDL_INLINE static inline
 #define POLYDL_OUTLINE static
 #define POLYDL_UNROLL
+#define POLYDL_UNROLL_2
+#define POLYDL_UNROLL_4
 typedef float polydl_f32;
 typedef double polydl_f64;
 typedef int polydl_f32_part;

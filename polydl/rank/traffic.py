@@ -175,7 +175,7 @@ def resources_of(
     return Resources(
         compute_seconds(scop, nest, structures, loops.full, loops.mine, machine),
         moved,
-        page_misses(pages, loops.full, loops.mine, machine.tlb.l2_entries),
+        page_misses(pages, loops.full, loops.mine, machine.tlb.l2_entries, curves),
         loops.imbalance,
         copied,
         copies_bytes(box, structures, dense[:, 0, :]),

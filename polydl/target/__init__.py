@@ -4,6 +4,7 @@ from polydl.target.calibrate import calibrate
 from polydl.target.detect import calibration_path, detect
 from polydl.target.files import dumps, load, loads, preset, preset_names, save
 from polydl.target.model import CacheLevel, Machine, Memory, Provenance, Simd, Tlb
+from polydl.target.narrow import narrowed, narrowing_flags
 
 __all__ = [
     "CacheLevel",
@@ -18,6 +19,8 @@ __all__ = [
     "dumps",
     "load",
     "loads",
+    "narrowed",
+    "narrowing_flags",
     "preset",
     "preset_names",
     "save",

@@ -17,6 +17,7 @@ from polydl.target.detect import calibration_path, detect
 from polydl.target.files import save
 from polydl.target.isa import VECTOR_TYPES
 from polydl.target.model import CacheLevel, Machine, Provenance
+from polydl.target.narrow import narrowing_flags
 
 TIMEOUT_SECONDS = 120
 """For the compiler and for the measurement each: several times what they take on a busy machine."""
@@ -41,23 +42,25 @@ class _Level:
     """Per thread, with all threads active."""
 
 
-def calibrate(machine: Machine | None = None, folder: Path | None = None, compiler: str = "cc") -> Machine:
+def calibrate(
+    machine: Machine | None = None, folder: Path | None = None, compiler: str = "cc", isa: str | None = None
+) -> Machine:
     """Measure the machine that this process runs on and store the result where `detect` finds it.
 
     `machine` is what is known without measuring (default: `detect()`), `folder` where to store (default: the user's
-    data folder). Takes the whole machine for some seconds. Figures that were measured are marked so; TLB figures and
-    sizes stay what they were.
+    data folder), `isa` the instruction set that it is kept to (default: all that it has). Takes the whole machine for
+    some seconds. Figures that were measured are marked so; TLB figures and sizes stay what they were.
 
     Raises ToolchainError when there is no compiler, it fails, or the program does.
     """
-    known = machine if machine is not None else detect()
-    found = measure(known, compiler)
+    known = machine if machine is not None else detect(isa=isa)
+    found = measure(known, compiler, isa)
     measured = _apply(known, found)
-    save(measured, calibration_path(known, folder))
+    save(measured, calibration_path(known, folder, isa))
     return measured
 
 
-def measure(machine: Machine, compiler: str = "cc") -> dict[str, float]:
+def measure(machine: Machine, compiler: str = "cc", isa: str | None = None) -> dict[str, float]:
     """The measured figures by name, as the generated program prints them. Raises ToolchainError."""
     path = shutil.which(compiler)
     if path is None:
@@ -84,7 +87,7 @@ def measure(machine: Machine, compiler: str = "cc") -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="polydl-calibrate-") as scratch:
         source, program = Path(scratch) / "calibrate.c", Path(scratch) / "calibrate"
         source.write_text(text, encoding="utf-8")
-        flags = ["-O2", "-march=native", "-fopenmp", "-ffp-contract=fast", "-Wno-psabi"]
+        flags = ["-O2", "-march=native", *narrowing_flags(isa), "-fopenmp", "-ffp-contract=fast", "-Wno-psabi"]
         _run([path, *flags, "-o", str(program), str(source)], "compiling the calibration program")
         bound = {"OMP_PROC_BIND": "true", "OMP_WAIT_POLICY": "active"}
         output = _run([str(program)], "the calibration program", bound)

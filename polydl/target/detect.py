@@ -12,6 +12,7 @@ import platformdirs
 
 from polydl.target.files import load, preset, preset_match, preset_names
 from polydl.target.model import CacheLevel, Machine, Provenance, Simd
+from polydl.target.narrow import narrowed
 
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 
@@ -28,13 +29,19 @@ class Processor:
     mhz: float
 
 
-def detect(root: Path = Path("/"), calibrations: Path | None = None, affinity: set[int] | None = None) -> Machine:
-    """The machine that this process runs on.
+def detect(
+    root: Path = Path("/"),
+    calibrations: Path | None = None,
+    affinity: set[int] | None = None,
+    isa: str | None = None,
+) -> Machine:
+    """The machine that this process runs on; with `isa`, as one that has no wider instruction set (target.narrow).
 
     Sizes, sharing, cores and vector unit come from the system, respecting CPU affinity and cgroup quotas; latencies,
     bandwidths, TLB and FMA peak from a calibration of this machine when one is stored, otherwise from the preset of
     the processor's kind (`Provenance.DEFAULT`), otherwise from `presets/default.toml`. `root`, `calibrations` (the
-    folder of `calibration_path`) and `affinity` are for tests. Nothing here fails on a missing file.
+    folder of `calibration_path`) and `affinity` are for tests. Nothing here fails on a missing file. Raises
+    InputError for an `isa` that the machine has not.
     """
     cpus = affinity if affinity is not None else _affinity()
     processor = read_processor(root)
@@ -43,19 +50,27 @@ def detect(root: Path = Path("/"), calibrations: Path | None = None, affinity: s
     machine = _with_caches(machine, root, min(cpus, default=0))
     machine = _with_cores(machine, root, cpus)
     machine = _with_processor(machine, processor, root)
-    stored = calibration_path(machine, calibrations)
-    if stored.is_file():
-        measured = load(stored, base=machine)
-        # How many cores this process may use can change between runs; what was measured on them does not.
-        return replace(measured, cores=machine.cores)
-    return machine
+    whole = _calibrated(machine, calibration_path(machine, calibrations))
+    if isa is None or isa == whole.simd.isa:
+        return whole
+    return _calibrated(narrowed(whole, isa), calibration_path(machine, calibrations, isa))
 
 
-def calibration_path(machine: Machine, folder: Path | None = None) -> Path:
-    """Where the calibration of `machine` is stored: by processor and cache sizes, in the user's data folder."""
+def _calibrated(machine: Machine, stored: Path) -> Machine:
+    """With what was measured, where it was."""
+    if not stored.is_file():
+        return machine
+    # How many cores this process may use can change between runs; what was measured on them does not.
+    return replace(load(stored, base=machine), cores=machine.cores)
+
+
+def calibration_path(machine: Machine, folder: Path | None = None, isa: str | None = None) -> Path:
+    """Where the calibration of `machine` is stored: by processor and cache sizes, and by the instruction set that it
+    was kept to, in the user's data folder."""
     folder = folder if folder is not None else Path(platformdirs.user_data_dir("polydl")) / "machines"
     hardware = (machine.name, [(c.level, c.bytes, c.ways, c.shared_by_cores) for c in machine.caches])
-    return folder / f"{hashlib.sha256(repr(hardware).encode()).hexdigest()[:12]}.toml"
+    kept = f"-{isa}" if isa is not None else ""
+    return folder / f"{hashlib.sha256(repr(hardware).encode()).hexdigest()[:12]}{kept}.toml"
 
 
 def preset_for(processor: Processor) -> str:

@@ -109,6 +109,10 @@ class RegisterBlock:
     vectors: int
     held: int
     """Vectors of B held at once (`held_vectors`); if not all, A is broadcast again for the second half."""
+    by_rows: bool
+    """The elements of A are held, and the vectors of B are loaded one by one (`holds_rows`)."""
+    steps: int
+    """Steps of the innermost reduction that are written one after the other (`unrolled`)."""
 
 
 def held_vectors(target: Isa, rows: int, vectors: int) -> int:
@@ -120,6 +124,24 @@ def held_vectors(target: Isa, rows: int, vectors: int) -> int:
     free = target.registers - target.scratch - rows * vectors
     half = -(-vectors // 2)
     return vectors if free >= vectors else half if free > half else 0
+
+
+def holds_rows(target: Isa, rows: int, vectors: int) -> bool:
+    """Whether the elements of A are held beside rows x vectors accumulators instead of the vectors of B: these do not
+    all fit, those do, and each of both is loaded once."""
+    used = rows * vectors + target.scratch
+    return used + vectors > target.registers >= used + rows
+
+
+def unrolled(rows: int, vectors: int) -> int:
+    """Steps of the innermost reduction between two branches. Three scalar instructions close the loop, and compete with
+    the FMAs for ports: with two steps of 6 x 2 vectors instead of one, 9 to 12 % more speed in the first-level cache
+    (Golden Cove, AVX2); beyond 24 FMAs nothing is gained (experiments/microkernel_peak.py)."""
+    return next((steps for steps in (1, 2) if steps * rows * vectors >= _BODY), 4)
+
+
+_BODY = 24
+"""FMAs between two branches."""
 
 
 def paired_rows(target: Isa) -> int:
@@ -135,6 +157,8 @@ def _loads(target: Isa, rows: int, vectors: int, paired: bool) -> float:
     """Vector loads of one step of the innermost reduction."""
     if paired and vectors == 1 and rows <= paired_rows(target):
         return 1 + rows / 2
+    if holds_rows(target, rows, vectors):
+        return rows + vectors
     held = held_vectors(target, rows, vectors)
     if held == 0:
         raise ValueError(f"{rows} x {vectors} accumulators do not fit {target.name}")
@@ -154,10 +178,15 @@ def cycles(target: Isa, rows: int, vectors: int, paired: bool = False) -> float:
     return max(rows * vectors / target.fmas, loads / target.loads, target.latency / steps)
 
 
+def fits(target: Isa, rows: int, vectors: int) -> bool:
+    """Whether the accumulators of a block stay in registers."""
+    return held_vectors(target, rows, vectors) > 0 or holds_rows(target, rows, vectors)
+
+
 def _fitting(target: Isa, most_rows: int, most_vectors: int) -> Iterator[tuple[int, int]]:
     for vectors in range(1, most_vectors + 1):
         for rows in range(1, most_rows + 1):
-            if held_vectors(target, rows, vectors) > 0:
+            if fits(target, rows, vectors):
                 yield rows, vectors
 
 
@@ -190,7 +219,13 @@ def split_block(target: Isa, element: ElementType, m: int, n: int, paired: bool 
         )
 
     rows, vectors = min(_fitting(target, m, vectors_in_all), key=price)
-    return RegisterBlock(rows, vectors, held_vectors(target, rows, vectors))
+    return RegisterBlock(
+        rows,
+        vectors,
+        held_vectors(target, rows, vectors) or 1,
+        holds_rows(target, rows, vectors),
+        unrolled(rows, vectors),
+    )
 
 
 def efficiency(element: ElementType, target: Isa, m: int, n: int, paired: bool = False) -> float:

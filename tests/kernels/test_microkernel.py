@@ -184,13 +184,14 @@ def test_blocks_fit_the_registers_and_the_model_is_a_fraction(target: isa.Isa, d
     for m, n in ((1, 1), (14, 64), (28, 16), (64, 64), (7, 100)):
         split = isa.split_block(target, dtype, m, n)
         assert split.rows <= m
-        assert split.rows * split.vectors + split.held + target.scratch <= target.registers
+        beside = split.rows if split.by_rows else split.held
+        assert split.rows * split.vectors + beside + target.scratch <= target.registers
         assert 0 < isa.efficiency(dtype, target, m, n) <= 1
 
 
 def test_a_block_that_divides_is_preferred() -> None:
     avx512 = isa.isa("avx512")
-    assert isa.split_block(avx512, F32, 14, 64) == isa.RegisterBlock(14, 2, 2)
+    assert isa.split_block(avx512, F32, 14, 64) == isa.RegisterBlock(14, 2, 2, by_rows=False, steps=1)
     assert isa.split_block(avx512, F32, 7, 64).rows == 7
     with pytest.raises(ValueError, match="do not fit"):
         isa.cycles(avx512, 8, 4)
@@ -277,7 +278,7 @@ def test_a_text_takes_pairs_of_steps_only_where_they_exist() -> None:
                            (Reduction(64, 1, 16), None)):  # fmt: skip
         assert "_paired(" not in generate(replace(even, reductions=(reduction,), a_m=a_m)).text
     avx512 = isa.isa("avx512")
-    assert isa.split_block(avx512, F32, 28, 16, paired=True) == isa.RegisterBlock(14, 1, 1)
+    assert isa.split_block(avx512, F32, 28, 16, paired=True) == isa.RegisterBlock(14, 1, 1, by_rows=False, steps=2)
     assert isa.efficiency(F32, avx512, 28, 16, paired=True) == 1.0
 
 

@@ -14,7 +14,13 @@ from polydl.measure.timing import clock_resolution, convincing
 def report(original: float, candidate: float, resolution: float) -> Report:
     def one(name: str, seconds: float) -> Measurement:
         return Measurement(
-            name, Status.VERIFIED, samples=(seconds,) * 9, median=seconds, spread=0.0, speedup=original / seconds
+            name,
+            Status.VERIFIED,
+            samples=(seconds,) * 9,
+            median=seconds,
+            undisturbed=seconds,
+            spread=0.0,
+            speedup=original / seconds,
         )
 
     return Report(one("original", original), (one("a", candidate),), 0.02, 0, 0, 0, resolution=resolution)

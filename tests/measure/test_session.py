@@ -83,7 +83,7 @@ def test_progress_and_no_candidates() -> None:
 
 def report(original: float, *candidates: tuple[str, float], noise: float = 0.05) -> Report:
     def one(name: str, seconds: float) -> Measurement:
-        return Measurement(name, Status.VERIFIED, "", (seconds,), seconds, 0.0, original / seconds)
+        return Measurement(name, Status.VERIFIED, "", (seconds,), seconds, 0.0, original / seconds, undisturbed=seconds)
 
     failed = Measurement("failed", Status.WRONG)
     timed = tuple(one(*c) for c in candidates)

@@ -48,7 +48,7 @@ def test_walking_rows_and_columns(order: list[int], entries: int) -> None:
     batch = LoopBatch.of(nest, [[(i, 1) for i in order]])
     pages = unit_footprints(nest, batch, PAGE).units.astype(float)
     trips = batch.trip.astype(float)
-    got = page_misses(pages, trips, trips, entries)[0]
+    got = page_misses(pages, trips, trips, entries, {})[0]
     want = simulated(nest, order, entries)
     assert got == (0 if rows <= entries else want)  # all of it fits: warm
 

@@ -151,7 +151,7 @@ def test_every_entry_has_the_same_program(name: str, tmp_path: Path) -> None:
     file = tmp_path / "k.c"
     file.write_text(PROGRAMS[name])
     problem = Problem(name, "tests", file, {}, 1.0)
-    assert statements(canonical(scop_of(problem, options_for(problem, 2, "small", 0))).scop) == statements(wanted)
+    assert statements(canonical(scop_of(problem, options_for(problem, 2, "small", 0, None))).scop) == statements(wanted)
     nest = ranked(name).nests[0]
     line = (Written(f"{nest.name}: {text_of(ranked(name))[nest.name][0]}", "here"), Written("", "here"))
     assert statements(pipeline.score(read(name), [line], QUICK).scop) == statements(wanted)
@@ -270,7 +270,7 @@ def test_collect_measures_schedules_of_their_own(tmp_path: Path) -> None:
     file = tmp_path / "seidel.c"
     file.write_text(SEIDEL)
     problem = Problem("seidel", "tests", file, {}, 1e4)
-    options = options_for(problem, 2, "small", 0).changed(machine="epyc-zen5")
+    options = options_for(problem, 2, "small", 0, None).changed(machine="epyc-zen5")
     timing = MeasureOptions(threads=2, budget=1e-3, min_rounds=1, max_rounds=2, jobs=2)
     prepared = prepare(problem, options, 4, timing, tmp_path / "scratch")
     assert prepared.error == ""

@@ -49,7 +49,7 @@ FIGURES = {
 
 
 def test_figures_are_turned_into_cycles_and_instances(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module, "measure", lambda machine, compiler: FIGURES)
+    monkeypatch.setattr(module, "measure", lambda machine, compiler, isa: FIGURES)
     known = preset("epyc-zen4")  # 96 cores, twelve core complexes
     measured = calibrate(known, tmp_path)
     assert measured.frequency_ghz == 2.0

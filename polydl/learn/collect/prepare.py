@@ -16,7 +16,7 @@ from polydl.base.errors import PolyDLError
 from polydl.base.version import __version__
 from polydl.learn.collect.problems import Problem
 from polydl.learn.collect.sample import chosen_sample, scored
-from polydl.measure import Measurement, MeasureOptions, Status, Toolchain
+from polydl.measure import Measurement, MeasureOptions, Status
 from polydl.measure.bulk import BuiltMany, build_many, may_precompile, precompiled
 from polydl.measure.verify import Built
 from polydl.model.scop import Scop
@@ -52,9 +52,9 @@ class Prepared:
     """Why, for people."""
 
 
-def options_for(problem: Problem, threads: int, space: str, seed: int) -> Options:
+def options_for(problem: Problem, threads: int, space: str, seed: int, isa: str | None) -> Options:
     """polydl's options for a problem."""
-    return Options(defines=dict(problem.macros), threads=threads, space=space, seed=seed)
+    return Options(defines=dict(problem.macros), threads=threads, space=space, seed=seed, isa=isa)
 
 
 def scop_of(problem: Problem, options: Options) -> Scop:
@@ -65,7 +65,7 @@ def scop_of(problem: Problem, options: Options) -> Scop:
 def prepare(problem: Problem, options: Options, count: int, measuring: MeasureOptions, scratch: Path) -> Prepared:
     """Choose `count` variants of a problem and build them in a folder of `scratch`, or find them built there before."""
     text = json.dumps([__version__, dict(problem.macros), problem.source.read_text(encoding="utf-8"), count,
-                       options.threads, options.space, options.seed])  # fmt: skip
+                       options.threads, options.space, options.seed, options.isa])  # fmt: skip
     folder = scratch / hashlib.sha256(text.encode()).hexdigest()[:16]
     try:
         if (folder / _RECORD).is_file():
@@ -122,7 +122,8 @@ def _prepare(problem: Problem, options: Options, count: int, measuring: MeasureO
     planned = {v.id: Planned(v.recipe.to_json(), why, features[i], scores[i]) for i, (v, why) in enumerate(sample)}
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    toolchain = precompiled(Toolchain(), folder) if may_precompile(scop) else Toolchain()
+    toolchain = options.toolchain()
+    toolchain = precompiled(toolchain, folder) if may_precompile(scop) else toolchain
     built = build_many(scop, {v.id: v.generated for v in variants}, toolchain, measuring, folder)
     for bulky in (*folder.glob("*.gch"), *folder.glob("*.c")):
         bulky.unlink()

@@ -48,6 +48,8 @@ class CollectOptions:
     threads: int = field(default_factory=_cores)
     space: str = "default"
     seed: int = 0
+    isa: str | None = None
+    """The instruction set that everything is kept to; None: the machine's widest."""
     most_operations: float = math.inf
     """Larger problems are left out."""
     workers: int = field(default_factory=_cores)
@@ -96,7 +98,7 @@ def collect(problems: Sequence[Problem], store: Store, options: CollectOptions, 
     A problem that cannot be measured is reported and left out. Raises StoreError when the store fails, ToolchainError
     when there is no compiler.
     """
-    machine = detect()
+    machine = detect(isa=options.isa)
     compiler = compiler_version(Toolchain())
     store.add_machine(machine.fingerprint, dumps(machine))
     tally = Tally(len(problems))
@@ -146,7 +148,7 @@ def timing_options(options: CollectOptions) -> MeasureOptions:
 def preparing(problem: Problem, options: CollectOptions) -> tuple[Options, int]:
     """polydl's options for a problem, and how many of its variants are measured."""
     count = options.count if problem.operations <= options.large else options.count // 2
-    return options_for(problem, options.threads, options.space, options.seed), count
+    return options_for(problem, options.threads, options.space, options.seed, options.isa), count
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +172,15 @@ def measured(
     if prepared.built is None:
         return Collected("", (), (), prepared.error)
     problem = prepared.problem
-    scop = scop_of(problem, options_for(problem, options.threads, options.space, options.seed))
+    scop = scop_of(problem, options_for(problem, options.threads, options.space, options.seed, options.isa))
     try:
         found = measure_many(scop, prepared.built, measuring, Passes())
     except PolyDLError as failure:
         return Collected(scop.function, (), (), failure.render())
     finally:
         shutil.rmtree(prepared.built.folder)
-    rows = rows_of(prepared, found, measuring, machine, compiler, str(scop.element or ""))
+    flags = Options(isa=options.isa).toolchain().cflags
+    rows = rows_of(prepared, found, measuring, (machine, compiler, flags), str(scop.element or ""))
     return Collected(scop.function, tuple(rows), found.warnings, "")
 
 
@@ -203,12 +206,17 @@ def record(problem: Problem, done: Collected, seconds: float, store: Store, tall
 
 
 def rows_of(
-    prepared: Prepared, found: ManyMeasured, measuring: MeasureOptions, machine: str, compiler: str, dtype: str
+    prepared: Prepared,
+    found: ManyMeasured,
+    measuring: MeasureOptions,
+    where: tuple[str, str, tuple[str, ...]],
+    dtype: str,
 ) -> list[StoredMeasurement]:
-    """The rows of a problem, the original's first; `dtype` is C's name of the type that it computes in."""
+    """The rows of a problem, the original's first. `where`: the machine's fingerprint, the compiler's version and its
+    flags; `dtype` is C's name of the type that it computes in."""
+    machine, compiler, flags = where
     problem = prepared.problem
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    flags = Toolchain().cflags
 
     def row(m: Measurement) -> StoredMeasurement:
         planned = prepared.planned.get(m.id)

@@ -36,20 +36,27 @@ def scores_of(weights: Weights, group: Group) -> FloatArray:
     return tournament(weights.members[0], group.working_sets, group.scores["cost"], theta)
 
 
+def key_of(group: Group) -> str:
+    """What tells a group from the others of a data set."""
+    return f"{group.machine}/{group.workload}/{group.problem}"
+
+
 def judged_by(name: str, groups: Sequence[Group], weights: Mapping[str, Weights]) -> dict[str, Judged]:
-    """A ranker's judgement on each group, by problem. `default` leaves out problems for which it was not measured."""
+    """A ranker's judgement on each group, by machine, workload and problem (`key_of`). `default` leaves out problems
+    for which it was not measured."""
     found: dict[str, Judged] = {}
     for group in groups:
+        key = key_of(group)
         if name == "random":
-            found[group.problem] = random_choice(group)
+            found[key] = random_choice(group)
         elif name == "default":
             one = default_order(group)
             if one is not None:
-                found[group.problem] = one
+                found[key] = one
         elif name in weights:
-            found[group.problem] = judge(group, scores_of(weights[name], group))
+            found[key] = judge(group, scores_of(weights[name], group))
         else:
-            found[group.problem] = judge(group, group.scores[name])
+            found[key] = judge(group, group.scores[name])
     return found
 
 

@@ -16,7 +16,8 @@ from polydl import pipeline
 from polydl.base.errors import InputError, PolyDLError, StoreError
 from polydl.dependences.nests import Nest, nests
 from polydl.learn.train import parquet
-from polydl.measure.bulk import STALL, quiet
+from polydl.measure.bulk import STALL
+from polydl.measure.rounds import undisturbed
 from polydl.measure.store import Store, StoredMeasurement
 from polydl.model.scop import Scop
 from polydl.options import Options
@@ -33,9 +34,11 @@ from polydl.target import Machine, loads
 _LEAST_NOISE = 0.005
 """Standard deviation of a logarithm of seconds, at least: what remains when the machine is quiet."""
 _FEW_NOISE = 0.05
-"""With less than six samples."""
+"""With less than three samples."""
 _SLOW_NOISE = 0.1
 """Of a single verification run."""
+_SLOW = "slow"
+"""The mark of a variant that was timed by its verification run."""
 _FEWEST = 4
 """Variants that a problem needs to be of any use."""
 
@@ -46,6 +49,8 @@ class Group:
 
     workload: str
     problem: str
+    machine: str
+    """Fingerprint."""
     kernel: str
     """Name of the function."""
     sizes: str
@@ -62,7 +67,7 @@ class Group:
     scores: dict[str, FloatArray]
     """(V,) of the analytic rankers that were asked for, by name, as this version of polydl computes them."""
     log_seconds: FloatArray
-    """(V,) natural logarithms of the seconds without disturbances (polydl.measure.bulk.quiet)."""
+    """(V,) natural logarithms of the seconds without disturbances (polydl.measure.rounds)."""
     noise: FloatArray
     """(V,) standard deviations of `log_seconds`."""
     original: float | None
@@ -100,13 +105,16 @@ class DataSet:
 
 
 def load_data(path: Path, progress: Callable[[int, int], None] | None = None, rankers: Sequence[str] = ()) -> DataSet:
-    """Read a store (SQLite) or its export (Parquet) and compute the features of what was measured, and the scores of
-    the analytic `rankers`.
+    """Read a store (SQLite), its export (Parquet), or a folder of exports, and compute the features of what was
+    measured, and the scores of the analytic `rankers`.
 
     Raises StoreError and InputError for files that cannot be read or used.
     """
-    if path.suffix == ".parquet":
-        exported = parquet.read(path)
+    if path.is_dir() or path.suffix == ".parquet":
+        files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        if not files:
+            raise InputError(f"{path} has no measurements", hint="polydl collect makes them (*.parquet)")
+        exported = parquet.together([parquet.read(file) for file in files])
         return groups_of(exported.rows, exported.kernels, exported.machines, progress, rankers)
     with Store(path, read_only=True) as store:
         rows = list(store.rows())
@@ -203,7 +211,7 @@ def _group(
         raise StoreError(
             f"the measurements of {first.problem} cannot be read by this version of polydl: {error.reason}"
         ) from error
-    best = min(quiet(r.samples) for r in usable)
+    best = min(min(r.samples) for r in usable)
     trusted = [not _doubtful(r, one, best) for r, one in zip(usable, made, strict=True)]
     usable = [r for r, sure in zip(usable, trusted, strict=True) if sure]
     made = [one for one, sure in zip(made, trusted, strict=True) if sure]
@@ -221,6 +229,7 @@ def _group(
     return Group(
         first.workload,
         first.problem,
+        first.machine,
         scop.function,
         json.dumps(dict(first.sizes), sort_keys=True),
         operations,
@@ -230,8 +239,7 @@ def _group(
         matrix.traffic_seconds,
         np.array([[r.features.get(f"cost.{name}", 0.0) for name in INPUTS] for r in usable]),
         {name: _scores(scop, parts, made, named(name), machine, first.threads) for name in rankers},
-        np.log([quiet(r.samples) for r in usable]),
-        np.array([_noise(r) for r in usable]),
+        *_times(usable),
         original,
     )
 
@@ -256,17 +264,19 @@ def _doubtful(row: StoredMeasurement, structures: Sequence[Structure], best: flo
     """Whether a single run may have been slow for a stall's sake: it is not far beyond the best in absolute terms, and
     there is a microkernel, without which nobody would doubt it."""
     plain = all(s.kernel is None for s in structures)
-    return "slow" in row.marks and not plain and min(row.samples) < best + STALL
+    return _SLOW in row.marks and not plain and min(row.samples) < best + STALL
 
 
-def _noise(row: StoredMeasurement) -> float:
-    """Standard deviation of the logarithm of the seconds: the spread of the quicker third of the samples stands for
-    it, since the others may have been disturbed."""
-    if "slow" in row.marks:
-        return _SLOW_NOISE
-    if len(row.samples) < 6:
-        return _FEW_NOISE
-    return max(_LEAST_NOISE, (float(np.percentile(row.samples, 33)) - min(row.samples)) / 2 / quiet(row.samples))
+def _times(rows: Sequence[StoredMeasurement]) -> tuple[FloatArray, FloatArray]:
+    """(V,) natural logarithms of the undisturbed seconds, and their standard errors. The n-th samples of all rows are
+    of one round, except of those that only ran once."""
+    once = [_SLOW in row.marks for row in rows]
+    found = undisturbed(
+        [{} if single else dict(enumerate(row.samples)) for row, single in zip(rows, once, strict=True)]
+    )
+    seconds = np.where(once, [min(row.samples) for row in rows], found.seconds)
+    error = np.where(np.isnan(found.error), _FEW_NOISE, np.maximum(found.error, _LEAST_NOISE))
+    return np.log(seconds), np.where(once, _SLOW_NOISE, error)
 
 
 __all__ = ["FEATURES_VERSION", "DataSet", "Group", "digest", "groups_of", "load_data", "structures_of"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,15 @@ class Exported:
     """(function, C text) by hash."""
     machines: dict[str, str]
     """TOML by fingerprint."""
+
+
+def together(several: Sequence[Exported]) -> Exported:
+    """The rows of several files as one."""
+    return Exported(
+        [row for one in several for row in one.rows],
+        {key: value for one in several for key, value in one.kernels.items()},
+        {key: value for one in several for key, value in one.machines.items()},
+    )
 
 
 def _rounded(value: float) -> float:

@@ -70,7 +70,7 @@ def test_a_missing_list(tmp_path: Path) -> None:
 
 def test_the_sample_has_favourites_defaults_and_breadth(tmp_path: Path) -> None:
     (problem,) = read_problems(listed(tmp_path, "workload,M,N,K\nmine,96,128,64\n"), 1)
-    options = options_for(problem, 2, "default", 0).changed(machine="epyc-zen5")
+    options = options_for(problem, 2, "default", 0, None).changed(machine="epyc-zen5")
     ranking = pipeline.rank(scop_of(problem, options), options=options)
     others = {"trace": rankers.named("trace")}
 

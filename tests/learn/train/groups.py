@@ -23,7 +23,8 @@ def made_up(problems: int, variants: int, seed: int = 0) -> DataSet:
         sets = np.exp(log_seconds + 7)[:, None] * np.array([1e3, 1e4, 1e5, 1e6]) * rng.uniform(0.9, 1.1, (variants, 4))
         groups.append(
             Group(
-                f"net{p % 3}", f"layer{p}", "conv2d", f'{{"N": {p}}}', 1e9, tuple(f"{p}.{v}" for v in range(variants)),
+                f"net{p % 3}", f"layer{p}", "m", "conv2d", f'{{"N": {p}}}', 1e9,
+                tuple(f"{p}.{v}" for v in range(variants)),
                 ("random",) * variants, values, traffic, sets,
                 {"traffic": traffic, "cost": sets.sum(axis=1), "trace": traffic}, log_seconds,
                 np.full(variants, 0.01), None,

@@ -15,7 +15,7 @@ from polydl.learn.train.metrics import advantage, bootstrap, default_order, judg
 def group(seconds: list[float], origins: list[str] | None = None, noise: float = 0.0) -> Group:
     n = len(seconds)
     return Group(
-        "net", "layer", "f", "{}", 1.0, tuple(str(i) for i in range(n)), tuple(origins or ["random"] * n),
+        "net", "layer", "m", "f", "{}", 1.0, tuple(str(i) for i in range(n)), tuple(origins or ["random"] * n),
         np.zeros((n, 1)), np.ones(n), np.ones((n, 4)), {}, np.log(seconds), np.full(n, noise), None,
     )  # fmt: skip
 
