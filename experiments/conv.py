@@ -63,7 +63,8 @@ def with_best_layout(layer: ConvLayer, images: int, given: argparse.Namespace) -
     if layer.depthwise:
         return layer, 0.0
     predicted = {}
-    for blocks in layer.layouts():
+    lanes = polydl.Options(isa=given.isa).target().simd.vector_bytes // 4
+    for blocks in layer.layouts(lanes):
         macros = {k: str(v) for k, v in defines(replace(layer, blocks=blocks), images).items()}
         ranking = polydl.rank(SOURCE, defines=macros, threads=given.threads, space=given.space, isa=given.isa)
         predicted[blocks] = ranking.variants[0].score

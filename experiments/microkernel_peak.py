@@ -1,6 +1,6 @@
 """The fraction of the FMA peak that generated microkernels reach on data in the first- and second-level cache.
 
-    python experiments/microkernel_peak.py [--samples N] [--blocks 6x64,28x16] [--cflags="-O3 -march=haswell"]
+    python experiments/microkernel_peak.py [--samples N] [--blocks 6x64,28x16] [--isa avx2] [--cflags=-O3]
 
 Each block runs as a GEMM (one reduction loop, B packed) and as a convolution (ifm_tile, kj, ki, ifm). The FMA loop
 and the microkernels alternate in one process; the figures are the medians of the ratios of neighbours in time, with
@@ -20,8 +20,12 @@ import numpy as np
 from polydl.kernels import microkernel
 from polydl.kernels.microkernel import Microkernel, MicrokernelSpec, Reduction
 from polydl.model.types import F32, F64, ElementType
+from polydl.options import Options
+from polydl.rank.register_blocks import target_isa
+from polydl.target.isa import register_blocks
 
-BLOCKS = {F32: "6x64,8x48,12x32,14x32,7x64,28x16", F64: "6x32,8x24,12x16,14x16,7x32,28x8"}
+MOST_BLOCKS = 8
+"""Of a machine, best modelled efficiency first."""
 REDUCTION = 256
 """Iterations of the GEMM's reduction."""
 IFM_TILES, FILTER, IFM = 2, 3, 64
@@ -93,11 +97,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=41)
     parser.add_argument("--cc", default="gcc")
-    parser.add_argument("--cflags", default="-O3 -march=native")
-    parser.add_argument("--blocks", help="MxN,… for both element types; default: the blocks of the table")
+    parser.add_argument("--isa", help="avx512, avx2 or generic; default: the widest of this machine")
+    parser.add_argument("--cflags", help="default: -O3 -march=native, kept to --isa")
+    parser.add_argument("--blocks", help="MxN,… for both element types; default: those that polydl tries first")
     options = parser.parse_args()
-    for dtype in BLOCKS:
-        blocks = [tuple(map(int, b.split("x"))) for b in (options.blocks or BLOCKS[dtype]).split(",")]
+    polydl_options = Options(isa=options.isa)
+    target = target_isa(polydl_options.target())
+    options.cflags = options.cflags or " ".join(f for f in polydl_options.toolchain().cflags if f != "-fopenmp")
+    for dtype in (F32, F64):
+        blocks = list(register_blocks(dtype, target)[:MOST_BLOCKS])
+        if options.blocks:
+            blocks = [tuple(map(int, b.split("x"))) for b in options.blocks.split(",")]
         specs = [(kind.__name__, kind(dtype, m, n)) for m, n in blocks for kind in (gemm, convolution)]
         kernels = [microkernel.generate(spec) for _, spec in specs]
         figures = measure(dtype, kernels, options.samples, options.cc, shlex.split(options.cflags))

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from judging import ANALYTIC, draw, figures_of, judged, merged, show, tell
+from judging import ANALYTIC, Judgements, draw, figures_of, judged, merged, show, tell
 from output import commit, machine
 
 from polydl.base import resources
@@ -90,6 +90,31 @@ def trained(
 
 def silent(stage: str, done: int, total: int) -> None:
     pass
+
+
+def matrix(data: DataSet, given: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """`dnn` and `dnn-paper` trained on some machines and judged on each, by "trained on > judged on". Networks are held
+    out as well: what is judged has a network, or matrix sizes, that no machine's training data had; in three parts."""
+    machines = sorted({g.machine for g in data.groups})
+    folds = sorted({fold_of(g) for g in data.groups})
+    sets = [*((m,) for m in machines), *(tuple(m for m in machines if m != left) for left in machines), tuple(machines)]
+    found: dict[str, list[Judgements]] = {}
+    for part in range(PARTS):
+        held = set(folds[part::PARTS])
+        rest = data.where(lambda g, held=held: fold_of(g) not in held)
+        for some in dict.fromkeys(sets):
+            weights = trained(rest.where(lambda g, some=some: g.machine in some), given)
+            for judge_on in machines:
+                test = data.where(lambda g, on=judge_on, held=held: g.machine == on and fold_of(g) in held)
+                if test.groups:
+                    name = f"{' + '.join(some)} > {judge_on}"
+                    found.setdefault(name, []).append(judged(test, weights, tuple(weights)))
+            tell(f"part {part + 1} of {PARTS}: trained on {', '.join(some)}")
+    return {name: figures_of(merged(parts)) for name, parts in found.items()}
+
+
+PARTS = 3
+"""Parts in which `matrix` holds networks out."""
 
 
 def learning_curve(data: DataSet, given: argparse.Namespace) -> list[dict[str, float]]:
@@ -169,6 +194,14 @@ def own_layers(given: argparse.Namespace, data: DataSet) -> tuple[DataSet, dict[
     return measured, {name: load_either(folder / f"{name}.safetensors") for name in ("dnn", "dnn-paper")}
 
 
+def show_matrix(found: dict[str, dict[str, Any]]) -> None:
+    """A table on standard output."""
+    print(f"{'trained on > judged on':58} ranker     top1   top5   worst")
+    for name, rankers in found.items():
+        for ranker, m in rankers.items():
+            print(f"{name:58} {ranker:10} {m['top1']:.3f}  {m['top5']:.3f}  {m['worst']:.3f}")
+
+
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--data", type=Path, default=DATA, help="store (SQLite) or its export (Parquet)")
@@ -184,11 +217,18 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--curve", action="store_true", help="quality against the number of training samples")
     options.add_argument("--finetune", action="store_true", help="what finetuning on six layers of a network adds")
+    options.add_argument("--machines", action="store_true", help="trained on some machines, judged on each")
     options.add_argument("--figures", type=Path, metavar="DIR")
     options.add_argument("--json", type=Path, metavar="FILE")
     given = options.parse_args()
     try:
         data = load_data(given.data, rankers=ANALYTIC)
+        if given.machines:
+            across = matrix(data, given)
+            show_matrix(across)
+            if given.json:
+                given.json.write_text(json.dumps({"commit": commit(), "machines": across}, indent=1) + "\n")
+            return 0
         if given.layers:
             test, weights = own_layers(given, data)
             folds = {"layers": judged(test, weights)}

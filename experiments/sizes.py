@@ -65,11 +65,13 @@ class ConvLayer:
     def ifm_block(self) -> int:
         return self.blocks[1] if self.blocks else channel_block(self.C)
 
-    def layouts(self) -> list[tuple[int, int]]:
-        """Blockings (output, input) worth considering: blocked by vectors of channels, and channel by channel."""
+    def layouts(self, lanes: int = 16) -> list[tuple[int, int]]:
+        """Blockings (output, input) worth considering: blocked by one to four vectors of so many lanes of channels, and
+        channel by channel."""
         if self.depthwise:
             return [(channel_block(self.K), channel_block(self.K))]
         outputs = {channel_block(self.K), channel_block(self.K, 32), channel_block(self.K, 16), 1}
+        outputs |= {vectors * lanes for vectors in range(1, 5) if self.K % (vectors * lanes) == 0}
         inputs = {channel_block(self.C), 1}
         return sorted(((o, i) for o in outputs for i in inputs), reverse=True)
 

@@ -17,7 +17,7 @@ from polydl.base.errors import InputError, one_of
 from polydl.base.flags import check, definitions, option, shell_words, sizes
 
 if TYPE_CHECKING:  # the command line reads this file to print its help, and these take their time
-    from polydl.measure import Toolchain
+    from polydl.measure import MeasureOptions, Toolchain
     from polydl.target import Machine
 
 SPACES = ("small", "default", "wide")
@@ -127,7 +127,12 @@ class Options:
         (), "More linker flags, after -lm.", _MEASURING, metavar="FLAGS", read=shell_words
     )
     link: tuple[str, ...] = option((), "Object or library with your microkernels.", _MEASURING, metavar="FILE.o")
-    timeout: float = option(60.0, "Seconds that one run of the nest may take.", _MEASURING, metavar="SECONDS")
+    timeout: float | None = option(
+        None,
+        "Seconds that one run of the nest may take; default: 60 for a variant, any number for the original.",
+        _MEASURING,
+        metavar="SECONDS",
+    )
     cold: bool = option(False, "Time with flushed caches.", _MEASURING)
     loops: str = option(
         "", "The variant of this loop string, as bcaBCb, instead of a search.", ("optimize",), metavar="STRING"
@@ -166,7 +171,7 @@ class Options:
             raise InputError("blocks without a loop string", hint="give --loops too, as in --loops aBc --blocks c=8")
         if self.schedule is not None and (self.loops or self.prepack):
             raise InputError("a schedule beside a loop string or packed arrays", hint="give one of them")
-        if not 0 < self.timeout < math.inf:
+        if self.timeout is not None and not 0 < self.timeout < math.inf:
             raise InputError(f"timeout is {self.timeout}", hint="--timeout takes a positive number of seconds")
 
     def changed(self, **changes: Unpack[OptionChanges]) -> Options:
@@ -196,6 +201,13 @@ class Options:
             ldflags=(*plain.ldflags, *self.ldflags),
             link=(*plain.link, *self.link),
         )
+
+    def measuring(self, threads: int) -> MeasureOptions:
+        """How variants are checked and timed."""
+        from polydl.measure import MeasureOptions
+
+        how = MeasureOptions(threads=threads, seed=self.seed, cold=self.cold)
+        return how if self.timeout is None else replace(how, timeout=self.timeout, original_timeout=self.timeout)
 
     def unit_flags(self) -> tuple[str, ...]:
         """All flags of the preprocessor, in the order in which they are given."""
@@ -252,7 +264,7 @@ class CommonChanges(TypedDict, total=False):
     cflags: tuple[str, ...]
     ldflags: tuple[str, ...]
     link: tuple[str, ...]
-    timeout: float
+    timeout: float | None
     cold: bool
     loops: str
     blocks: str

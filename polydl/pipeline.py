@@ -31,7 +31,6 @@ from polydl.lower.emit import generate
 from polydl.lower.header import commented, header
 from polydl.lower.splice import splice
 from polydl.measure import (
-    MeasureOptions,
     Progress,
     check_compiles,
     measure,
@@ -337,7 +336,7 @@ def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | No
         illegal += wrong
     if not run:
         return Optimized(ranking, None, variants[0] if variants else None, illegal, proofs)
-    options = MeasureOptions(threads=ranking.threads, seed=o.seed, timeout=o.timeout, cold=o.cold)
+    options = o.measuring(ranking.threads)
     slices = original_slices(scop) if len(variants) > 1 else ()
     report = measure(scop, {v.id: v.generated for v in variants}, o.toolchain(), options, progress, slices)
     best = report.best()

@@ -15,7 +15,7 @@ from polydl.options import Options
 def machine(
     *,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Measure its speeds (under 20 s) and store them for later runs.")
+        bool, typer.Option("--calibrate", help="Measure its speeds (under a minute) and store them for later runs.")
     ] = False,
     options: Options,
     json_: Json = False,

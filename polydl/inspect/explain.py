@@ -13,7 +13,7 @@ from polydl.dependences.nests import nests
 from polydl.locality.assign import assign, level_of
 from polydl.locality.exact import WorkingSet, working_sets
 from polydl.lower.region import original_text
-from polydl.measure import ORIGINAL, MeasureOptions, Progress, measure
+from polydl.measure import ORIGINAL, Progress, measure
 from polydl.model.counting import Count
 from polydl.model.scop import Scop
 from polydl.options import Options
@@ -255,7 +255,7 @@ def _measure(
     """By name the times of the original and of the variants."""
     scop = ranking.program.read
     codes = {v.id: v.generated for v in variants if v.recipe.nests}
-    how = MeasureOptions(threads=ranking.threads, seed=o.seed, timeout=o.timeout, cold=o.cold)
+    how = o.measuring(ranking.threads)
     report = measure(scop, codes, o.toolchain(), how, progress)
     times = {m.id: Measured(m.median, m.spread, m.verified, m.message) for m in report.measurements}
     first = report.original

@@ -35,8 +35,10 @@ class MeasureOptions:
     """OpenMP threads of the timed runs."""
     seed: int = 0
     """Seed of the input data: the same seed gives the same data."""
+    original_timeout: float = 1e6
+    """Wall-clock limit of one run of the original: none that anybody waits for."""
     timeout: float = 60.0
-    """Wall-clock limit of one run of the region. Candidates are also cut off when they are far slower than the
+    """Wall-clock limit of one run of a candidate. Candidates are also cut off when they are far slower than the
     original (see `verify.candidate_limit`)."""
     min_sample: float = 300e-6
     """Least duration of a timing sample, which repeats the region as often as needed."""

@@ -24,7 +24,9 @@ does not write, and the canaries around all arrays, must not change.
 
 from __future__ import annotations
 
+import math
 import mmap
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -97,6 +99,8 @@ class Reference:
     magnitude: dict[str, AnyArray] | None
     """For each element an upper bound of the sum of the magnitudes of the terms; None: unknown."""
     seconds: float
+    whole_seconds: float
+    """Those of the run with everything around it: its process, arrays that are touched for the first time."""
 
 
 class ReferenceFailed(ToolchainError):
@@ -151,8 +155,9 @@ class Verification:
 
 
 def candidate_limit(original: float, timeout: float) -> float:
-    """Seconds that a run of a candidate may take, when that of the original took `original`: four times as long plus
-    5 s, since a slower candidate is useless, and at most `timeout`."""
+    """Seconds that a run of a candidate may take, when that of the original took `original` with everything around it:
+    four times as long plus 5 s, since a slower candidate is useless, and at most `timeout`. Where no candidate keeps to
+    it, the machine is slow in some other way, and they get `timeout`."""
     return min(timeout, 5.0 + 4.0 * original)
 
 
@@ -221,8 +226,10 @@ def run_reference(setting: Setting, original: Built, run: Run, magnitude: dict[s
     """Run the original and return its results. Raises ReferenceFailed when it fails."""
     options = setting.options
     with loaded(run) as (descriptor, mapping):
-        limits = _limits(run, options.timeout, options)
+        limits = _limits(run, options.original_timeout, options)
+        begin = time.monotonic()
         outcome = _run(setting, original, run, descriptor, limits)
+        whole_seconds = time.monotonic() - begin
         failure = outcome.failure(limits, [b.array.name for b in setting.buffers], run.blocks)
         failure = failure or damage(setting.buffers, run, mapping)
         if failure is not None:
@@ -241,7 +248,8 @@ def run_reference(setting: Setting, original: Built, run: Run, magnitude: dict[s
             for block, buffer in zip(run.blocks, setting.buffers, strict=True)
             if buffer.written and buffer.live
         }
-    return Reference(outputs, not outcome.words[Word.INEXACT], magnitude, outcome.words[Word.NANOSECONDS] * 1e-9)
+    seconds = outcome.words[Word.NANOSECONDS] * 1e-9
+    return Reference(outputs, not outcome.words[Word.INEXACT], magnitude, seconds, whole_seconds)
 
 
 def _check_all(
@@ -253,30 +261,56 @@ def _check_all(
     done: Callable[[int], None],
 ) -> None:
     """Run every candidate that has not failed yet; all runs have the same inputs and reference."""
-    for run in runs:
-        with loaded(run) as (descriptor, mapping):
-            stale: list[int] = []
-            for i, trial in enumerate(trials):
-                if trial.failure is None:
-                    write_inputs(mapping, [run.blocks[k] for k in stale], [run.inputs[k] for k in stale])
-                    _check(setting, trial, run, reference, roundings, descriptor, mapping)
-                    failed = trial.failure is not None
-                    # `execute` has checked that nothing but what is written was changed.
-                    stale = [k for k, buffer in enumerate(setting.buffers) if buffer.written or failed]
-                if run is runs[-1]:
-                    done(i + 1)
+    for run in runs[:-1]:
+        _check_in(setting, run, reference, trials, roundings, lambda n: None)
+    _check_in(setting, runs[-1], reference, trials, roundings, done)
+    done(len(trials))
+
+
+def _check_in(
+    setting: Setting,
+    run: Run,
+    reference: Reference,
+    trials: Sequence[Trial],
+    roundings: int,
+    done: Callable[[int], None],
+) -> None:
+    """Run every candidate that has not failed yet in one way."""
+    alive = [trial for trial in trials if trial.failure is None]
+    stale: list[int] = []
+    with loaded(run) as (descriptor, mapping):
+
+        def check(which: Sequence[Trial], original_seconds: float) -> None:
+            nonlocal stale
+            for trial in which:
+                write_inputs(mapping, [run.blocks[k] for k in stale], [run.inputs[k] for k in stale])
+                _check(setting, trial, run, (reference, original_seconds), roundings, descriptor, mapping)
+                failed = trial.failure is not None
+                # `execute` has checked that nothing but what is written was changed.
+                stale = [k for k, buffer in enumerate(setting.buffers) if buffer.written or failed]
+                done(trials.index(trial) + 1)
+
+        check(alive, reference.whole_seconds)
+        if all(trial.failure is not None for trial in alive):
+            # None kept to the limit, so the machine is slow in another way: once more with nothing but `timeout`.
+            stopped = [t for t in alive if t.failure is not None and t.failure.status is Status.TIMED_OUT]
+            for trial in stopped:
+                trial.failure = None
+            check(stopped, math.inf)
 
 
 def _check(
     setting: Setting,
     trial: Trial,
     run: Run,
-    reference: Reference,
+    compared: tuple[Reference, float],
     roundings: int,
     descriptor: int,
     mapping: mmap.mmap,
 ) -> None:
-    if not execute(setting, trial, run, reference.seconds, descriptor, mapping):
+    """`compared`: with the original's results, and the seconds by which the candidate's are limited."""
+    reference, original_seconds = compared
+    if not execute(setting, trial, run, original_seconds, descriptor, mapping):
         return
     worst: WorstError | None = None
     for block, buffer in zip(run.blocks, setting.buffers, strict=True):

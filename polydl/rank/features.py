@@ -8,7 +8,7 @@ beside a few that describe the problem.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -52,6 +52,8 @@ class FeatureMatrix:
     """(V, len(names))."""
     traffic_seconds: FloatArray
     """(V,) what the `traffic` ranker predicts, which a learned ranker corrects."""
+    terms: Mapping[str, FloatArray]
+    """(V,) each: its parts, in seconds by resource (`rank.estimate.Estimate`)."""
 
 
 def names() -> tuple[str, ...]:
@@ -105,7 +107,7 @@ def features(
     }
     order = names()
     assert set(columns) == set(order), set(columns) ^ set(order)
-    return FeatureMatrix(order, np.stack([columns[name] for name in order], axis=1), table.seconds)
+    return FeatureMatrix(order, np.stack([columns[name] for name in order], axis=1), table.seconds, table.terms)
 
 
 def _log(values: FloatArray | float) -> FloatArray:
@@ -144,7 +146,8 @@ class _Table:
         self.operations = 2.0 * math.prod(c.extent or 1 for c in nest.counts.values())
         self.least = self.operations / (machine.peak(found.element) * threads)
         self.used = resources_of(scop, nest, structures, machine, threads)
-        self.seconds = self.used.estimates(machine, threads).scored().scores
+        estimated = self.used.estimates(machine, threads)
+        self.seconds, self.terms = estimated.scored().scores, estimated.seconds
         moves = np.zeros((len(box.iterators), len(arrays)), dtype=np.bool_)
         for access in box.accesses:
             for row in access.rows:

@@ -1,4 +1,4 @@
-"""Measures the machine: FMA peak, bandwidth and latency of each level, one core and all of them; under 20 s."""
+"""Measures the machine: FMA peak, bandwidth and latency of each level, one core and all of them; under a minute."""
 
 from __future__ import annotations
 
@@ -40,6 +40,13 @@ class _Level:
     alone_bytes: int
     shared_bytes: int
     """Per thread, with all threads active."""
+    probed_from: int = 0
+    """Of a level that several cores share: the least buffer that the level before it does not hold, from which on it is
+    measured how much the level does; 0: its size is taken as the system says."""
+    probed_to: int = 0
+    """Its size as the system says."""
+    sharers: int = 1
+    """Threads that share it, all of them active."""
 
 
 def calibrate(
@@ -123,7 +130,8 @@ def _levels(machine: Machine) -> list[_Level]:
         sharers = min(machine.cores, cache.shared_by_cores)
         alone = _round(max(cache.bytes // 2, min(2 * before, cache.bytes * 3 // 4)))
         shared = _round(max(cache.bytes // sharers // 2, min(2 * before, cache.bytes // sharers * 3 // 4)))
-        levels.append(_Level(cache.level, alone, shared))
+        probed = _round(2 * before) if cache.shared_by_cores > 1 and before and 4 * before <= cache.bytes else 0
+        levels.append(_Level(cache.level, alone, shared, probed, _round(cache.bytes), sharers))
         before = cache.bytes
     return levels
 
@@ -147,7 +155,9 @@ def _apply(machine: Machine, found: dict[str, float]) -> Machine:
     if "frequency_ghz" in found:
         provenance["frequency_ghz"] = Provenance.MEASURED
     caches = tuple(_cache(cache, found, machine, frequency) for cache in machine.caches)
-    for cache in caches:
+    for cache, before in zip(caches, machine.caches, strict=True):
+        if cache.bytes != before.bytes:
+            provenance[f"cache.{cache.level}.bytes"] = Provenance.MEASURED
         for key in ("latency_cycles", "bandwidth_bytes_per_cycle", "shared_bandwidth_bytes_per_cycle"):
             provenance[f"cache.{cache.level}.{key}"] = Provenance.MEASURED
     peaks = {element.c: found[f"fma_peak_gflops.{element.c}"] for element in VECTOR_TYPES}
@@ -178,12 +188,14 @@ def _apply(machine: Machine, found: dict[str, float]) -> Machine:
 
 
 def _cache(cache: CacheLevel, found: dict[str, float], machine: Machine, frequency: float) -> CacheLevel:
-    """A level with its measured figures; the shared bandwidth is of one instance, with its active cores."""
+    """A level with its measured figures; the shared bandwidth is of one instance, with its active cores. Its size is
+    what this process gets of it."""
     alone = found[f"cache.{cache.level}.bandwidth"] / frequency
     instances = -(-machine.cores // cache.shared_by_cores)
     together = found[f"cache.{cache.level}.all_bandwidth"] / frequency / instances
     return replace(
         cache,
+        bytes=int(found.get(f"cache.{cache.level}.bytes", cache.bytes)),
         latency_cycles=found[f"cache.{cache.level}.latency_ns"] * frequency,
         bandwidth_bytes_per_cycle=alone,
         shared_bandwidth_bytes_per_cycle=together,

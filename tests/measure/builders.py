@@ -15,7 +15,14 @@ from polydl.model.types import element_type
 
 SPAN = Span("input.c", 1, 1)
 QUICK = MeasureOptions(
-    threads=2, timeout=2.0, min_sample=50e-6, budget=5e-3, min_rounds=3, max_rounds=5, memory=256 << 20
+    threads=2,
+    timeout=2.0,
+    original_timeout=2.0,
+    min_sample=50e-6,
+    budget=5e-3,
+    min_rounds=3,
+    max_rounds=5,
+    memory=256 << 20,
 )
 
 

@@ -122,7 +122,7 @@ def test_original_that_crashes_or_hangs_is_an_error() -> None:
         measure(crash, {}, Toolchain(), QUICK)
     hang = matmul(text=matmul().source.text.replace("for (int i", "for (;;); for (int i"))
     with pytest.raises(ToolchainError) as error:
-        measure(hang, {}, Toolchain(), replace(QUICK, timeout=0.5))
+        measure(hang, {}, Toolchain(), replace(QUICK, original_timeout=0.5))
     assert "did not finish within 0.5 s" in error.value.reason
     assert error.value.hint is not None
     assert "--timeout" in error.value.hint

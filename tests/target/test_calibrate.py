@@ -27,8 +27,13 @@ def test_the_generated_program_measures_this_machine(quick: None, tmp_path: Path
     measured = calibrate(known, tmp_path)
     assert detect(calibrations=tmp_path) == measured, "stored, and found again"
     assert measured.provenance["memory.latency_ns"] is Provenance.MEASURED
-    assert measured.provenance["cache.1.bytes"] == known.provenance["cache.1.bytes"], "sizes are not measured"
-    assert [c.bytes for c in measured.caches] == [c.bytes for c in known.caches]
+    for was, found in zip(known.caches, measured.caches, strict=True):
+        key = f"cache.{was.level}.bytes"
+        if found.bytes == was.bytes:
+            assert measured.provenance[key] == known.provenance[key]
+        else:  # of what several cores share a virtual machine may get a part
+            assert was.shared_by_cores > 1 and found.bytes < was.bytes
+            assert measured.provenance[key] is Provenance.MEASURED
     near, far = measured.caches[0], measured.caches[-1]
     # Loose limits: the machine may be busy, and nothing here may depend on how fast it is.
     assert 1 <= near.latency_cycles < far.latency_cycles

@@ -214,9 +214,9 @@ def card(report: Mapping[str, Any], weights: Weights) -> str:
         "`experiments/README.md`): " + ", ".join(f"{name} {value:.3f}" for name, value in metrics.items()),
         "",
         (
-            "Limits: one machine, fp32, two threads, convolutions and matrix products. On another machine or for "
-            "another element type it is untested: finetune it there (`polydl train --finetune`), or rank with "
-            "`traffic`."
+            "Limits: these machines, fp32, two threads, convolutions and matrix products. For another element type it "
+            "is untested; on another machine see `experiments/ranker_eval.py --machines`. Finetune it there "
+            "(`polydl train --finetune`), or rank with `traffic`."
         ),
         "",
         f"Inputs ({len(report['features'])}): {', '.join(f'`{name}`' for name in report['features'])}",

@@ -62,6 +62,8 @@ class Group:
     """(V, F)."""
     traffic_seconds: FloatArray
     """(V,)."""
+    terms: Mapping[str, FloatArray]
+    """(V,) each: its parts, by resource."""
     working_sets: FloatArray
     """(V, 4) bytes that L1, L2, L3 and memory serve."""
     scores: dict[str, FloatArray]
@@ -237,6 +239,7 @@ def _group(
         tuple(r.origin for r in usable),
         matrix.values,
         matrix.traffic_seconds,
+        matrix.terms,
         np.array([[r.features.get(f"cost.{name}", 0.0) for name in INPUTS] for r in usable]),
         {name: _scores(scop, parts, made, named(name), machine, first.threads) for name in rankers},
         *_times(usable),

@@ -16,7 +16,7 @@ def group(seconds: list[float], origins: list[str] | None = None, noise: float =
     n = len(seconds)
     return Group(
         "net", "layer", "m", "f", "{}", 1.0, tuple(str(i) for i in range(n)), tuple(origins or ["random"] * n),
-        np.zeros((n, 1)), np.ones(n), np.ones((n, 4)), {}, np.log(seconds), np.full(n, noise), None,
+        np.zeros((n, 1)), np.ones(n), {}, np.ones((n, 4)), {}, np.log(seconds), np.full(n, noise), None,
     )  # fmt: skip
 
 
