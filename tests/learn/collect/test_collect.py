@@ -144,7 +144,8 @@ def test_from_sizes_to_a_store_to_training_data(tmp_path: Path) -> None:
     assert [g.problem for g in data.groups] == [p.name for p in sorted(problems[:2], key=lambda p: p.operations)]
     for one, other in zip(data.groups, exported.groups, strict=True):
         assert one.ids == other.ids
-        np.testing.assert_allclose(one.log_seconds, other.log_seconds, atol=1e-4)
+        # Exported samples have five digits; medians of medians may settle on another of two that near each other.
+        np.testing.assert_allclose(one.log_seconds, other.log_seconds, atol=2e-3)
         np.testing.assert_allclose(one.features, other.features, rtol=1e-9)
 
 
