@@ -26,7 +26,7 @@ def narrowed(machine: Machine, name: str) -> Machine:
     if name not in known:
         raise InputError(
             f"{machine.name} has no {name}: its vectors are {machine.simd.isa}",
-            hint=f"--isa takes {one_of(name, known)}",
+            hint=one_of(name, known),
         )
     target = isa(name)
     if name == machine.simd.isa:
