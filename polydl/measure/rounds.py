@@ -13,6 +13,8 @@ _SWEEPS = 50
 """Most times that rows and columns are polished in turn; ten are usual."""
 _SETTLED = 1e-7
 """Change of the logarithms below which another sweep would change nothing that counts."""
+_LEAST = 1e-12
+"""Seconds that a sample takes at least: what a clock does not resolve has no logarithm."""
 _FEWEST = 3
 """Samples whose spread says anything."""
 
@@ -47,7 +49,7 @@ def undisturbed(samples: Sequence[Mapping[int, float]]) -> Undisturbed:
     table = np.full((len(samples), len(place)), math.nan)
     for row, one in enumerate(samples):
         for number, value in one.items():
-            table[row, place[number]] = math.log(value)
+            table[row, place[number]] = math.log(max(value, _LEAST))
     known = np.flatnonzero(~np.isnan(table).all(axis=1))
     own, level = _polished(table[known])
     seconds[known] = np.exp(own + np.percentile(level, 10))

@@ -46,3 +46,7 @@ def test_without_samples() -> None:
 
 def test_one_contender_has_a_low_quantile() -> None:
     assert undisturbed([dict(enumerate(range(1, 12)))]).seconds[0] == pytest.approx(2.0, rel=0.01)
+
+
+def test_a_sample_that_the_clock_did_not_resolve() -> None:
+    assert np.isfinite(undisturbed([{0: 0.0, 1: 1e-9}, {0: 1e-9, 1: 1e-9}]).seconds).all()
