@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import subprocess
-import tempfile
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 
 from polydl.kernels import microkernel
-from polydl.kernels.microkernel import Microkernel, MicrokernelSpec, Reduction
+from polydl.kernels.microkernel import MicrokernelSpec, Reduction
+from polydl.measure.calibration import kernel_speeds
 from polydl.model.types import F32, F64, ElementType
 from polydl.options import Options
 from polydl.rank.register_blocks import target_isa
@@ -52,46 +51,6 @@ def convolution(dtype: ElementType, m: int, n: int) -> MicrokernelSpec:
     return MicrokernelSpec(dtype, m, n, IFM, n, reductions)
 
 
-def iterations(spec: MicrokernelSpec) -> int:
-    """Reduction iterations of a specification with constant extents."""
-    return int(np.prod([r.extent for r in spec.reductions], dtype=np.int64))
-
-
-def program(dtype: ElementType, kernels: list[Microkernel], samples: int) -> str:
-    """C text of the timing program."""
-    flops = [2 * k.spec.m * k.spec.n * iterations(k.spec) for k in kernels]
-    largest_m, largest_n = max(k.spec.m for k in kernels), max(k.spec.n for k in kernels)
-    pixels = largest_m + FILTER
-    return (
-        microkernel.environment()
-        .get_template("microkernel_peak.c.j2")
-        .render(
-            t=dtype,
-            prologue=microkernel.isa_prologue(dtype),
-            kernels=kernels,
-            flops=flops,
-            calls=[max(1, round(SAMPLE_FLOPS / f)) for f in flops],
-            fma_steps=1_000_000,
-            samples=samples,
-            a_elements=max(largest_m * REDUCTION, IFM_TILES * FILTER * pixels * IFM),
-            b_elements=max(iterations(k.spec) for k in kernels) * largest_n,
-            c_elements=largest_m * largest_n,
-        )
-    )
-
-
-def measure(
-    dtype: ElementType, kernels: list[Microkernel], samples: int, compiler: str, flags: list[str]
-) -> np.ndarray:
-    """GFLOP/s, one row a sample: the FMA loop, then each kernel. Raises CalledProcessError."""
-    with tempfile.TemporaryDirectory() as folder:
-        source, binary = Path(folder) / "peak.c", Path(folder) / "peak"
-        source.write_text(program(dtype, kernels, samples))
-        subprocess.run([compiler, *flags, str(source), "-o", str(binary)], check=True)
-        out = subprocess.run([str(binary)], check=True, capture_output=True, text=True).stdout
-    return np.array([[float(x) for x in line.split()] for line in out.splitlines()])
-
-
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -103,15 +62,17 @@ def main() -> None:
     options = parser.parse_args()
     polydl_options = Options(isa=options.isa)
     target = target_isa(polydl_options.target())
-    options.cflags = options.cflags or " ".join(f for f in polydl_options.toolchain().cflags if f != "-fopenmp")
+    toolchain = replace(polydl_options.toolchain(), cc=options.cc)
+    if options.cflags:
+        toolchain = replace(toolchain, cflags=tuple(shlex.split(options.cflags)))
     for dtype in (F32, F64):
         blocks = list(register_blocks(dtype, target)[:MOST_BLOCKS])
         if options.blocks:
             blocks = [tuple(map(int, b.split("x"))) for b in options.blocks.split(",")]
         specs = [(kind.__name__, kind(dtype, m, n)) for m, n in blocks for kind in (gemm, convolution)]
         kernels = [microkernel.generate(spec) for _, spec in specs]
-        figures = measure(dtype, kernels, options.samples, options.cc, shlex.split(options.cflags))
-        print(f"{dtype}: FMA loop {np.median(figures[:, 0]):.1f} GFLOP/s, {options.cc} {options.cflags}")
+        figures = kernel_speeds(dtype, kernels, options.samples, toolchain, SAMPLE_FLOPS)
+        print(f"{dtype}: FMA loop {np.median(figures[:, 0]):.1f} GFLOP/s, {options.cc} {shlex.join(toolchain.cflags)}")
         print(f"{'block':>8} {'kind':>12} {'GFLOP/s':>9} {'of peak':>8}  10th..90th percentile")
         for column, (kind, spec) in enumerate(specs, 1):
             ratio = figures[:, column] / figures[:, 0]

@@ -21,10 +21,10 @@ def machine(
     json_: Json = False,
 ) -> None:
     """Show the figures of the machine that variants are ranked for, and where each comes from."""
-    from polydl import target
     from polydl.inspect import documents, terminal
+    from polydl.measure.calibration import calibrated
 
-    found = target.calibrate(isa=options.isa) if calibrate else options.target()
+    found = calibrated(options.toolchain(), isa=options.isa) if calibrate else options.target()
     if json_:
         print_json(documents.machine_json(found))
     else:

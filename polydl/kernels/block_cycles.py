@@ -38,13 +38,22 @@ def _held_cycles(target: Isa, element: ElementType, rows: int, vectors: int) -> 
     )
 
 
+@cache
+def _shares(target: Isa) -> dict[tuple[int, int], float]:
+    return {(rows, vectors): share for rows, vectors, share in target.shares}
+
+
 CONTENTION = 4.0
 """Exponent of the norm that joins the cycles of FMA and load ports: the closer the loads come to their limit, the more
 often an FMA waits for one that was issued late, or again after a miss."""
 
 
 def _contended_cycles(target: Isa, rows: int, vectors: int) -> float:
-    """`cycles` of a register block, with the bottleneck not taken as perfectly overlapped by the other ports."""
+    """Cycles of one step of a register block: as they were measured on the machine, else `cycles`, with the bottleneck
+    not taken as perfectly overlapped by the other ports."""
+    share = _shares(target).get((rows, vectors))
+    if share is not None:
+        return rows * vectors / target.fmas / share
     bound = cycles(target, rows, vectors)
     loads = (rows + vectors) / target.loads
     fmas = rows * vectors / target.fmas

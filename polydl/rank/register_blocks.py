@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from polydl.model.types import F32
 from polydl.target import Machine
 from polydl.target.isa import Isa, isa
 
 
 def target_isa(machine: Machine) -> Isa:
-    """The vector instruction set of a machine as the generator knows it; the portable one for an unknown name."""
+    """The vector instruction set of a machine as the generator knows it, with the machine's own rates: FMAs per cycle
+    from its peak, loads per cycle from the bandwidth of its first-level cache, register blocks as they were measured.
+    The portable one for an unknown name."""
     try:
-        return isa(machine.simd.isa)
+        known = isa(machine.simd.isa)
     except KeyError:
         return isa("generic")
+    cycles_per_second = machine.frequency_ghz * 1e9
+    fmas = machine.peak(F32) / (2 * known.lanes(F32) * cycles_per_second)
+    loads = machine.caches[0].bandwidth_bytes_per_cycle / known.vector_bytes
+    blocks = ((*map(int, block.split("x")), share) for block, share in sorted(machine.register_blocks.items()))
+    return replace(
+        known,
+        # Whole pipes: a measured rate is a little under what they could do, that of 512-bit vectors on pipes of half
+        # the width is half of what other cores do.
+        fmas=max(1, round(fmas)),
+        loads=max(1, round(loads)),
+        shares=tuple((rows, vectors, share) for rows, vectors, share in blocks),
+    )

@@ -59,7 +59,7 @@ _SECTIONS: dict[str, dict[str, type]] = {
     "match": {"vendor": str, "family": int, "models": list},
 }
 """Keys of each section and the type of their values; a float may be written as an integer."""
-_TABLES = ("simd", "cache", "memory", "tlb", "fma_peak_gflops", "provenance", "match")
+_TABLES = ("simd", "cache", "memory", "tlb", "fma_peak_gflops", "register_blocks", "provenance", "match")
 _NAMES = {str: "a string", int: "an integer", float: "a number", list: "a list of integers"}
 
 
@@ -157,6 +157,16 @@ class _Reader:
                 given.add(f"fma_peak_gflops.{element.c}")
             else:
                 self._fault(f"'{name}' must be a number", name, start)
+        blocks = dict(base.register_blocks) if base is not None else {}
+        for name, value in self._table(document, "register_blocks").items():
+            start = self._line_of("[register_blocks]")
+            if not re.fullmatch(r"[1-9]\d*x[1-9]\d*", name):
+                self._fault(f"'{name}' is no register block", name, start, 'rows and vectors: "6x2"')
+            elif not self._typed(value, float) or not 0 < value <= 1:
+                self._fault(f"'{name}' must be a fraction of the FMA peak, above 0 and at most 1", name, start)
+            else:
+                blocks[name] = float(value)
+                given.add(f"register_blocks.{name}")
         provenance = dict(base.provenance) if base is not None else {}
         provenance.update(dict.fromkeys(sorted(given), Provenance.FILE))
         provenance.update(self._provenance(document))
@@ -164,7 +174,7 @@ class _Reader:
             self._require(figures, levels, peaks)
         if self.errors:
             raise InputErrors(self.errors)
-        return _build(figures, levels, peaks, provenance)
+        return _build(figures, levels, peaks, blocks, provenance)
 
     def _table(self, document: Mapping[str, Any], name: str) -> dict[str, Any]:
         table = document.get(name, {})
@@ -278,7 +288,11 @@ def _figures(machine: Machine) -> dict[str, Any]:
 
 
 def _build(
-    figures: Mapping[str, Any], levels: list[int], peaks: dict[str, float], provenance: dict[str, Provenance]
+    figures: Mapping[str, Any],
+    levels: list[int],
+    peaks: dict[str, float],
+    blocks: dict[str, float],
+    provenance: dict[str, Provenance],
 ) -> Machine:
     def part(prefix: str, keys: Mapping[str, type]) -> dict[str, Any]:
         return {key: figures[f"{prefix}.{key}"] for key in keys}
@@ -294,6 +308,7 @@ def _build(
         memory=Memory(**part("memory", _SECTIONS["memory"])),
         tlb=Tlb(**part("tlb", _SECTIONS["tlb"])),
         fma_peak_gflops=peaks,
+        register_blocks=blocks,
         provenance=provenance,
     )
 
@@ -309,6 +324,9 @@ def dumps(machine: Machine) -> str:
         lines += [f"{key} = {_value(figures[f'cache.{cache.level}.{key}'])}" for key in _SECTIONS["cache"]]
     lines += ["", "[fma_peak_gflops]"]
     lines += sorted(f"{_value(element)} = {_value(peak)}" for element, peak in machine.fma_peak_gflops.items())
+    if machine.register_blocks:
+        lines += ["", "[register_blocks]"]
+        lines += [f"{_value(block)} = {_value(share)}" for block, share in sorted(machine.register_blocks.items())]
     lines += ["", "[provenance]"]
     lines += [f"{_value(key)} = {_value(source.value)}" for key, source in sorted(machine.provenance.items())]
     return "\n".join(lines) + "\n"

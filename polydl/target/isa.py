@@ -62,6 +62,8 @@ class Isa:
     """Registers the inner loop needs beside the accumulators and the held vectors of B."""
     pairs: bool = False
     """Whether the prologue has the shuffles for two reduction steps at a time (see `paired_rows`)."""
+    shares: tuple[tuple[int, int, float], ...] = ()
+    """(rows, vectors, fraction of the FMA peak) of register blocks that were measured on a machine."""
     intrinsics: str = ""
     """Header of the intrinsics that the prologue's operations are written with; empty: the compiler's own vectors."""
 

@@ -113,6 +113,9 @@ class Machine:
     tlb: Tlb
     fma_peak_gflops: Mapping[str, float]
     """Of one core, 10^9 floating-point operations (an FMA is two) per second, by the type that they are done in."""
+    register_blocks: Mapping[str, float] = field(default_factory=dict)
+    """Fraction of the FMA peak of one core, in (0, 1], that register blocks reach on data in the first-level cache, by
+    `ROWSxVECTORS`; a block that is left out has the estimate of `polydl.kernels.block_cycles`."""
     provenance: Mapping[str, Provenance] = field(default_factory=dict)
     """By key of the TOML form: `cores`, `cache.1.bytes`, `memory.latency_ns`, …"""
 
@@ -154,7 +157,11 @@ class Machine:
 
     def as_data(self) -> dict[str, Any]:
         """Every figure as plain data, with the names that C has for element types."""
-        return asdict(replace(self, fma_peak_gflops=dict(sorted(self.fma_peak_gflops.items()))))
+        tables = {key: dict(sorted(getattr(self, key).items())) for key in ("fma_peak_gflops", "register_blocks")}
+        data = asdict(replace(self, **tables))
+        if not self.register_blocks:  # as before there were any: what was measured on a machine goes by its fingerprint
+            del data["register_blocks"]
+        return data
 
     @property
     def fingerprint(self) -> str:

@@ -51,7 +51,8 @@ def narrowed(machine: Machine, name: str) -> Machine:
         simd=Simd("none" if name == "generic" else name, width, target.registers),
         caches=(first, *machine.caches[1:]),
         fma_peak_gflops=peaks,
-        provenance=provenance,
+        register_blocks={},
+        provenance={key: source for key, source in provenance.items() if not key.startswith("register_blocks.")},
     )
 
 
