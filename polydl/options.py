@@ -133,6 +133,13 @@ class Options:
         _MEASURING,
         metavar="SECONDS",
     )
+    budget: float | None = option(
+        None,
+        "Seconds for compiling, checking and timing all variants, runs of the original not counted: those not begun "
+        "when they are spent are left out; default: no limit.",
+        ("optimize",),
+        metavar="SECONDS",
+    )
     cold: bool = option(False, "Time with flushed caches.", _MEASURING)
     loops: str = option(
         "", "The variant of this loop string, as bcaBCb, instead of a search.", ("optimize",), metavar="STRING"
@@ -173,6 +180,8 @@ class Options:
             raise InputError("a schedule beside a loop string or packed arrays", hint="give one of them")
         if self.timeout is not None and not 0 < self.timeout < math.inf:
             raise InputError(f"timeout is {self.timeout}", hint="--timeout takes a positive number of seconds")
+        if self.budget is not None and not 0 < self.budget < math.inf:
+            raise InputError(f"budget is {self.budget}", hint="--budget takes a positive number of seconds")
 
     def changed(self, **changes: Unpack[OptionChanges]) -> Options:
         """These options with some fields replaced. Raises TypeError for a name that is no field."""
@@ -206,7 +215,8 @@ class Options:
         """How variants are checked and timed."""
         from polydl.measure import MeasureOptions
 
-        how = MeasureOptions(threads=threads, seed=self.seed, cold=self.cold)
+        seconds = math.inf if self.budget is None else self.budget
+        how = MeasureOptions(threads=threads, seed=self.seed, cold=self.cold, seconds=seconds)
         return how if self.timeout is None else replace(how, timeout=self.timeout, original_timeout=self.timeout)
 
     def unit_flags(self) -> tuple[str, ...]:
@@ -265,6 +275,7 @@ class CommonChanges(TypedDict, total=False):
     ldflags: tuple[str, ...]
     link: tuple[str, ...]
     timeout: float | None
+    budget: float | None
     cold: bool
     loops: str
     blocks: str

@@ -259,7 +259,8 @@ def optimize(
     toolchain = o.toolchain()
     program = load(source, o)
     target = output_path(source, output) if output is not None or (run and not is_c(path)) else None
-    done = [_optimize_scop(scop, o, run=run, progress=progress) for scop in program.scops]
+    each = o if o.budget is None else replace(o, budget=o.budget / max(1, len(program.scops)))
+    done = [_optimize_scop(scop, each, run=run, progress=progress) for scop in program.scops]
     pieces = [(d.ranking.scop, d.chosen.generated if d.chosen else None) for d in done]
     text = splice(
         program.source, pieces, header(o.command, (one.target for one in done), (one.described for one in done))

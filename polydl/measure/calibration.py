@@ -79,7 +79,7 @@ def kernel_speeds(
 ) -> npt.NDArray[np.float64]:
     """(samples, 1 + kernels) GFLOP/s of a loop of nothing but FMAs and of each kernel, one after the other in one
     process on the same buffers. Extents and strides are constants. Raises ToolchainError."""
-    flops = [2.0 * k.spec.m * k.spec.n * float(np.prod([r.extent for r in k.spec.reductions])) for k in kernels]
+    flops = [2.0 * k.spec.m * k.spec.n * float(np.prod([r.extent or 1 for r in k.spec.reductions])) for k in kernels]
     reached = np.array([_elements(kernel.spec) for kernel in kernels]).max(axis=0)
     text = (
         microkernel.environment()

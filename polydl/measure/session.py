@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from polydl.base.errors import InputError, ToolchainError
 from polydl.lower.emit import Generated, protected
+from polydl.measure.allowance import Allowance
 from polydl.measure.by_slices import BuiltSlice, verify_by_slices
 from polydl.measure.compare import longest_sum
 from polydl.measure.compile import Compilation, compile_all, find_compiler, link_flags, run_compiler, unit_flags
@@ -43,6 +45,7 @@ def measure(
     memory, ToolchainError when there is no compiler or the original does not compile or run.
     """
     compiler = find_compiler(toolchain)
+    allowance = Allowance(options.seconds)
     report: Progress = progress or _silent
     with tempfile.TemporaryDirectory(prefix="polydl-") as name:
         folder = Path(name)
@@ -54,7 +57,7 @@ def measure(
         built = [b for b in built if b.id not in of_original]
         failed = [m for m in failed if m.id not in of_original]
         compiled = time.perf_counter()
-        setting = setting_for(scop, folder, built[0], options)
+        setting = setting_for(scop, folder, built[0], options, allowance)
         checked = verify_by_slices(setting, built_slices, built[1:], lambda done, total: report("verify", done, total))
         check = checked or verify(setting, built[0], built[1:], lambda done, total: report("verify", done, total))
         verified = time.perf_counter()
@@ -159,7 +162,9 @@ def _library(index: int) -> str:
     return f"./candidate{index}.so"
 
 
-def setting_for(scop: Scop, folder: Path, original: Built, options: MeasureOptions) -> Setting:
+def setting_for(
+    scop: Scop, folder: Path, original: Built, options: MeasureOptions, allowance: Allowance | None = None
+) -> Setting:
     """Lay out the data, with the types that the compiled original reports. Raises InputError when it does not fit."""
     driver = folder / "driver"
     sizes = tuple(guard.value for guard in size_guards(scop))
@@ -178,7 +183,15 @@ def setting_for(scop: Scop, folder: Path, original: Built, options: MeasureOptio
     rows = outcome.payload[: 3 * len(arrays)].reshape(len(arrays), 3).tolist()
     buffers = describe_buffers(scop, rows)
     _check_memory(scop, buffers)
-    return Setting(scop, driver, with_overwritten(buffers, scop), sizes, longest_sum(scop), options)
+    return Setting(
+        scop,
+        driver,
+        with_overwritten(buffers, scop),
+        sizes,
+        longest_sum(scop),
+        options,
+        allowance or Allowance(math.inf),
+    )
 
 
 def _check_memory(scop: Scop, buffers: Sequence[Buffer]) -> None:

@@ -149,7 +149,7 @@ def _time_contenders(setting: Setting, contenders: Sequence[Checked], slow_sampl
     base = Timing(
         buffer_sets(setting),
         options.min_sample,
-        options.budget,
+        _budget(setting, len(joint)),
         options.min_rounds,
         options.max_rounds,
         _COLD_BYTES if options.cold else 0,
@@ -157,7 +157,7 @@ def _time_contenders(setting: Setting, contenders: Sequence[Checked], slow_sampl
     others = Others()
     joint_pass(setting, contenders, joint, base, record, failed)
     uncertain = record.noise() > _NOISY or record.drift() > _DRIFT or bool(others.warnings()) or _undecided(record)
-    if uncertain and len(joint) - len(failed) > 1:
+    if uncertain and len(joint) - len(failed) > 1 and setting.allowance.left > 0:
         known = {i: seconds for i, (seconds, _) in record.undisturbed().items()}
         fastest = min(known.values())
         close = [i for i, seconds in known.items() if seconds <= fastest * (1 + 2 * record.noise())]
@@ -190,6 +190,11 @@ def _time_contenders(setting: Setting, contenders: Sequence[Checked], slow_sampl
         for i, contender in enumerate(contenders)
     )
     return Timed(measurements, record.noise(), (*disturbances, *warnings), bool(disturbances))
+
+
+def _budget(setting: Setting, contenders: int) -> float:
+    """Timed seconds for each: what is left of the time for all, and no less than the least number of rounds takes."""
+    return max(0.0, min(setting.options.budget, setting.allowance.left / max(1, contenders)))
 
 
 def _undecided(record: Record) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,6 +41,9 @@ class MeasureOptions:
     timeout: float = 60.0
     """Wall-clock limit of one run of a candidate. Candidates are also cut off when they are far slower than the
     original (see `verify.candidate_limit`)."""
+    seconds: float = math.inf
+    """Wall-clock seconds for compiling, checking and timing all candidates, runs of the original not counted. When they
+    are spent, the candidates that were not begun are left out; the first is always measured."""
     min_sample: float = 300e-6
     """Least duration of a timing sample, which repeats the region as often as needed."""
     budget: float = 0.3
@@ -75,6 +79,8 @@ class Status(Enum):
     """Ended the process instead of returning."""
     TIMED_OUT = "timed-out"
     OUT_OF_MEMORY = "out-of-memory"
+    LEFT_OUT = "left-out"
+    """Not begun before the time that there was for all was spent."""
     TOO_MUCH_OUTPUT = "too-much-output"
     WRONG = "wrong"
     """Computed other results than the original."""

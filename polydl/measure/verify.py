@@ -33,6 +33,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from polydl.base.errors import Span, ToolchainError
+from polydl.measure.allowance import Allowance
 from polydl.measure.compare import arithmetic, difference, gamma
 from polydl.measure.data import (
     AnyArray,
@@ -77,6 +78,7 @@ class Setting:
     terms: int
     """Terms of the longest sum into one element, >= 1: the `n` of the error bound."""
     options: MeasureOptions
+    allowance: Allowance
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +232,7 @@ def run_reference(setting: Setting, original: Built, run: Run, magnitude: dict[s
         begin = time.monotonic()
         outcome = _run(setting, original, run, descriptor, limits)
         whole_seconds = time.monotonic() - begin
+        setting.allowance.grant(whole_seconds)
         failure = outcome.failure(limits, [b.array.name for b in setting.buffers], run.blocks)
         failure = failure or damage(setting.buffers, run, mapping)
         if failure is not None:
@@ -283,6 +286,8 @@ def _check_in(
         def check(which: Sequence[Trial], original_seconds: float) -> None:
             nonlocal stale
             for trial in which:
+                if left_out(setting, trial, trials):
+                    continue
                 write_inputs(mapping, [run.blocks[k] for k in stale], [run.inputs[k] for k in stale])
                 _check(setting, trial, run, (reference, original_seconds), roundings, descriptor, mapping)
                 failed = trial.failure is not None
@@ -297,6 +302,16 @@ def _check_in(
             for trial in stopped:
                 trial.failure = None
             check(stopped, math.inf)
+
+
+def left_out(setting: Setting, trial: Trial, trials: Sequence[Trial], least: int = 1) -> bool:
+    """Whether a candidate that has not run yet is left out: the time for all is spent, `least` others are through."""
+    through = sum(1 for other in trials if other.failure is None and other.seconds)
+    if trial.seconds or through < least or not setting.allowance.half_spent:
+        return False
+    message = f"not measured: the {setting.allowance.seconds:.3g} s for all variants were spent"
+    trial.failure = Measurement(trial.built.id, Status.LEFT_OUT, message)
+    return True
 
 
 def _check(

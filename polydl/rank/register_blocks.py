@@ -20,12 +20,12 @@ def target_isa(machine: Machine) -> Isa:
     cycles_per_second = machine.frequency_ghz * 1e9
     fmas = machine.peak(F32) / (2 * known.lanes(F32) * cycles_per_second)
     loads = machine.caches[0].bandwidth_bytes_per_cycle / known.vector_bytes
-    blocks = ((*map(int, block.split("x")), share) for block, share in sorted(machine.register_blocks.items()))
+    blocks = ((block.partition("x"), share) for block, share in sorted(machine.register_blocks.items()))
     return replace(
         known,
         # Whole pipes: a measured rate is a little under what they could do, that of 512-bit vectors on pipes of half
         # the width is half of what other cores do.
         fmas=max(1, round(fmas)),
         loads=max(1, round(loads)),
-        shares=tuple((rows, vectors, share) for rows, vectors, share in blocks),
+        shares=tuple((int(rows), int(vectors), share) for (rows, _, vectors), share in blocks),
     )

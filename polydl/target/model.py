@@ -157,8 +157,8 @@ class Machine:
 
     def as_data(self) -> dict[str, Any]:
         """Every figure as plain data, with the names that C has for element types."""
-        tables = {key: dict(sorted(getattr(self, key).items())) for key in ("fma_peak_gflops", "register_blocks")}
-        data = asdict(replace(self, **tables))
+        peaks, blocks = (dict(sorted(table.items())) for table in (self.fma_peak_gflops, self.register_blocks))
+        data = asdict(replace(self, fma_peak_gflops=peaks, register_blocks=blocks))
         if not self.register_blocks:  # as before there were any: what was measured on a machine goes by its fingerprint
             del data["register_blocks"]
         return data
