@@ -9,7 +9,7 @@ isl text, since C identifiers such as `min`, `mod` or `exists` are isl keywords.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
@@ -298,3 +298,13 @@ def _known(extent: isl.PwAff | None) -> int | None:
 def _extent(value: isl.PwAff) -> str:
     """A number, or the expression in the parameters without isl's braces."""
     return str(value.max_val()) if value.is_cst() else str(value).rpartition("{")[2].strip(" }")
+
+
+def without_scalar(scop: Scop, name: str) -> Scop:
+    """The program without a scalar that no statement uses any more."""
+    array, region = scop.arrays[name], scop.region
+    if array.storage is Storage.LOCAL:
+        # The original loops still use it.
+        region = replace(region, declared_outside=(*region.declared_outside, f"{array.element.c} {name}"))
+    arrays = {n: a for n, a in scop.arrays.items() if n != name}
+    return replace(scop, arrays=arrays, live_out=scop.live_out - {name}, region=region)

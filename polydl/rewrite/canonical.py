@@ -1,8 +1,8 @@
 """The one place that says which rewrites run before the search, and in which order: from the program as it was read to
 the program that is searched.
 
-    dead code ─▶ a scalar for each value ─▶ sums in place ─┬─▶ sums of products apart ─▶ index sets cut
-                                                           └─ the names are still those of the file
+    dead code ─▶ a scalar for each value ─▶ sums in place ─▶ factors ─┬─▶ sums of products apart ─▶ index sets cut
+                                                                      └─ the names are still those of the file
 
 Whoever ranks, scores, exports, collects, explains, proves or fuses calls `canonical`, so that loop strings, recipes,
 schedule files and measurements mean the same statements everywhere. Statements that are taken apart get new names (`S1`
@@ -19,6 +19,8 @@ from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.model.scop import Scop
 from polydl.rewrite.dead import LeftOut, without_dead
+from polydl.rewrite.forward import forward
+from polydl.rewrite.linear import linear_sums
 from polydl.rewrite.scalars import in_place, lives_apart
 from polydl.rewrite.split import split
 from polydl.rewrite.step import Step, applied
@@ -72,9 +74,10 @@ def canonical(
     """
     if names is not None:
         form = Form.SEARCHED if names else Form.WRITTEN
-    order: list[Callable[[Scop], Iterator[Step]]] = [
-        without_dead, lives_apart, lambda one: in_place(one, reassociate=reassociate)
-    ]  # fmt: skip
+    order: list[Callable[[Scop], Iterator[Step]]] = [without_dead, lives_apart]
+    if reassociate:
+        order.append(linear_sums)
+    order += [lambda one: in_place(one, reassociate=reassociate), forward]
     if form is Form.SEARCHED and reassociate:
         order.append(terms_apart)
     steps: list[Step] = []

@@ -14,7 +14,7 @@ from polydl.dependences.scalars import private_depth, private_scalars, users
 from polydl.model import isl
 from polydl.model.expr import Const, Load, loads
 from polydl.model.schedule import common_depth, map_from_affs
-from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
+from polydl.model.scop import Access, Assignment, Scop, Statement, Storage, without_scalar
 from polydl.rewrite.lifetimes import in_place_broken, lifetime_broken
 from polydl.rewrite.step import Step
 
@@ -179,7 +179,9 @@ def _in_place(scop: Scop, name: str, reassociate: bool) -> Step | None:
         return None
     if not last.domain.reset_tuple_id().is_equal(first.domain.reset_tuple_id()):
         return None
-    if any(not _accumulates(s, name) for s in using[1:-1]) or not _same_type(scop, name, target.array):
+    if any(not (_accumulates(s, name) or _updates(s, name, first.depth)) for s in using[1:-1]) or not _same_type(
+        scop, name, target.array
+    ):
         return None
     assert isinstance(last.body, Assignment)
     copies = isinstance(last.body.value, Load)
@@ -201,13 +203,7 @@ def _in_place(scop: Scop, name: str, reassociate: bool) -> Step | None:
     statements = tuple(
         _redirected(s, name, target, last.depth) if s in using else s for s in scop.statements if s.name not in dropped
     )
-    arrays = {n: a for n, a in scop.arrays.items() if n != name}
-    region = scop.region
-    if scop.arrays[name].storage is Storage.LOCAL:
-        # The original loops still use it.
-        declared = f"{scop.arrays[name].element.c} {name}"
-        region = replace(region, declared_outside=(*region.declared_outside, declared))
-    made = replace(scop, statements=statements, arrays=arrays, live_out=scop.live_out - {name}, region=region)
+    made = without_scalar(replace(scop, statements=statements), name)
     what = InPlace(name, target.array, tuple(s.name for s in using), tuple(s.name for s in using if s.name in dropped))
     return Step(what, scop, made)
 
@@ -247,6 +243,18 @@ def _accumulates(statement: Statement, name: str) -> bool:
     if not isinstance(body, Assignment) or body.op == "=" or statement.accesses[body.target].array != name:
         return False
     return all(statement.accesses[i].array != name for i in loads(body.value))
+
+
+def _updates(statement: Statement, name: str, depth: int) -> bool:
+    """Whether a statement gives the scalar another value, once for each time that it begins: s = s * 0.5 + R[i][j]."""
+    body = statement.body
+    return (
+        isinstance(body, Assignment)
+        and body.op == "="
+        and statement.depth == depth
+        and statement.accesses[body.target].array == name
+        and any(statement.accesses[i].array == name for i in loads(body.value))
+    )
 
 
 def _same_type(scop: Scop, scalar: str, array: str) -> bool:

@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 
 C_FILES = {
     "not_c": "not C",
-    "no_scop": "has no scop",
+    "no_scop": "has no loop",
     "unclosed_scop": "scop",
     "non_affine_subscript": "not affine",
     "non_affine_bound": "not affine",

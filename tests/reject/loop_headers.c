@@ -1,8 +1,10 @@
-// expect: 9:5: the loop does not initialise its variable
-// expect: 10:29: the step of 'i' is zero
-// expect: 11:34: the step of 'i' is not constant
-// expect: 12:29: the increment does not add a constant to 'i'
-// expect: 13:5: the loop initialises more than one variable
+// expect: 11:5: the loop does not initialise its variable
+// expect: 12:29: the step of 'i' is zero
+// expect: 13:34: the step of 'i' is not constant
+// expect: 14:29: the increment does not add a constant to 'i'
+// expect: 15:5: the loop initialises more than one variable
+// expect: 16:41: the increment does not add a constant to 'j'
+// expect: 17:5: the loop counts 'j' too, and 'j' changes in it
 void f(int n, float A[restrict 100]) {
     int i;
 #pragma scop
@@ -10,6 +12,8 @@ void f(int n, float A[restrict 100]) {
     for (int i = 0; i < 10; i += 0) A[i] = 0.0f;
     for (int i = 0; i < 10; i += n) A[i] = 0.0f;
     for (int i = 1; i < 10; i *= 2) A[i] = 0.0f;
-    for (int i = 0, j = 0; i < 10; i++) A[i] = 0.0f;
+    for (int i = 0, j = 0; i < 10 && j < 5; i++, j++) A[i] = 0.0f;
+    for (int i = 0, j = 9; i < 10; i++, j /= 2) A[i] = 0.0f;
+    for (int i = 0, j = 9; i < 10; i++, j--) { A[i] = j; j -= n; }
 #pragma endscop
 }

@@ -255,15 +255,17 @@ def arrays(
         if name not in used:
             continue
         assert isinstance(symbol.ctype, ElementType), "values.py lets no others through"
+        # A constant that the region declares is given its value by a statement there.
+        begun = symbol.const and not symbol.levels and symbol.storage is Storage.REGION
         result[name] = Array(
             name,
             symbol.ctype,
             tuple(None if e is None else isl.parametric(e, parameters) for e in settled.extents[name]),
             symbol.storage,
-            symbol.declaration,
+            f"{symbol.ctype.c} {name}" if begun else symbol.declaration,
             name in settled.linear,
             symbol.restrict,
-            symbol.const,
+            symbol.const and not begun,
             places.span(symbol.node),
         )
     return result

@@ -21,6 +21,18 @@ _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!=", "==": "=="}
 
 
 @dataclass(frozen=True, slots=True)
+class Counter:
+    """A variable that a loop counts beside its own."""
+
+    variable: str
+    declared: Any
+    """The Decl when the loop declares it, else None."""
+    value: Any
+    """What it is in the body: `n - 1 + -1 * (i - 0)`."""
+    start: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Header:
     """The parts of `for (i = start; condition; i += step)`."""
 
@@ -31,6 +43,8 @@ class Header:
     condition: Any
     step: int
     node: Any
+    others: tuple[Counter, ...] = ()
+    """Further counters: `k` of `for (i = 0, k = n - 1; i < n; i++, k--)`."""
     counted: bool = False
     """The condition itself counts, as in `for (i = n; i-- > 0;)`: the body sees `start + step` first, and what the
     variable becomes when the condition fails is nobody's concern. `condition` is in terms of what the body sees."""
@@ -38,9 +52,12 @@ class Header:
 
 def header(node: Any, evaluator: Evaluator, places: Places) -> Header:
     """Take a For node apart. Raises InputError when it is no counting loop."""
-    variable, declared, start = _start(node, places)
     if node.cond is None:
         raise places.error("the loop has no condition", node, "write for (i = a; i < b; i += c)", topic="loop-headers")
+    started = _starts(node)
+    if len(started) > 1:
+        return _several(node, started, evaluator, places)
+    variable, declared, start = _start(node, places)
     if node.next is None:
         counting = _counting(node.cond, variable)
         if counting is None:
@@ -122,6 +139,55 @@ def _start(node: Any, places: Places) -> tuple[str, Any, Any]:
         case None:
             raise places.error("the loop does not initialise its variable", node, hint, topic="loop-headers")
     raise places.error("the loop initialises more than one variable, or none", node.init, hint, topic="loop-headers")
+
+
+def _starts(node: Any) -> list[tuple[str, Any, Any]]:
+    """(variable, Decl or None, value) of everything that a loop initialises; empty where it does something else."""
+    match node.init:
+        case c_ast.DeclList(decls=decls) if all(decl.init is not None for decl in decls):
+            return [(decl.name, decl, decl.init) for decl in decls]
+        case c_ast.ExprList(exprs=parts) if all(
+            isinstance(one, c_ast.Assignment) and one.op == "=" and isinstance(one.lvalue, c_ast.ID) for one in parts
+        ):
+            return [(one.lvalue.name, None, one.rvalue) for one in parts]
+        case _:
+            return []
+
+
+def _several(node: Any, started: list[tuple[str, Any, Any]], evaluator: Evaluator, places: Places) -> Header:
+    """A loop that counts several variables of which the condition is on one. Raises InputError."""
+    judged = [one for one in started if one[0] in mentions(node.cond)]
+    names = [name for name, _, _ in started]
+    hint = "count one variable in the loop, and derive the others from it in the body"
+    if len(judged) != 1 or len(set(names)) < len(names) or any(set(mentions(s)) & set(names) for _, _, s in started):
+        raise places.error("the loop initialises more than one variable", node.init, hint, topic="loop-headers")
+    parts = node.next.exprs if isinstance(node.next, c_ast.ExprList) else [node.next]
+    steps = {}
+    for part in parts:
+        target = getattr(part, "lvalue", None) or getattr(part, "expr", None)
+        if not isinstance(target, c_ast.ID) or target.name not in names or target.name in steps:
+            raise places.error("the loop counts in another way than by steps", part or node, hint, topic="loop-headers")
+        steps[target.name] = _step(part, target.name, evaluator, places)
+    variable, declared, start = judged[0]
+    step = steps.get(variable, 0)
+    if step == 0:
+        raise places.error(f"the loop does not count '{variable}'", node, hint, topic="loop-headers")
+    here = node.init.coord
+
+    def number(value: int) -> Any:
+        one = c_ast.Constant("int", str(abs(value)), here)
+        return c_ast.UnaryOp("-", one, here) if value < 0 else one
+
+    first, last = (start, c_ast.ID(variable, here)) if step > 0 else (c_ast.ID(variable, here), start)
+    count: Any = c_ast.BinaryOp("-", last, first, here)
+    if abs(step) != 1:
+        count = c_ast.BinaryOp("/", count, number(abs(step)), here)
+    others = []
+    for name, decl, begin in started:
+        if name != variable:
+            moved = c_ast.BinaryOp("*", number(steps.get(name, 0)), count, here)
+            others.append(Counter(name, decl, c_ast.BinaryOp("+", begin, moved, here), begin))
+    return Header(variable, declared, start, node.cond, step, node, tuple(others))
 
 
 def _step(node: Any, variable: str, evaluator: Evaluator, places: Places) -> int:

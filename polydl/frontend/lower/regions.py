@@ -246,8 +246,9 @@ class Finder:
                 for statement in node.stmts or ():
                     self._inside(function, statement, scope, [*(node.stmts or ()), *after])
 
-    def nest(self, function: Any) -> Found | None:
-        """The loops of a function whose body is declarations and one run of for loops; None for other bodies."""
+    def nest(self, function: Any) -> Found | InputError:
+        """The loops of a function whose body is declarations and one run of for loops; for other bodies the first
+        statement that keeps it from being that."""
         items = [i for i in function.body.block_items or [] if not isinstance(i, c_ast.EmptyStatement)]
         scope = Scope(self.function_scope(function))
         at = 0
@@ -262,17 +263,73 @@ class Finder:
         bare_return = len(rest) == 1 and isinstance(rest[0], c_ast.Return) and rest[0].expr is None
         first = next((i for i in loops if isinstance(i, c_ast.For)), None)
         if first is None or (rest and not bare_return):
-            return None
+            return self._no_nest(function, rest[0] if rest else None)
+        return self._run(function, loops, scope, rest) or self._no_nest(function, first)
+
+    def _no_nest(self, function: Any, stops: Any) -> InputError:
+        """Why the loops of a function are no region by themselves."""
+        name = function.decl.name
+        if not any(isinstance(node, (c_ast.For, c_ast.While, c_ast.DoWhile)) for node in nodes(function.body)):
+            return self.unit.places.error(
+                f"'{name}' has no loop", function.decl, "give a function with for loops", topic="regions"
+            )
+        if isinstance(stops, c_ast.For):
+            return self.unit.places.error(
+                f"'{name}': a macro makes this loop",
+                stops,
+                "write it out, or put the pragmas around it",
+                topic="regions",
+            )
+        return self.unit.places.error(
+            f"'{name}' does more than run for loops: this stands beside them",
+            stops if stops is not None else function.decl,
+            "put '#pragma scop' and '#pragma endscop' around the loops, each on its own line",
+            topic="regions",
+        )
+
+    def _run(self, function: Any, loops: list[Any], scope: Scope, after: list[Any]) -> Found | None:
+        """Loops that follow each other as a region; None where a macro makes the first or the last of them."""
         source, places = self.unit.source, self.unit.places
-        start = places.token_of(first)
-        last = places.token_of([i for i in loops if isinstance(i, c_ast.For)][-1])
+        own = [item for item in loops if isinstance(item, c_ast.For)]
+        start, last = places.token_of(own[0]), places.token_of(own[-1])
         if start is None or last is None or start.text != "for" or last.text != "for":
             return None
         try:
             end = source.tokens[statement_end(source.tokens, source.index_at(last.offset)) - 1]
         except ValueError:
             return None
-        return Found(function, loops, scope, source.span(start), start.offset, end.offset + len(end.text), rest)
+        return Found(function, loops, scope, source.span(start), start.offset, end.offset + len(end.text), after)
+
+    def runs(self, function: Any) -> list[Found]:
+        """The loops of a function among other statements: each run of for loops of a block that stands in no loop."""
+        found: list[Found] = []
+
+        def block(items: list[Any], outer: Scope, after: list[Any]) -> None:
+            scope, at = Scope(outer), 0
+            while at < len(items):
+                item = items[at]
+                if isinstance(item, c_ast.For):
+                    end = at
+                    while end < len(items) and isinstance(items[end], c_ast.For):
+                        end += 1
+                    # What is declared behind the loops is not visible in them.
+                    frozen = Scope(scope.outer)
+                    frozen.symbols, frozen.typedefs = dict(scope.symbols), dict(scope.typedefs)
+                    run = self._run(function, items[at:end], frozen, [*items[end:], *after])
+                    found.extend([run] if run is not None else [])
+                    at = end
+                    continue
+                scope.declare(item, Storage.LOCAL, self.evaluate)
+                rest = [*items[at + 1 :], *after]
+                parts = [item] if isinstance(item, c_ast.Compound) else []
+                if isinstance(item, c_ast.If):
+                    parts = [part for part in (item.iftrue, item.iffalse) if part is not None]
+                for part in parts:
+                    block(list(part.block_items or []) if isinstance(part, c_ast.Compound) else [part], scope, rest)
+                at += 1
+
+        block(list(function.body.block_items or []), self.function_scope(function), [])
+        return found
 
 
 def model_region(found: Found, unit: Unit, declared_outside: tuple[str, ...]) -> Region:

@@ -18,7 +18,8 @@ from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.ctypes import VOID
 from polydl.frontend.meaning.liveness import assigned_names, leaves
 from polydl.frontend.meaning.lookup import NeedsData, Settings
-from polydl.frontend.meaning.symbols import Symbol
+from polydl.frontend.meaning.symbols import Symbol, mentions
+from polydl.frontend.meaning.values import Pointer
 from polydl.frontend.text.pragmas import Pragma
 from polydl.model import isl
 from polydl.model.scop import Storage
@@ -75,6 +76,10 @@ class Walker(State):
             case c_ast.DeclList(decls=parts) | c_ast.ExprList(exprs=parts):
                 for part in parts:
                     self.walk(part)
+            case c_ast.Assignment(rvalue=c_ast.Assignment() as inner):
+                # a = b = e: what the inner one stored is the value of the outer one
+                self.walk(inner)
+                self._assignment(node, node.lvalue, node.op, inner.lvalue)
             case c_ast.Assignment():
                 self._assignment(node, node.lvalue, node.op, node.rvalue)
             case c_ast.UnaryOp(op="p++" | "++" | "p--" | "--"):
@@ -144,12 +149,8 @@ class Walker(State):
         found = self.declare(node)
         if found.levels:
             if found.levels[0].pointer:
-                raise self.places.error(
-                    f"the pointer '{found.name}' is declared in the scop",
-                    node,
-                    "use the array it points into",
-                    topic="pointers",
-                )
+                self._pointer(node, found)
+                return
             if node.init is not None:
                 raise self.places.error(
                     "an array is initialised in the scop", node.init, "initialise it with a loop", topic="declarations"
@@ -161,7 +162,46 @@ class Walker(State):
             self.environment[found.name] = None
         if node.init is not None and found.value is None:
             target = c_ast.ID(found.name, node.coord)
-            self._assignment(node, target, "=", node.init)
+            self._assignment(node, target, "=", node.init, begins=True)
+
+    def _pointer(self, node: Any, found: Symbol) -> None:
+        """A pointer into an array becomes another name for that part of it."""
+        if node.init is None or self.in_black_box or len(found.levels) != 1:
+            raise self.places.error(
+                f"the pointer '{found.name}' is declared in the scop",
+                node,
+                "give it the row that it points to where it is declared, or use the array it points into",
+                topic="pointers",
+            )
+        builder = self.values()
+        if not builder.is_pointer(node.init):
+            raise self.places.error(
+                f"'{found.name}' is given something else than a place in an array",
+                node.init,
+                "use the array it points into",
+                topic="pointers",
+            )
+        symbol, subscripts, offset = builder.address(node.init, self.domain)
+        if symbol.ctype is not found.ctype or len(symbol.levels) != len(subscripts) + 1:
+            raise self.places.error(
+                f"'{found.name}' points to '{found.declaration}', not to a row of '{symbol.declaration}'",
+                node,
+                "declare it with the type of the array's elements",
+                topic="pointers",
+            )
+        self.pointers[found.name] = Pointer(found, (symbol, subscripts, offset))
+
+    def _no_pointers(self, node: Any) -> None:
+        """Code that is kept as text must not use a pointer of the region, which the output does not declare."""
+        for name in mentions(node):
+            known = self.pointers.get(name)
+            if known is not None and self.scope.find(name) is known.symbol:
+                raise self.places.error(
+                    f"the pointer '{name}' is declared in the scop, and data decide what is done with it",
+                    node,
+                    "use the array it points into",
+                    topic="pointers",
+                )
 
     def _if(self, node: Any) -> None:
         try:
@@ -211,6 +251,7 @@ class Walker(State):
 
     def _keep(self, node: Any) -> None:
         """Make one statement of the code at `node`. Raises InputError (also collected) and NeedsData."""
+        self._no_pointers(node)
         blackbox.hidden_data(node, self)
         before, errors = dict(self.environment), len(self.errors)
         self.in_black_box = True
@@ -230,6 +271,7 @@ class Walker(State):
 
     def _microkernel(self, pragma: Pragma, node: Any) -> None:
         """Make one statement of a call and the loops that say what it computes. Raises InputError."""
+        self._no_pointers(node)
         fragment = self.settings.unit.fragments.get(pragma.index)
         call, loops = microkernels.call_and_loops(pragma, fragment, node, self.places)
         before, errors = dict(self.environment), len(self.errors)
@@ -302,6 +344,8 @@ class Walker(State):
             except NotAffine as error:
                 raise self.values().not_affine("loop bound", error, loop.start) from None
             changed = assigned_names(node.stmt)
+            self._counters_allowed(loop, changed)
+            changed |= {other.variable for other in loop.others}
             try:
                 with self.inside(SourceLoop(name, loop.step < 0), integer):
                     iterators = frozenset(outer.name for outer, _ in self.loops)
@@ -309,10 +353,31 @@ class Walker(State):
                         loop, integer, start, self.domain, self.evaluator, self.places, iterators
                     )
                     self.forget(changed)
+                    for other in loop.others:
+                        target = c_ast.ID(other.variable, node.coord)
+                        self._assignment(other.declared or node.init, target, "=", other.value)
                     self.walk(node.stmt)
                     self.no_pending()
             finally:
                 self.forget(changed)
+
+    def _counters_allowed(self, loop: for_loops.Header, changed: frozenset[str]) -> None:
+        """Declare what a loop counts beside its variable. Raises InputError where that cannot be derived from it."""
+        for other in loop.others:
+            if other.declared is not None:
+                self.declare(other.declared, loop_variable=True)
+            found = self.scope.find(other.variable)
+            moving = changed & {other.variable, *mentions(other.start), *mentions(loop.start)}
+            if found is None or not found.is_integer or moving:
+                why = (
+                    f"'{min(moving)}' changes in it" if moving else f"'{other.variable}' is no integer of this function"
+                )
+                raise self.places.error(
+                    f"the loop counts '{other.variable}' too, and {why}",
+                    loop.node.init,
+                    f"count '{loop.variable}' alone",
+                    topic="loop-headers",
+                )
 
     def _loop_variable(self, loop: for_loops.Header) -> ElementType:
         """The type of a loop's variable. Raises InputError when it can be none."""
@@ -341,7 +406,8 @@ class Walker(State):
 
     # assignments
 
-    def _assignment(self, node: Any, target: Any, op: str, value: Any) -> None:
+    def _assignment(self, node: Any, target: Any, op: str, value: Any, *, begins: bool = False) -> None:
+        """`begins`: the value that a declaration gives, to a constant as well."""
         if isinstance(target, c_ast.ID):
             name = target.name
             if any(loop.name == name for loop, _ in self.loops):
@@ -370,7 +436,7 @@ class Walker(State):
             if found.is_integer and name not in self.settings.data:
                 self._temporary(node, found, op, value)
                 return
-        self._store(node, target, op, value)
+        self._store(node, target, op, value, begins=begins)
 
     def _temporary(self, node: Any, found: Symbol, op: str, value: Any) -> None:
         """An integer scalar: remember its value instead of making a statement."""
@@ -386,11 +452,11 @@ class Walker(State):
             raise NeedsData(found.name) from None
         self.environment[found.name] = (new_value, self.substituted(value))
 
-    def _store(self, node: Any, target: Any, op: str, value: Any) -> None:
+    def _store(self, node: Any, target: Any, op: str, value: Any, *, begins: bool) -> None:
         builder = self.values()
         where = self.domain
         write = builder.access(target, where, write=True)
-        if write.symbol.const:
+        if write.symbol.const and not begins:
             raise self.places.error(
                 f"'{write.symbol.name}' is const and written", target, "remove const", topic="types"
             )

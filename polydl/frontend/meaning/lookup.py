@@ -15,7 +15,7 @@ from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.ctypes import CType, OtherType
 from polydl.frontend.meaning.purity import result_type
 from polydl.frontend.meaning.symbols import Scope, Symbol, mentions
-from polydl.frontend.meaning.values import LIBRARY_CONSTANTS, Values
+from polydl.frontend.meaning.values import LIBRARY_CONSTANTS, Pointer, Values
 from polydl.frontend.text.parse import Unit
 from polydl.model import isl
 from polydl.model.scop import Storage
@@ -65,6 +65,8 @@ class Lookup:
         self.loops: list[tuple[SourceLoop, ElementType]] = []
         self.environment: dict[str, tuple[Value, Any] | None] = {}
         """Affine temporaries: value and expression where known, None where not."""
+        self.pointers: dict[str, Pointer] = {}
+        """Pointers that the region declared last under a name."""
         self._region_declared: dict[str, str] = {}
 
     def integer(self, node: Any) -> Value:
@@ -143,7 +145,8 @@ class Lookup:
             return None
         if found.const and found.is_scalar and found.is_integer:
             return None
-        self.walked.symbols.setdefault(name, found)
+        if name not in self.pointers or self.pointers[name].symbol is not found:
+            self.walked.symbols.setdefault(name, found)
         return found
 
     def pure(self, name: str) -> ElementType | None:
@@ -152,7 +155,7 @@ class Lookup:
 
     def values(self) -> Values:
         """A builder for one statement's value."""
-        return Values(self.evaluator, self.places, self.data_symbol, self.type_of, self.pure)
+        return Values(self.evaluator, self.places, self.data_symbol, self.type_of, self.pure, self.pointers)
 
     @contextmanager
     def scoped(self) -> Iterator[None]:

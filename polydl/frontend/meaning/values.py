@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pycparser import c_ast
@@ -118,6 +119,15 @@ LIBRARY_CONSTANTS = {
 _COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||"})
 
 
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A pointer that the region declares and does not change: another name for a part of an array."""
+
+    symbol: Symbol
+    place: tuple[Symbol, list[Value], Value | None]
+    """What `Values.address` says of what it was given."""
+
+
 class Values:
     """Builds the value of one statement, and its list of reads."""
 
@@ -128,6 +138,7 @@ class Values:
         data: Callable[[Any], Symbol | None],
         type_of: Callable[[Any], CType],
         pure: Callable[[str], ElementType | None],
+        pointers: Mapping[str, Pointer],
     ) -> None:
         self.evaluator = evaluator
         self.places = places
@@ -135,6 +146,8 @@ class Values:
         """The array or data scalar that an identifier names; None for an integer known to the polyhedral model."""
         self.type_of = type_of
         self.pure = pure
+        self.pointers = pointers
+        """By name, the pointers that the region declares."""
         self.accesses: list[RawAccess] = []
         self._exact = True
 
@@ -294,7 +307,8 @@ class Values:
                         f"'{node.name}' is a function", node, "call it, or rename it", topic="declarations"
                     )
                 self._supported(symbol, node)
-                return symbol, [], None
+                known = self.pointers.get(node.name)
+                return (symbol, [], None) if known is None or known.symbol is not symbol else known.place
             case c_ast.ArrayRef():
                 symbol, subscripts, offset = self._pointer(node.name, where)
                 index = self._subscript(node.subscript, where)

@@ -1,0 +1,17 @@
+// expect: 9:15: the pointer 'p' is declared in the scop
+// expect: 11:22: the pointer 'r' is written in the scop
+// expect: 13:22: 'c' points to 'const double *c', not to a row of 'float A[restrict 8][8]'
+// expect: 14:9: the pointer 'q' is declared in the scop, and data decide what is done with it
+void f(int n, float A[restrict 8][8], float x[restrict 8]) {
+#pragma scop
+    for (int i = 0; i < 8; i++) {
+        float *q = A[i];
+        float *p;
+        float *r = &A[i][0];
+        x[i] = r[1]; r += 1;
+        x[i] = q[2];
+        const double *c = A[i];
+        if (q[0] > 1.0f) q[0] -= 1.0f;
+    }
+#pragma endscop
+}

@@ -1,0 +1,132 @@
+"""Products and sums that go through scalars are contractions again, and only where nothing tells the difference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from polydl import load
+from polydl.model.scop import Scop
+from polydl.rewrite.canonical import canonical
+from polydl.rewrite.forward import Forward, forward
+from polydl.rewrite.linear import LinearSums, linear_sums
+from polydl.target.isa import kernel_contraction
+
+HEAD = (
+    "void f(float alpha, float beta, float A[restrict 8][8], float B[restrict 8][8], float C[restrict 8][8], "
+    "float D[restrict 8][8])"
+)
+EACH = "for (int i = 0; i < 8; i++) for (int j = 0; j < 8; j++)"
+SUM = "for (int k = 0; k < 8; k++)"
+
+
+def scop_of(folder: Path, body: str) -> Scop:
+    path = folder / "s.c"
+    path.write_text(f"{HEAD}\n{{\nfloat s, t, u, p;\n#pragma scop\n{body}\n#pragma endscop\n}}\n")
+    return load(path).scops[0]
+
+
+CONTRACTIONS = {
+    "alpha and beta": f"{EACH} {{ s = 0; {SUM} s += A[i][k] * B[k][j]; C[i][j] = alpha * s + beta * C[i][j]; }}",
+    "subtracted": f"{EACH} {{ s = 0; {SUM} s += A[i][k] * B[k][j]; C[i][j] = C[i][j] - s; }}",
+    "negative": f"{EACH} {{ s = 0; {SUM} s -= A[i][k] * B[k][j]; C[i][j] = beta * C[i][j] - 2.0f * s; }}",
+    "added with another": f"{EACH} {{ s = 0; {SUM} s += A[i][k] * B[k][j]; C[i][j] += alpha * s + D[i][j]; }}",
+    "two sums": (
+        f"{EACH} {{ s = 0; t = 0; for (int k = 0; k < 8; k += 2) {{ s += A[i][k] * B[k][j]; "
+        "t += A[i][k + 1] * B[k + 1][j]; } C[i][j] = s + t; }"
+    ),
+    "a hoisted factor": (
+        "for (int i = 0; i < 8; i++) for (int k = 0; k < 8; k++) "
+        "{ t = alpha * A[i][k]; for (int j = 0; j < 8; j++) C[i][j] += t * B[k][j]; }"
+    ),
+    "operands in scalars": (
+        f"{EACH} {{ s = C[i][j]; {SUM} {{ t = A[i][k]; u = B[k][j]; p = t * u; s += p; }} C[i][j] = s; }}"
+    ),
+    "both": f"{EACH} {{ s = 0; {SUM} {{ t = A[i][k]; s += t * B[k][j]; }} C[i][j] = alpha * s + beta * C[i][j]; }}",
+}
+
+
+@pytest.mark.parametrize("case", list(CONTRACTIONS))
+def test_it_is_a_contraction(tmp_path: Path, case: str) -> None:
+    scop = scop_of(tmp_path, CONTRACTIONS[case])
+    assert all(kernel_contraction(scop, s) is None for s in scop.statements)
+    found = canonical(scop)
+    assert not found.refused
+    assert sum(kernel_contraction(found.scop, s) is not None for s in found.scop.statements) == 1 + (case == "two sums")
+    assert not [name for name, array in found.scop.arrays.items() if array.is_scalar and name in ("s", "t", "u", "p")]
+
+
+def test_the_order_of_a_sum_may_be_kept(tmp_path: Path) -> None:
+    scop = scop_of(tmp_path, CONTRACTIONS["alpha and beta"])
+    assert canonical(scop, reassociate=False).scop.statements == scop.statements
+
+
+LEFT_ALONE = {
+    "a function of it": f"{EACH} {{ s = 0; {SUM} s += A[i][k] * B[k][j]; C[i][j] = s * s + C[i][j]; }}",
+    "times another value": f"{EACH} {{ s = 0; {SUM} s += A[i][k] * B[k][j]; C[i][j] = D[i][j] * s + C[i][j]; }}",
+    "read twice": f"{EACH} {{ s = 0; {SUM} s += A[i][k] * B[k][j]; C[i][j] = s + C[i][j]; D[i][j] = s; }}",
+    "not from zero": f"{EACH} {{ s = 1; {SUM} s += A[i][k] * B[k][j]; C[i][j] = alpha * s + C[i][j]; }}",
+    "an element of it is read": (
+        f"{EACH} {{ s = 0; {SUM} s += C[i][k] * B[k][j]; C[i][j] = alpha * s + beta * C[i][j]; }}"
+    ),
+    "what is added changes": (
+        f"{EACH} {{ s = 0; {SUM} {{ s += A[i][k] * B[k][j]; D[i][j] = k; }} C[i][j] += alpha * s + D[i][j]; }}"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", list(LEFT_ALONE))
+def test_no_sum_is_made_in_place(tmp_path: Path, case: str) -> None:
+    assert not list(linear_sums(scop_of(tmp_path, LEFT_ALONE[case])))
+
+
+NOT_FORWARD = {
+    "changed in between": (
+        "for (int i = 0; i < 8; i++) for (int k = 0; k < 8; k++) "
+        "{ t = A[i][k]; A[i][k] = 0; for (int j = 0; j < 8; j++) C[i][j] += t * B[k][j]; }"
+    ),
+    "changed by what uses it": (
+        "for (int i = 0; i < 8; i++) for (int k = 0; k < 8; k++) "
+        "{ t = C[i][k]; for (int j = 0; j < 8; j++) C[i][j] += t * B[k][j]; }"
+    ),
+    "used elsewhere": (
+        "for (int i = 0; i < 8; i++) for (int k = 0; k < 8; k++) "
+        "{ t = A[i][k]; for (int j = 0; j < 8; j++) C[i][j] += t * B[k][j]; D[i][k] = t; }"
+    ),
+    "no contraction": (
+        "for (int i = 0; i < 8; i++) { t = A[i][0]; for (int j = 0; j < 8; j++) C[i][j] = t + B[i][j]; }"
+    ),
+    "of the last iteration": (
+        "for (int i = 0; i < 8; i++) for (int k = 0; k < 8; k++) "
+        "{ for (int j = 0; j < 8; j++) C[i][j] += t * B[k][j]; t = A[i][k]; }"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", list(NOT_FORWARD))
+def test_nothing_is_substituted(tmp_path: Path, case: str) -> None:
+    assert not list(forward(scop_of(tmp_path, NOT_FORWARD[case])))
+
+
+def test_the_checks_refuse_what_is_not_the_same(tmp_path: Path) -> None:
+    scop = scop_of(tmp_path, NOT_FORWARD["changed in between"])
+    assert Forward("t", ("S0", "S2")).broken(scop, scop) == "S1 writes what S0 reads of A"
+    assert Forward("t", ("S0",)).broken(scop, scop) == "other statements use t"
+    scop = scop_of(tmp_path, LEFT_ALONE["what is added changes"])
+    why = LinearSums(("s",), "S3").broken(scop, scop)
+    assert why == "S2 writes what S3 reads of D"
+    scop = scop_of(tmp_path, LEFT_ALONE["an element of it is read"])
+    assert LinearSums(("s",), "S2").broken(scop, scop) == "S1 touches the element of C that S2 ends in"
+
+
+@pytest.mark.parametrize("case", ["alpha and beta", "a hoisted factor"])
+def test_a_step_to_another_program_is_seen(tmp_path: Path, case: str) -> None:
+    scop = scop_of(tmp_path, CONTRACTIONS[case])
+    steps = list(linear_sums(scop)) or list(forward(scop))
+    assert len(steps) == 1
+    step = steps[0]
+    assert step.broken() is None
+    fewer = replace(step.after, statements=step.after.statements[1:])
+    assert "was changed" in str(replace(step, after=fewer).broken())
