@@ -1,8 +1,9 @@
 """The one place that says which rewrites run before the search, and in which order: from the program as it was read to
 the program that is searched.
 
-    dead code ─▶ a scalar for each value ─▶ sums in place ─▶ factors ─┬─▶ sums of products apart ─▶ index sets cut
-                                                                      └─ the names are still those of the file
+    dead code ─▶ a scalar for each value ─▶ fma() as sums ─▶ sums in place ─▶ factors ─┬─▶ loops upwards ─┐
+                                         the names and loops are still those of the file ┘                  │
+                                                     index sets cut ◀─ sums of products apart ◀─────────────┘
 
 Whoever ranks, scores, exports, collects, explains, proves or fuses calls `canonical`, so that loop strings, recipes,
 schedule files and measurements mean the same statements everywhere. Statements that are taken apart get new names (`S1`
@@ -21,10 +22,12 @@ from polydl.model.scop import Scop
 from polydl.rewrite.dead import LeftOut, without_dead
 from polydl.rewrite.forward import forward
 from polydl.rewrite.linear import linear_sums
+from polydl.rewrite.multiply_add import multiply_adds
 from polydl.rewrite.scalars import in_place, lives_apart
 from polydl.rewrite.split import split
 from polydl.rewrite.step import Step, applied
 from polydl.rewrite.terms import terms_apart
+from polydl.rewrite.upwards import upwards
 
 
 class Form(Enum):
@@ -76,10 +79,11 @@ def canonical(
         form = Form.SEARCHED if names else Form.WRITTEN
     order: list[Callable[[Scop], Iterator[Step]]] = [without_dead, lives_apart]
     if reassociate:
-        order.append(linear_sums)
+        order += [multiply_adds, linear_sums]
     order += [lambda one: in_place(one, reassociate=reassociate), forward]
-    if form is Form.SEARCHED and reassociate:
-        order.append(terms_apart)
+    if form is Form.SEARCHED:
+        order.append(lambda one: upwards(one, reassociate=reassociate))
+        order += [terms_apart] if reassociate else []
     steps: list[Step] = []
     refused: list[str] = []
     for rewrite in order:

@@ -12,6 +12,7 @@ from polydl.model.scop import Scop
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.forward import Forward, forward
 from polydl.rewrite.linear import LinearSums, linear_sums
+from polydl.rewrite.upwards import Upwards
 from polydl.target.isa import kernel_contraction
 
 HEAD = (
@@ -24,7 +25,7 @@ SUM = "for (int k = 0; k < 8; k++)"
 
 def scop_of(folder: Path, body: str) -> Scop:
     path = folder / "s.c"
-    path.write_text(f"{HEAD}\n{{\nfloat s, t, u, p;\n#pragma scop\n{body}\n#pragma endscop\n}}\n")
+    path.write_text(f"#include <math.h>\n{HEAD}\n{{\nfloat s, t, u, p;\n#pragma scop\n{body}\n#pragma endscop\n}}\n")
     return load(path).scops[0]
 
 
@@ -44,6 +45,7 @@ CONTRACTIONS = {
     "operands in scalars": (
         f"{EACH} {{ s = C[i][j]; {SUM} {{ t = A[i][k]; u = B[k][j]; p = t * u; s += p; }} C[i][j] = s; }}"
     ),
+    "fma": f"{EACH} {{ s = 0; {SUM} s = fmaf(A[i][k], B[k][j], s); C[i][j] = s; }}",
     "both": f"{EACH} {{ s = 0; {SUM} {{ t = A[i][k]; s += t * B[k][j]; }} C[i][j] = alpha * s + beta * C[i][j]; }}",
 }
 
@@ -108,6 +110,35 @@ NOT_FORWARD = {
 @pytest.mark.parametrize("case", list(NOT_FORWARD))
 def test_nothing_is_substituted(tmp_path: Path, case: str) -> None:
     assert not list(forward(scop_of(tmp_path, NOT_FORWARD[case])))
+
+
+DOWN = "for (int i = 7; i >= 0; i--) for (int j = 7; j >= 0; j--)"
+
+
+@pytest.mark.parametrize(
+    ("body", "turned"),
+    [
+        (f"{DOWN} C[i][j] = A[i][j];", {"i", "j"}),
+        (f"{DOWN} for (int k = 7; k >= 0; k--) C[i][j] += A[i][k] * B[k][j];", {"i", "j", "k"}),
+        ("for (int i = 6; i >= 0; i--) for (int j = 7; j >= 0; j--) C[i][j] += C[i + 1][j];", {"j"}),
+        ("for (int i = 6; i >= 0; i--) for (int j = 6; j >= 0; j--) C[i][j] = C[i + 1][j] - C[i][j + 1];", set()),
+        (f"{DOWN} D[0][0] = A[i][j];", set()),
+    ],
+)
+def test_loops_are_turned_round_where_nothing_depends_on_it(tmp_path: Path, body: str, turned: set[str]) -> None:
+    scop = scop_of(tmp_path, body)
+    found = canonical(scop)
+    assert not found.refused
+    assert scop.statements[0].descending - found.scop.statements[0].descending == turned
+    loops = tuple(((0,) * (d + 1), name) for d, name in enumerate(scop.statements[0].iterators))
+    wrong = Upwards(tuple(one for one in loops if one[1] not in turned), reassociate=True)
+    statements = tuple(replace(s, descending=frozenset(turned)) for s in scop.statements)
+    assert (wrong.broken(scop, replace(scop, statements=statements)) is None) == (len(turned) == len(loops))
+
+
+def test_the_order_of_a_sum_is_kept_unless_it_may_change(tmp_path: Path) -> None:
+    scop = scop_of(tmp_path, f"{DOWN} for (int k = 7; k >= 0; k--) C[i][j] += A[i][k] * B[k][j];")
+    assert canonical(scop, reassociate=False).scop.statements[0].descending == {"k"}
 
 
 def test_the_checks_refuse_what_is_not_the_same(tmp_path: Path) -> None:

@@ -1,0 +1,77 @@
+"""Loops that run downwards, turned round where nothing depends on it.
+
+    for (int j = n - 1; j >= 0; j--) C[i][j] += A[i][k] * B[k][j];
+
+Vectors hold neighbours in the order of memory, so the search looks at loops that run upwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from polydl.model.isl import quota
+from polydl.model.scop import Scop, Statement
+from polydl.rewrite.same import order_broken
+from polydl.rewrite.step import Step
+
+_Loop = tuple[tuple[int, ...], str]
+"""Where a loop stands, and its variable: all statements in it have these positions up to its depth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upwards:
+    """Loops run through the same values in the opposite order.
+
+    before:    for j = n - 1 … 0: S(j)
+    after:     for j = 0 … n - 1: S(j)
+    requires:  every dependence is kept; with leave to reassociate, those between the terms of a sum need not be
+    """
+
+    loops: tuple[_Loop, ...]
+    reassociate: bool
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """See `polydl.rewrite.step.Rewrite`."""
+        if after.statements != tuple(_turned(s, self.loops) for s in before.statements):
+            return "more than the direction of loops was changed"
+        parts = {s.name: (s.name,) for s in before.statements}
+        with quota(f"turning the loops of {before.function} round"):
+            return order_broken(before, after, parts, reassociate=self.reassociate)
+
+    def __str__(self) -> str:
+        return f"{', '.join(dict.fromkeys(name for _, name in self.loops))} may run upwards"
+
+
+def upwards(scop: Scop, *, reassociate: bool = True) -> Iterator[Step]:
+    """Turn round every loop that runs downwards and may as well run upwards (`Upwards`): all together, or else one
+    after the other from the outside in. Raises QuotaExceeded."""
+    loops = list(dict.fromkeys(one for s in scop.statements for one in _downwards(s)))
+    if not loops:
+        return
+    for tried in ([tuple(loops)], [(one,) for one in loops]):
+        found = False
+        for some in tried:
+            step = Step(Upwards(some, reassociate), scop, _after(scop, some))
+            if step.broken() is None:
+                yield step
+                scop, found = step.after, True
+        if found:
+            return
+
+
+def _after(scop: Scop, loops: Collection[_Loop]) -> Scop:
+    return replace(scop, statements=tuple(_turned(s, loops) for s in scop.statements))
+
+
+def _downwards(statement: Statement) -> list[_Loop]:
+    return [
+        (statement.position[: depth + 1], name)
+        for depth, name in enumerate(statement.iterators)
+        if name in statement.descending
+    ]
+
+
+def _turned(statement: Statement, loops: Collection[_Loop]) -> Statement:
+    turned = {one[1] for one in _downwards(statement) if one in loops}
+    return replace(statement, descending=statement.descending - turned) if turned else statement
