@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import shutil
 import statistics
@@ -32,9 +33,10 @@ sys.path.insert(0, str(ROOT))
 
 import polydl  # noqa: E402
 from polydl.base.errors import PolyDLError  # noqa: E402
-from tests.programs.corpus import Entry, argument_texts, catalogue, records  # noqa: E402
+from tests.programs.corpus import FOLDER, Entry, argument_texts, catalogue, records  # noqa: E402
 
 GCC = ("gcc", "-std=gnu11", "-O3", "-march=native", "-w")
+FAST = ("gcc", "-std=gnu11", "-Ofast", "-march=native", "-w")
 POLLY_COMPILERS = ("clang-19", "clang-18", "clang-17", "clang-16", "clang")
 POLLY = ("-std=gnu11", "-O3", "-march=native", "-w", "-mllvm", "-polly", "-mllvm", "-polly-parallel")
 ROUNDING = {"double": 1e-9, "float": 1e-4}
@@ -107,6 +109,15 @@ def driver(entry: Entry, values: Mapping[str, int]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def in_parallel(entry: Entry) -> str:
+    """The program with the obvious pragma before each of the function's outermost loops."""
+    text, name = entry.text, entry.name
+    begin = re.search(rf"\b{name}\([^;{{]*\)\s*\{{", text)
+    assert begin is not None
+    head, body = text[: begin.end()], text[begin.end() :]
+    return head + re.sub(r"^    for \(", "#pragma omp parallel for\n    for (", body, flags=re.MULTILINE)
+
+
 def build(command: Sequence[str], source: Path, defines: Mapping[str, str | int], output: Path) -> None:
     """A shared object. Raises CalledProcessError."""
     macros = [f"-D{name}={value}" for name, value in defines.items()]
@@ -139,8 +150,12 @@ def measure(entry: Entry, given: argparse.Namespace, folder: Path) -> Row:
     contenders: dict[str, Path] = {}
     for name in given.peers.split(","):
         contenders[name] = folder / f"{name}.so"
-        command = GCC if name == "gcc" else (given.polly, *POLLY)
-        build(command, entry.path, defines, contenders[name])
+        commands = {"gcc": GCC, "fast": FAST, "parallel": (*FAST, "-fopenmp"), "polly": (given.polly, *POLLY)}
+        source = entry.path
+        if name == "parallel":
+            source = folder / "parallel.c"
+            source.write_text(in_parallel(entry))
+        build(commands[name], source, defines, contenders[name])
     if not error:
         contenders["polydl"] = folder / "polydl.so"
         build((*GCC, "-fopenmp"), written, defines, contenders["polydl"])
@@ -207,7 +222,12 @@ def main() -> int:
     options.add_argument("--only", metavar="NAME", action="append")
     options.add_argument("--kind", choices=("reuse", "other"))
     options.add_argument("--resume", action="store_true", help="keep the programs that FILE has")
-    options.add_argument("--peers", default="gcc,polly", help="of gcc, polly; gcc comes first")
+    options.add_argument(
+        "--peers",
+        default="gcc,polly",
+        help="of gcc (-O3), fast (gcc -Ofast), parallel (that, and omp parallel for), polly; gcc comes first",
+    )
+    options.add_argument("--programs", type=Path, default=FOLDER, metavar="DIR", help="a folder with a catalogue.toml")
     options.add_argument("--rounds", type=int, default=9, help="at most; at least three")
     options.add_argument("--seconds", type=float, default=15, help="for the rounds of a program")
     options.add_argument("--top-k", type=int, default=5)
@@ -216,8 +236,8 @@ def main() -> int:
     if given.keep:
         given.keep.mkdir(parents=True, exist_ok=True)
     peers = given.peers.split(",")
-    if peers[0] != "gcc" or set(peers) - {"gcc", "polly"}:
-        sys.exit("--peers is gcc or gcc,polly")
+    if peers[0] != "gcc" or set(peers) - {"gcc", "fast", "parallel", "polly"}:
+        sys.exit("--peers is gcc, and of fast, parallel and polly what is wanted")
     given.polly = next((c for c in POLLY_COMPILERS if shutil.which(c)), None)
     if "polly" in peers and given.polly is None:
         sys.exit("there is no clang: install one with Polly, or give --peers gcc")
@@ -225,7 +245,7 @@ def main() -> int:
     if given.resume and given.json and given.json.exists():
         for one in json.loads(given.json.read_text())["rows"]:
             rows.append(Row(**{name: one[name] for name in Row.__dataclass_fields__}))
-    entries = [e for e in catalogue().values() if given.only is None or e.name in given.only]
+    entries = [e for e in catalogue(given.programs).values() if given.only is None or e.name in given.only]
     entries = [e for e in entries if given.kind in (None, e.kind)]
     if given.only and (unknown := set(given.only) - {e.name for e in entries}):
         sys.exit(f"no program is called {', '.join(sorted(unknown))}")

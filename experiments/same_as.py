@@ -122,7 +122,7 @@ def examples() -> list[tuple[str, Example]]:
 
 
 def _example(file: str, function: str, values: Mapping[str, int]) -> Example:
-    return Example(function, "reuse", (values,), values, "int", {}, 0.0, (), {}, file)
+    return Example(function, "reuse", (values,), values, "int", {}, 0.0, (), {}, file=file)
 
 
 def of_entry(name: str, entry: Entry, given: argparse.Namespace) -> Task:

@@ -3,7 +3,7 @@ the program that is searched.
 
     dead code ─▶ a scalar for each value ─▶ fma() as sums ─▶ sums in place ─▶ factors ─┬─▶ loops upwards ─┐
                                          the names and loops are still those of the file ┘                  │
-                                                     index sets cut ◀─ sums of products apart ◀─────────────┘
+                                        index sets cut ◀─ borders ◀─ sums of products apart ◀───────────────┘
 
 Whoever ranks, scores, exports, collects, explains, proves or fuses calls `canonical`, so that loop strings, recipes,
 schedule files and measurements mean the same statements everywhere. Statements that are taken apart get new names (`S1`
@@ -19,6 +19,7 @@ from enum import Enum
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.model.scop import Scop
+from polydl.rewrite.borders import borders
 from polydl.rewrite.dead import LeftOut, without_dead
 from polydl.rewrite.forward import forward
 from polydl.rewrite.linear import linear_sums
@@ -84,6 +85,7 @@ def canonical(
     if form is Form.SEARCHED:
         order.append(lambda one: upwards(one, reassociate=reassociate))
         order += [terms_apart] if reassociate else []
+        order.append(borders)
     steps: list[Step] = []
     refused: list[str] = []
     for rewrite in order:

@@ -11,6 +11,7 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.legality import violation
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Convert, Expr, Load, Unary
+from polydl.model.isl import quota
 from polydl.model.schedule import original_schedule
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
 
@@ -36,6 +37,26 @@ def order_broken(
                     moved.append(replace(d, source=source, target=target, relation=pairs))
     found = violation(moved, times, reassociate=reassociate)
     return None if found is None else str(found)
+
+
+def cut_broken(before: Scop, after: Scop, cut: Sequence[tuple[str, Sequence[str]]]) -> str | None:
+    """Why `after` is not `before` with statements cut in parts, (statement, its parts), that cover its instances, have
+    none in common and keep their order; None: it is. Raises QuotaExceeded."""
+    parts = {s.name: (s.name,) for s in before.statements} | dict(cut)
+    if sorted(s.name for s in after.statements) != sorted(name for names in parts.values() for name in names):
+        return f"other statements than {', '.join(name for name, _ in cut)} were cut"
+    with quota(f"the parts of {', '.join(name for name, _ in cut)}"):
+        for old in before.statements:
+            left = old.domain
+            for new in (after.statement(name) for name in parts[old.name]):
+                why = part_broken(old, new)
+                domain = new.domain.set_tuple_name(old.name)
+                if why is not None or not domain.is_subset(left):
+                    return why or f"an instance of {old.name} is in two parts"
+                left = left.subtract(domain)
+            if not left.is_empty():
+                return f"an instance of {old.name} is in no part"
+    return order_broken(before, after, parts)
 
 
 def _all_alive(scop: Scop) -> Scop:

@@ -13,7 +13,7 @@ from polydl.dependences.legality import ordering
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.rewrite.same import order_broken, part_broken
+from polydl.rewrite.same import cut_broken
 from polydl.rewrite.step import Step
 from polydl.rewrite.terms import part_of
 
@@ -36,21 +36,7 @@ class Cut:
 
     def broken(self, before: Scop, after: Scop) -> str | None:
         """See `polydl.rewrite.step.Rewrite`."""
-        parts = {s.name: (s.name,) for s in before.statements} | dict(self.parts)
-        if sorted(s.name for s in after.statements) != sorted(name for names in parts.values() for name in names):
-            return f"other statements than {', '.join(name for name, _ in self.parts)} were cut"
-        with quota(f"the parts of {', '.join(name for name, _ in self.parts)}"):
-            for old in before.statements:
-                left = old.domain
-                for new in (after.statement(name) for name in parts[old.name]):
-                    why = part_broken(old, new)
-                    domain = new.domain.set_tuple_name(old.name)
-                    if why is not None or not domain.is_subset(left):
-                        return why or f"an instance of {old.name} is in two parts"
-                    left = left.subtract(domain)
-                if not left.is_empty():
-                    return f"an instance of {old.name} is in no part"
-        return order_broken(before, after, parts)
+        return cut_broken(before, after, self.parts)
 
     def __str__(self) -> str:
         texts = [f"{name} is cut where its dependences begin or end: {', '.join(own)}" for name, own in self.parts]

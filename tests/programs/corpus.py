@@ -55,10 +55,15 @@ class Entry:
     bound: float
     dead: tuple[str, ...]
     elements: Mapping[str, str]
+    folder: Path = FOLDER
+    contraction: int | None = None
+    """Statements that a microkernel is made for, however they are spelled; None: the catalogue does not say."""
+    refused: str = ""
+    """Why it is not accepted."""
 
     @property
     def path(self) -> Path:
-        return FOLDER / f"{self.name}.c"
+        return self.folder / f"{self.name}.c"
 
     @property
     def text(self) -> str:
@@ -102,9 +107,9 @@ def _parameter(text: str) -> Argument:
 
 
 @cache
-def catalogue() -> Mapping[str, Entry]:
-    """Every program by name."""
-    with (FOLDER / "catalogue.toml").open("rb") as file:
+def catalogue(folder: Path = FOLDER) -> Mapping[str, Entry]:
+    """Every program of a folder by name."""
+    with (folder / "catalogue.toml").open("rb") as file:
         tables = tomllib.load(file)
     return {
         name: Entry(
@@ -117,6 +122,9 @@ def catalogue() -> Mapping[str, Entry]:
             table.get("bound", 0.0),
             tuple(table.get("dead", ())),
             table.get("elements", {}),
+            folder,
+            table.get("contraction"),
+            table.get("refused", ""),
         )
         for name, table in tables.items()
     }

@@ -293,7 +293,10 @@ def spaced(recipe: str) -> str:
     return json.dumps(json.loads(recipe))
 
 
-STEPS = {f"polydl.rewrite.{name}" for name in ("dead", "scalars", "terms", "split")}
+STEPS = {
+    f"polydl.rewrite.{name}"
+    for name in ("dead", "scalars", "terms", "split", "borders", "forward", "linear", "multiply_add", "upwards")
+}
 
 
 def test_nobody_else_calls_a_rewrite() -> None:

@@ -73,6 +73,7 @@ from polydl.model.isl.points import (
     agree,
     agrees,
     ascending,
+    between,
     bounds,
     descending,
     differ,

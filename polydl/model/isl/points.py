@@ -36,6 +36,12 @@ def fix_domain(of: Map, point: Iterable[int]) -> Map:
     return of
 
 
+def between(of: Set, dim: Dim, low: int, high: int) -> Set:
+    """The points with a dimension's value from `low` to `high`, both included."""
+    at = position_of(of, SET, dim)
+    return of.lower_bound_val(SET, at, value(low)).upper_bound_val(SET, at, value(high))
+
+
 def domain_between(of: Map, dim: Dim, low: int | None, high: int | None) -> Map:
     """The pairs whose source has a coordinate from `low` to `high`, both included; None: no limit."""
     at = position_of(of, IN, dim)

@@ -1,0 +1,58 @@
+"""Programs as people write them: accepted, the same code however they are spelled, right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import polydl
+from polydl.base.errors import InputErrors
+from polydl.measure import Status
+from polydl.model.scop import Scop
+from polydl.rewrite.canonical import canonical
+from polydl.target.isa import kernel_contraction
+from tests.programs.corpus import Entry, catalogue
+
+PROGRAMS = catalogue(Path(__file__).parent)
+ACCEPTED = [name for name, entry in PROGRAMS.items() if not entry.refused]
+
+
+def scops(entry: Entry) -> tuple[Scop, ...]:
+    values = entry.sizes[0]
+    return polydl.load(entry.path, defines=entry.defines(values), sizes=entry.parameters(values)).scops
+
+
+def test_every_file_is_in_the_catalogue() -> None:
+    assert {path.stem for path in Path(__file__).parent.glob("*.c")} == set(PROGRAMS)
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_it_is_taken_for_what_it_is(name: str) -> None:
+    (scop,) = scops(PROGRAMS[name])
+    found = canonical(scop)
+    assert not found.refused
+    kernels = sum(kernel_contraction(found.scop, s) is not None for s in found.scop.statements)
+    assert kernels == PROGRAMS[name].contraction
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_it_computes_the_same(name: str, tmp_path: Path) -> None:
+    entry = PROGRAMS[name]
+    values = entry.sizes[0]
+    done = polydl.optimize(
+        entry.path, tmp_path / "out.c", defines=entry.defines(values), sizes=entry.parameters(values),
+        space="small", top_k=3,
+    )  # fmt: skip
+    assert done.output is not None
+    for scop in done.scops:
+        assert scop.report is not None
+        assert {m.status for m in scop.report.measurements} <= {Status.VERIFIED}
+        assert not scop.illegal
+
+
+@pytest.mark.parametrize("name", [name for name, entry in PROGRAMS.items() if entry.refused])
+def test_what_is_refused_has_a_place_and_a_reason(name: str) -> None:
+    with pytest.raises(InputErrors, match=PROGRAMS[name].refused) as caught:
+        scops(PROGRAMS[name])
+    assert all(error.span is not None and error.span.line > 1 and error.hint for error in caught.value.errors)

@@ -1,0 +1,83 @@
+"""Contractions with conditions at their borders are cut into boxes that cover them, and nothing else is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from polydl import load
+from polydl.model.scop import Scop
+from polydl.rewrite.borders import Borders, borders
+from polydl.rewrite.canonical import canonical
+from polydl.target.isa import kernel_contraction
+
+HEAD = (
+    "void f(float in[restrict 4][9][11], float w[restrict 3][4][5][5], float out[restrict 3][9][11], "
+    "float A[restrict 9][9], float B[restrict 9][9], float C[restrict 9][9])"
+)
+CONV = (
+    "for (int f = 0; f < 3; f++) for (int y = 0; y < 9; y++) for (int x = 0; x < 11; x++) "
+    "for (int c = 0; c < 4; c++) for (int u = 0; u < {k}; u++) for (int v = 0; v < {k}; v++) "
+    "if ({condition}) out[f][y][x] += in[c][{row}][{column}] * w[f][c][u][v];"
+)
+
+
+def scop_of(folder: Path, body: str) -> Scop:
+    path = folder / "s.c"
+    path.write_text(f"{HEAD}\n{{\n#pragma scop\n{body}\n#pragma endscop\n}}\n")
+    return load(path).scops[0]
+
+
+def padded(k: int, pad: int) -> str:
+    row, column = f"y + u - {pad}", f"x + v - {pad}"
+    condition = f"{row} >= 0 && {row} < 9 && {column} >= 0 && {column} < 11"
+    return CONV.format(k=k, condition=condition, row=row, column=column)
+
+
+@pytest.mark.parametrize(("k", "pad", "boxes"), [(3, 1, 9), (5, 2, 25), (2, 1, 4), (1, 0, 1)])
+def test_a_padded_convolution(tmp_path: Path, k: int, pad: int, boxes: int) -> None:
+    scop = scop_of(tmp_path, padded(k, pad))
+    steps = list(borders(scop))
+    if boxes == 1:
+        assert not steps
+        return
+    (step,) = steps
+    assert step.broken() is None
+    assert isinstance(step.rewrite, Borders)
+    assert [len(own) for _, own in step.rewrite.parts] == [boxes]
+    interior = step.after.statements[0]
+    assert kernel_contraction(step.after, interior) is not None
+    found = canonical(scop)
+    assert not found.refused
+    assert len(found.scop.statements) == boxes
+
+
+LEFT_ALONE = {
+    "a triangle": (
+        "for (int i = 0; i < 9; i++) for (int j = 0; j <= i; j++) for (int k = 0; k < 9; k++) "
+        "C[i][j] += A[i][k] * B[k][j];"
+    ),
+    "a triangle of terms": (
+        "for (int i = 0; i < 9; i++) for (int j = 0; j < 9; j++) for (int k = i; k < 9; k++) "
+        "C[i][j] += A[i][k] * B[k][j];"
+    ),
+    "too many borders": padded(5, 2).replace("x + v - 2", "x + 2 * v - 4").replace("y + u - 2", "y + 2 * u - 4"),
+}
+
+
+@pytest.mark.parametrize("case", list(LEFT_ALONE))
+def test_others_are_left_alone(tmp_path: Path, case: str) -> None:
+    assert not list(borders(scop_of(tmp_path, LEFT_ALONE[case])))
+
+
+def test_parts_that_do_not_cover_are_seen(tmp_path: Path) -> None:
+    scop = scop_of(tmp_path, padded(3, 1))
+    (step,) = borders(scop)
+    fewer = replace(step.after, statements=step.after.statements[1:])
+    assert "were cut" in str(replace(step, after=fewer).broken())
+    first, second, *rest = step.after.statements
+    twice = replace(second, domain=first.domain.set_tuple_name(second.name))
+    broken = replace(step, after=replace(step.after, statements=(first, twice, *rest))).broken()
+    assert broken is not None
