@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +29,37 @@ settings.load_profile("default")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files in tests/golden/")
+    parser.addoption("--avx2", action="store_true", help="as on a machine that has no wider vectors than AVX2")
+
+
+_NARROW = """\
+import dataclasses
+import polydl.target.detect as detect
+_read = detect.read_processor
+def _narrow(*given):
+    found = _read(*given)
+    return dataclasses.replace(found, flags=frozenset(f for f in found.flags if not f.startswith(("avx512", "amx"))))
+detect.read_processor = _narrow
+"""
+"""Run by every Python that a test starts."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """With --avx2, hide what /proc/cpuinfo says of AVX-512, here and in every process that tests start, and keep the
+    compilers to AVX2."""
+    if not config.getoption("--avx2"):
+        return
+    folder = Path(tempfile.mkdtemp(prefix="polydl-avx2-"))
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    (folder / "sitecustomize.py").write_text(_NARROW, encoding="utf-8")
+    for name in ("cc", "gcc", "clang"):
+        compiler = shutil.which(name)
+        if compiler is not None:
+            (folder / name).write_text(f'#!/bin/sh\nexec {compiler} "$@" -mno-avx512f\n', encoding="utf-8")
+            (folder / name).chmod(0o755)
+    os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+    exec(_NARROW, {})
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def _boxes(scop: Scop, statement: Statement) -> list[isl.Set]:
     """The boxes that a contraction's instances are cut into, the interior first; empty where it is one, or where they
     are none or too many."""
     domain = statement.domain.coalesce()
-    if isl.involved_parameters(domain) or _is_box(domain, statement):
+    if domain.is_empty() or isl.involved_parameters(domain) or _is_box(domain, statement):
         return []
     found = kernel_contraction(scop, statement)
     if found is None or not found.reductions:

@@ -100,7 +100,7 @@ class Entry:
 
 def _parameter(text: str) -> Argument:
     plain = re.sub(r"\b(const|restrict)\b", "", text).strip()
-    match = re.fullmatch(r"([a-z_]\w*(?: char| long)?)\s+(\*?)\s*(\w+)((?:\[[^\]]*\])*)", plain)
+    match = re.fullmatch(r"((?:struct )?[a-z_]\w*(?: char| long)?)\s+(\*?)\s*(\w+)((?:\[[^\]]*\])*)", plain)
     assert match is not None, text
     ctype, pointer, name, extents = match.groups()
     return Argument(name, ctype, None if pointer else tuple(e.strip() for e in re.findall(r"\[([^\]]*)\]", extents)))
