@@ -33,8 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 _NARROW = """\
-import dataclasses
-import polydl.target.detect as detect
+import dataclasses, importlib
+detect = importlib.import_module("polydl.target.detect")  # polydl.target has a function of that name
 _read = detect.read_processor
 def _narrow(*given):
     found = _read(*given)
