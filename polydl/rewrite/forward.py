@@ -19,7 +19,7 @@ from polydl.model.scop import Assignment, Scop, Statement, without_scalar
 from polydl.rewrite.lifetimes import Lifetimes, lifetimes, prefix, written_meanwhile
 from polydl.rewrite.rebuilt import Rebuilt
 from polydl.rewrite.step import Step
-from polydl.target.isa import kernel_contraction
+from polydl.target.isa import has_register_blocks, kernel_contraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Forward:
 
 def forward(scop: Scop) -> Iterator[Step]:
     """Substitute the scalars between array elements and the products that they are factors of, where these become
-    contractions for which a microkernel can be made (`Forward`). Raises QuotaExceeded."""
+    contractions that a microkernel keeps in blocks of registers (`Forward`). Raises QuotaExceeded."""
     steps = {name: _step(scop, name) for name in _candidates(scop)}
     names = [name for name, step in steps.items() if step is not None and step.broken() is None]
     while names:
@@ -114,7 +114,7 @@ def _useful(scop: Scop, names: list[str], made: Scop) -> list[str]:
         good = {
             s.name
             for s in made.statements
-            if kernel_contraction(made, s) is not None and kernel_contraction(scop, scop.statement(s.name)) is None
+            if has_register_blocks(made, s) and kernel_contraction(scop, scop.statement(s.name)) is None
         }
         kept = [name for name in useful if all(s.name in good | holding for s in users(scop, name)[1:])]
         if kept == useful:

@@ -18,7 +18,7 @@ from polydl.rewrite.forward import forward
 from polydl.rewrite.lifetimes import Lifetimes, is_zero, lifetimes, prefix, touched_meanwhile, written_meanwhile
 from polydl.rewrite.rebuilt import Rebuilt
 from polydl.rewrite.step import Step, applied
-from polydl.target.isa import kernel_contraction
+from polydl.target.isa import has_register_blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,10 @@ class LinearSums:
 
 def linear_sums(scop: Scop) -> Iterator[Step]:
     """Make accumulators that end up in linear expressions the elements these are stored in, where contractions come of
-    it for which a microkernel can be made (`LinearSums`). Changes the order of sums. Raises QuotaExceeded."""
+    it that a microkernel keeps in blocks of registers (`LinearSums`). Changes the order of sums.
+
+    Raises QuotaExceeded.
+    """
     for statement in scop.statements:
         private = private_scalars(scop)
         read = [a.array for a in statement.accesses if not a.write and a.array in private]
@@ -81,7 +84,7 @@ def linear_sums(scop: Scop) -> Iterator[Step]:
             continue
         adding = [s.name for scalar in scalars for s in users(scop, scalar)[1:-1]]
         tried = applied(step.after, forward(step.after))
-        if all(kernel_contraction(tried, tried.statement(name)) is not None for name in adding):
+        if all(has_register_blocks(tried, tried.statement(name)) for name in adding):
             yield step
             scop = step.after
 

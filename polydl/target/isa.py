@@ -36,6 +36,13 @@ def kernel_contraction(scop: Scop, statement: Statement, *, in_place: bool = Fal
     return found if found.element in VECTOR_TYPES else None
 
 
+def has_register_blocks(scop: Scop, statement: Statement) -> bool:
+    """Whether a statement is a contraction with rows beside its columns, so that a microkernel keeps blocks of sums in
+    registers. One without (a matrix times a vector) is as well off with a sum in a scalar."""
+    found = kernel_contraction(scop, statement)
+    return found is not None and any(found.rows(columns) for columns in found.columns())
+
+
 @dataclass(frozen=True, slots=True)
 class Isa:
     """A vector instruction set with the execution resources of its usual cores.

@@ -70,6 +70,9 @@ LEFT_ALONE = {
     "times another value": f"{EACH} {{ s = 0; {SUM} s += A[i][k] * B[k][j]; C[i][j] = D[i][j] * s + C[i][j]; }}",
     "read twice": f"{EACH} {{ s = 0; {SUM} s += A[i][k] * B[k][j]; C[i][j] = s + C[i][j]; D[i][j] = s; }}",
     "not from zero": f"{EACH} {{ s = 1; {SUM} s += A[i][k] * B[k][j]; C[i][j] = alpha * s + C[i][j]; }}",
+    "a matrix times a vector": (
+        f"for (int i = 0; i < 8; i++) {{ s = 0; {SUM} s += A[i][k] * B[k][0]; D[i][0] = alpha * s + beta * D[i][0]; }}"
+    ),
     "an element of it is read": (
         f"{EACH} {{ s = 0; {SUM} s += C[i][k] * B[k][j]; C[i][j] = alpha * s + beta * C[i][j]; }}"
     ),
