@@ -158,11 +158,15 @@ def _with_cores(machine: Machine, root: Path, cpus: set[int]) -> Machine:
 
 def _with_processor(machine: Machine, processor: Processor, root: Path) -> Machine:
     """Name, vector unit and clock; the FMA peak of the preset scaled to them."""
-    provenance = dict(machine.provenance)
     known = preset_for(processor) != "default"
     simd, frequency = machine.simd, machine.frequency_ghz
     if processor.flags:
         simd = next((unit for flags, unit in _VECTOR_UNITS if flags <= processor.flags), _NO_VECTOR_UNIT)
+        if known and simd.vector_bytes < machine.simd.vector_bytes:
+            # A virtual machine hides the wide registers; pipes that are no wider than what is left lose nothing.
+            machine = narrowed(machine, "generic" if simd is _NO_VECTOR_UNIT else simd.isa)
+    provenance = dict(machine.provenance)
+    if processor.flags:
         provenance |= {f"simd.{item.name}": Provenance.SYSFS for item in fields(Simd)}
     fastest = _integer(_read(root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq") or "") / 1e6
     if not known and not fastest:
@@ -172,10 +176,9 @@ def _with_processor(machine: Machine, processor: Processor, root: Path) -> Machi
     if fastest and (not known or fastest < frequency):
         frequency = fastest
         provenance["frequency_ghz"] = Provenance.SYSFS
-    widths = simd.vector_bytes / machine.simd.vector_bytes
-    # A preset's pipes may be narrower than its registers: a virtual machine that hides the wide ones loses at most
-    # that ratio, while the preset for unknown processors counts pipes of 16 bytes.
-    scale = frequency / machine.frequency_ghz * (min(1.0, widths) if known else widths)
+    # The preset for unknown processors counts pipes of 16 bytes.
+    widths = 1.0 if known else simd.vector_bytes / machine.simd.vector_bytes
+    scale = frequency / machine.frequency_ghz * widths
     if processor.name:
         provenance["name"] = Provenance.SYSFS
     try:

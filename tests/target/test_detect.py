@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from polydl.model.types import F32
-from polydl.target import Provenance, calibration_path, detect, preset, save
+from polydl.rank.register_blocks import target_isa
+from polydl.target import Provenance, calibration_path, detect, preset, preset_names, save
 from polydl.target.detect import preset_for, read_processor
+from polydl.target.files import preset_match
 
 ZEN4 = "vendor_id : AuthenticAMD\ncpu family : 25\nmodel : 17\nmodel name : AMD EPYC 9654\ncpu MHz : 2400.0\n"
 AVX512 = "flags : fpu avx2 fma avx512f avx512vl avx512dq avx512bw\n"
@@ -109,6 +111,28 @@ def test_hidden_vector_unit_lowers_the_peak(tmp_path: Path) -> None:
     assert machine.fma_peak_gflops[F32.c] == preset("epyc-zen4").fma_peak_gflops[F32.c] / 4
 
 
+@pytest.mark.parametrize(("model", "name", "share"), [("25 17", "epyc-zen4", 1.0), ("26 2", "epyc-zen5", 0.5)])
+def test_hidden_avx512_costs_what_the_pipes_lose(tmp_path: Path, model: str, name: str, share: float) -> None:
+    """Zen 4's pipes have 256 bits, so that it does two AVX2 FMAs per cycle; Zen 5's have 512."""
+    family, number = model.split()
+    info = f"vendor_id : AuthenticAMD\ncpu family : {family}\nmodel : {number}\nflags : avx2 fma\n"
+    machine = detect(tree(tmp_path, cpuinfo=info), tmp_path / "none", {0})
+    assert machine.simd.isa == "avx2"
+    assert machine.provenance["simd.isa"] is Provenance.SYSFS
+    assert machine.fma_peak_gflops[F32.c] == pytest.approx(preset(name).fma_peak_gflops[F32.c] * share)
+    assert (target_isa(machine).fmas, target_isa(machine).loads) == (2, 2)
+
+
+def test_no_processor_has_two_presets() -> None:
+    known = [
+        (match.vendor, match.family, model)
+        for name in preset_names()
+        if (match := preset_match(name)) is not None
+        for model in match.models
+    ]
+    assert len(known) == len(set(known))
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [
@@ -121,7 +145,15 @@ def test_hidden_vector_unit_lowers_the_peak(tmp_path: Path) -> None:
         ("vendor_id : GenuineIntel\ncpu family : 6\nmodel : 183\n", "core-i9-12900k"),
         ("vendor_id : AuthenticAMD\ncpu family : 23\nmodel : 49\n", "epyc-zen2"),
         ("vendor_id : AuthenticAMD\ncpu family : 23\nmodel : 1\n", "default"),
+        ("vendor_id : AuthenticAMD\ncpu family : 25\nmodel : 17\n", "epyc-zen4"),
+        ("vendor_id : AuthenticAMD\ncpu family : 25\nmodel : 117\n", "epyc-zen4"),
+        ("vendor_id : AuthenticAMD\ncpu family : 25\nmodel : 1\n", "epyc-zen3"),
+        ("vendor_id : AuthenticAMD\ncpu family : 25\nmodel : 68\n", "epyc-zen3"),
         ("vendor_id : AuthenticAMD\ncpu family : 26\nmodel : 2\n", "epyc-zen5"),
+        ("vendor_id : AuthenticAMD\ncpu family : 26\nmodel : 36\n", "ryzen-ai-hx370"),
+        ("vendor_id : AuthenticAMD\ncpu family : 26\nmodel : 80\n", "default"),
+        ("vendor_id : GenuineIntel\ncpu family : 6\nmodel : 158\n", "xeon-e5-2680v3"),
+        ("vendor_id : GenuineIntel\ncpu family : 6\nmodel : 173\n", "xeon-8480plus"),
         ("CPU implementer : 0x41\nCPU architecture: 8\nCPU part : 0xd0c\n", "graviton-2"),
         ("CPU implementer : 0x41\nCPU architecture: 8\nCPU part : 0xd40\n", "graviton-3"),
         ("CPU implementer : 0x41\nCPU architecture: 8\nCPU part : 0xd4f\n", "graviton-4"),

@@ -14,7 +14,7 @@ from polydl.target.files import PRESETS
 
 EXPECTED_PRESETS = {
     "core-i9-12900k", "default", "epyc-zen2", "epyc-zen3", "epyc-zen4", "epyc-zen5", "graviton-2", "graviton-3",
-    "graviton-4", "ryzen-7950x", "xeon-8280", "xeon-8380", "xeon-8480plus", "xeon-e5-2680v3",
+    "graviton-4", "ryzen-7950x", "ryzen-ai-hx370", "xeon-8280", "xeon-8380", "xeon-8480plus", "xeon-e5-2680v3",
 }  # fmt: skip
 
 
