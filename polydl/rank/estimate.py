@@ -16,7 +16,11 @@ OVERLAP = 2.5
 """Exponent of the norm that joins the times of core and levels: 1 adds them up (no overlap), infinity takes the
 longest (full overlap). 2.5 orders measured variants best: over 91 convolutions the first choice reaches 0.937 of the
 best measured with it, 0.930 with 2 and 0.916 with 3, the best of five 0.976, 0.965 and 0.975 (Zen 5; the data of
-experiments/collect.py)."""
+experiments/collect.py).
+
+Not what calibration measures (`Machine.observed`, `overlap_L2` and so on): FMAs that wait for nothing hide nearly all
+of the time of loads (Zen 4). In kernels they need what is loaded, and loads and stores come in bursts. On the data of
+three machines any exponent from 2 to 3 orders variants about as well, so that it stays a constant."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from polydl.base.resources import templates
 from polydl.target.detect import calibration_path, detect
 from polydl.target.files import save
 from polydl.target.isa import VECTOR_TYPES
-from polydl.target.model import CacheLevel, Machine, Provenance
+from polydl.target.model import OBSERVED, CacheLevel, Machine, Provenance, Tlb
 from polydl.target.narrow import narrowing_flags
 
 TIMEOUT_SECONDS = 120
@@ -30,6 +30,8 @@ LONG_RUNS, LONG_SECONDS = 8, 0.5
 each run is then an average over many time slices."""
 MEMORY_BYTES_MOST = 512 * 2**20
 """Largest buffer that memory is measured with: several times the L3 of one core complex."""
+_LEAST_CYCLES = 1.0
+"""Of a figure that is the difference of two times: less would be lost in their noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def calibrate(
 
     `machine` is what is known without measuring (default: `detect()`), `folder` where to store (default: the user's
     data folder), `isa` the instruction set that it is kept to (default: all that it has). Takes the whole machine for
-    some seconds. Figures that were measured are marked so; TLB figures and sizes stay what they were.
+    some seconds. Figures that were measured are marked so; entries of the TLB and sizes stay what they were.
 
     Raises ToolchainError when there is no compiler, it fails, or the program does.
     """
@@ -90,6 +92,7 @@ def measure(machine: Machine, compiler: str = "cc", isa: str | None = None) -> d
         long_seconds=LONG_SECONDS,
         levels=_levels(machine),
         memory_bytes=_memory_bytes(machine),
+        tlb=machine.tlb,
     )
     with tempfile.TemporaryDirectory(prefix="polydl-calibrate-") as scratch:
         source, program = Path(scratch) / "calibrate.c", Path(scratch) / "calibrate"
@@ -174,17 +177,40 @@ def _apply(machine: Machine, found: dict[str, float]) -> Machine:
         "parallel_region_us",
     ):
         provenance[key] = Provenance.MEASURED
+    tlb = _tlb(machine.tlb, found, frequency)
+    if tlb is not machine.tlb:
+        provenance |= dict.fromkeys(("tlb.l2_latency_cycles", "tlb.walk_cycles"), Provenance.MEASURED)
+    observed = _observed(found, frequency)
+    provenance |= {f"observed.{name}": Provenance.MEASURED for name in observed}
     return replace(
         machine,
         frequency_ghz=frequency,
         caches=caches,
         memory=memory,
+        tlb=tlb,
         fma_peak_gflops={**machine.fma_peak_gflops, **peaks},
-        # Below one cycle a call would be lost in the noise of the difference it is measured by.
-        call_cycles=max(1.0, found["call_ns"] * frequency),
+        call_cycles=max(_LEAST_CYCLES, found["call_ns"] * frequency),
         parallel_region_us=found["parallel_region_us"],
+        observed=observed,
         provenance=provenance,
     )
+
+
+def _tlb(tlb: Tlb, found: dict[str, float], frequency: float) -> Tlb:
+    """With the cycles that were measured, where the system let base pages be asked for."""
+    if "tlb.walk_ns" not in found:
+        return tlb
+    second = max(_LEAST_CYCLES, found["tlb.second_ns"] * frequency)
+    return replace(tlb, l2_latency_cycles=second, walk_cycles=max(second, found["tlb.walk_ns"] * frequency))
+
+
+def _observed(found: dict[str, float], frequency: float) -> dict[str, float]:
+    """What no estimate uses, under the names of `polydl.target.model.OBSERVED`."""
+    names = (key.removeprefix("observed.") for key in found if key.startswith("observed."))
+    observed = {name: found[f"observed.{name}"] for name in names}
+    if "huge_walk_ns" in observed:
+        observed["huge_walk_cycles"] = max(0.0, observed.pop("huge_walk_ns") * frequency)
+    return {name: round(observed[name], 3) for name in OBSERVED if name in observed}
 
 
 def _cache(cache: CacheLevel, found: dict[str, float], machine: Machine, frequency: float) -> CacheLevel:

@@ -6,13 +6,13 @@ import difflib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from polydl.base.errors import InputError, InputErrors, Span
 from polydl.model.types import TYPES, spelled
-from polydl.target.model import CacheLevel, Machine, Memory, Provenance, Simd, Tlb
+from polydl.target.model import OBSERVED, CacheLevel, Machine, Memory, Provenance, Simd, Tlb
 
 PRESETS = Path(__file__).resolve().parent / "presets"
 
@@ -59,7 +59,7 @@ _SECTIONS: dict[str, dict[str, type]] = {
     "match": {"vendor": str, "family": int, "models": list},
 }
 """Keys of each section and the type of their values; a float may be written as an integer."""
-_TABLES = ("simd", "cache", "memory", "tlb", "fma_peak_gflops", "register_blocks", "provenance", "match")
+_TABLES = ("simd", "cache", "memory", "tlb", "fma_peak_gflops", "register_blocks", "observed", "provenance", "match")
 _NAMES = {str: "a string", int: "an integer", float: "a number", list: "a list of integers"}
 
 
@@ -157,16 +157,9 @@ class _Reader:
                 given.add(f"fma_peak_gflops.{element.c}")
             else:
                 self._fault(f"'{name}' must be a number", name, start)
-        blocks = dict(base.register_blocks) if base is not None else {}
-        for name, value in self._table(document, "register_blocks").items():
-            start = self._line_of("[register_blocks]")
-            if not re.fullmatch(r"[1-9]\d*x[1-9]\d*", name):
-                self._fault(f"'{name}' is no register block", name, start, 'rows and vectors: "6x2"')
-            elif not self._typed(value, float) or not 0 < value <= 1:
-                self._fault(f"'{name}' must be a fraction of the FMA peak, above 0 and at most 1", name, start)
-            else:
-                blocks[name] = float(value)
-                given.add(f"register_blocks.{name}")
+        blocks = {**(base.register_blocks if base is not None else {}), **dict(self._blocks(document))}
+        observed = {**(base.observed if base is not None else {}), **dict(self._observed(document))}
+        given |= {f"{name}.{key}" for name in ("register_blocks", "observed") for key in self._table(document, name)}
         provenance = dict(base.provenance) if base is not None else {}
         provenance.update(dict.fromkeys(sorted(given), Provenance.FILE))
         provenance.update(self._provenance(document))
@@ -174,7 +167,7 @@ class _Reader:
             self._require(figures, levels, peaks)
         if self.errors:
             raise InputErrors(self.errors)
-        return _build(figures, levels, peaks, blocks, provenance)
+        return replace(_build(figures, levels, peaks, blocks, provenance), observed=observed)
 
     def _table(self, document: Mapping[str, Any], name: str) -> dict[str, Any]:
         table = document.get(name, {})
@@ -231,6 +224,28 @@ class _Reader:
             given |= {f"cache.{level}.{key}" for key in found}
             figures.update((f"cache.{level}.{key}", value) for key, value in found.items())
         return sorted({*levels, *seen})
+
+    def _blocks(self, document: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+        """Register blocks and what they reach."""
+        start = self._line_of("[register_blocks]")
+        for name, value in self._table(document, "register_blocks").items():
+            if not re.fullmatch(r"[1-9]\d*x[1-9]\d*", name):
+                self._fault(f"'{name}' is no register block", name, start, 'rows and vectors: "6x2"')
+            elif not self._typed(value, float) or not 0 < value <= 1:
+                self._fault(f"'{name}' must be a fraction of the FMA peak, above 0 and at most 1", name, start)
+            else:
+                yield name, float(value)
+
+    def _observed(self, document: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+        """Figures for people."""
+        start = self._line_of("[observed]")
+        for name, value in self._table(document, "observed").items():
+            if name not in OBSERVED:
+                self._fault(f"unknown key '{name}' in [observed]", name, start, _nearest(name, tuple(OBSERVED)))
+            elif not self._typed(value, float) or value < 0:
+                self._fault(f"'{name}' must be a number, at least 0", name, start)
+            else:
+                yield name, float(value)
 
     def _provenance(self, document: dict[str, Any]) -> Iterator[tuple[str, Provenance]]:
         start = self._line_of("[provenance]")
@@ -327,6 +342,9 @@ def dumps(machine: Machine) -> str:
     if machine.register_blocks:
         lines += ["", "[register_blocks]"]
         lines += [f"{_value(block)} = {_value(share)}" for block, share in sorted(machine.register_blocks.items())]
+    if machine.observed:
+        lines += ["", "[observed]"]
+        lines += [f"{_value(name)} = {_value(value)}" for name, value in sorted(machine.observed.items())]
     lines += ["", "[provenance]"]
     lines += [f"{_value(key)} = {_value(source.value)}" for key, source in sorted(machine.provenance.items())]
     return "\n".join(lines) + "\n"

@@ -93,6 +93,21 @@ class Tlb:
     """Added to a load whose page is in neither level, with the page table in cache."""
 
 
+OBSERVED: Mapping[str, str] = {
+    "overlap_L2": "FMAs beside loads from L2: share of the shorter time that hides",
+    "overlap_L3": "FMAs beside loads from L3: share of the shorter time that hides",
+    "overlap_memory": "FMAs beside loads from memory: share of the shorter time that hides",
+    "streams": "sequential streams that one core reads in turn at half of its bandwidth or more",
+    "huge_walk_cycles": "cycles that translation adds to a load on huge pages",
+}
+"""Figures that are measured to be read by people: what they are, by name.
+
+`overlap_LEVEL`: of FMAs on registers and loads of a stream that take the same time alone, what hides of one of them
+when a core does both, 0 (their sum) to 1 (the longer one). `streams`: read a line each in turn from memory, the most up
+to which a core gets at least half of its bandwidth, of up to 64. `huge_walk_cycles`: as `Tlb.walk_cycles`, for the
+same places on transparent huge pages."""
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """A machine to optimise for. Made by `detect`, `load` or `preset`."""
@@ -116,6 +131,8 @@ class Machine:
     register_blocks: Mapping[str, float] = field(default_factory=dict)
     """Fraction of the FMA peak of one core, in (0, 1], that register blocks reach on data in the first-level cache, by
     `ROWSxVECTORS`; a block that is left out has the estimate of `polydl.kernels.block_cycles`."""
+    observed: Mapping[str, float] = field(default_factory=dict)
+    """What calibration saw and no ranker uses, by the names of `OBSERVED`; for people."""
     provenance: Mapping[str, Provenance] = field(default_factory=dict)
     """By key of the TOML form: `cores`, `cache.1.bytes`, `memory.latency_ns`, …"""
 
@@ -128,9 +145,10 @@ class Machine:
             for c in self.caches
         ]
         columns = ("cache", "bytes", "line", "ways", "cores", "bytes per cycle")
+        seen = {OBSERVED[name]: value for name, value in self.observed.items()}
         memory = f"memory: {self.memory.bandwidth_gbs:.4g} GB/s into one core, {self.memory.latency_ns:.4g} ns"
         title = f"{self.name} ({self.fingerprint})"
-        return html.block(title, html.facts(known | peaks), html.table(columns, rows), html.line(memory))
+        return html.block(title, html.facts(known | peaks | seen), html.table(columns, rows), html.line(memory))
 
     def peak(self, element: ElementType) -> float:
         """Floating-point operations per second of one core in FMAs on vectors of a type.
@@ -157,15 +175,19 @@ class Machine:
 
     def as_data(self) -> dict[str, Any]:
         """Every figure as plain data, with the names that C has for element types."""
-        peaks, blocks = (dict(sorted(table.items())) for table in (self.fma_peak_gflops, self.register_blocks))
-        data = asdict(replace(self, fma_peak_gflops=peaks, register_blocks=blocks))
+        tables = (self.fma_peak_gflops, self.register_blocks, self.observed)
+        peaks, blocks, observed = (dict(sorted(table.items())) for table in tables)
+        data = asdict(replace(self, fma_peak_gflops=peaks, register_blocks=blocks, observed=observed))
         if not self.register_blocks:  # as before there were any: what was measured on a machine goes by its fingerprint
             del data["register_blocks"]
+        if not self.observed:
+            del data["observed"]
         return data
 
     @property
     def fingerprint(self) -> str:
-        """Stable id of the figures (not of the name nor of where they come from): 12 hexadecimal digits."""
-        figures = self.as_data()
+        """Stable id of the figures (not of the name, of where they come from, nor of what no ranker uses): 12
+        hexadecimal digits."""
+        figures = replace(self, observed={}).as_data()
         del figures["name"], figures["provenance"]
         return hashlib.sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()[:12]

@@ -40,6 +40,10 @@ def test_the_generated_program_measures_this_machine(quick: None, tmp_path: Path
     assert 1 <= near.bandwidth_bytes_per_cycle <= 1024
     assert all(peak > 0.1 for peak in measured.fma_peak_gflops.values())
     assert measured.memory.latency_ns > near.latency_cycles / measured.frequency_ghz
+    hidden = [measured.observed[f"overlap_{level}"] for level in ("L2", "L3", "memory")]
+    assert all(0 <= share <= 1 for share in hidden)
+    assert 1 <= measured.observed["streams"] <= 64
+    assert measured.tlb.walk_cycles >= measured.tlb.l2_latency_cycles >= 1
 
 
 FIGURES = {
@@ -64,6 +68,44 @@ def test_figures_are_turned_into_cycles_and_instances(monkeypatch: pytest.Monkey
     assert measured.caches[2].shared_bandwidth_bytes_per_cycle == 3 * 960 / 2.0 / 12
     assert measured.call_cycles == 10.0
     assert load(calibration_path(known, tmp_path)) == measured
+
+
+OBSERVED_FIGURES = {
+    "tlb.second_ns": 4.0, "tlb.walk_ns": 20.0, "observed.overlap_L2": 0.9, "observed.overlap_memory": 0.75,
+    "observed.streams": 16.0, "observed.huge_walk_ns": -0.5,
+}  # fmt: skip
+
+
+def test_translation_and_what_is_for_people(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "measure", lambda machine, compiler, isa: FIGURES | OBSERVED_FIGURES)
+    known = preset("epyc-zen4")
+    measured = calibrate(known, tmp_path)
+    assert (measured.tlb.l2_latency_cycles, measured.tlb.walk_cycles) == (8.0, 40.0)
+    assert (measured.tlb.l1_entries, measured.tlb.l2_entries) == (known.tlb.l1_entries, known.tlb.l2_entries)
+    assert measured.provenance["tlb.walk_cycles"] is Provenance.MEASURED
+    assert measured.provenance["tlb.l2_entries"] is Provenance.FILE
+    # A difference of two times that came out negative is none.
+    assert measured.observed == {"overlap_L2": 0.9, "overlap_memory": 0.75, "streams": 16.0, "huge_walk_cycles": 0.0}
+    assert measured.provenance["observed.streams"] is Provenance.MEASURED
+    assert load(calibration_path(known, tmp_path)) == measured
+
+
+def test_a_walk_is_no_shorter_than_the_second_level(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    noisy = FIGURES | OBSERVED_FIGURES | {"tlb.second_ns": -1.0, "tlb.walk_ns": -2.0}
+    monkeypatch.setattr(module, "measure", lambda machine, compiler, isa: noisy)
+    tlb = calibrate(preset("epyc-zen4"), tmp_path).tlb
+    assert tlb.l2_latency_cycles == tlb.walk_cycles == 1.0
+
+
+def test_where_base_pages_cannot_be_asked_for_translation_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "measure", lambda machine, compiler, isa: FIGURES)
+    known = preset("epyc-zen4")
+    measured = calibrate(known, tmp_path)
+    assert measured.tlb == known.tlb
+    assert measured.provenance["tlb.walk_cycles"] is Provenance.FILE
+    assert not measured.observed
 
 
 def test_buffers_fit_their_level() -> None:

@@ -11,6 +11,7 @@ from polydl.base.errors import InputError, InputErrors
 from polydl.model.types import F16, F32, F64
 from polydl.target import Provenance, dumps, load, loads, preset, preset_names, save
 from polydl.target.files import PRESETS
+from polydl.target.narrow import narrowed
 
 EXPECTED_PRESETS = {
     "core-i9-12900k", "default", "epyc-zen2", "epyc-zen3", "epyc-zen4", "epyc-zen5", "graviton-2", "graviton-3",
@@ -55,6 +56,25 @@ def test_round_trip_through_a_file(tmp_path: Path) -> None:
     machine = preset("epyc-zen4")
     save(machine, tmp_path / "deep" / "m.toml")
     assert load(tmp_path / "deep" / "m.toml") == machine
+
+
+def test_what_is_for_people_is_kept_and_changes_nothing() -> None:
+    plain = preset("epyc-zen4")
+    seen = replace(plain, observed={"streams": 24.0, "overlap_L2": 0.5})
+    assert loads(dumps(seen)).observed == seen.observed
+    assert seen.fingerprint == plain.fingerprint
+    assert "observed" not in plain.as_data()
+    assert seen.as_data()["observed"] == {"overlap_L2": 0.5, "streams": 24.0}
+    assert not narrowed(seen, "avx2").observed, "they are of wide vectors"
+
+
+def test_faults_of_what_is_for_people() -> None:
+    text = 'base = "epyc-zen4"\n[observed]\nstream = 8\noverlap_L2 = -1\nstreams = "8"\n'
+    assert faults(text) == [
+        (3, 1, "unknown key 'stream' in [observed]"),
+        (4, 1, "'overlap_L2' must be a number, at least 0"),
+        (5, 1, "'streams' must be a number, at least 0"),
+    ]
 
 
 def test_names_are_escaped() -> None:

@@ -10,6 +10,7 @@ from polydl.inspect.report.charts import bytes_text, quantity
 from polydl.inspect.report.figures import agreement, picks, rankers
 from polydl.inspect.report.record import ORIGINAL, Measured, Run, ScopRun
 from polydl.target import Machine
+from polydl.target.model import OBSERVED
 
 _DISAGREE = math.log(1.2)
 """Two ways to compute a speed-up that differ by more than this factor are worth a word."""
@@ -233,6 +234,7 @@ def machine(found: Machine) -> Table:
     rows.append(("memory, bandwidth", rates, source("memory.bandwidth_gbs")))
     pages = f"{found.tlb.l1_entries} and {found.tlb.l2_entries} entries of {bytes_text(found.tlb.page_bytes)}"
     rows.append(("address translation", pages, source("tlb.l1_entries")))
+    rows += [(OBSERVED[key], f"{value:.3g}", source(f"observed.{key}")) for key, value in found.observed.items()]
     return Table(f"{found.name} ({found.fingerprint})", ("what", "figure", "where from"), tuple(rows))
 
 
