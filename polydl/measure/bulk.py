@@ -18,24 +18,14 @@ from polydl.lower.emit import Generated
 from polydl.measure.busy import machine_warnings, timing_turn
 from polydl.measure.compare import difference
 from polydl.measure.compile import find_compiler, run_compiler
-from polydl.measure.data import blocks_for, integer_inputs, integer_range, read_array, write_inputs
+from polydl.measure.data import blocks_for, integer_inputs, integer_range, read_array
 from polydl.measure.driver import Timing
+from polydl.measure.loaded import Run, loaded
 from polydl.measure.poison import poisoned
 from polydl.measure.session import Builder, setting_for
 from polydl.measure.timing import Record, buffer_sets, joint_pass
 from polydl.measure.values import ORIGINAL, Measurement, MeasureOptions, Status, Toolchain
-from polydl.measure.verify import (
-    Built,
-    Checked,
-    Run,
-    Setting,
-    Trial,
-    Verification,
-    execute,
-    loaded,
-    run_reference,
-    verify,
-)
+from polydl.measure.verify import Built, Checked, Setting, Trial, Verification, execute, run_reference, verify
 from polydl.model.scop import Scop
 
 _PRELUDE = "#include <stddef.h>\n#include <stdint.h>\n{vectors}"
@@ -175,35 +165,29 @@ def verified_exactly(setting: Setting, original: Built, candidates: Sequence[Bui
     run = Run(
         "integers", poisoned(inputs, setting.buffers), blocks_for(setting.buffers, flush_end=False), options.threads
     )
-    reference = run_reference(setting, original, run, None)
-    if not reference.exact:
-        return verify(setting, original, candidates, lambda done, total: None)
     trials = [Trial(one, None, {}, []) for one in candidates]
-    limit, fastest = options.timeout, reference.seconds
-    changed = [i for i, buffer in enumerate(setting.buffers) if buffer.written]
-    every = list(range(len(setting.buffers)))
-    stale: list[int] = []
-    with loaded(run) as (descriptor, mapping):
-        for trial in trials:
+    with loaded(run) as data:
+        reference = run_reference(setting, original, data, None)
+        fastest = reference.seconds
+        for trial in trials if reference.exact else ():
             limit = min(options.timeout, max(passes.least_limit, passes.limit_ratio * fastest))
-            write_inputs(mapping, [run.blocks[i] for i in stale], [run.inputs[i] for i in stale])
             limited = replace(setting, options=replace(options, timeout=limit))
-            came_through = execute(limited, trial, run, reference.seconds, descriptor, mapping)
-            # `execute` has checked that nothing but what is written was changed.
-            stale = changed if came_through else every
-            if not came_through:
+            if not execute(limited, trial, data, reference.seconds):
                 continue
             for block, buffer in zip(run.blocks, setting.buffers, strict=True):
                 if not (buffer.written and buffer.live):
                     continue
                 name = buffer.array.name
-                value = read_array(mapping, block, buffer)
+                value = read_array(data.mapping, block, buffer)
                 if not np.array_equal(value, reference.outputs[name]):
                     worst = difference(name, value, reference.outputs[name], None, 0.0).worst
                     if worst is not None:
                         trial.wrong(f"computes something else ({run.name}): {worst}", worst)
                 del value  # a view of the mapping, which could not be closed while it exists
             fastest = min(fastest, trial.seconds[0])
+    del data
+    if not reference.exact:
+        return verify(setting, original, candidates, lambda done, total: None)
     text = "equal to the original bit for bit on integer-valued inputs"
     return Verification((reference.seconds,), tuple(trial.checked(text) for trial in trials), ())
 

@@ -16,15 +16,27 @@ from the slices, is not clearly longer than that of the fastest candidate.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from polydl.measure.compare import arithmetic, difference
-from polydl.measure.data import AnyArray, blocks_for, integer_inputs, integer_range, read_array, write_inputs
+from polydl.measure.data import AnyArray, blocks_for, integer_inputs, integer_range, read_array
+from polydl.measure.driver import Block
+from polydl.measure.loaded import Loaded, Run, loaded
 from polydl.measure.slices import Slice
 from polydl.measure.values import Status
-from polydl.measure.verify import Built, ReferenceFailed, Run, Setting, Trial, Verification, execute, left_out, loaded
+from polydl.measure.verify import (
+    Built,
+    ReferenceFailed,
+    Setting,
+    Trial,
+    Verification,
+    execute,
+    least_seconds,
+    left_out,
+    quickest_first,
+)
 from polydl.measure.verify import run_reference as run_original
 
 REFERENCE_SECONDS = 5.0
@@ -51,6 +63,17 @@ class _Sample:
     expected: dict[str, AnyArray]
 
 
+@dataclass(frozen=True, slots=True)
+class _Sampled:
+    """What the slices have shown."""
+
+    samples: tuple[_Sample, ...]
+    seconds: float
+    """Of a run of the whole original, estimated."""
+    witness: dict[str, AnyArray]
+    """What the first candidate that agrees with the slices computes, by array, once it has run."""
+
+
 def verify_by_slices(
     setting: Setting, slices: Sequence[BuiltSlice], candidates: Sequence[Built], report_step: Callable[[int, int], None]
 ) -> Verification | None:
@@ -66,48 +89,20 @@ def verify_by_slices(
     integers = integer_inputs(setting.buffers, options.seed, largest, dominant=singular)
     first = Run("integers", integers, blocks_for(setting.buffers, flush_end=False), options.threads)
     second = Run("integers", integers, blocks_for(setting.buffers, flush_end=True), options.threads + 1)
-    samples: list[_Sample] = []
-    estimate = float("inf")
-    for one in slices:
-        try:
-            reference = run_original(setting, one.built, first, None)
-        except ReferenceFailed:
-            return None  # running the whole original shows why
-        estimate = min(estimate, reference.seconds / one.slice.share)
-        if not reference.exact or estimate <= REFERENCE_SECONDS:
-            return None
-        samples.append(_Sample(one, {n: _selected(one, n, values) for n, values in reference.outputs.items()}))
-    warnings: list[str] = []
-    try:
-        run_original(setting, slices[0].built, second, None)
-    except ReferenceFailed as failure:
-        if failure.status is not Status.CRASHED:
-            return None
-        second = Run("integers", integers, first.blocks, options.threads + 1)
-        warnings.append("the original only works on aligned arrays: candidates were not run on others")
     trials = [Trial(built, None, {}, []) for built in candidates]
-    witness: dict[str, AnyArray] = {}
-    for number, run in enumerate((first, second)):
-        with loaded(run) as (descriptor, mapping):
-            stale: list[int] = []
-            for i, trial in enumerate(trials):
-                if trial.failure is None and not left_out(setting, trial, trials, least=2):
-                    write_inputs(mapping, [run.blocks[k] for k in stale], [run.inputs[k] for k in stale])
-                    came_through = execute(setting, trial, run, estimate, descriptor, mapping)
-                    # `execute` has checked that nothing but what is written was changed.
-                    stale = [k for k, b in enumerate(setting.buffers) if b.written or not came_through]
-                    if came_through:
-                        outputs = {
-                            b.array.name: read_array(mapping, block, b).copy()
-                            for block, b in zip(run.blocks, setting.buffers, strict=True)
-                            if b.written and b.live
-                        }
-                        if not _agrees_with(trial, samples, outputs):
-                            continue
-                        witness = witness or outputs
-                        if any(not np.array_equal(witness[n], v, equal_nan=True) for n, v in outputs.items()):
-                            return None
-                report_step(number * len(trials) + i + 1, 2 * len(trials))
+    with loaded(first) as data:
+        known = _sampled(setting, slices, data)
+        if known is None or not _agree(setting, trials, known, data, lambda n: report_step(n, 2 * len(trials))):
+            return None
+    del data
+
+    def agree(data: Loaded) -> bool:
+        return _agree(setting, trials, known, data, lambda n: report_step(len(trials) + n, 2 * len(trials)))
+
+    warnings = _elsewhere(setting, slices, second, first.blocks, agree)
+    if warnings is None:
+        return None
+    estimate, samples = known.seconds, known.samples
     alive = [trial for trial in trials if trial.failure is None]
     fastest = min((s for trial in alive for s in trial.seconds), default=0.0)
     if len(alive) == 1 or estimate < CLEARLY * fastest:
@@ -122,6 +117,67 @@ def verify_by_slices(
         f"{len(alive)} variants computed the same bits in all elements, and those of the original in {sampled}"
     )
     return Verification((estimate,), tuple(trial.checked(how) for trial in trials), tuple(warnings), estimated=True)
+
+
+def _sampled(setting: Setting, slices: Sequence[BuiltSlice], data: Loaded) -> _Sampled | None:
+    """What the slices compute; None when the whole original has to be run."""
+    samples: list[_Sample] = []
+    estimate = float("inf")
+    for one in slices:
+        try:
+            reference = run_original(setting, one.built, data, None)
+        except ReferenceFailed:
+            return None  # running the whole original shows why
+        estimate = min(estimate, reference.seconds / one.slice.share)
+        if not reference.exact or estimate <= REFERENCE_SECONDS:
+            return None
+        samples.append(_Sample(one, {n: _selected(one, n, values) for n, values in reference.outputs.items()}))
+    return _Sampled(tuple(samples), estimate, {})
+
+
+def _agree(
+    setting: Setting, trials: Sequence[Trial], known: _Sampled, data: Loaded, report_step: Callable[[int], None]
+) -> bool:
+    """Run the candidates that have not failed yet; whether those that agree with the slices, the others being out,
+    agree with each other in all elements."""
+    for i, trial in enumerate(quickest_first(trials)):
+        if trial.failure is None and not left_out(setting, trial, trials, least=2):
+            if execute(setting, trial, data, least_seconds(known.seconds, trials)):
+                outputs = {
+                    b.array.name: read_array(data.mapping, block, b).copy()
+                    for block, b in zip(data.run.blocks, setting.buffers, strict=True)
+                    if b.written and b.live
+                }
+                if not _agrees_with(trial, known.samples, outputs):
+                    continue
+                known.witness.update({} if known.witness else outputs)
+                if any(not np.array_equal(known.witness[n], v, equal_nan=True) for n, v in outputs.items()):
+                    return False
+        report_step(i + 1)
+    return True
+
+
+def _elsewhere(
+    setting: Setting,
+    slices: Sequence[BuiltSlice],
+    run: Run,
+    aligned: tuple[Block, ...],
+    agree: Callable[[Loaded], bool],
+) -> list[str] | None:
+    """Whether the candidates agree once more, on arrays that end at their rear guards, or `aligned` where the original
+    does not work on those: warnings for people. None when the whole original has to be run."""
+    with loaded(run) as data:
+        try:
+            run_original(setting, slices[0].built, data, None)
+        except ReferenceFailed as failure:
+            if failure.status is not Status.CRASHED:
+                return None
+        else:
+            return [] if agree(data) else None
+    del data
+    with loaded(replace(run, blocks=aligned)) as data:
+        warning = "the original only works on aligned arrays: candidates were not run on others"
+        return [warning] if agree(data) else None
 
 
 def _selected(one: BuiltSlice, array: str, values: AnyArray) -> AnyArray:

@@ -15,8 +15,8 @@ from polydl.measure.compare import arithmetic
 from polydl.measure.data import blocks_for, memory_budget, real_inputs, write_inputs
 from polydl.measure.driver import Block, Limits, Outcome, Place, Timing, Word, run_job, shared_memory
 from polydl.measure.rounds import undisturbed
-from polydl.measure.values import Measurement
-from polydl.measure.verify import Checked, Setting
+from polydl.measure.values import Measurement, MeasureOptions
+from polydl.measure.verify import FAR, Checked, Setting
 
 _NOISY = 0.03
 """Noise above which the contenders are timed a second time."""
@@ -24,8 +24,6 @@ _DOUBT = 0.05
 """Probability, over all candidates together, that code as fast as the original wins the rounds by chance alone."""
 _PLAIN = 1.25
 """A candidate that is faster than the original by this ratio in every round needs no more rounds."""
-_FAR = 2.0
-"""An original that takes this many times as long as the fastest candidate is not timed a second time."""
 _EXTENSION = 2
 """Factor by which the second timing has more budget and rounds."""
 _SINGLE_RUN_NOISE = 0.1
@@ -131,9 +129,9 @@ class Record:
 def time_contenders(setting: Setting, contenders: Sequence[Checked], slow_samples: Sequence[float]) -> Timed:
     """Time the contenders, which were verified; the first is the original, whose verification took `slow_samples`.
 
-    A contender whose run is longer than `options.slow` keeps its verification runs as samples. One that fails in the
-    joint process is dropped, and the others are timed again. When the noise is high, the original and the candidates
-    that are within the noise of the fastest one are timed a second time, for longer.
+    A contender whose run is long keeps its verification runs as samples (`timed_by_verification`). One that fails in
+    the joint process is dropped, and the others are timed again. When the noise is high, the original and the
+    candidates that are within the noise of the fastest one are timed a second time, for longer.
     """
     with timing_turn() as warnings:
         timed = _time_contenders(setting, contenders, slow_samples)
@@ -143,7 +141,7 @@ def time_contenders(setting: Setting, contenders: Sequence[Checked], slow_sample
 def _time_contenders(setting: Setting, contenders: Sequence[Checked], slow_samples: Sequence[float]) -> Timed:
     options = setting.options
     warnings = machine_warnings()
-    slow = {i for i, contender in enumerate(contenders) if contender.seconds > options.slow}
+    slow = timed_by_verification(contenders, options)
     joint = [i for i in range(len(contenders)) if i not in slow]
     record, failed = Record(), dict[int, Measurement]()
     base = Timing(
@@ -162,7 +160,7 @@ def _time_contenders(setting: Setting, contenders: Sequence[Checked], slow_sampl
         fastest = min(known.values())
         close = [i for i, seconds in known.items() if seconds <= fastest * (1 + 2 * record.noise())]
         # An original that is far slower needs no more precise figure.
-        again = sorted({*close, *(i for i in (0,) if known.get(i, math.inf) <= _FAR * fastest)})
+        again = sorted({*close, *(i for i in (0,) if known.get(i, math.inf) <= FAR * fastest)})
         longer = replace(base, budget=_EXTENSION * base.budget, max_rounds=_EXTENSION * base.max_rounds)
         joint_pass(setting, contenders, again, longer, record, failed)
     disturbances = [*warnings, *others.warnings(), *_timing_warnings(record, contenders)]
@@ -190,6 +188,19 @@ def _time_contenders(setting: Setting, contenders: Sequence[Checked], slow_sampl
         for i, contender in enumerate(contenders)
     )
     return Timed(measurements, record.noise(), (*disturbances, *warnings), bool(disturbances))
+
+
+def timed_by_verification(contenders: Sequence[Checked], options: MeasureOptions) -> set[int]:
+    """Contenders, by index, that keep the times of their verification runs: whose run is longer than `options.slow`,
+    and candidates whose run is longer than the budget and that take far longer than the fastest one. Those runs begin
+    with arrays that the process has not touched yet, which costs all of them the same: they are farther apart than it
+    seems."""
+    far = FAR * min(contender.seconds for contender in contenders)
+    return {
+        i
+        for i, one in enumerate(contenders)
+        if one.seconds > options.slow or (i > 0 and one.seconds > max(options.budget, far))
+    }
 
 
 def _budget(setting: Setting, contenders: int) -> float:

@@ -27,8 +27,7 @@ from __future__ import annotations
 import math
 import mmap
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -45,15 +44,18 @@ from polydl.measure.data import (
     read_array,
     real_inputs,
     unchanged,
-    write_inputs,
 )
-from polydl.measure.driver import Block, Limits, Outcome, Place, Word, describe_offset, run_job, shared_memory
+from polydl.measure.driver import Limits, Outcome, Place, Word, describe_offset, run_job
+from polydl.measure.loaded import Loaded, Run, loaded
 from polydl.measure.poison import poisoned
 from polydl.measure.values import Measurement, MeasureOptions, Status, WorstError
 from polydl.model.scop import Scop
 
 _CHEAP = 0.5
 """An original whose run takes at most these seconds is also run to compute Σ|terms|."""
+FAR = 2.0
+"""A candidate that takes this many times as long as another one, in long runs, is run no more than it must be: what
+disturbs a run on a shared machine seldom doubles it, and a wrong guess costs speed, never correctness."""
 _QUICK = 0.1
 """The third run is made when a run of the original takes at most these seconds."""
 
@@ -79,16 +81,6 @@ class Setting:
     """Terms of the longest sum into one element, >= 1: the `n` of the error bound."""
     options: MeasureOptions
     allowance: Allowance
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One kind of verification run."""
-
-    name: str
-    inputs: list[AnyArray]
-    blocks: tuple[Block, ...]
-    threads: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +124,9 @@ class Trial:
     failure: Measurement | None
     max_error: dict[str, float]
     seconds: list[float]
+    """Of each run that it came through."""
+    whole_seconds: float = math.inf
+    """Of its shortest one with everything around it (see `Reference`)."""
 
     def checked(self, how: str) -> Checked:
         """The result after all runs: verified in the way that `how` says, unless the candidate failed."""
@@ -156,11 +151,11 @@ class Verification:
     """Whether the time of the original is an estimate from slices, because it was not run whole."""
 
 
-def candidate_limit(original: float, timeout: float) -> float:
-    """Seconds that a run of a candidate may take, when that of the original took `original` with everything around it:
-    four times as long plus 5 s, since a slower candidate is useless, and at most `timeout`. Where no candidate keeps to
-    it, the machine is slow in some other way, and they get `timeout`."""
-    return min(timeout, 5.0 + 4.0 * original)
+def candidate_limit(fastest: float, timeout: float) -> float:
+    """Seconds that a run of a candidate may take, when the fastest one so far, the original or another candidate, took
+    so many with everything around it: four times as long plus 5 s, since a slower candidate is useless, and at most
+    `timeout`. Where no candidate keeps to it, the machine is slow in some other way, and they get `timeout`."""
+    return min(timeout, 5.0 + 4.0 * fastest)
 
 
 def verify(
@@ -181,15 +176,16 @@ def verify(
     integers = integer_inputs(setting.buffers, options.seed, largest, dominant=traits.singular)
     aligned = blocks_for(setting.buffers, flush_end=False)
     first = Run("integers", poisoned(integers, setting.buffers), aligned, options.threads)
-    reference = run_reference(setting, original, first, None)
-    times = [reference.seconds]
-    runs = [first]
-    if reference.seconds <= _QUICK:
-        runs.append(replace(first, name="integers, other threads", threads=2 * options.threads + 1))
     steps = 2 * len(trials)
-    _check_all(setting, runs, reference, trials, traits.roundings, lambda n: report_step(n, steps))
+    with loaded(first) as data:
+        reference = run_reference(setting, original, data, None)
+        times = [reference.seconds]
+        if reference.seconds <= _QUICK:
+            _check_in(setting, data, reference, trials, traits.roundings, lambda n: None)
+            data.run = replace(first, name="integers, other threads", threads=2 * options.threads + 1)
+        _check_in(setting, data, reference, trials, traits.roundings, lambda n: report_step(n, steps))
     exactly, magnitude = reference.exact, reference.outputs if traits.monotone else None
-    del integers, first, runs
+    del integers, first, data
 
     if reference.seconds > options.slow and exactly:
         warnings.append(
@@ -205,74 +201,65 @@ def verify(
         )
         if magnitude is not None and reference.seconds <= _CHEAP:
             magnitudes = replace(second, inputs=[abs(values) for values in second.inputs], blocks=aligned)
-            magnitude = run_reference(setting, original, magnitudes, None).outputs
+            with loaded(magnitudes) as data:
+                magnitude = run_reference(setting, original, data, None).outputs
+            del magnitudes, data
+
+        def check_second(run: Run) -> float:
+            with loaded(run) as data:
+                found = run_reference(setting, original, data, magnitude)
+                progress = lambda n: report_step(len(trials) + n, steps)  # noqa: E731
+                _check_in(setting, data, found, trials, traits.roundings, progress)
+            return found.seconds
+
         try:
-            reference = run_reference(setting, original, second, magnitude)
+            times.append(check_second(second))
         except ReferenceFailed as failure:
             if failure.status is not Status.CRASHED:
                 raise
-            second = replace(second, blocks=aligned)
-            reference = run_reference(setting, original, second, magnitude)
+            times.append(check_second(replace(second, blocks=aligned)))
             warnings.append("the original only works on aligned arrays: candidates were not run on others")
-        times.append(reference.seconds)
-        _check_all(
-            setting, [second], reference, trials, traits.roundings, lambda n: report_step(len(trials) + n, steps)
-        )
         how = ("equal to the original bit for bit on integer-valued inputs, " if exactly else "") + (
             "within 2·gamma(n)·Σ|terms| of it on reals"
         )
     return Verification(tuple(times), tuple(trial.checked(how) for trial in trials), tuple(warnings))
 
 
-def run_reference(setting: Setting, original: Built, run: Run, magnitude: dict[str, AnyArray] | None) -> Reference:
+def run_reference(setting: Setting, original: Built, data: Loaded, magnitude: dict[str, AnyArray] | None) -> Reference:
     """Run the original and return its results. Raises ReferenceFailed when it fails."""
-    options = setting.options
-    with loaded(run) as (descriptor, mapping):
-        limits = _limits(run, options.original_timeout, options)
-        begin = time.monotonic()
-        outcome = _run(setting, original, run, descriptor, limits)
-        whole_seconds = time.monotonic() - begin
-        setting.allowance.grant(whole_seconds)
-        failure = outcome.failure(limits, [b.array.name for b in setting.buffers], run.blocks)
-        failure = failure or damage(setting.buffers, run, mapping)
-        if failure is not None:
-            status, message = failure
-            hint = "the region is run as it stands; give it sizes for which it works"
-            if status is Status.TIMED_OUT:
-                hint = "give smaller sizes, or more time with --timeout"
-            raise ReferenceFailed(
-                status,
-                f"the original code of '{setting.scop.function}' cannot serve as the reference: it {message}",
-                setting.scop.span,
-                hint,
-            )
-        outputs = {
-            buffer.array.name: read_array(mapping, block, buffer).copy()
-            for block, buffer in zip(run.blocks, setting.buffers, strict=True)
-            if buffer.written and buffer.live
-        }
+    options, run = setting.options, data.run
+    data.fresh()
+    limits = _limits(run, options.original_timeout, options)
+    begin = time.monotonic()
+    outcome = _run(setting, original, data, limits)
+    whole_seconds = time.monotonic() - begin
+    setting.allowance.grant(whole_seconds)
+    failure = outcome.failure(limits, [b.array.name for b in setting.buffers], run.blocks)
+    failure = failure or damage(setting.buffers, run, data.mapping)
+    if failure is not None:
+        status, message = failure
+        hint = "the region is run as it stands; give it sizes for which it works"
+        if status is Status.TIMED_OUT:
+            hint = "give smaller sizes, or more time with --timeout"
+        raise ReferenceFailed(
+            status,
+            f"the original code of '{setting.scop.function}' cannot serve as the reference: it {message}",
+            setting.scop.span,
+            hint,
+        )
+    data.keep_read(setting.buffers)
+    outputs = {
+        buffer.array.name: read_array(data.mapping, block, buffer).copy()
+        for block, buffer in zip(run.blocks, setting.buffers, strict=True)
+        if buffer.written and buffer.live
+    }
     seconds = outcome.words[Word.NANOSECONDS] * 1e-9
     return Reference(outputs, not outcome.words[Word.INEXACT], magnitude, seconds, whole_seconds)
 
 
-def _check_all(
-    setting: Setting,
-    runs: Sequence[Run],
-    reference: Reference,
-    trials: Sequence[Trial],
-    roundings: int,
-    done: Callable[[int], None],
-) -> None:
-    """Run every candidate that has not failed yet; all runs have the same inputs and reference."""
-    for run in runs[:-1]:
-        _check_in(setting, run, reference, trials, roundings, lambda n: None)
-    _check_in(setting, runs[-1], reference, trials, roundings, done)
-    done(len(trials))
-
-
 def _check_in(
     setting: Setting,
-    run: Run,
+    data: Loaded,
     reference: Reference,
     trials: Sequence[Trial],
     roundings: int,
@@ -280,59 +267,64 @@ def _check_in(
 ) -> None:
     """Run every candidate that has not failed yet in one way."""
     alive = [trial for trial in trials if trial.failure is None]
-    stale: list[int] = []
-    with loaded(run) as (descriptor, mapping):
 
-        def check(which: Sequence[Trial], original_seconds: float) -> None:
-            nonlocal stale
-            for trial in which:
-                if left_out(setting, trial, trials):
-                    continue
-                write_inputs(mapping, [run.blocks[k] for k in stale], [run.inputs[k] for k in stale])
-                _check(setting, trial, run, (reference, original_seconds), roundings, descriptor, mapping)
-                failed = trial.failure is not None
-                # `execute` has checked that nothing but what is written was changed.
-                stale = [k for k, buffer in enumerate(setting.buffers) if buffer.written or failed]
-                done(trials.index(trial) + 1)
+    def check(which: Sequence[Trial], original_seconds: float) -> None:
+        for number, trial in enumerate(quickest_first(which), start=len(trials) - len(which)):
+            if not left_out(setting, trial, trials):
+                _check(setting, trial, data, (reference, least_seconds(original_seconds, trials)), roundings)
+                done(number + 1)
 
-        check(alive, reference.whole_seconds)
-        if all(trial.failure is not None for trial in alive):
-            # None kept to the limit, so the machine is slow in another way: once more with nothing but `timeout`.
-            stopped = [t for t in alive if t.failure is not None and t.failure.status is Status.TIMED_OUT]
-            for trial in stopped:
-                trial.failure = None
-            check(stopped, math.inf)
+    check(alive, reference.whole_seconds)
+    if all(trial.failure is not None for trial in alive):
+        # None kept to the limit, so the machine is slow in another way: once more with nothing but `timeout`.
+        stopped = [t for t in alive if t.failure is not None and t.failure.status is Status.TIMED_OUT]
+        for trial in stopped:
+            trial.failure = None
+        check(stopped, math.inf)
+    done(len(trials))
+
+
+def quickest_first(trials: Sequence[Trial]) -> list[Trial]:
+    """Candidates in the order in which they run: as they are ranked, and once they have run by their times."""
+    return sorted(trials, key=lambda trial: min(trial.seconds, default=0.0))
+
+
+def least_seconds(original: float, trials: Sequence[Trial]) -> float:
+    """Seconds of the fastest one so far, the original or a candidate, with everything around it."""
+    return min([original, *(trial.whole_seconds for trial in trials if trial.failure is None)])
 
 
 def left_out(setting: Setting, trial: Trial, trials: Sequence[Trial], least: int = 1) -> bool:
-    """Whether a candidate that has not run yet is left out: the time for all is spent, `least` others are through."""
-    through = sum(1 for other in trials if other.failure is None and other.seconds)
-    if trial.seconds or through < least or not setting.allowance.half_spent:
+    """Whether a candidate is left out: it has not run yet, the time for all is spent, and `least` others are through;
+    or its runs are long (`options.slow`), and `least` others that take far less time have passed one more."""
+    through = [other for other in trials if other.failure is None and len(other.seconds) > len(trial.seconds)]
+    if trial.seconds:
+        own = min(trial.seconds)
+        faster = [other for other in through if FAR * min(other.seconds) < own]
+        if own <= setting.options.slow or len(faster) < least:
+            return False
+        other = faster[0]
+        message = f"not checked further: it takes {own:.3g} s per run, '{other.built.id}' {min(other.seconds):.3g} s"
+        trial.failure = Measurement(trial.built.id, Status.LEFT_OUT, message, max_error=trial.max_error)
+        return True
+    if len(through) < least or not setting.allowance.half_spent:
         return False
     message = f"not measured: the {setting.allowance.seconds:.3g} s for all variants were spent"
     trial.failure = Measurement(trial.built.id, Status.LEFT_OUT, message)
     return True
 
 
-def _check(
-    setting: Setting,
-    trial: Trial,
-    run: Run,
-    compared: tuple[Reference, float],
-    roundings: int,
-    descriptor: int,
-    mapping: mmap.mmap,
-) -> None:
+def _check(setting: Setting, trial: Trial, data: Loaded, compared: tuple[Reference, float], roundings: int) -> None:
     """`compared`: with the original's results, and the seconds by which the candidate's are limited."""
-    reference, original_seconds = compared
-    if not execute(setting, trial, run, original_seconds, descriptor, mapping):
+    (reference, original_seconds), run = compared, data.run
+    if not execute(setting, trial, data, original_seconds):
         return
     worst: WorstError | None = None
     for block, buffer in zip(run.blocks, setting.buffers, strict=True):
         name = buffer.array.name
         if not (buffer.written and buffer.live):
             continue
-        value = read_array(mapping, block, buffer)
+        value = read_array(data.mapping, block, buffer)
         tolerance = 0.0 if reference.exact else 2 * gamma(setting.terms + roundings, buffer.element)
         magnitude = None if reference.magnitude is None else reference.magnitude[name]
         found = difference(name, value, reference.outputs[name], magnitude, tolerance)
@@ -343,19 +335,24 @@ def _check(
         trial.wrong(f"computes something else ({run.name}): {worst}", worst)
 
 
-def execute(
-    setting: Setting, trial: Trial, run: Run, original_seconds: float, descriptor: int, mapping: mmap.mmap
-) -> bool:
-    """Run a candidate on the inputs in the shared file. Whether it finished and changed nothing that it must not: its
-    outputs are in the shared file then; otherwise `trial.failure` says what happened."""
-    limits = _limits(run, candidate_limit(original_seconds, setting.options.timeout), setting.options)
-    outcome = _run(setting, trial.built, run, descriptor, limits)
+def execute(setting: Setting, trial: Trial, data: Loaded, fastest: float) -> bool:
+    """Run a candidate on the inputs in the shared file, for as long as `candidate_limit` of `fastest` lets it. Whether
+    it finished and changed nothing that it must not: its outputs are in the shared file then; otherwise `trial.failure`
+    says what happened."""
+    run = data.run
+    data.fresh()
+    limits = _limits(run, candidate_limit(fastest, setting.options.timeout), setting.options)
+    begin = time.monotonic()
+    outcome = _run(setting, trial.built, data, limits)
+    whole_seconds = time.monotonic() - begin
     failure = outcome.failure(limits, [b.array.name for b in setting.buffers], run.blocks)
-    failure = failure or damage(setting.buffers, run, mapping)
+    failure = failure or damage(setting.buffers, run, data.mapping)
     if failure is not None:
         trial.failure = Measurement(trial.built.id, *failure, max_error=trial.max_error)
         return False
+    data.keep_read(setting.buffers)
     trial.seconds.append(outcome.words[Word.NANOSECONDS] * 1e-9)
+    trial.whole_seconds = min(trial.whole_seconds, whole_seconds)
     return True
 
 
@@ -373,17 +370,10 @@ def damage(buffers: Sequence[Buffer], run: Run, mapping: mmap.mmap) -> tuple[Sta
     return None
 
 
-@contextmanager
-def loaded(run: Run) -> Iterator[tuple[int, mmap.mmap]]:
-    """The shared file, filled with the inputs of the run, as (descriptor, mapping)."""
-    with shared_memory("polydl-data", sum(block.block_bytes for block in run.blocks)) as (descriptor, mapping):
-        write_inputs(mapping, run.blocks, run.inputs)
-        yield descriptor, mapping
-
-
 def _limits(run: Run, seconds: float, options: MeasureOptions) -> Limits:
     return Limits(seconds, run.threads, options.memory, sum(block.block_bytes for block in run.blocks))
 
 
-def _run(setting: Setting, built: Built, run: Run, descriptor: int, limits: Limits) -> Outcome:
-    return run_job(setting.driver, "verify", [built.library], setting.sizes, run.blocks, descriptor, limits, bind=False)
+def _run(setting: Setting, built: Built, data: Loaded, limits: Limits) -> Outcome:
+    blocks, shared = data.run.blocks, data.descriptor
+    return run_job(setting.driver, "verify", [built.library], setting.sizes, blocks, shared, limits, bind=False)
