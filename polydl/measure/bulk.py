@@ -23,7 +23,7 @@ from polydl.measure.driver import Timing
 from polydl.measure.loaded import Run, loaded
 from polydl.measure.poison import poisoned
 from polydl.measure.session import Builder, setting_for
-from polydl.measure.timing import Record, buffer_sets, joint_pass
+from polydl.measure.timing import Record, buffer_sets, joint_pass, timing_inputs
 from polydl.measure.values import ORIGINAL, Measurement, MeasureOptions, Status, Toolchain
 from polydl.measure.verify import Built, Checked, Setting, Trial, Verification, execute, run_reference, verify
 from polydl.model.scop import Scop
@@ -116,7 +116,7 @@ def measure_many(scop: Scop, built: BuiltMany, options: MeasureOptions, passes: 
     Raises InputError when the arrays do not fit in memory, ToolchainError when the original cannot be run.
     """
     setting = setting_for(scop, built.folder, built.original, options)
-    with timing_turn() as warnings:
+    with timing_turn() as warnings, timing_inputs(setting) as data:
         warnings += machine_warnings()
         check = verified_exactly(setting, built.original, built.candidates, passes)
         reference = Measurement(ORIGINAL, Status.VERIFIED, "the reference")
@@ -130,7 +130,7 @@ def measure_many(scop: Scop, built: BuiltMany, options: MeasureOptions, passes: 
             buffer_sets(setting), options.min_sample, options.budget, options.min_rounds, options.max_rounds, 0
         )
         for _ in range(passes.passes):
-            joint_pass(setting, contenders, timed, timing, record, failed)
+            joint_pass(setting, contenders, timed, timing, record, failed, data)
             known = record.undisturbed()
             if not known:
                 break

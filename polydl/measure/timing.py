@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import mmap
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -133,12 +135,14 @@ def time_contenders(setting: Setting, contenders: Sequence[Checked], slow_sample
     the joint process is dropped, and the others are timed again. When the noise is high, the original and the
     candidates that are within the noise of the fastest one are timed a second time, for longer.
     """
-    with timing_turn() as warnings:
-        timed = _time_contenders(setting, contenders, slow_samples)
+    with timing_turn() as warnings, timing_inputs(setting) as data:
+        timed = _time_contenders(setting, contenders, slow_samples, data)
     return replace(timed, warnings=(*warnings, *timed.warnings), disturbed=timed.disturbed or bool(warnings))
 
 
-def _time_contenders(setting: Setting, contenders: Sequence[Checked], slow_samples: Sequence[float]) -> Timed:
+def _time_contenders(
+    setting: Setting, contenders: Sequence[Checked], slow_samples: Sequence[float], data: TimingInputs
+) -> Timed:
     options = setting.options
     warnings = machine_warnings()
     slow = timed_by_verification(contenders, options)
@@ -153,7 +157,7 @@ def _time_contenders(setting: Setting, contenders: Sequence[Checked], slow_sampl
         _COLD_BYTES if options.cold else 0,
     )
     others = Others()
-    joint_pass(setting, contenders, joint, base, record, failed)
+    joint_pass(setting, contenders, joint, base, record, failed, data)
     uncertain = record.noise() > _NOISY or record.drift() > _DRIFT or bool(others.warnings()) or _undecided(record)
     if uncertain and len(joint) - len(failed) > 1 and setting.allowance.left > 0:
         known = {i: seconds for i, (seconds, _) in record.undisturbed().items()}
@@ -162,7 +166,7 @@ def _time_contenders(setting: Setting, contenders: Sequence[Checked], slow_sampl
         # An original that is far slower needs no more precise figure.
         again = sorted({*close, *(i for i in (0,) if known.get(i, math.inf) <= FAR * fastest)})
         longer = replace(base, budget=_EXTENSION * base.budget, max_rounds=_EXTENSION * base.max_rounds)
-        joint_pass(setting, contenders, again, longer, record, failed)
+        joint_pass(setting, contenders, again, longer, record, failed, data)
     disturbances = [*warnings, *others.warnings(), *_timing_warnings(record, contenders)]
     warnings = []
     if record.noise() > _NOISY:
@@ -237,11 +241,12 @@ def joint_pass(
     timing: Timing,
     record: Record,
     failed: dict[int, Measurement],
+    data: TimingInputs,
 ) -> None:
     """Time some contenders in one process, again without each one that fails, and record the samples."""
     joint = list(which)
     while joint:
-        outcome, limits = _joint_job(setting, [contenders[i] for i in joint], timing)
+        outcome, limits = _joint_job(setting, [contenders[i] for i in joint], timing, data)
         failure = outcome.failure(limits, [b.array.name for b in setting.buffers], _blocks(setting))
         if failure is None:
             record.add(outcome, joint)
@@ -249,6 +254,7 @@ def joint_pass(
         guilty = outcome.words[Word.CURRENT]
         if guilty < 0:
             raise ToolchainError(f"the measuring driver failed before it timed anything: it {failure[1]}")
+        data.distrust()
         index = joint.pop(guilty)
         status, message = failure
         failed[index] = replace(contenders[index].measurement, status=status, message=f"while timed: it {message}")
@@ -258,7 +264,42 @@ def _blocks(setting: Setting) -> tuple[Block, ...]:
     return blocks_for(setting.buffers, flush_end=False)
 
 
-def _joint_job(setting: Setting, contenders: Sequence[Checked], timing: Timing) -> tuple[Outcome, Limits]:
+class TimingInputs:
+    """The shared file that timed processes copy their arrays from. Written when the first one needs it: where all runs
+    are long, none does."""
+
+    def __init__(self, setting: Setting, descriptor: int, mapping: mmap.mmap) -> None:
+        self._setting = setting
+        self._descriptor = descriptor
+        self._mapping = mapping
+        self._written = False
+
+    def descriptor(self) -> int:
+        """Of the file with the inputs in it."""
+        if not self._written:
+            setting = self._setting
+            # Positive values only, since sums could become denormal numbers, which are slow to compute with.
+            singular = arithmetic(setting.scop).singular
+            inputs = real_inputs(setting.buffers, setting.options.seed, 0.5, 1.5, dominant=singular)
+            write_inputs(self._mapping, _blocks(setting), inputs)
+            self._written = True
+        return self._descriptor
+
+    def distrust(self) -> None:
+        """A candidate failed, whatever it did before that: the next process gets the inputs anew."""
+        self._written = False
+
+
+@contextmanager
+def timing_inputs(setting: Setting) -> Iterator[TimingInputs]:
+    """The inputs of all passes of a timing. Removed at the end."""
+    with shared_memory("polydl-data", sum(block.block_bytes for block in _blocks(setting))) as (descriptor, mapping):
+        yield TimingInputs(setting, descriptor, mapping)
+
+
+def _joint_job(
+    setting: Setting, contenders: Sequence[Checked], timing: Timing, data: TimingInputs
+) -> tuple[Outcome, Limits]:
     options = setting.options
     blocks = _blocks(setting)
     total = sum(block.block_bytes for block in blocks)
@@ -268,16 +309,10 @@ def _joint_job(setting: Setting, contenders: Sequence[Checked], timing: Timing) 
     seconds = min(options.timeout, 5.0 + 5.0 * slowest) + 20 * options.min_sample
     array_bytes = total * (timing.sets + 1) + in_units + timing.cold_bytes
     limits = Limits(seconds, options.threads, options.memory, array_bytes)
-    # Positive values only, since sums could become denormal numbers, which are slow to compute with.
-    singular = arithmetic(setting.scop).singular
-    inputs = real_inputs(setting.buffers, options.seed, 0.5, 1.5, dominant=singular)
-    with shared_memory("polydl-data", total) as (descriptor, mapping):
-        write_inputs(mapping, blocks, inputs)
-        del inputs
-        libraries = [contender.built.library for contender in contenders]
-        outcome = run_job(
-            setting.driver, "time", libraries, setting.sizes, blocks, descriptor, limits, bind=True, timing=timing
-        )
+    libraries = [contender.built.library for contender in contenders]
+    outcome = run_job(
+        setting.driver, "time", libraries, setting.sizes, blocks, data.descriptor(), limits, bind=True, timing=timing
+    )
     return outcome, limits
 
 

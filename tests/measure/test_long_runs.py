@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from polydl.measure import MeasureOptions, Status, Toolchain, loaded, measure, verify
+from polydl.measure import MeasureOptions, Status, Toolchain, loaded, measure, timing, verify
 from polydl.measure.allowance import Allowance
 from polydl.measure.data import Buffer, blocks_for, read_array
 from polydl.measure.driver import Place
@@ -118,3 +119,24 @@ def test_inputs_are_written_again_only_where_a_run_may_have_changed_them(monkeyp
                 data.keep_read(buffers)
         data.fresh()
         assert written[-1] == 1
+
+
+def test_all_passes_of_a_timing_copy_the_same_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffers = (Buffer(array("A", 4), row_major([4]), Place.BUFFER, written=True, live=True),)
+    made: list[int] = []
+    plain = timing.real_inputs
+
+    def counted(*given: Any, **more: Any) -> Any:
+        made.append(1)
+        return plain(*given, **more)
+
+    monkeypatch.setattr(timing, "real_inputs", counted)
+    with timing.timing_inputs(dataclasses.replace(SETTING, buffers=buffers)) as data:
+        assert not made, "not before a process needs them"
+        first = os.pread(data.descriptor(), 16, 0)
+        assert np.all(np.frombuffer(first, np.float32) >= 0.5)
+        assert os.pread(data.descriptor(), 16, 0) == first
+        assert len(made) == 1
+        data.distrust()
+        assert os.pread(data.descriptor(), 16, 0) == first
+        assert len(made) == 2
