@@ -9,9 +9,10 @@ that several statements write is stored once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from polydl.kernels.accumulators import Accumulator, extreme, together
 from polydl.kernels.family import Cycles
 from polydl.kernels.innermost import Argument, Innermost, OfRows, Printed, RowFunction
 from polydl.kernels.instructions import RATE, VECTOR_CALL, arithmetic, vector_cycles
@@ -19,7 +20,6 @@ from polydl.kernels.microkernel import environment, isa_prologue
 from polydl.kernels.scalar_text import scalar_text
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.model import isl
-from polydl.model.expr import Binary, Call, Conditional, Expr, Load, loads
 from polydl.model.scop import Assignment
 from polydl.model.types import ElementType
 from polydl.target.isa import VECTOR_TYPES, Isa
@@ -50,15 +50,6 @@ class Store:
     address: str
     value: str
     stream: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Accumulator:
-    """A value that a row adds up, or the extreme of one."""
-
-    name: str
-    start: str
-    finish: str
 
 
 @dataclass(slots=True)
@@ -155,66 +146,46 @@ class _Builder:
             other == at or all(a.array != target.array for a in s.accesses)
             for other, s in enumerate(self.piece.statements)
         )
-        if not alone or not self.where.options.reassociate:
+        if not alone:
             raise NotVectorised(f"{target.array} is the same in every iteration")
         place = self.argument(at, body.target, pointer=True).name
         name = f"polydl_acc{len(self.accumulators)}"
-        if body.op in ("+=", "-="):
+        x = ""
+        if body.op in ("+=", "-=", "*="):
             if len(own) != 2:
-                raise NotVectorised(f"{statement.name} reads the sum that it adds to")
-            value = vectors.text(body.value)
-            part = f"cut ? {self.vector}_keep(part, polydl_x, {self.vector}_zero()) : polydl_x"
-            self.lines.append(f"{{ const {self.vector} polydl_x = {value}; *{name} = *{name} + ({part}); }}")
-            self.plain.append(f"*{place} {body.op} {scalar_text(body.value, plain.__getitem__)};")
-            finish = f"*{place} {body.op} {self.vector}_sum({name});"
-            self.accumulators.append(Accumulator(name, f"{self.vector}_zero()", finish))
-            return
-        extreme = (
-            _extreme(body.value, lambda i: i in own, lambda x, y: vectors.text(x) == vectors.text(y))
-            if body.op == "="
-            else None
-        )
-        if extreme is None or len(own) < 2:
-            raise NotVectorised(f"{statement.name} is neither a sum nor an extreme")
-        operation, other_value = extreme
-        value = vectors.text(other_value)
-        better = f"{self.vector}_{operation}(polydl_x, *{name})"
-        if operation.startswith("f"):
-            better = f"{self.vector}_{operation}(*{name}, polydl_x)"
-        kept = f"cut ? {self.vector}_keep(part, {better}, *{name}) : {better}"
-        self.lines.append(f"{{ const {self.vector} polydl_x = {value}; *{name} = {kept}; }}")
-        self.plain.append(
-            f"*{place} = {scalar_text(body.value, (plain | dict.fromkeys(own, f'*{place}')).__getitem__)};"
-        )
-        which = {"max": "greatest", "min": "least"}.get(operation, operation + "_all")
-        start = f"{self.vector}_all(*{place})"
-        self.accumulators.append(Accumulator(name, start, f"*{place} = {self.vector}_{which}({name});"))
+                raise NotVectorised(f"{statement.name} reads what it gathers")
+            operation, value = "product" if body.op == "*=" else "sum", body.value
+            text = vectors.text(value)
+            doing = f"*{place} {body.op} {scalar_text(value, plain.__getitem__)};"
+        else:
+            found = None
+            if body.op == "=" and len(own) > 1:
+                found = extreme(body.value, lambda i: i in own, lambda x, y: vectors.text(x) == vectors.text(y))
+            if found is None:
+                raise NotVectorised(f"{statement.name} gathers nothing")
+            operation, value = found
+            text = vectors.text(value)
+            if operation in ("max", "min") and not self.where.options.fast_math:
+                x = scalar_text(value, plain.__getitem__)
+            before = plain | dict.fromkeys(own, f"*{place}")
+            doing = f"*{place} = {scalar_text(body.value, before.__getitem__)};"
+        if not x and not self.where.options.reassociate:
+            raise NotVectorised(f"{statement.name} is computed in another order")
+        made = Accumulator(name, operation, place, body.op, x, tuple(p for p in self.plain if p.startswith("const ")))
+        self.lines.append(made.line(self.vector, text))
+        self.plain.append(doing)
+        self.accumulators.append(made)
 
-
-def _extreme(value: Expr, own: Callable[[int], bool], same: Callable[[Expr, Expr], bool]) -> tuple[str, Expr] | None:
-    """(operation, other operand) of `s = max(s, e)` in one of its spellings."""
-    match value:
-        case Call("fmaxf" | "fmax" | "fminf" | "fmin" as name, (left, right)):
-            operation = "fmax" if "max" in name else "fmin"
-            for mine, other in ((left, right), (right, left)):
-                if isinstance(mine, Load) and own(mine.access) and not _mentions(other, own):
-                    return operation, other
-        case Conditional(Binary(">" | "<" as op, left, right), then, otherwise):
-            sides = (left, right)
-            for k, mine in enumerate(sides):
-                other = sides[1 - k]
-                if not (isinstance(mine, Load) and own(mine.access)) or _mentions(other, own):
-                    continue
-                if not (isinstance(otherwise, Load) and own(otherwise.access) and same(then, other)):
-                    continue
-                # e > s ? e : s keeps s when e is NaN, as the vector form does.
-                greater = (op == ">") == (k == 1)
-                return ("max" if greater else "min"), other
-    return None
-
-
-def _mentions(value: Expr, own: Callable[[int], bool]) -> bool:
-    return any(own(access) for access in loads(value))
+    def check_searches(self) -> None:
+        """What is looked at again behind the row must still be there. Raises NotVectorised."""
+        written = {name for (name, _, _), a in zip(self.keys, self.arguments, strict=True) if a.written}
+        read = {
+            name
+            for (name, _, pointer), a in zip(self.keys, self.arguments, strict=True)
+            if not a.written or not pointer
+        }
+        if any(a.x for a in self.accumulators) and written & read:
+            raise NotVectorised("a row that changes what it finds the first zero in")
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +215,7 @@ class GeneralRow(OfRows):
         try:
             for at in range(len(piece.statements)):
                 built.add(at)
+            built.check_searches()
         except NotVectorised:
             return ()
         return (RowUse(piece, widest, built),)
@@ -273,6 +245,14 @@ class GeneralRow(OfRows):
         return f"for (ptrdiff_t j = 0; j < n; j++) {{ {' '.join([*use.built.plain, *stores])} }}"
 
 
+def _cycles(builder: _Builder) -> float:
+    """What a step takes when it waits for nothing: its instructions, and loads of two vectors in a cycle."""
+    counts = [arithmetic(statement) for statement in builder.piece.statements]
+    loads = sum(a.pointer and not a.written for a in builder.arguments)
+    simple = sum(c.simple for c in counts) - sum(a.op == "=" for a in builder.accumulators)
+    return max(loads, simple) / 2 + sum(c.slow + c.calls * VECTOR_CALL for c in counts)
+
+
 def _rendered(builder: _Builder) -> RowFunction:
     t, arguments, accumulators = builder.element, builder.arguments, builder.accumulators
     many = len(builder.piece.statements)
@@ -300,11 +280,12 @@ def _rendered(builder: _Builder) -> RowFunction:
             unused=[a.name for a in arguments],
             passed="".join(f", {a.name}" for a in arguments),
             accumulators=accumulators,
-            accumulators_declared="".join(f", {builder.vector} *{a.name}" for a in accumulators),
-            accumulators_passed="".join(f", &{a.name}" for a in accumulators),
+            searches=list(dict.fromkeys(a.search for a in accumulators if a.search)),
+            together=together(len(accumulators), _cycles(builder)),
         )
     )
-    math = uses_functions(" ".join([*builder.lines, *(a.finish for a in accumulators)]), builder.element)
+    called = [*builder.lines, *(a.gathered(builder.vector) for a in accumulators)]
+    math = uses_functions(" ".join(called), builder.element)
     before = (*row_prologue(t), *([math_prologue(t)] if math else []))
     return RowFunction(
         name, text, f"const ptrdiff_t n{declared}", before, tuple(a.of for a in arguments), bool(streamed)

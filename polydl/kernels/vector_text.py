@@ -175,5 +175,6 @@ def uses_functions(text: str, element: ElementType) -> bool:
     """Whether vector text needs `math_prologue`."""
     prefix = f"polydl_{element.name}_"
     basic = ("all", "zero", "load", "load_part", "store", "store_part", "fma", "max", "min")
+    gathering = ("keep", "sum", "product", "greatest", "least", "fmax_all", "fmin_all")
     names = {piece.partition("(")[0] for piece in text.split(prefix)[1:]}
-    return not names <= set(basic)
+    return not names <= {*basic, *gathering}

@@ -10,13 +10,12 @@ from typing import Any
 from pycparser import c_ast, c_generator
 
 from polydl.model.types import spelled
+from polydl.prove.accumulators import RowLine, accumulating, accumulators
 from polydl.prove.integers import ZERO, Affine, Unreadable, affine, number
 from polydl.prove.program import Pointer
 from polydl.prove.symbols import (
     Accumulator,
-    Load,
     Made,
-    Operation,
     Strides,
     Sum,
     Symbol,
@@ -167,16 +166,6 @@ def _same_past_caches(streaming: Any, usual: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class RowLine:
-    """One statement of a row's step."""
-
-    op: str
-    value: Symbol
-    target: Pointer | None
-    accumulator: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class RowStep:
     """What a row does for one of its columns."""
 
@@ -194,18 +183,20 @@ def row_step(
     if step is None or whole is None:
         raise Unreadable(f"the function {name} cannot be read")
     env: dict[str, Any] = {**bound, "polydl_column": column}
-    ends = _accumulators(whole, env, strides)
+    ends = accumulators(whole, env, strides)
     env |= {a: Accumulator(a) for a in ends}
     lines: list[RowLine] = []
     made: dict[str, int] = {}
+    values: dict[str, Symbol] = {}
     stores: list[tuple[Pointer, Symbol]] = []
     for item in step.body.block_items or []:
         if isinstance(item, c_ast.Decl) and re.fullmatch(r"polydl\d*_v\d+", item.name):
             made[item.name] = len(lines)
-            lines.append(RowLine("=", symbol(item.init, env, strides), None))
+            values[item.name] = symbol(item.init, env, strides)
+            lines.append(RowLine("=", values[item.name], None))
             env[item.name] = Made(first + made[item.name])
         elif isinstance(item, c_ast.Compound):
-            lines.append(_accumulating(item, env, strides, ends))
+            lines.append(accumulating(parsed.functions, item, env, values, ends, strides))
         else:
             _straight(item, env, strides, stores)
     for address, value in stores:
@@ -253,55 +244,3 @@ def meant_line(
             env = {**bound, variable: column}
             return RowLine(made.op, symbol(made.rvalue, env, strides), place(made.lvalue, env, strides))
     raise Unreadable(f"what is stated above {meant.name}")
-
-
-def _accumulators(whole: Any, env: Mapping[str, Any], strides: Strides) -> dict[str, tuple[str, Pointer, Symbol]]:
-    """Per accumulator what becomes of it: operator, address, and the value that it starts from. Raises Unreadable."""
-    starts: dict[str, Symbol] = {}
-    ends: dict[str, tuple[str, Pointer, Symbol]] = {}
-    for item in whole.body.block_items or []:
-        if isinstance(item, c_ast.Decl) and "polydl_acc" in item.name.replace("polydl1", "polydl"):
-            starts[item.name] = symbol(item.init, env, strides)
-        if isinstance(item, c_ast.Assignment) and isinstance(item.rvalue, c_ast.FuncCall):
-            name = item.rvalue.args.exprs[0].name
-            kind = item.rvalue.name.name.rpartition("_")[2]
-            target = place(item.lvalue, env, strides)
-            if name not in starts:
-                raise Unreadable(f"the value of {name}")
-            zero = starts[name] != Load(target)
-            if (item.op in ("+=", "-=")) != zero or (kind == "sum") != zero:
-                raise Unreadable(f"the start of {name}")
-            ends[name] = (item.op, target, starts[name])
-    if set(starts) != set(ends):
-        raise Unreadable("an accumulator that is not stored")
-    return ends
-
-
-def _accumulating(
-    item: Any, env: Mapping[str, Any], strides: Strides, ends: Mapping[str, tuple[str, Pointer, Symbol]]
-) -> RowLine:
-    """`{ const v polydl_x = e; *acc = *acc + (cut ? … : polydl_x); }`. Raises Unreadable."""
-    declared, assigned = item.block_items
-    x = symbol(declared.init, env, strides)
-    inside = {**env, declared.name: x}
-    name = assigned.lvalue.expr.name
-    op, target, _ = ends[name]
-    value = symbol(assigned.rvalue, inside, strides)
-    cut = assigned.rvalue if op == "=" else assigned.rvalue.right
-    rest = c_generator.CGenerator().visit(cut.iftrue.args.exprs[-1]) if isinstance(cut, c_ast.TernaryOp) else ""
-    if isinstance(cut, c_ast.TernaryOp) and not (rest == f"*{name}" if op == "=" else rest.endswith("_zero()")):
-        raise Unreadable(f"what lanes beyond a remainder add to {name}")
-    if op == "=":
-        return RowLine("=", _with(value, Accumulator(name), Load(target)), target, name)
-    if value != Operation("+", (Accumulator(name), x)):
-        raise Unreadable(f"the sum {name}")
-    return RowLine(op, x, target, name)
-
-
-def _with(value: Symbol, old: Symbol, new: Symbol) -> Symbol:
-    """A value with one part replaced."""
-    if value == old:
-        return new
-    if isinstance(value, Operation):
-        return Operation(value.name, tuple(_with(o, old, new) for o in value.operands), value.call)
-    return value

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
-from pycparser import c_ast
-
+from polydl.prove.accumulators import RowLine, without_accumulators
 from polydl.prove.bodies import Called
 from polydl.prove.body_values import Read
-from polydl.prove.calls import Meant, RowLine, meant_line
+from polydl.prove.calls import Meant, meant_line
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, number
 from polydl.prove.lanes import value_of
 from polydl.prove.matching import same_literal
@@ -41,10 +42,9 @@ def check_meaning(functions: Mapping[str, Any], meant: Meant, isa: Isa, length: 
         if one.at.base != start.base:
             raise Wrong(f"{name} stores into {one.at.base} {where}")
         first = one.at.offset.plus(start.offset, -1)
-        times = constant(one.around[0][1]) if one.around else 1
+        times = {counter: constant(often) for counter, often in one.around}
         distances = dict(first.terms)
-        counters = {name: len(one.lanes) for name, _ in one.around}
-        if len(counters) > 1 or distances not in ([counters] if times > 1 else [{}, counters]):
+        if set(distances) - set(times) or any(often > 1 and not distances.get(c) for c, often in times.items()):
             raise Unreadable(f"{name} has loops of another form")
         for k, lane in enumerate(one.lanes):
             line = stated(first.plus(number(k)))
@@ -55,7 +55,10 @@ def check_meaning(functions: Mapping[str, Any], meant: Meant, isa: Isa, length: 
                 # The same elements may be made into the same value in another way.
                 error = Wrong if set(loads(found)) != set(loads(line.value)) else Unreadable
                 raise error(f"{name} stores something else in column {first.constant + k} {where}")
-        columns.append((first.constant, first.constant + times * len(one.lanes)))
+        starts = [first.constant]
+        for counter, apart in distances.items():
+            starts = [at + k * apart for at in starts for k in range(times[counter])]
+        columns += [(at, at + len(one.lanes)) for at in starts]
     done = 0
     for begin, end in sorted(columns):
         if begin != done:
@@ -104,36 +107,49 @@ def check_row(functions: Mapping[str, Any], name: str, isa: Isa, length: int) ->
         raise Unreadable(f"the function {name} cannot be read")
     running = runner(functions, isa, "_step")
     # What becomes of sums and extremes at the end is read elsewhere (`calls.row_step`).
-    items = [i for i in definition.body.block_items if not _accumulates(i)]
     arguments = opaque_arguments(definition) | {"n": number(length)}
-    running.run(name, arguments, c_ast.Compound(items))
+    running.run(name, arguments, without_accumulators(definition.body))
     kind = next(p.type.type.names[0] for p in step.decl.type.args.params if p.name == "part").rpartition("_")[0]
     lanes = running.lanes[kind.rpartition("_")[2]]
+    gathered = [p.name for p in step.decl.type.args.params if re.fullmatch(r"polydl\d*_acc\d+", p.name)]
     done = 0
-    for call in running.called:
-        first, distance, times = _columns(call, lanes, name)
-        if first != done or (times > 1 and distance != lanes):
+    for calls in _loops(running.called):
+        starts = [_columns(call, name) for call in calls]
+        first, distance, times = starts[0]
+        together = lanes * len(calls)
+        even = all(at == (first + k * lanes, distance, times) for k, at in enumerate(starts))
+        if first != done or not even or (times > 1 and distance != together):
             raise Wrong(f"{name} does not run its step for column {done} ({isa.name}, {length} columns)")
-        cut = constant(call.arguments["cut"])
-        done += constant(call.arguments["part"]) if cut else lanes * times
+        _check_apart(calls, gathered, name)
+        cut = constant(calls[0].arguments["cut"])
+        done += constant(calls[0].arguments["part"]) if cut else together * times
     if done != length:
         raise Wrong(f"{name} runs its step for {done} columns, not {length} ({isa.name})")
 
 
-def _accumulates(item: Any) -> bool:
-    """Whether a statement of a row is about an accumulator."""
-    if isinstance(item, c_ast.Decl):
-        return "acc" in item.name
-    return isinstance(item, c_ast.Assignment)
+def _loops(called: Sequence[Called]) -> Iterator[Sequence[Called]]:
+    """The calls in the body of each loop, and each call outside of loops."""
+    for around, group in groupby(called, key=lambda call: call.around):
+        calls = list(group)
+        yield from [calls] if around else [[call] for call in calls]
 
 
-def _columns(call: Called, lanes: int, name: str) -> tuple[int, int, int]:
+def _check_apart(calls: Sequence[Called], gathered: Sequence[str], name: str) -> None:
+    """The calls of one body gather in accumulators of their own, each call in those of one number."""
+    for parameter in gathered:
+        wanted = [f"&{parameter}{f'_{k}' if k else ''}" for k in range(len(calls))]
+        given = [call.arguments[parameter] for call in calls]
+        if [at.base if isinstance(at, Pointer) else None for at in given] != wanted:
+            raise Unreadable(f"{name} gathers in other places than {parameter}")
+
+
+def _columns(call: Called, name: str) -> tuple[int, int, int]:
     """First column of a call, how far the next one is, and how many there are."""
     column = call.arguments["polydl_column"]
     if not isinstance(column, Affine) or len(call.around) > 1:
         raise Unreadable(f"{name} has loops of another form")
     if not call.around:
-        return constant(column), lanes, 1
+        return constant(column), 0, 1
     ((counter, times),) = call.around
     distances = dict(column.terms)
     if set(distances) != {counter} or constant(call.arguments["cut"]):

@@ -126,4 +126,10 @@ def counted(after: Any) -> tuple[str, int] | None:
             return str(name), 1
         case c_ast.Assignment(op="+=", lvalue=c_ast.ID(name=name), rvalue=c_ast.Constant(value=value)):
             return str(name), integer(value)
+        case c_ast.Assignment(
+            op="+=",
+            lvalue=c_ast.ID(name=name),
+            rvalue=c_ast.BinaryOp(op="*", left=c_ast.Constant(value=times), right=c_ast.Constant(value=value)),
+        ):
+            return str(name), integer(times) * integer(value)
     return None

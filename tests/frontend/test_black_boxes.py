@@ -60,7 +60,9 @@ def test_temporaries_and_counters_are_declared(tmp_path: Path) -> None:
 
 def test_integers_that_data_decide_are_data(tmp_path: Path) -> None:
     scop = region(
-        tmp_path, "int best = 0; for (int i = 0; i < 20; i++) if (B[i] > B[0]) best = i;\nat[0] = best;", HEAD
+        tmp_path,
+        "int best = 0; for (int i = 0; i < 20; i++) if (B[i] > B[0]) { best = i; at[1] = i; }\nat[0] = best;",
+        HEAD,
     )
     assert [type(s.body) for s in scop.statements] == [Assignment, BlackBox, Assignment]
     assert ("best", True) in touched(scop.statements[1])

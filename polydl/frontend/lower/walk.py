@@ -10,6 +10,7 @@ from pycparser import c_ast
 from polydl.base.errors import InputError
 from polydl.frontend.lower import blackbox, microkernels
 from polydl.frontend.lower import loops as for_loops
+from polydl.frontend.lower.choices import choices
 from polydl.frontend.lower.raw import RawAccess, RawAssignment, RawBlackBox, RawCall, SourceLoop
 from polydl.frontend.lower.reductions import reduction
 from polydl.frontend.lower.state import State
@@ -229,7 +230,11 @@ class Walker(State):
                 for branch in branches:
                     self._branch(branch)
                 return
-            self._keep(node)
+            chosen = choices(node, self) if isinstance(node, c_ast.If) else ()
+            for one in chosen:
+                self.walk(one)
+            if not chosen:
+                self._keep(node)
             return
         self._condition(condition)
         before = dict(self.environment)

@@ -1,0 +1,160 @@
+"""Assignments that data decide about, as assignments of a choice: statements like all others.
+
+    if (x > m) m = x;                       m = x > m ? x : m;
+    if (x > best) { best = x; at = j; }     at = x > best ? j : at;  best = x > best ? x : best;
+    if (x > t) s += x;                      s += x > t ? x : -0.0f;
+    if (x > 0) y[i] = x; else y[i] = 0;     y[i] = x > 0 ? x : 0;
+
+Each side computes the same bits. A store that would not have happened is made to scalars of the function alone: others
+may look at what the region leaves alone. Adding -0.0 changes no number, as adding 0.0 does with -0.0.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pycparser import c_ast, c_generator
+
+from polydl.frontend.lower.state import State
+from polydl.frontend.meaning.symbols import mentions
+from polydl.model.scop import Storage
+from polydl.model.types import F32, F64, ElementType, common
+
+_NEUTRAL_FLOAT = {"+=": "-0.0", "-=": "0.0", "*=": "1.0"}
+_NEUTRAL_INTEGER = {"+=": "0", "-=": "0", "*=": "1", "|=": "0", "^=": "0"}
+
+
+def choices(node: Any, state: State) -> tuple[Any, ...]:
+    """The assignments that an `if` stands for; none where it is something else. Raises InputError."""
+    condition, then = node.cond, _assignments(node.iftrue)
+    otherwise = node.iffalse
+    while otherwise is None and isinstance(inner := _only(node.iftrue), c_ast.If) and inner.iffalse is None:
+        # if (a) if (b) x = e;
+        condition = c_ast.BinaryOp("&&", condition, inner.cond, inner.coord)
+        node, then = inner, _assignments(inner.iftrue)
+    if otherwise is not None:
+        found = _both(condition, then, _assignments(otherwise), state)
+        return (found,) if found is not None else ()
+    made = [_alone(condition, one, state) for one in _in_order(condition, then)]
+    return tuple(made) if None not in made else ()
+
+
+def _only(node: Any) -> Any:
+    """The one statement of a branch; None where there is another number."""
+    if isinstance(node, c_ast.Compound):
+        return node.block_items[0] if node.block_items and len(node.block_items) == 1 else None
+    return node
+
+
+def _assignments(node: Any) -> tuple[Any, ...]:
+    """The assignments that a branch consists of; none where there is something else in it."""
+    items = (node.block_items or ()) if isinstance(node, c_ast.Compound) else (node,)
+    found = []
+    for item in items:
+        match item:
+            case c_ast.Assignment() if not isinstance(item.rvalue, c_ast.Assignment):
+                found.append(item)
+            case c_ast.UnaryOp(op="p++" | "++" | "p--" | "--"):
+                op = "+=" if "+" in item.op else "-="
+                found.append(c_ast.Assignment(op, item.expr, c_ast.Constant("int", "1", item.coord), item.coord))
+            case _:
+                return ()
+    return tuple(found)
+
+
+def _both(condition: Any, then: Sequence[Any], otherwise: Sequence[Any], state: State) -> Any:
+    """`if (c) x op a; else x op b;` as `x op (c ? a : b)`; None where it is something else."""
+    if len(then) != 1 or len(otherwise) != 1 or then[0].op != otherwise[0].op:
+        return None
+    (one,), (other,) = then, otherwise
+    if _text(one.lvalue) != _text(other.lvalue) or not _known(one.lvalue, state):
+        return None
+    types = [_type(side.rvalue, state) for side in (one, other)]
+    meant = common(*types)
+    # Where both sides are made one type, neither may lose by it.
+    if not all(meant.holds(t) or _small(side.rvalue) for t, side in zip(types, (one, other), strict=True)):
+        return None
+    return _assigned(one, condition, one.rvalue, other.rvalue)
+
+
+def _alone(condition: Any, one: Any, state: State) -> Any:
+    """`if (c) x op e;` as an assignment; None where that would store where nothing was stored, or change values."""
+    found = state.scope.find(one.lvalue.name) if isinstance(one.lvalue, c_ast.ID) else None
+    if found is None or not found.is_scalar or found.storage is Storage.GLOBAL or not _known(one.lvalue, state):
+        return None
+    own, made = found.ctype, _type(one.rvalue, state)
+    if not isinstance(own, ElementType):
+        return None
+    if one.op == "=":
+        meant = common(own, made)
+        # x = c ? e : x makes both sides one type on the way: x must come back as it was.
+        if not meant.holds(own) or not (meant is own or meant is made):
+            return None
+        return _assigned(one, condition, one.rvalue, copy.deepcopy(one.lvalue))
+    if own.is_int:
+        neutral = _NEUTRAL_INTEGER.get(one.op) if made.is_int else None
+        kind, suffix = "int", ""
+    else:
+        neutral = _NEUTRAL_FLOAT.get(one.op) if own in (F32, F64) else None
+        kind, suffix = own.c, own.suffix or ""
+    if neutral is None:
+        return None
+    number: Any = c_ast.Constant(kind, f"{neutral.lstrip('-')}{suffix}", one.coord)
+    if neutral.startswith("-"):
+        number = c_ast.UnaryOp("-", number, one.coord)
+    return _assigned(one, condition, one.rvalue, number)
+
+
+def _assigned(one: Any, condition: Any, then: Any, otherwise: Any) -> Any:
+    chosen = c_ast.TernaryOp(copy.deepcopy(condition), then, otherwise, one.coord)
+    return c_ast.Assignment(one.op, one.lvalue, chosen, one.coord)
+
+
+def _in_order(condition: Any, then: Sequence[Any]) -> Sequence[Any]:
+    """Assignments in an order in which the condition can be asked before each: what it reads is written last. None of
+    them where there is no such order."""
+    asked = set(mentions(condition))
+    late = [k for k, one in enumerate(then) if _target(one) in asked]
+    if not late:
+        return then
+    last = then[late[0]]
+    for one in then[late[0] + 1 :]:
+        if _target(last) in mentions(one) or _target(one) in mentions(last):
+            return ()
+    return [*(one for one in then if one is not last), last] if len(late) == 1 else ()
+
+
+def _target(one: Any) -> str:
+    """The name of the scalar or array that is written."""
+    return next(iter(_names(one.lvalue)), "")
+
+
+def _names(place: Any) -> Iterator[str]:
+    while isinstance(place, (c_ast.ArrayRef, c_ast.UnaryOp)):
+        place = place.name if isinstance(place, c_ast.ArrayRef) else place.expr
+    yield from mentions(place)
+
+
+def _known(place: Any, state: State) -> bool:
+    """Whether an lvalue is data: an integer that the polyhedral model still knows by value is none."""
+    if not isinstance(place, c_ast.ID):
+        return True
+    found = state.scope.find(place.name)
+    return found is not None and not (found.is_integer and found.name not in state.settings.data)
+
+
+def _type(value: Any, state: State) -> ElementType:
+    """The C type of an expression. Raises InputError."""
+    return state.values().expression(value, state.domain)[1]
+
+
+def _small(value: Any) -> bool:
+    """Whether an expression is a literal that every type holds."""
+    inner = value.expr if isinstance(value, c_ast.UnaryOp) and value.op in ("-", "+") else value
+    return isinstance(inner, c_ast.Constant) and inner.value.isdigit() and len(inner.value) < 3
+
+
+def _text(node: Any) -> str:
+    return str(c_generator.CGenerator().visit(node))

@@ -1,0 +1,80 @@
+"""Assignments that data decide about are assignments of a choice, where that computes and stores the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from polydl.kernels.scalar_text import scalar_text
+from polydl.model.expr import AffineValue, Conditional
+from polydl.model.scop import Assignment, BlackBox, Statement
+from tests.frontend.reading import region
+
+HEAD = "void f(double A[20][30], double B[20], float F[20], int at[20], int s)"
+BEFORE = "double m = 0, n = 1; float t = 0; int best = 0, k = 0; long w = 0;"
+AFTER = "at[0] = best + k; B[0] = m + n + t + w;"
+
+
+def inside(folder: Path, body: str) -> list[Statement]:
+    """The statements of the one loop with that body."""
+    scop = region(folder, f"{BEFORE}\nfor (int i = 0; i < 20; i++) {{ {body} }}\n{AFTER}", HEAD)
+    return [s for s in scop.statements if s.iterators]
+
+
+def shown(statement: Statement) -> str:
+    """`target op value`, of arrays the names."""
+    body = statement.body
+    assert isinstance(body, Assignment)
+    return f"{statement.accesses[body.target].array} {body.op} " + scalar_text(
+        body.value, lambda access: statement.accesses[access].array
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "becomes"),
+    [
+        ("if (B[i] > m) m = B[i];", ["m = ((B > m) ? B : m)"]),
+        ("if (m < B[i]) { m = B[i]; }", ["m = ((m < B) ? B : m)"]),
+        ("if (B[i] > 0) m += B[i];", ["m += ((B > 0) ? B : (-0.0))"]),
+        ("if (B[i] > 0) t -= F[i];", ["t -= ((B > 0) ? F : 0.0f)"]),
+        ("if (B[i] > 0) m *= 2;", ["m *= ((B > 0) ? 2 : 1.0)"]),
+        ("if (B[i] > 0) k++;", ["k += ((B > 0) ? 1 : 0)"]),
+        ("if (B[i] > 0) if (F[i] > 0) k |= 4;", ["k |= (((B > 0) && (F > 0)) ? 4 : 0)"]),
+        ("if (B[i] > 0) F[i] = 1; else F[i] = t;", ["F = ((B > 0) ? 1 : t)"]),
+        ("if (B[i] > 0) m += 1.5; else { m += B[i]; }", ["m += ((B > 0) ? 1.5 : B)"]),
+        ("if (B[i] > 0) k = m;", ["k = ((B > 0) ? m : k)"]),  # a double holds every int
+        (
+            "if (B[i] > 0) { m += B[i]; n = B[i]; k++; }",
+            ["m += ((B > 0) ? B : (-0.0))", "n = ((B > 0) ? B : n)", "k += ((B > 0) ? 1 : 0)"],
+        ),
+    ],
+)
+def test_what_becomes_of_them(body: str, becomes: list[str], tmp_path: Path) -> None:
+    assert [shown(s) for s in inside(tmp_path, body)] == becomes
+
+
+def test_what_the_condition_reads_is_written_last(tmp_path: Path) -> None:
+    place, value = inside(tmp_path, "if (B[i] > m) { m = B[i]; best = i; }")
+    assert isinstance(place.body, Assignment) and isinstance(place.body.value, Conditional)
+    assert isinstance(place.body.value.then, AffineValue)
+    assert shown(value) == "m = ((B > m) ? B : m)"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if (B[i] > 0) B[i] = 0;",  # a store where nothing was stored
+        "if (B[i] > m) { m = B[i]; n = m; }",  # the condition reads what the second assignment needs
+        "if (B[i] > m + n) { m = B[i]; n = 2; }",
+        "if (B[i] > 0) m = 1; else n = 1;",
+        "if (B[i] > 0) m = 1; else m += 1;",
+        "if (B[i] > 0) w = m;",  # as a double on the way, a long would not come back as it was
+        "if (B[i] > 0) t /= 2;",
+        "if (B[i] > 0) at[i] = at[0]; else at[i] = F[i];",  # at[0] would become a float on the way
+        "if (B[i] > 0) m = 1; else if (B[i] < -1) m = 2; else n = 3;",
+        "if (B[i] > 0) k += F[i];",  # an int is no float
+    ],
+)
+def test_what_stays_as_it_is(body: str, tmp_path: Path) -> None:
+    assert [type(s.body) for s in inside(tmp_path, body)] == [BlackBox]

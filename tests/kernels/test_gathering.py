@@ -1,0 +1,147 @@
+"""Rows that gather: sums, products, least and greatest values; these to the bit, whatever stands in the row."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from polydl.kernels import families
+from polydl.kernels.innermost import RowFunction, RowOptions, printed
+from polydl.kernels.row_loops import RowLoops, RowStatement
+from polydl.model import isl
+from polydl.model.schedule import map_from_affs
+from tests.frontend.reading import scop
+from tests.oracle.native import compile_c
+
+MACHINES = {"widest": "-march=native", "avx2": "-march=x86-64-v3", "generic": "-march=x86-64"}
+HEAD = "void f(const {t} a[restrict 400], const {t} b[restrict 400], {t} m[1], {t} k[1])"
+EXTREMES = {
+    "greatest": "m[0] = a[j] > m[0] ? a[j] : m[0];",
+    "least": "m[0] = a[j] < m[0] ? a[j] : m[0];",
+    "greatest, turned round": "m[0] = m[0] < a[j] ? a[j] : m[0];",
+    "least, turned round": "m[0] = m[0] > a[j] ? a[j] : m[0];",
+    "both": "m[0] = a[j] > m[0] ? a[j] : m[0]; k[0] = a[j] < k[0] ? a[j] : k[0];",
+    "of two": "m[0] = -a[j] > m[0] ? -a[j] : m[0]; k[0] = k[0] < b[j] ? b[j] : k[0];",
+    "of a choice": "m[0] = (a[j] < b[j] ? a[j] : b[j]) > m[0] ? (a[j] < b[j] ? a[j] : b[j]) : m[0];",
+    "under a condition": "if (m[0] < a[j]) m[0] = a[j]; else m[0] = m[0];",
+    "beside a sum": "m[0] = a[j] > m[0] ? a[j] : m[0]; k[0] += b[j];",
+}
+OF_C = {"fmax": "m[0] = fmax@(m[0], a[j]);", "fmin": "m[0] = fmin@(a[j], m[0]); k[0] = fmax@(k[0], b[j]);"}
+SUMS = {
+    "sum": "m[0] += a[j];",
+    "two sums": "m[0] += a[j] * b[j]; k[0] -= b[j];",
+    "product": "m[0] *= a[j];",
+    "product and sum": "m[0] *= a[j]; k[0] += a[j];",
+    "sum under a condition": "m[0] += a[j] > 0 ? b[j] : -0.0@;",
+}
+LENGTHS = (*range(41), 63, 64, 65, 127, 130, 255, 256, 257, 400)
+
+
+def row(folder: Path, body: str, element: str, options: RowOptions) -> tuple[RowFunction, list[str]] | None:
+    """The function of a row of 400 columns with that body, and the arrays that it is given."""
+    code = body.replace("@", "f" if element == "float" else "")
+    loop = f"for (int j = 0; j < 400; j++) {{ {code} }}"
+    found = scop(folder, f"#include <math.h>\n{HEAD.format(t=element)}\n{{\n{loop}\n}}\n")
+    statements = [RowStatement(s, map_from_affs(s.domain, isl.coordinates(s.domain))) for s in found.statements]
+    made = families.row_function(printed(found.arrays, frozenset(), RowLoops((0,), ()), statements, options))
+    if made is None:
+        return None
+    return made, [found.statements[a.statement].accesses[a.access].array for a in made.arguments]
+
+
+def library(folder: Path, body: str, element: str, machine: str) -> ctypes.CDLL:
+    """`before(n, a, b, m, k)`, the loop as it is written, and `after`, the row."""
+    found = row(folder, body, element, RowOptions())
+    assert found is not None
+    made, given = found
+    code = body.replace("@", "f" if element == "float" else "")
+    signature = f"const ptrdiff_t n, const {element} *a, const {element} *b, {element} *m, {element} *k"
+    text = "\n".join([
+        "#include <math.h>", *made.prologue, made.text,
+        f"void before({signature})\n{{ for (ptrdiff_t j = 0; j < n; j++) {{ {code} }} }}",
+        f"void after({signature})\n{{ {made.name}(n, {', '.join(given)}); }}",
+    ])  # fmt: skip
+    return compile_c([text], ("-std=gnu11", "-O2", "-ffp-contract=off", MACHINES[machine]))
+
+
+def both(code: ctypes.CDLL, n: int, data: NDArray[np.floating]) -> list[NDArray[np.floating]]:
+    """[m, k] after each of the two; `data`: a, b, and what m and k start from."""
+    results = []
+    for name in ("before", "after"):
+        a, b, gathered = data[:400].copy(), data[400:800].copy(), data[800:802].copy()
+        at = [x.ctypes.data_as(ctypes.c_void_p) for x in (a, b, gathered[:1], gathered[1:])]
+        getattr(code, name)(ctypes.c_ssize_t(n), *at)
+        results.append(gathered)
+    return results
+
+
+def same(element: str, machine: str, body: str, folder: Path, values: list[float], *, exactly: bool) -> None:
+    code = library(folder, body, element, machine)
+    rng = np.random.default_rng(7)
+    integers = np.uint32 if element == "float" else np.uint64
+    for n in LENGTHS:
+        for chosen in (values, values[1:], values[2:4], values[-3:], values[:1]):
+            data = rng.choice(np.array(chosen, np.float32 if element == "float" else np.float64), 802)
+            one, other = both(code, n, data)
+            if exactly:
+                assert (one.view(integers) == other.view(integers)).all(), (n, one, other, data[:n], data[800:])
+            else:
+                assert np.array_equal(one, other, equal_nan=True), (n, one, other)
+
+
+SPECIAL = [np.nan, np.inf, 0.0, -0.0, 1.5, -np.inf, -2.0]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("element", ["float", "double"])
+@pytest.mark.parametrize("body", EXTREMES)
+def test_the_same_bits_whatever_stands_in_the_row(body: str, element: str, machine: str, tmp_path: Path) -> None:
+    # A sum of a NaN and an infinity has no bits that C says.
+    same(element, machine, EXTREMES[body], tmp_path, SPECIAL, exactly="sum" not in body)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("element", ["float", "double"])
+@pytest.mark.parametrize("body", OF_C)
+def test_fmax_and_fmin_take_the_number(body: str, element: str, machine: str, tmp_path: Path) -> None:
+    same(element, machine, OF_C[body], tmp_path, SPECIAL, exactly=False)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("element", ["float", "double"])
+@pytest.mark.parametrize("body", SUMS)
+def test_sums_and_products_of_what_has_no_rounding(body: str, element: str, machine: str, tmp_path: Path) -> None:
+    values = [1.0, -1.0, 1.0] if "product" in body else [3.0, -2.0, 0.0, 1.0, -5.0]
+    same(element, machine, SUMS[body], tmp_path, values, exactly=False)
+
+
+def test_what_a_fixed_order_allows(tmp_path: Path) -> None:
+    """The greatest value is the same in any order; sums are not, and of fmax's zeros nobody knows."""
+    fixed = RowOptions(reassociate=False)
+    assert row(tmp_path, EXTREMES["both"], "float", fixed) is not None
+    assert row(tmp_path, OF_C["fmax"], "float", fixed) is None
+    assert all(row(tmp_path, body, "float", fixed) is None for body in SUMS.values())
+
+
+def test_what_gathers_nothing_that_lanes_can(tmp_path: Path) -> None:
+    for body in (
+        "m[0] = m[0] > a[j] ? m[0] : a[j];",  # a NaN in a column replaces what there was
+        "m[0] = a[j] >= m[0] ? a[j] : m[0];",
+        "m[0] = a[j] > m[0] ? b[j] : m[0];",
+        "m[0] /= a[j];",
+        "m[0] += m[0] * a[j];",
+        "m[0] += a[j]; k[0] = m[0] > k[0] ? m[0] : k[0];",
+    ):
+        assert row(tmp_path, body, "float", RowOptions()) is None, body
+
+
+def test_short_steps_are_taken_together(tmp_path: Path) -> None:
+    """Four vectors of a plain sum at a time, one of a long step; registers are never too few."""
+    for body, together in (("m[0] += a[j];", 4), ("m[0] += sqrtf(a[j]) / b[j];", 1), (EXTREMES["both"], 4)):
+        found = row(tmp_path, body, "float", RowOptions())
+        assert found is not None
+        assert found[0].text.count("_step(j") == together + 1 + (together > 1), body
