@@ -9,10 +9,11 @@ values only zeros have different bits; C keeps the first, so a row whose result 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, loads
+from polydl.model.scop import Assignment, Statement
 
 MOST_TOGETHER = 4
 """Vectors that a row takes at a time, at most: an addition is done after four cycles (Isa.latency), and a core starts
@@ -36,12 +37,21 @@ class Accumulator:
     """Plain C of one column's value; empty where no column's bits are wanted."""
     before: tuple[str, ...] = ()
     """Plain C of what its column makes before."""
+    beside: tuple[tuple[str, str], ...] = ()
+    """(address, plain C of the value that goes there) of what is kept of the column that has the greatest value."""
+    vector_x: tuple[tuple[str, ...], str] = ((), "")
+    """C of the vectors that a step makes before, and of the vector that it looks at."""
 
     @property
     def search(self) -> tuple[tuple[str, ...], str] | None:
         """Plain C of what a column makes and of its value, where the bits of a zero are those of the first column that
         has one; None: of any."""
-        return (self.before, self.x) if self.x else None
+        return (self.before, self.x) if self.x and not self.beside else None
+
+    @property
+    def better(self) -> str:
+        """The comparison with what there was."""
+        return "<" if self.operation == "min" else ">"
 
     def start(self, vector: str) -> str:
         """C of the vector to start from."""
@@ -80,6 +90,40 @@ class Accumulator:
         """C of the one value that the lanes make."""
         which = {"max": "greatest", "min": "least", "fmax": "fmax_all", "fmin": "fmin_all"}
         return f"{vector}_{which.get(self.operation, self.operation)}({self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """`at = x > m ? value : at` before `m = x > m ? x : m`: what is kept of the column with the greatest value."""
+
+    greatest: str
+    """The array that m is in."""
+    operation: str
+    """`max` or `min`."""
+    x: Expr
+    value: Expr
+
+
+def winners(statement: Statement) -> Iterator[Winner]:
+    """What a statement keeps of a column, as far as it shows alone, whichever of the sides is m."""
+    body, accesses = statement.body, statement.accesses
+    if not isinstance(body, Assignment) or body.op != "=":
+        return
+    target = accesses[body.target].array
+    match body.value:
+        case Conditional(Binary(">" | "<" as op, left, right), then, Load(access)) if accesses[access].array == target:
+            for x, mine, greater in ((left, right, op == ">"), (right, left, op == "<")):
+                if not isinstance(mine, Load) or accesses[mine.access].array == target:
+                    continue
+                m = accesses[mine.access].array
+                read = {accesses[i].array for i in loads(then)}
+                if m not in read | {accesses[i].array for i in loads(x)} and target not in read:
+                    yield Winner(m, "max" if greater else "min", x, then)
+
+
+def keeps(statement: Statement) -> bool:
+    """Whether a statement may keep something of the column with the greatest value."""
+    return next(winners(statement), None) is not None
 
 
 def extreme(value: Expr, own: Callable[[int], bool], same: Callable[[Expr, Expr], bool]) -> tuple[str, Expr] | None:

@@ -42,6 +42,12 @@ class Printed:
         """{ [c…] -> A[a…] } what a statement's access touches, in terms of the loops in C."""
         return self.body[at].schedule.reverse().apply_range(access.relation)
 
+    def growth(self, at: int, value: isl.PwAff) -> int | None:
+        """By how much a value of a statement grows from one column to the next; None where it is not one number."""
+        relation = self.body[at].schedule.reverse().apply_range(isl.Map.from_pw_aff(value))
+        along = [factors[d] for d in self.loops.dims] if (factors := _factors(relation)) is not None else [None]
+        return _continued(along, self.loops)
+
 
 @dataclass(frozen=True, slots=True)
 class Innermost:
@@ -65,11 +71,13 @@ class Innermost:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An element, or its address, that a statement touches in the first column."""
+    """An element, or its address, that a statement touches in the first column; or a value made of loop variables."""
 
     statement: int
     access: int
+    """Of an affine value its place among those of the statement's right-hand side, from left to right."""
     pointer: bool
+    affine: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +142,25 @@ def _move(array: Array, relation: isl.Map, loops: RowLoops) -> int | None:
     not continue each other."""
     if array.is_scalar:
         return 0
-    along = [_elements(array, relation, d) for d in loops.dims]
+    return _continued([_elements(array, relation, d) for d in loops.dims], loops)
+
+
+def _continued(along: Sequence[int | None], loops: RowLoops) -> int | None:
+    """What the innermost loop adds, where each outer one goes on where it ends."""
     inner = along[-1]
     for extent, outer, next_ in zip(loops.extents, along, along[1:], strict=False):
         if outer is None or next_ is None or outer != extent * next_:
             return None
     return inner
+
+
+def _factors(relation: isl.Map) -> tuple[int, ...] | None:
+    """The factor of each loop in the one value that a relation gives; None where that is no such sum."""
+    if not relation.is_single_valued():
+        return None
+    (value,) = isl.components(relation.as_pw_multi_aff())
+    one = isl.pieces(value.gist(relation.domain()))
+    return isl.coefficients(one[0][1]) if len(one) == 1 else None
 
 
 def _elements(array: Array, relation: isl.Map, loop: int) -> int | None:

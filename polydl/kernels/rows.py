@@ -9,10 +9,11 @@ that several statements write is stored once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
-from polydl.kernels.accumulators import Accumulator, extreme, together
+from polydl.kernels.accumulators import Accumulator, Winner, extreme, together, winners
 from polydl.kernels.family import Cycles
 from polydl.kernels.innermost import Argument, Innermost, OfRows, Printed, RowFunction
 from polydl.kernels.instructions import RATE, VECTOR_CALL, arithmetic, vector_cycles
@@ -20,8 +21,9 @@ from polydl.kernels.microkernel import environment, isa_prologue
 from polydl.kernels.scalar_text import scalar_text
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.model import isl
+from polydl.model.expr import affine_values
 from polydl.model.scop import Assignment
-from polydl.model.types import ElementType
+from polydl.model.types import I64, ElementType
 from polydl.target.isa import VECTOR_TYPES, Isa
 
 
@@ -84,7 +86,8 @@ class _Builder:
                     continue
                 return known
         of = Argument(at, access, pointer)
-        made = _Argument(f"polydl_e{len(self.arguments)}", of, touched.write, self.element)
+        element = self.piece.arrays[touched.array].element
+        made = _Argument(f"polydl_e{len(self.arguments)}", of, touched.write, element)
         self.keys.append((touched.array, relation, pointer))
         self.arguments.append(made)
         return made
@@ -105,8 +108,38 @@ class _Builder:
         name = self.argument(at, access, pointer=True).name
         return f"POLYDL_FETCH({name} + polydl_column)", f"{name}[j]"
 
-    def add(self, at: int) -> None:
-        """The lines of one statement. Raises NotVectorised."""
+    def affine(self, at: int, value: isl.PwAff) -> str:
+        """Plain C of a value made of loop variables, in column j. Raises NotVectorised."""
+        body = self.piece.statements[at].body
+        assert isinstance(body, Assignment)
+        grows = self.where.growth(at, value)
+        if grows is None:
+            raise NotVectorised("a value that does not grow evenly")
+        number = next(k for k, one in enumerate(affine_values(body.value)) if one.value is value)
+        made = _Argument(f"polydl_e{len(self.arguments)}", Argument(at, number, False, affine=True), False, I64)
+        self.keys.append(("", None, False))
+        self.arguments.append(made)
+        return f"({made.name}{_times(grows, 'j')})" if grows else made.name
+
+    def winners(self) -> Mapping[int, tuple[int, Winner]]:
+        """Statements that keep something of the column with the greatest (least) value, with the statement behind them
+        that finds that. `_kept` holds the two against each other."""
+        found: dict[int, tuple[int, Winner]] = {}
+        targets = [s.accesses[s.body.target].array for s in self.piece.statements if isinstance(s.body, Assignment)]
+        for at, statement in enumerate(self.piece.statements):
+            body = statement.body
+            assert isinstance(body, Assignment)
+            others = (s for s in self.piece.statements if s is not statement)
+            alone = all(a.array != targets[at] for s in others for a in s.accesses)
+            if not alone or self.move(at, body.target) != 0 or targets[at] in self.where.private:
+                continue
+            for one in winners(statement):
+                if targets.count(one.greatest) == 1 and targets.index(one.greatest) > at:
+                    found[at] = targets.index(one.greatest), one
+        return found
+
+    def add(self, at: int, beside: Mapping[int, Winner] = MappingProxyType({})) -> None:
+        """The lines of one statement, and of those that keep something beside what it finds. Raises NotVectorised."""
         statement = self.piece.statements[at]
         body = statement.body
         assert isinstance(body, Assignment)
@@ -119,8 +152,10 @@ class _Builder:
 
         vectors = Vectors(self.element, load, self.where.options.fast_math)
         if move == 0 and target.array not in self.where.private:
-            self._accumulate(at, body, vectors, plain)
+            self._accumulate(at, body, vectors, plain, beside)
             return
+        if beside:
+            raise NotVectorised(f"{statement.name} finds nothing")
         if move not in (0, 1):
             raise NotVectorised(f"{target.array} moves by {move} elements")
         value = vectors.text(body.value)
@@ -138,19 +173,23 @@ class _Builder:
             address = f"{self.argument(at, body.target, pointer=True).name} + polydl_column"
             self.stored[address] = (target.array, name)
 
-    def _accumulate(self, at: int, body: Assignment, vectors: Vectors, plain: dict[int, str]) -> None:
+    def _accumulate(
+        self, at: int, body: Assignment, vectors: Vectors, plain: dict[int, str], beside: Mapping[int, Winner]
+    ) -> None:
         statement = self.piece.statements[at]
         target = statement.accesses[body.target]
         own = [i for i, a in enumerate(statement.accesses) if a.array == target.array]
         alone = all(
-            other == at or all(a.array != target.array for a in s.accesses)
+            other == at or other in beside or all(a.array != target.array for a in s.accesses)
             for other, s in enumerate(self.piece.statements)
         )
         if not alone:
             raise NotVectorised(f"{target.array} is the same in every iteration")
         place = self.argument(at, body.target, pointer=True).name
         name = f"polydl_acc{len(self.accumulators)}"
-        x = ""
+        x, kept = "", list[tuple[str, str]]()
+        if beside and body.op != "=":
+            raise NotVectorised(f"{statement.name} finds nothing")
         if body.op in ("+=", "-=", "*="):
             if len(own) != 2:
                 raise NotVectorised(f"{statement.name} reads what it gathers")
@@ -165,16 +204,30 @@ class _Builder:
                 raise NotVectorised(f"{statement.name} gathers nothing")
             operation, value = found
             text = vectors.text(value)
-            if operation in ("max", "min") and not self.where.options.fast_math:
+            if beside or (operation in ("max", "min") and not self.where.options.fast_math):
                 x = scalar_text(value, plain.__getitem__)
-            before = plain | dict.fromkeys(own, f"*{place}")
-            doing = f"*{place} = {scalar_text(body.value, before.__getitem__)};"
+            mine = plain | dict.fromkeys(own, f"*{place}")
+            doing = f"*{place} = {scalar_text(body.value, mine.__getitem__)};"
         if not x and not self.where.options.reassociate:
             raise NotVectorised(f"{statement.name} is computed in another order")
-        made = Accumulator(name, operation, place, body.op, x, tuple(p for p in self.plain if p.startswith("const ")))
+        kept += [self._kept(other, one, operation, text) for other, one in beside.items()]
+        before = tuple(p for p in self.plain if p.startswith("const "))
+        vector = (tuple(line for line in self.lines if line.startswith("const ")), text)
+        made = Accumulator(name, operation, place, body.op, x, before, tuple(kept), vector)
         self.lines.append(made.line(self.vector, text))
         self.plain.append(doing)
         self.accumulators.append(made)
+
+    def _kept(self, at: int, one: Winner, operation: str, x: str) -> tuple[str, str]:
+        """(address, plain C of the value in column j) of what a statement keeps, where it asks for the same as the
+        statement that finds the value x. Raises NotVectorised."""
+        statement = self.piece.statements[at]
+        assert isinstance(statement.body, Assignment)
+        asked = Vectors(self.element, lambda access: self.load(at, access)[0], self.where.options.fast_math)
+        if one.operation != operation or asked.text(one.x) != x:
+            raise NotVectorised(f"{statement.name} asks for something else")
+        value = scalar_text(one.value, lambda access: self.load(at, access)[1], lambda v: self.affine(at, v))
+        return self.argument(at, statement.body.target, pointer=True).name, value
 
     def check_searches(self) -> None:
         """What is looked at again behind the row must still be there. Raises NotVectorised."""
@@ -206,15 +259,19 @@ class GeneralRow(OfRows):
     def matches(self, piece: Innermost) -> Sequence[RowUse]:
         """Of a piece that is not printed, it is taken for granted that its operations have vector forms."""
         types = {piece.arrays[a.array].element for s in piece.statements for a in s.accesses}
-        widest = max(types, key=lambda t: t.bytes)
+        widest = max(types, key=lambda t: (t.is_float, t.bytes))
         if piece.printed is None:
             return (RowUse(piece, widest, None),)
-        if len(types) != 1 or not types <= VECTOR_TYPES.keys():
-            return ()
         built = _Builder(piece, piece.printed, widest)
+        keeping = built.winners()
+        others = [s for at, s in enumerate(piece.statements) if at not in keeping]
+        types = {piece.arrays[a.array].element for s in others for a in s.accesses}
+        if types != {widest} or not types <= VECTOR_TYPES.keys():
+            return ()
         try:
             for at in range(len(piece.statements)):
-                built.add(at)
+                if at not in keeping:
+                    built.add(at, {k: one for k, (found, one) in keeping.items() if found == at})
             built.check_searches()
         except NotVectorised:
             return ()
@@ -253,6 +310,21 @@ def _cycles(builder: _Builder) -> float:
     return max(loads, simple) / 2 + sum(c.slow + c.calls * VECTOR_CALL for c in counts)
 
 
+def _times(grows: int, counter: str) -> str:
+    return f" + {counter}" if grows == 1 else f" + {grows} * {counter}"
+
+
+def _shift(builder: _Builder, argument: _Argument) -> str:
+    """What is added to an argument for a piece of the row that begins in column `from`."""
+    of = argument.of
+    if of.affine:
+        body = builder.piece.statements[of.statement].body
+        assert isinstance(body, Assignment)
+        grows = builder.where.growth(of.statement, affine_values(body.value)[of.access].value)
+        return _times(grows, "from") if grows else ""
+    return " + from" if of.pointer and builder.move(of.statement, of.access) == 1 else ""
+
+
 def _rendered(builder: _Builder) -> RowFunction:
     t, arguments, accumulators = builder.element, builder.arguments, builder.accumulators
     many = len(builder.piece.statements)
@@ -280,11 +352,13 @@ def _rendered(builder: _Builder) -> RowFunction:
             unused=[a.name for a in arguments],
             passed="".join(f", {a.name}" for a in arguments),
             accumulators=accumulators,
+            shifted="".join(f", {a.name}{_shift(builder, a)}" for a in arguments),
             searches=list(dict.fromkeys(a.search for a in accumulators if a.search)),
             together=together(len(accumulators), _cycles(builder)),
         )
     )
     called = [*builder.lines, *(a.gathered(builder.vector) for a in accumulators)]
+    called += [f"{builder.vector}_any(" for a in accumulators if a.beside]
     math = uses_functions(" ".join(called), builder.element)
     before = (*row_prologue(t), *([math_prologue(t)] if math else []))
     return RowFunction(

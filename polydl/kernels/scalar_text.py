@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import assert_never
 
+from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary
 
 
-def scalar_text(value: Expr, load: Callable[[int], str]) -> str:
-    """C text of a value without loop variables in it, in parentheses wherever it has parts; `load` gives that of the
-    element that an access reads."""
+def scalar_text(value: Expr, load: Callable[[int], str], affine: Callable[[isl.PwAff], str] | None = None) -> str:
+    """C text of a value, in parentheses wherever it has parts; `load` gives that of the element that an access reads,
+    `affine` that of a value made of loop variables, which must not be there without it."""
 
     def of(part: Expr) -> str:
-        return scalar_text(part, load)
+        return scalar_text(part, load, affine)
 
     match value:
         case Load(access):
@@ -30,6 +31,8 @@ def scalar_text(value: Expr, load: Callable[[int], str]) -> str:
             return f"({of(condition)} ? {of(then)} : {of(otherwise)})"
         case Convert(_, target, operand):
             return f"(({target}){of(operand)})"
+        case AffineValue(made) if affine is not None:
+            return affine(made)
         case AffineValue():
             raise ValueError("a value made of loop variables has no text without them")
         case _:

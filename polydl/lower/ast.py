@@ -19,6 +19,7 @@ from polydl.lower.passes.sums import summed
 from polydl.lower.passes.threads import Threads
 from polydl.lower.passes.unswitch import unswitched
 from polydl.model import isl
+from polydl.model.expr import affine_values
 from polydl.model.isl.trees import children_of, node_kind, syntax_tree
 from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop, Statement
 
@@ -93,10 +94,12 @@ class Writer:
             return Instance(self.calls[name](at))
         statement = next(s for s in self.scop.statements if s.name == name)
         elements: tuple[Expr, ...] = ()
+        values: tuple[Expr, ...] = ()
         if isinstance(statement.body, Assignment) and self.rows is not None:
+            values = tuple(at.affine(one.value) for one in affine_values(statement.body.value))
             elements = tuple(at.element(a.array, a.relation.as_pw_multi_aff()) for a in statement.accesses)
         hint = instance_mark(statement, at) if self.instances else None
-        return Instance(_body(statement, at), hint, RowStatement(statement, schedule), elements)
+        return Instance(_body(statement, at), hint, RowStatement(statement, schedule), elements, values)
 
     def _node(self, node: isl.AstNode, c: FromIsl) -> Node:
         match node_kind(node):

@@ -293,6 +293,8 @@ class Instance:
     """What a row may be made of; None for what is none of the program's own statements."""
     elements: tuple[Expr, ...] = ()
     """Of each of its accesses; empty where it is no assignment."""
+    values: tuple[Expr, ...] = ()
+    """Those made of loop variables in its right-hand side, from left to right."""
 
 
 class Way(Enum):

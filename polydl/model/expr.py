@@ -119,3 +119,8 @@ def on_operands(value: Expr, change: Callable[[Expr], Expr]) -> Expr:
 def loads(value: Expr) -> list[int]:
     """The accesses that an expression reads, from left to right."""
     return [value.access] if isinstance(value, Load) else [i for one in operands(value) for i in loads(one)]
+
+
+def affine_values(value: Expr) -> list[AffineValue]:
+    """The values made of loop variables in an expression, from left to right."""
+    return [value] if isinstance(value, AffineValue) else [v for one in operands(value) for v in affine_values(one)]

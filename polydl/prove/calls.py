@@ -182,6 +182,8 @@ def row_step(
     step, whole = parsed.functions.get(f"{name}_step"), parsed.functions.get(name)
     if step is None or whole is None:
         raise Unreadable(f"the function {name} cannot be read")
+    if f"{name}_piece" in parsed.functions:
+        raise Unreadable(f"{name} keeps the place of a value")
     env: dict[str, Any] = {**bound, "polydl_column": column}
     ends = accumulators(whole, env, strides)
     env |= {a: Accumulator(a) for a in ends}

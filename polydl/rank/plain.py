@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from polydl.dependences.nests import Count1D, counted
+from polydl.kernels.accumulators import keeps
 from polydl.kernels.families import row_cycles
 from polydl.kernels.innermost import Innermost
 from polydl.kernels.instructions import CALL, INLINE, SLOW, Arithmetic, arithmetic, vector_cycles
@@ -227,7 +228,8 @@ def _depth(value: Expr, access: int, target: Isa) -> float | None:
 
 def rowable(several: Sequence[Inner], *, reassociate: bool) -> bool:
     """Whether the statements of an innermost loop may become a row (kernels.rows), as far as an estimate knows."""
-    types = {one.work.scop.arrays[a.array].element for one in several for a in one.work.statement.accesses}
+    vectors = [one for one in several if not keeps(one.work.statement)]
+    types = {one.work.scop.arrays[a.array].element for one in vectors for a in one.work.statement.accesses}
     if len(types) != 1 or not types <= set(VECTOR_TYPES):
         return False
     if any(not isinstance(one.work.statement.body, Assignment) for one in several):
@@ -294,5 +296,6 @@ def _in_rows(several: Sequence[Inner], trips: float, target: Isa) -> float:
         tuple(one.share for one in several),
         tuple(one.times for one in several),
     )
-    lanes = max(1, target.vector_bytes // max(work.element_bytes for work in works))
+    vectors = [work for work in works if not keeps(work.statement)]
+    lanes = max(1, target.vector_bytes // max(work.element_bytes for work in vectors))
     return (math.ceil(trips / lanes) * row_cycles(piece, target).step + LOOP_CYCLES) / trips

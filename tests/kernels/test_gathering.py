@@ -13,12 +13,14 @@ from polydl.kernels import families
 from polydl.kernels.innermost import RowFunction, RowOptions, printed
 from polydl.kernels.row_loops import RowLoops, RowStatement
 from polydl.model import isl
+from polydl.model.expr import affine_values
 from polydl.model.schedule import map_from_affs
+from polydl.model.scop import Assignment
 from tests.frontend.reading import scop
 from tests.oracle.native import compile_c
 
 MACHINES = {"widest": "-march=native", "avx2": "-march=x86-64-v3", "generic": "-march=x86-64"}
-HEAD = "void f(const {t} a[restrict 400], const {t} b[restrict 400], {t} m[1], {t} k[1])"
+HEAD = "void f(const {t} a[restrict 400], const {t} b[restrict 400], {t} m[1], {t} k[1], int w[1], long v[1])"
 EXTREMES = {
     "greatest": "m[0] = a[j] > m[0] ? a[j] : m[0];",
     "least": "m[0] = a[j] < m[0] ? a[j] : m[0];",
@@ -30,6 +32,19 @@ EXTREMES = {
     "under a condition": "if (m[0] < a[j]) m[0] = a[j]; else m[0] = m[0];",
     "beside a sum": "m[0] = a[j] > m[0] ? a[j] : m[0]; k[0] += b[j];",
 }
+PLACES = {
+    "place of the greatest": "w[0] = a[j] > m[0] ? j : w[0]; m[0] = a[j] > m[0] ? a[j] : m[0];",
+    "place of the least": "w[0] = a[j] < m[0] ? 3 * j + 7 : w[0]; m[0] = a[j] < m[0] ? a[j] : m[0];",
+    "turned round": "w[0] = m[0] < a[j] ? 399 - j : w[0]; m[0] = m[0] < a[j] ? a[j] : m[0];",
+    "a product": "w[0] = a[j] > m[0] ? j * j - 1 : w[0]; m[0] = a[j] > m[0] ? a[j] : m[0];",
+    "two things": "w[0] = a[j] > m[0] ? 5 : w[0]; v[0] = a[j] > m[0] ? 10000000000 + j : v[0]; "
+    "m[0] = a[j] > m[0] ? a[j] : m[0];",
+    "what stands beside": "k[0] = a[j] > m[0] ? b[j] : k[0]; m[0] = a[j] > m[0] ? a[j] : m[0];",
+    "of two": "w[0] = -a[j] > m[0] ? j : w[0]; v[0] = b[j] < k[0] ? j : v[0]; "
+    "m[0] = -a[j] > m[0] ? -a[j] : m[0]; k[0] = b[j] < k[0] ? b[j] : k[0];",
+    "beside another": "w[0] = a[j] > m[0] ? j : w[0]; m[0] = a[j] > m[0] ? a[j] : m[0]; "
+    "k[0] = b[j] > k[0] ? b[j] : k[0];",
+}
 OF_C = {"fmax": "m[0] = fmax@(m[0], a[j]);", "fmin": "m[0] = fmin@(a[j], m[0]); k[0] = fmax@(k[0], b[j]);"}
 SUMS = {
     "sum": "m[0] += a[j];",
@@ -38,7 +53,8 @@ SUMS = {
     "product and sum": "m[0] *= a[j]; k[0] += a[j];",
     "sum under a condition": "m[0] += a[j] > 0 ? b[j] : -0.0@;",
 }
-LENGTHS = (*range(41), 63, 64, 65, 127, 130, 255, 256, 257, 400)
+LENGTHS = (*range(41), 63, 64, 65, 127, 130, 255, 256, 257, 400, 2048, 2049, 5000)
+LONGEST = max(LENGTHS)
 
 
 def row(folder: Path, body: str, element: str, options: RowOptions) -> tuple[RowFunction, list[str]] | None:
@@ -50,7 +66,16 @@ def row(folder: Path, body: str, element: str, options: RowOptions) -> tuple[Row
     made = families.row_function(printed(found.arrays, frozenset(), RowLoops((0,), ()), statements, options))
     if made is None:
         return None
-    return made, [found.statements[a.statement].accesses[a.access].array for a in made.arguments]
+    given = []
+    for a in made.arguments:
+        body = found.statements[a.statement].body
+        assert isinstance(body, Assignment)
+        if a.affine:
+            value = affine_values(body.value)[a.access].value
+            given.append(str(isl.offset(isl.pieces(value)[0][1])))
+        else:
+            given.append(found.statements[a.statement].accesses[a.access].array)
+    return made, given
 
 
 def library(folder: Path, body: str, element: str, machine: str) -> ctypes.CDLL:
@@ -59,7 +84,9 @@ def library(folder: Path, body: str, element: str, machine: str) -> ctypes.CDLL:
     assert found is not None
     made, given = found
     code = body.replace("@", "f" if element == "float" else "")
-    signature = f"const ptrdiff_t n, const {element} *a, const {element} *b, {element} *m, {element} *k"
+    signature = (
+        f"const ptrdiff_t n, const {element} *a, const {element} *b, {element} *m, {element} *k, int *w, long *v"
+    )
     text = "\n".join([
         "#include <math.h>", *made.prologue, made.text,
         f"void before({signature})\n{{ for (ptrdiff_t j = 0; j < n; j++) {{ {code} }} }}",
@@ -68,27 +95,30 @@ def library(folder: Path, body: str, element: str, machine: str) -> ctypes.CDLL:
     return compile_c([text], ("-std=gnu11", "-O2", "-ffp-contract=off", MACHINES[machine]))
 
 
-def both(code: ctypes.CDLL, n: int, data: NDArray[np.floating]) -> list[NDArray[np.floating]]:
-    """[m, k] after each of the two; `data`: a, b, and what m and k start from."""
+def both(code: ctypes.CDLL, n: int, data: NDArray[np.floating]) -> list[tuple[NDArray[np.floating], list[int]]]:
+    """[m, k] and [w, v] after each of the two; `data`: a, b, and what m and k start from."""
     results = []
     for name in ("before", "after"):
-        a, b, gathered = data[:400].copy(), data[400:800].copy(), data[800:802].copy()
-        at = [x.ctypes.data_as(ctypes.c_void_p) for x in (a, b, gathered[:1], gathered[1:])]
+        a, b, gathered = data[:LONGEST].copy(), data[LONGEST:-2].copy(), data[-2:].copy()
+        w, v = np.array([-1], np.int32), np.array([-2], np.int64)
+        at = [x.ctypes.data_as(ctypes.c_void_p) for x in (a, b, gathered[:1], gathered[1:], w, v)]
         getattr(code, name)(ctypes.c_ssize_t(n), *at)
-        results.append(gathered)
+        results.append((gathered, [int(w[0]), int(v[0])]))
     return results
 
 
 def same(element: str, machine: str, body: str, folder: Path, values: list[float], *, exactly: bool) -> None:
+    """Both give the same, for rows of all lengths of such values; `exactly`: in bits."""
     code = library(folder, body, element, machine)
     rng = np.random.default_rng(7)
     integers = np.uint32 if element == "float" else np.uint64
     for n in LENGTHS:
         for chosen in (values, values[1:], values[2:4], values[-3:], values[:1]):
-            data = rng.choice(np.array(chosen, np.float32 if element == "float" else np.float64), 802)
-            one, other = both(code, n, data)
+            data = rng.choice(np.array(chosen, np.float32 if element == "float" else np.float64), 2 * LONGEST + 2)
+            (one, places), (other, also) = both(code, n, data)
+            assert places == also, (n, data)
             if exactly:
-                assert (one.view(integers) == other.view(integers)).all(), (n, one, other, data[:n], data[800:])
+                assert (one.view(integers) == other.view(integers)).all(), (n, one, other, data)
             else:
                 assert np.array_equal(one, other, equal_nan=True), (n, one, other)
 
@@ -98,10 +128,10 @@ SPECIAL = [np.nan, np.inf, 0.0, -0.0, 1.5, -np.inf, -2.0]
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("element", ["float", "double"])
-@pytest.mark.parametrize("body", EXTREMES)
+@pytest.mark.parametrize("body", EXTREMES | PLACES)
 def test_the_same_bits_whatever_stands_in_the_row(body: str, element: str, machine: str, tmp_path: Path) -> None:
     # A sum of a NaN and an infinity has no bits that C says.
-    same(element, machine, EXTREMES[body], tmp_path, SPECIAL, exactly="sum" not in body)
+    same(element, machine, (EXTREMES | PLACES)[body], tmp_path, SPECIAL, exactly="sum" not in body)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -133,6 +163,12 @@ def test_what_gathers_nothing_that_lanes_can(tmp_path: Path) -> None:
         "m[0] = a[j] >= m[0] ? a[j] : m[0];",
         "m[0] = a[j] > m[0] ? b[j] : m[0];",
         "m[0] /= a[j];",
+        "m[0] = a[j] > m[0] ? a[j] : m[0]; w[0] = a[j] > m[0] ? j : w[0];",  # asks after it has changed
+        "w[0] = a[j] >= m[0] ? j : w[0]; m[0] = a[j] > m[0] ? a[j] : m[0];",
+        "w[0] = b[j] > m[0] ? j : w[0]; m[0] = a[j] > m[0] ? a[j] : m[0];",
+        "w[0] = a[j] < m[0] ? j : w[0]; m[0] = a[j] > m[0] ? a[j] : m[0];",
+        "w[0] = a[j] > m[0] ? w[0] + 1 : w[0]; m[0] = a[j] > m[0] ? a[j] : m[0];",
+        "w[0] = a[j] > m[0] ? j : w[0]; v[0] += w[0]; m[0] = a[j] > m[0] ? a[j] : m[0];",
         "m[0] += m[0] * a[j];",
         "m[0] += a[j]; k[0] = m[0] > k[0] ? m[0] : k[0];",
     ):

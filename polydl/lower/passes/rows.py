@@ -126,5 +126,7 @@ def _length(first: Expr, last: Expr) -> Expr:
 
 
 def _argument(argument: Argument, users: Sequence[Instance]) -> Expr:
+    if argument.affine:
+        return users[argument.statement].values[argument.access]
     element = users[argument.statement].elements[argument.access]
     return Unary("&", element) if argument.pointer else element
