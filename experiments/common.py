@@ -78,6 +78,7 @@ def optimized(
         seed=given.seed,
         isa=given.isa,
         prepack=(constant,) if given.prepack and constant else (),
+        budget=None,
     )
     if done.output is None:
         reports = [scop.report for scop in done.scops if scop.report]

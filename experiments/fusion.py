@@ -94,6 +94,7 @@ def optimized(
         space=given.space,
         seed=given.seed,
         fuse=fuse,
+        budget=None,
     )
     if done.output is None:
         raise RuntimeError(f"polydl wrote no output for {name}")

@@ -140,6 +140,7 @@ def measure(entry: Entry, given: argparse.Namespace, folder: Path) -> Row:
             threads=given.threads,
             top_k=given.top_k,
             timeout=RUN_SECONDS,
+            budget=None,
         )
         search = done.seconds["total"]
         variants = [str(one.chosen.recipe) if one.chosen else "original" for one in done.scops]

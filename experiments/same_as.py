@@ -207,6 +207,7 @@ def searched(task: Task, tree: Path, output: Path, given: argparse.Namespace) ->
     """Let a tree optimize a program, through its own command line."""
     command = [sys.executable, "-m", "polydl", "optimize", str(task.source), "-o", str(output), "--json", *task.flags]
     command += ["--threads", str(given.threads), "--top-k", str(given.top_k), "--timeout", "300"]
+    command += ["--budget", "100000"]  # `none` is unknown to older trees
     environment = {**os.environ, "PYTHONPATH": str(tree), "POLYDL_CACHE": str(output.parent / f"cache-{output.stem}")}
     try:
         done = subprocess.run(

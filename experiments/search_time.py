@@ -29,7 +29,7 @@ def main() -> int:
             }  # fmt: skip
             macros = {name: str(value) for name, value in values.items()}
             small = polydl.rank(EXAMPLE, defines=macros, space="small", ranker="cost")
-            done = polydl.optimize(EXAMPLE, Path(folder) / "out.c", defines=macros, top_k=5)
+            done = polydl.optimize(EXAMPLE, Path(folder) / "out.c", defines=macros, top_k=5, budget=None)
             sys.stdout.write(
                 f"{layer.name}: total {done.seconds['total']:.1f} s, analysis {done.seconds['analysis']:.2f} s of "
                 f"{done.scops[0].ranking.space_size} variants, {small.seconds:.2f} s of {small.space_size} by cost, "

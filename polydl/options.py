@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from polydl.base.errors import InputError, one_of
-from polydl.base.flags import check, definitions, option, shell_words, sizes
+from polydl.base.flags import check, definitions, option, seconds, shell_words, sizes
 
 if TYPE_CHECKING:  # the command line reads this file to print its help, and these take their time
     from polydl.measure import MeasureOptions, Toolchain
@@ -134,11 +134,12 @@ class Options:
         metavar="SECONDS",
     )
     budget: float | None = option(
-        None,
-        "Seconds for compiling, checking and timing all variants, runs of the original not counted: those not begun "
-        "when they are spent are left out; default: no limit.",
+        20.0,
+        "Seconds for compiling, checking and timing a file's variants, runs of the original not counted: those not "
+        "begun when they are spent are left out; none: no limit.",
         ("optimize",),
-        metavar="SECONDS",
+        metavar="SECONDS|none",
+        read=seconds,
     )
     cold: bool = option(False, "Time with flushed caches.", _MEASURING)
     loops: str = option(
@@ -181,7 +182,7 @@ class Options:
         if self.timeout is not None and not 0 < self.timeout < math.inf:
             raise InputError(f"timeout is {self.timeout}", hint="--timeout takes a positive number of seconds")
         if self.budget is not None and not 0 < self.budget < math.inf:
-            raise InputError(f"budget is {self.budget}", hint="--budget takes a positive number of seconds")
+            raise InputError(f"budget is {self.budget}", hint="--budget takes a positive number of seconds, or none")
 
     def changed(self, **changes: Unpack[OptionChanges]) -> Options:
         """These options with some fields replaced. Raises TypeError for a name that is no field."""
@@ -212,11 +213,10 @@ class Options:
         )
 
     def measuring(self, threads: int) -> MeasureOptions:
-        """How variants are checked and timed."""
+        """How variants are checked and timed; without the budget, which is for a whole file."""
         from polydl.measure import MeasureOptions
 
-        seconds = math.inf if self.budget is None else self.budget
-        how = MeasureOptions(threads=threads, seed=self.seed, cold=self.cold, seconds=seconds)
+        how = MeasureOptions(threads=threads, seed=self.seed, cold=self.cold)
         return how if self.timeout is None else replace(how, timeout=self.timeout, original_timeout=self.timeout)
 
     def unit_flags(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ C text ◀─ lower ◀─ isl AST ◀─ schedule tree ◀───────
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 import warnings
@@ -250,7 +251,8 @@ def optimize(
     signatures. With run=False the best ranked variant is written without being measured, and only if `output` is
     given; where there is a compiler, it reads the text for errors, without making code. When none of the variants of
     any scop computes what the original computes, nothing is written (`OptimizeResult.output`).
-    Keywords are fields of `Options`. Raises InputError, ToolchainError, QuotaExceeded; nothing is written then.
+    Keywords are fields of `Options`. Of `budget` each scop gets an equal share of what those before it left over.
+    Raises InputError, ToolchainError, QuotaExceeded; nothing is written then.
     """
     o = (options or Options()).changed(**changes)
     begin = time.perf_counter()
@@ -259,8 +261,12 @@ def optimize(
     toolchain = o.toolchain()
     program = load(source, o)
     target = output_path(source, output) if output is not None or (run and not is_c(path)) else None
-    each = o if o.budget is None else replace(o, budget=o.budget / max(1, len(program.scops)))
-    done = [_optimize_scop(scop, each, run=run, progress=progress) for scop in program.scops]
+    budget = math.inf if o.budget is None else o.budget
+    done: list[Optimized] = []
+    for scop in program.scops:
+        left = budget - sum(one.report.spent for one in done if one.report is not None)
+        share = max(0.0, left) / (len(program.scops) - len(done))
+        done.append(_optimize_scop(scop, o, share, run=run, progress=progress))
     pieces = [(d.ranking.scop, d.chosen.generated if d.chosen else None) for d in done]
     text = splice(
         program.source, pieces, header(o.command, (one.target for one in done), (one.described for one in done))
@@ -275,12 +281,12 @@ def optimize(
     total = time.perf_counter() - begin
     reports = [d.report for d in done if d.report is not None]
     seconds = {
-        "analysis": sum(d.ranking.seconds for d in done),
+        "analysis": sum(d.analysis_seconds for d in done),
         "compile": sum(r.compile_seconds for r in reports),
         "measure": sum(r.verify_seconds + r.measure_seconds for r in reports),
         "total": total,
     }
-    return OptimizeResult(written, text, tuple(done), seconds)
+    return OptimizeResult(written, text, tuple(done), seconds, budget)
 
 
 def with_fused(ranking: Ranking, o: Options) -> Ranking:
@@ -327,7 +333,9 @@ def fuse(
     return FuseResult(target, text, tuple(done))
 
 
-def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | None) -> Optimized:
+def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progress: Progress | None) -> Optimized:
+    """`seconds`: for compiling, checking and timing the variants."""
+    begin = time.perf_counter()
     ranking = with_fused(rank(scop, options=o, progress=progress), o)
     most = how_many(ranking.variants, o.top_k) if run else 1
     variants, illegal = shortlist(ranking.variants, most, varied=run)
@@ -335,16 +343,17 @@ def _optimize_scop(scop: Scop, o: Options, *, run: bool, progress: Progress | No
     if o.prove:
         variants, proofs, wrong = proved(ranking.program, variants, o)
         illegal += wrong
+    slices = original_slices(scop) if run and len(variants) > 1 else ()
+    analysis_seconds = time.perf_counter() - begin
     if not run:
-        return Optimized(ranking, None, variants[0] if variants else None, illegal, proofs)
-    options = o.measuring(ranking.threads)
-    slices = original_slices(scop) if len(variants) > 1 else ()
+        return Optimized(ranking, None, variants[0] if variants else None, illegal, proofs, analysis_seconds)
+    options = replace(o.measuring(ranking.threads), seconds=seconds)
     report = measure(scop, {v.id: v.generated for v in variants}, o.toolchain(), options, progress, slices)
     best = report.best()
     chosen = next((v for v in variants if v.id == best.id), None)
     if chosen is not None and report.original.median <= _QUICK:
         check_other_sizes(scop, chosen.generated, lambda sizes: _at(scop, o, sizes), o.toolchain(), options)
-    return Optimized(ranking, report, chosen, illegal, proofs)
+    return Optimized(ranking, report, chosen, illegal, proofs, analysis_seconds)
 
 
 _QUICK = 0.5

@@ -16,7 +16,7 @@ from polydl.base.errors import InputError, PolyDLError, one_of
 from polydl.base.units import seconds_text
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.nests import Nest
-from polydl.measure import Measurement, Report
+from polydl.measure import Measurement, Report, Status
 from polydl.model.scop import Scop
 from polydl.prove import Proof
 from polydl.rank.estimate import NOT_RANKED
@@ -169,6 +169,8 @@ class Optimized:
     """Variants refused by the exact legality check, or shown to be wrong by a proof, with the reason."""
     proofs: Mapping[str, Proof] = field(default_factory=dict)
     """With --prove: per id what was shown of the variant."""
+    analysis_seconds: float = 0.0
+    """Wall clock before anything was compiled: analysis, ranking, the choice of what is measured, proofs."""
 
     @property
     def speedup(self) -> float:
@@ -222,6 +224,25 @@ class OptimizeResult:
     scops: tuple[Optimized, ...]
     seconds: Mapping[str, float]
     """Wall clock: analysis, compile, measure, total."""
+    budget: float = math.inf
+    """Seconds that there were for compiling, checking and timing the variants of all scops."""
+
+    @property
+    def left_out(self) -> str:
+        """How many of the variants that were to be measured the budget left out, for people; empty: none."""
+        reports = [done.report for done in self.scops if done.report is not None]
+        statuses = [one.status for report in reports for one in report.measurements]
+        missing = statuses.count(Status.LEFT_OUT)
+        if not missing:
+            return ""
+        measured = len(statuses) - missing
+        # What is begun when half is spent comes to its end, so that a budget is to be twice what the others took.
+        enough = 2 * sum(report.spent for report in reports) * len(statuses) / max(1, measured)
+        rounded = math.ceil(max(enough, 2 * self.budget) / 10) * 10
+        return (
+            f"{measured} of {len(statuses)} variants were measured; {missing} were left out: "
+            f"the budget of {self.budget:g} s was spent; --budget {rounded} should do for all"
+        )
 
     @property
     def speedup(self) -> float:

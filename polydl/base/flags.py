@@ -42,7 +42,8 @@ class Flag:
     suffix: str
     """The ending of the files that the value may name, which shells complete: `.toml`. Empty: it names no file."""
     read: Callable[[Sequence[str]], Any] | None
-    """Makes the field's value from the texts of a repeatable option; raises InputError. None: they are the value."""
+    """Makes the field's value from the texts of a repeatable option, or from the one text of another; raises
+    InputError. None: they are the value."""
 
 
 def option(
@@ -96,8 +97,10 @@ class Option:
 
         Raises InputError for a text that means nothing.
         """
+        if self.flag.read is not None and typed is not None:
+            return self.flag.read(typed if isinstance(typed, list) else [typed])
         if isinstance(typed, list):
-            return self.flag.read(typed) if self.flag.read else tuple(typed)
+            return tuple(typed)
         return not typed if self.negated else typed
 
 
@@ -157,6 +160,18 @@ def sizes(texts: Sequence[str]) -> dict[str, int]:
         if found.setdefault(name, number) != number:
             raise InputError(f"--size: {name} is {found[name]} and {number}", hint="give each name one value")
     return found
+
+
+def seconds(texts: Sequence[str]) -> float | None:
+    """The number in `--budget SECONDS`; None for `none`. Raises InputError."""
+    (text,) = texts
+    if text == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        hint = "for example --budget 60; none for no limit"
+        raise InputError(f"--budget {text}: not a number of seconds", hint=hint) from None
 
 
 def shell_words(texts: Sequence[str]) -> tuple[str, ...]:

@@ -105,6 +105,8 @@ def _type(option: Option) -> Any:
     """What the command line holds for an option: a switch, a number, a text, or a list of texts."""
     if isinstance(option.default, tuple | dict):
         return list[str]
+    if option.flag.read is not None:
+        return str
     kind = next((kind for kind in (bool, int, float) if option.type.startswith(kind.__name__)), str)
     return kind | None if option.default is None else kind
 
@@ -112,4 +114,6 @@ def _type(option: Option) -> Any:
 def _default(option: Option) -> Any:
     if isinstance(option.default, tuple | dict):
         return []
+    if option.flag.read is not None:
+        return f"{option.default:g}"
     return False if option.negated else option.default

@@ -134,7 +134,12 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
 def optimize_json(result: OptimizeResult) -> dict[str, Any]:
     """The document of `polydl optimize --json`."""
     scops = [_optimized_json(d) for d in result.scops]
-    document = {"output": str(result.output) if result.output else None, **scops[0], "seconds": dict(result.seconds)}
+    document = {
+        "output": str(result.output) if result.output else None,
+        **scops[0],
+        "left_out": result.left_out,
+        "seconds": dict(result.seconds),
+    }
     return document if len(scops) == 1 else {**document, "scops": scops}
 
 

@@ -15,6 +15,7 @@ from polydl.base.units import seconds_text
 from polydl.inspect.analysis import Analysis
 from polydl.inspect.documents import flops, loop_letters
 from polydl.inspect.loop_string_file import ScoredLines
+from polydl.measure import Status
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.target import Machine, dumps
 
@@ -105,6 +106,11 @@ def show_optimized(result: OptimizeResult, *, ran: bool, console: Console | None
             faster = f"{done.speedup:.2f}x faster than the original"
             verdict = faster if done.chosen else "nothing beat the original: unchanged"
             say(console, f"{done.ranking.scop.function}: {verdict}", "bold")
+    if result.left_out:
+        say(console, f"note: {result.left_out}", "yellow")
+    if result.seconds["analysis"] > result.budget:
+        took = f"the analysis took {result.seconds['analysis']:.0f} s, which the budget does not count"
+        say(console, f"note: {took}: --space small has fewer variants to rank", "yellow")
     times = ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items())
     written = f"wrote {result.output}" if result.output else "nothing written"
     say(console, f"{written} ({times})")
@@ -115,7 +121,8 @@ def _measured_table(console: Console, done: Optimized) -> None:
     assert report is not None
     work = flops(done.ranking)
     ranking = done.ranking
-    tried = f"{len(report.measurements)} of {ranking.space_size} variants measured"
+    measured_count = sum(m.status is not Status.LEFT_OUT for m in report.measurements)
+    tried = f"{measured_count} of {ranking.space_size} variants measured"
     say(console, f"{ranking.scop.function}: {tried}, {ranking.threads} threads")
     table = _result_table(
         ("", "left"), ("variant", "left"), ("time", "right"), ("spread", "right"), ("GFLOP/s", "right"),
@@ -125,18 +132,19 @@ def _measured_table(console: Console, done: Optimized) -> None:
     rows = [(report.original, "as written"), *((m, variants[m.id].loops) for m in report.measurements)]
     for measured, loops in rows:
         chosen = measured.id == (done.chosen.id if done.chosen else report.original.id)
+        left_out = measured.status is Status.LEFT_OUT
         rate = work / measured.median / 1e9 if work and measured.median > 0 else math.nan
         table.add_row(
-            ">" if chosen else "" if measured.verified else "x",
+            ">" if chosen else "" if measured.verified else "-" if left_out else "x",
             measured.id, ("about " if measured.estimated else "") + seconds_text(measured.median),
             f"{measured.spread * 100:.1f} %" if math.isfinite(measured.spread) else "-",
             _rate(rate),
             f"{measured.speedup:.2f}x" if math.isfinite(measured.speedup) else "-",
-            Text(loops), style="bold green" if chosen else None if measured.verified else "red",
+            Text(loops), style="bold green" if chosen else None if measured.verified or left_out else "red",
         )  # fmt: skip
     console.print(table)
     for measured in report.measurements:
-        if not measured.verified:
+        if not measured.verified and measured.status is not Status.LEFT_OUT:
             say(console, f"dropped: {measured.id} {measured.status.value}: {measured.message}", "red")
 
 

@@ -11,16 +11,21 @@ class Allowance:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._end = time.monotonic() + seconds
+        self._begin = time.monotonic()
 
     def grant(self, seconds: float) -> None:
         """More time, for what is not to count."""
-        self._end += seconds
+        self._begin += seconds
+
+    @property
+    def spent(self) -> float:
+        """Seconds that were spent, without those that were granted."""
+        return time.monotonic() - self._begin
 
     @property
     def left(self) -> float:
         """Seconds that are left; negative when more were spent."""
-        return self._end - time.monotonic()
+        return self.seconds - self.spent
 
     @property
     def half_spent(self) -> bool:

@@ -41,6 +41,8 @@ from polydl.measure.verify import run_reference as run_original
 
 REFERENCE_SECONDS = 5.0
 """Estimated seconds up to which the original is run whole."""
+LEAST = 2
+"""Candidates that are compared, at least."""
 CLEARLY = 4.0
 """Ratio of its estimated time to that of a candidate from which the original counts as slower. The estimate may be
 wrong by a factor: slices find other data in the caches than the whole does, and compilers treat their loops
@@ -82,7 +84,7 @@ def verify_by_slices(
     `report_step(done, total)` is called once per candidate and kind of input.
     """
     options = setting.options
-    if len(candidates) < 2 or not slices or any(b.written and b.live and b.lower for b in setting.buffers):
+    if len(candidates) < LEAST or not slices or any(b.written and b.live and b.lower for b in setting.buffers):
         return None
     singular = arithmetic(setting.scop).singular
     largest = integer_range(setting.terms, setting.buffers)
@@ -141,7 +143,7 @@ def _agree(
     """Run the candidates that have not failed yet; whether those that agree with the slices, the others being out,
     agree with each other in all elements."""
     for i, trial in enumerate(quickest_first(trials)):
-        if trial.failure is None and not left_out(setting, trial, trials, least=2):
+        if trial.failure is None and not left_out(setting, trial, trials, least=LEAST):
             if execute(setting, trial, data, least_seconds(known.seconds, trials)):
                 outputs = {
                     b.array.name: read_array(data.mapping, block, b).copy()

@@ -158,14 +158,23 @@ class LiveProcesses:
 
 
 def compile_all(
-    jobs: Sequence[Sequence[str | Path]], workers: int, timeout: float, done: Callable[[int], None]
-) -> list[Compilation]:
+    jobs: Sequence[Sequence[str | Path]],
+    workers: int,
+    timeout: float,
+    done: Callable[[int], None],
+    left_out: Callable[[int], bool] = lambda job: False,
+) -> list[Compilation | None]:
     """Run several compilers, `workers` at a time, with results in the order of the jobs. `done(finished)` is called
-    with the number of finished jobs each time one finishes."""
-    results: dict[int, Compilation] = {}
+    with the number of finished jobs each time one finishes; `left_out(job)` when one would begin: None is the result of
+    those for which it holds."""
+    results: dict[int, Compilation | None] = {}
     live = LiveProcesses()
+
+    def begun(number: int) -> Compilation | None:
+        return None if left_out(number) else run_compiler(jobs[number], timeout, live)
+
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        futures = {pool.submit(run_compiler, job, timeout, live): i for i, job in enumerate(jobs)}
+        futures = {pool.submit(begun, i): i for i in range(len(jobs))}
         try:
             for future in as_completed(futures):
                 results[futures[future]] = future.result()

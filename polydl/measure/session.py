@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from polydl.base.errors import InputError, ToolchainError
 from polydl.lower.emit import Generated, protected
 from polydl.measure.allowance import Allowance
+from polydl.measure.by_slices import LEAST as LEAST_WITH_SLICES
 from polydl.measure.by_slices import BuiltSlice, verify_by_slices
 from polydl.measure.compare import longest_sum
 from polydl.measure.compile import Compilation, compile_all, find_compiler, link_flags, run_compiler, unit_flags
@@ -50,9 +51,11 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="polydl-") as name:
         folder = Path(name)
         start = time.perf_counter()
-        builder = Builder(scop, toolchain, options, compiler, folder)
+        builder = Builder(scop, toolchain, options, compiler, folder, allowance)
         of_original = {f"slice {i} of the original": one for i, one in enumerate(slices)}
-        built, failed = builder.build({**codes, **{name: one.code for name, one in of_original.items()}}, report)
+        needed = {*of_original, *list(codes)[: LEAST_WITH_SLICES if slices else 1]}
+        every = {**codes, **{name: one.code for name, one in of_original.items()}}
+        built, failed = builder.build(every, report, needed)
         built_slices = [BuiltSlice(of_original[b.id], b) for b in built if b.id in of_original]
         built = [b for b in built if b.id not in of_original]
         failed = [m for m in failed if m.id not in of_original]
@@ -81,6 +84,7 @@ def measure(
         (*check.warnings, *timed.warnings),
         clock_resolution(),
         timed.disturbed,
+        allowance.spent,
     )
 
 
@@ -91,19 +95,30 @@ def _silent(stage: str, done: int, total: int) -> None:
 class Builder:
     """Compiles the driver and all candidates into one folder."""
 
-    def __init__(self, scop: Scop, toolchain: Toolchain, options: MeasureOptions, compiler: str, folder: Path) -> None:
+    def __init__(
+        self,
+        scop: Scop,
+        toolchain: Toolchain,
+        options: MeasureOptions,
+        compiler: str,
+        folder: Path,
+        allowance: Allowance | None = None,
+    ) -> None:
         self._scop = scop
         self._toolchain = toolchain
         self._options = options
         self._compiler = compiler
         self._folder = folder
+        self._allowance = allowance or Allowance(math.inf)
 
-    def build(self, codes: Mapping[str, Generated], report: Progress) -> tuple[list[Built], list[Measurement]]:
+    def build(
+        self, codes: Mapping[str, Generated], report: Progress, needed: Collection[str] = ()
+    ) -> tuple[list[Built], list[Measurement]]:
         """Compile the candidates: those that compiled, the original first, and a measurement for each that did not.
 
-        Each unit begins with the user's file up to the function. When the original does not link, because a helper is
-        defined further down, all units get the rest of the file too. Raises ToolchainError when the original does not
-        compile.
+        `needed` are compiled however much time was spent. Each unit begins with the user's file up to the function.
+        When the original does not link, because a helper is defined further down, all units get the rest of the file
+        too. Raises ToolchainError when the original does not compile.
         """
         if ORIGINAL in codes:
             raise ValueError(f"no candidate may be called '{ORIGINAL}'")
@@ -113,40 +128,51 @@ class Builder:
         output = self._folder / "driver"
         driver_job: list[str | Path] = [self._compiler, "-O2", "-w", "-o", output, driver, "-ldl", "-lm"]
         jobs = [self._job(i, *one, whole=False) for i, one in enumerate(everything.items())]
-        results = self._compile([driver_job, *jobs], report)
-        driver_result = results.pop(0)
+        may_wait = [name != ORIGINAL and name not in needed for name in everything]
+        driver_result, original, *others = self._compile([driver_job, *jobs], [False, *may_wait], report)
+        assert driver_result is not None
+        assert original is not None
         if not driver_result.ok:
             raise ToolchainError(
                 f"'{self._toolchain.cc}' cannot compile the measuring harness:\n{driver_result.message}",
                 hint="measuring needs a C compiler for this Linux system; --no-run ranks without it",
             )
-        if not results[0].ok:
+        if not original.ok:
             whole_job = self._job(0, ORIGINAL, everything[ORIGINAL], whole=True)
             whole = run_compiler(whole_job, self._options.compile_timeout)
             if not whole.ok:
                 hint = "the file must compile as it is; give its flags with -D, -I, --cflags, --ldflags and --link"
-                if "undefined reference" in results[0].output:
+                if "undefined reference" in original.output:
                     hint = "name the object or library that defines it with --link (a microkernel's too), or --ldflags"
-                if "recompile with -fPIC" in results[0].output:
+                if "recompile with -fPIC" in original.output:
                     hint = "candidates are measured in a shared object: compile what --link names with -fPIC"
                 raise ToolchainError(
                     f"'{self._toolchain.cc}' does not compile the original code of '{self._scop.function}':\n"
-                    f"{results[0].message}",
+                    f"{original.message}",
                     hint=hint,
                 )
             jobs = [self._job(i, *one, whole=True) for i, one in enumerate(everything.items())]
-            results = [whole, *self._compile(jobs[1:], report)]
+            original, others = whole, self._compile(jobs[1:], may_wait[1:], report)
         built, failed = [], []
-        for i, (name, result) in enumerate(zip(everything, results, strict=True)):
-            if result.ok:
+        for i, (name, result) in enumerate(zip(everything, [original, *others], strict=True)):
+            if result is None:
+                failed.append(Measurement(name, Status.LEFT_OUT, "not compiled: the time for all variants was spent"))
+            elif result.ok:
                 built.append(Built(name, _library(i)))
             else:
                 failed.append(Measurement(name, Status.COMPILE_FAILED, result.message))
         return built, failed
 
-    def _compile(self, jobs: Sequence[Sequence[str | Path]], report: Progress) -> list[Compilation]:
+    def _compile(
+        self, jobs: Sequence[Sequence[str | Path]], may_wait: Sequence[bool], report: Progress
+    ) -> list[Compilation | None]:
+        """What the compiler says; None for one that may wait, and whose turn came when the time was spent."""
         return compile_all(
-            jobs, self._options.jobs, self._options.compile_timeout, lambda n: report("compile", n, len(jobs))
+            jobs,
+            self._options.jobs,
+            self._options.compile_timeout,
+            lambda n: report("compile", n, len(jobs)),
+            lambda i: may_wait[i] and self._allowance.half_spent,
         )
 
     def _job(self, index: int, name: str, code: Generated, *, whole: bool) -> list[str | Path]:

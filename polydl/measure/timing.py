@@ -165,7 +165,7 @@ def _time_contenders(
         close = [i for i, seconds in known.items() if seconds <= fastest * (1 + 2 * record.noise())]
         # An original that is far slower needs no more precise figure.
         again = sorted({*close, *(i for i in (0,) if known.get(i, math.inf) <= FAR * fastest)})
-        longer = replace(base, budget=_EXTENSION * base.budget, max_rounds=_EXTENSION * base.max_rounds)
+        longer = replace(base, budget=_budget(setting, len(again), _EXTENSION), max_rounds=_EXTENSION * base.max_rounds)
         joint_pass(setting, contenders, again, longer, record, failed, data)
     disturbances = [*warnings, *others.warnings(), *_timing_warnings(record, contenders)]
     warnings = []
@@ -207,9 +207,9 @@ def timed_by_verification(contenders: Sequence[Checked], options: MeasureOptions
     }
 
 
-def _budget(setting: Setting, contenders: int) -> float:
-    """Timed seconds for each: what is left of the time for all, and no less than the least number of rounds takes."""
-    return max(0.0, min(setting.options.budget, setting.allowance.left / max(1, contenders)))
+def _budget(setting: Setting, contenders: int, factor: int = 1) -> float:
+    """Timed seconds for each: at most what is left of the time for all; the least number of rounds is always run."""
+    return max(0.0, min(factor * setting.options.budget, setting.allowance.left / max(1, contenders)))
 
 
 def _undecided(record: Record) -> bool:

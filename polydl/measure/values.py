@@ -43,7 +43,8 @@ class MeasureOptions:
     original (see `verify.candidate_limit`)."""
     seconds: float = math.inf
     """Wall-clock seconds for compiling, checking and timing all candidates, runs of the original not counted. When they
-    are spent, the candidates that were not begun are left out; the first is always measured."""
+    are spent, the candidates that were not begun are left out; the first is always measured. A run that goes on beyond
+    them is ended, unless no other candidate came through."""
     min_sample: float = 300e-6
     """Least duration of a timing sample, which repeats the region as often as needed."""
     budget: float = 0.3
@@ -159,6 +160,8 @@ class Report:
     as much because of calls and the alignment of code."""
     disturbed: bool = False
     """Whether some of the warnings are about the timing itself, so that a second run may give other figures."""
+    spent: float = 0.0
+    """Seconds of those that there were for all candidates (`MeasureOptions.seconds`)."""
 
     def best(self) -> Measurement:
         """The winner: the simplest candidate within the noise of the fastest one (of equally simple ones, the one that

@@ -58,6 +58,8 @@ FAR = 2.0
 disturbs a run on a shared machine seldom doubles it, and a wrong guess costs speed, never correctness."""
 _QUICK = 0.1
 """The third run is made when a run of the original takes at most these seconds."""
+_LEAST_LIMIT = 1.0
+"""Seconds that a run gets that was begun while there was time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,8 @@ class Trial:
     """Of each run that it came through."""
     whole_seconds: float = math.inf
     """Of its shortest one with everything around it (see `Reference`)."""
+    bounded: bool = False
+    """Whether its first run ends when the time for all is spent: others are through."""
 
     def checked(self, how: str) -> Checked:
         """The result after all runs: verified in the way that `how` says, unless the candidate failed."""
@@ -307,10 +311,10 @@ def left_out(setting: Setting, trial: Trial, trials: Sequence[Trial], least: int
         message = f"not checked further: it takes {own:.3g} s per run, '{other.built.id}' {min(other.seconds):.3g} s"
         trial.failure = Measurement(trial.built.id, Status.LEFT_OUT, message, max_error=trial.max_error)
         return True
-    if len(through) < least or not setting.allowance.half_spent:
+    trial.bounded = len(through) >= least
+    if not trial.bounded or not setting.allowance.half_spent:
         return False
-    message = f"not measured: the {setting.allowance.seconds:.3g} s for all variants were spent"
-    trial.failure = Measurement(trial.built.id, Status.LEFT_OUT, message)
+    trial.failure = Measurement(trial.built.id, Status.LEFT_OUT, "not run: the time for all variants was spent")
     return True
 
 
@@ -341,12 +345,16 @@ def execute(setting: Setting, trial: Trial, data: Loaded, fastest: float) -> boo
     says what happened."""
     run = data.run
     data.fresh()
-    limits = _limits(run, candidate_limit(fastest, setting.options.timeout), setting.options)
+    most = candidate_limit(fastest, setting.options.timeout)
+    seconds = min(most, max(_LEAST_LIMIT, setting.allowance.left)) if trial.bounded and not trial.seconds else most
+    limits = _limits(run, seconds, setting.options)
     begin = time.monotonic()
     outcome = _run(setting, trial.built, data, limits)
     whole_seconds = time.monotonic() - begin
     failure = outcome.failure(limits, [b.array.name for b in setting.buffers], run.blocks)
     failure = failure or damage(setting.buffers, run, data.mapping)
+    if failure is not None and failure[0] is Status.TIMED_OUT and seconds < most:
+        failure = Status.LEFT_OUT, f"ended after {seconds:.3g} s: the time for all variants was spent"
     if failure is not None:
         trial.failure = Measurement(trial.built.id, *failure, max_error=trial.max_error)
         return False

@@ -113,6 +113,6 @@ def test_fused_beside_a_region_with_a_schedule_of_its_own(tmp_path: Path) -> Non
     ranking = pipeline.with_fused(pipeline.rank(path, options=options), options)
     both = [v for v in ranking.variants if v.scheduled and any(s.fused for s in v.structures)]
     assert both
-    done = polydl(tmp_path, "optimize", path, "-o", tmp_path / "out.c", "--json")
+    done = polydl(tmp_path, "optimize", path, "-o", tmp_path / "out.c", "--json", "--budget", "none")
     found = json.loads(done.stdout)
     assert all(v["verified"] for v in found["variants"]), found["variants"]

@@ -31,7 +31,7 @@ MICROKERNELS = {
     "writes elsewhere": ("c[-1000000] = m + n + k; }", ""),
     "ends the program": ("c[0] = m + n + k; exit(0); }", "exited"),
 }
-SMALL = ("-D", "M=64", "-D", "N=64", "-D", "K=64", "--top-k", "2", "--threads", "2")
+SMALL = ("-D", "M=64", "-D", "N=64", "-D", "K=64", "--top-k", "2", "--threads", "2", "--budget", "none")
 
 
 def microkernel(folder: Path, body: str) -> None:
@@ -119,7 +119,9 @@ def test_python_api(tmp_path: Path) -> None:
 
     source = tmp_path / "matmul.c"
     source.write_text((EXAMPLES / "matmul.c").read_text())
-    result = package.optimize(source, tmp_path / "out.c", defines={"M": 48, "N": 48, "K": 48}, threads=1, top_k=2)
+    result = package.optimize(
+        source, tmp_path / "out.c", defines={"M": 48, "N": 48, "K": 48}, threads=1, top_k=2, budget=None
+    )
     assert result.output == tmp_path / "out.c"
     assert result.text == result.output.read_text()
     report = result.scops[0].report

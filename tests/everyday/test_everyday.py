@@ -42,7 +42,7 @@ def test_it_computes_the_same(name: str, tmp_path: Path) -> None:
     values = entry.sizes[0]
     done = polydl.optimize(
         entry.path, tmp_path / "out.c", defines=entry.defines(values), sizes=entry.parameters(values),
-        space="small", top_k=3,
+        space="small", top_k=3, budget=None,
     )  # fmt: skip
     assert done.output is not None
     for scop in done.scops:
