@@ -50,6 +50,7 @@ from polydl.rewrite.fuse import fuse as fuse_scop
 from polydl.schedule.loopstring import nests_named
 from polydl.schedule.notation import Written
 from polydl.schedule.structure import start as as_written
+from polydl.search.choice import choose
 from polydl.search.fused import fused_variants
 from polydl.search.other_sizes import check_other_sizes
 from polydl.search.proofs import proved
@@ -349,8 +350,7 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
         return Optimized(ranking, None, variants[0] if variants else None, illegal, proofs, analysis_seconds)
     options = replace(o.measuring(ranking.threads), seconds=seconds)
     report = measure(scop, {v.id: v.generated for v in variants}, o.toolchain(), options, progress, slices)
-    best = report.best()
-    chosen = next((v for v in variants if v.id == best.id), None)
+    chosen = choose(report, variants, ranking.variants)
     if chosen is not None and report.original.median <= _QUICK:
         check_other_sizes(scop, chosen.generated, lambda sizes: _at(scop, o, sizes), o.toolchain(), options)
     return Optimized(ranking, report, chosen, illegal, proofs, analysis_seconds)

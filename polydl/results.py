@@ -174,12 +174,31 @@ class Optimized:
 
     @property
     def speedup(self) -> float:
-        """Original's time over the chosen one's, as measured; 1 for the original; NaN when nothing was run."""
-        if self.report is None:
+        """Original's time over the chosen one's, as measured; 1 for the original; NaN when nothing was run, or when the
+        times are not to be trusted."""
+        if self.report is None or (self.chosen is not None and self.undecided):
             return float("nan")
         if self.chosen is None:
             return 1.0
         return self.measurement(self.chosen.id).speedup
+
+    @property
+    def undecided(self) -> str:
+        """Why the estimate chose among what was verified, and not the times, for people; empty: the times did."""
+        report = self.report
+        return report.untrusted if report is not None and report.best() is report.original else ""
+
+    @property
+    def verdict(self) -> str:
+        """What became of it, for people, in a sentence without a name before it."""
+        if self.report is None:
+            return "ranked, nothing was run"
+        if not self.undecided:
+            faster = f"{self.speedup:.2f}x faster than the original"
+            return faster if self.chosen else "nothing beat the original: unchanged"
+        if self.chosen:
+            return f"chosen by the estimate, since the times are not to be trusted: {self.undecided}"
+        return f"unchanged, as the estimate has nothing faster and the times are not to be trusted: {self.undecided}"
 
     @property
     def usable(self) -> bool:
@@ -197,8 +216,11 @@ class Optimized:
     def described(self) -> list[str]:
         """What the head of the output says of it: variant, what was proved and assumed."""
         name = self.chosen.id if self.chosen else "original"
-        recipe = str(self.chosen.recipe) if self.chosen else "unchanged: no variant was measurably faster"
+        unchanged = "no variant is estimated to be faster" if self.undecided else "no variant was measurably faster"
+        recipe = str(self.chosen.recipe) if self.chosen else f"unchanged: {unchanged}"
         lines = [f"{self.ranking.scop.function}: variant {name} = {recipe}"]
+        if self.undecided:
+            lines.append("chosen by the estimate: the machine was busy")
         if self.chosen is not None:
             lines += self.chosen.notes
             if self.chosen.id in self.proofs:
@@ -251,7 +273,8 @@ class OptimizeResult:
 
     def __repr__(self) -> str:
         speedups = ", ".join(
-            f"{d.ranking.scop.function} {f'{d.speedup:.2f}x' if d.report else 'not measured'}" for d in self.scops
+            f"{d.ranking.scop.function} {f'{d.speedup:.2f}x' if math.isfinite(d.speedup) else 'not measured'}"
+            for d in self.scops
         )
         return f"<optimized: {self.output or 'not written'}: {speedups}>"
 
@@ -267,8 +290,7 @@ class OptimizeResult:
                 (">" if m.id == chosen else "", m.id, m.median, m.speedup, m.status.value)
                 for m in (done.report.original, *done.report.measurements)
             ]
-            verdict = f"{done.speedup:.2f}x the speed of the original" if done.chosen else "nothing beat the original"
-            parts.append(html.line(f"{name}: {verdict}"))
+            parts.append(html.line(f"{name}: {done.verdict}"))
             parts.append(html.table(("", "variant", "seconds", "speed-up", "status"), rows, total=len(rows)))
         title = str(self.output) if self.output else "not written"
         return html.block(title, *parts, html.code(self.text, "C text"))

@@ -86,6 +86,9 @@ def _of_scop(scop: Mapping[str, Any], file: Path) -> Iterator[Diagnostic]:
 
 def _verdict(scop: Mapping[str, Any]) -> str:
     speedup = scop["speedup"]
+    if scop.get("undecided"):
+        who = "not optimized:" if scop["chosen"] == "original" else f"variant {scop['chosen']} was"
+        return f"{who} {scop['verdict']}"
     if scop["chosen"] == "original":
         return "not optimized: nothing beat the original" if speedup is not None else "not optimized: no variant"
     if speedup is None:

@@ -104,6 +104,8 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
         "chosen": done.chosen.id if done.chosen else "original",
         "recipe": done.chosen.recipe.to_data() if done.chosen else [],
         "speedup": _finite(done.speedup),
+        "verdict": done.verdict,
+        "undecided": done.undecided,
         "original": {
             **_timing(report.original.median if report else math.nan, work),
             "estimated": report is not None and report.original.estimated,

@@ -127,6 +127,7 @@ def _scop(done: Optimized) -> ScopRun:
         warnings=report.warnings,
         illegal=done.illegal,
         given_up=ranking.given_up,
+        undecided=done.undecided,
     )
 
 

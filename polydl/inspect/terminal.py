@@ -103,9 +103,7 @@ def show_optimized(result: OptimizeResult, *, ran: bool, console: Console | None
         for assumption in done.ranking.scop.assumptions:
             say(console, f"assumed: {assumption}")
         if done.report is not None:
-            faster = f"{done.speedup:.2f}x faster than the original"
-            verdict = faster if done.chosen else "nothing beat the original: unchanged"
-            say(console, f"{done.ranking.scop.function}: {verdict}", "bold")
+            say(console, f"{done.ranking.scop.function}: {done.verdict}", "bold")
     if result.left_out:
         say(console, f"note: {result.left_out}", "yellow")
     if result.seconds["analysis"] > result.budget:

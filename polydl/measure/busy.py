@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_BUSY = 0.1
+BUSY = 0.1
 """Share of the machine that others may use without a warning."""
 _LOCKED = Path("/sys/devices/system/cpu")
 _LONGEST_WAIT = 120.0
@@ -59,7 +59,7 @@ def machine_warnings() -> list[str]:
     before = _busy_seconds()
     time.sleep(_IDLE_PROBE)
     share = (_busy_seconds() - before) / (_IDLE_PROBE * (os.cpu_count() or 1))
-    if share > _BUSY:
+    if share > BUSY:
         return [f"the machine is busy: other programs use {100 * min(share, 1):.0f} % of its processors"]
     return []
 
@@ -70,18 +70,29 @@ class Others:
     def __init__(self) -> None:
         self._start, self._busy, self._own = time.monotonic(), _busy_seconds(), _own_seconds()
 
-    def warnings(self) -> list[str]:
-        """A warning for people when others used more than a tenth of the processors since the start, or nothing.
+    def share(self) -> float:
+        """The share of the processors that others used since the start; 0 for what the kernel's ticks do not resolve.
 
         Child processes of this one count as its own once they have ended and been waited for.
         """
         elapsed = time.monotonic() - self._start
         used = _busy_seconds() - self._busy - (_own_seconds() - self._own)
         share = used / (elapsed * (os.cpu_count() or 1))
-        if share > _BUSY and used > _LEAST:
-            percent = 100 * min(share, 1)
-            return [f"the machine was busy during timing: other programs used {percent:.0f} % of its processors"]
+        return min(share, 1.0) if used > _LEAST else 0.0
+
+    def warnings(self) -> list[str]:
+        """A warning for people when others used more than a tenth of the processors since the start, or nothing."""
+        share = self.share()
+        if share > BUSY:
+            return [f"the machine was busy during timing: other programs used {100 * share:.0f} % of its processors"]
         return []
+
+
+def wait_until_quiet(seconds: float) -> None:
+    """Wait until others leave the machine alone for a moment, at most so many seconds."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and machine_warnings():
+        pass
 
 
 def _own_seconds() -> float:

@@ -12,6 +12,7 @@ from pathlib import Path
 from polydl.base.errors import InputError, ToolchainError
 from polydl.lower.emit import Generated, protected
 from polydl.measure.allowance import Allowance
+from polydl.measure.busy import Others
 from polydl.measure.by_slices import LEAST as LEAST_WITH_SLICES
 from polydl.measure.by_slices import BuiltSlice, verify_by_slices
 from polydl.measure.compare import longest_sum
@@ -61,15 +62,16 @@ def measure(
         failed = [m for m in failed if m.id not in of_original]
         compiled = time.perf_counter()
         setting = setting_for(scop, folder, built[0], options, allowance)
+        others = Others()
         checked = verify_by_slices(setting, built_slices, built[1:], lambda done, total: report("verify", done, total))
         check = checked or verify(setting, built[0], built[1:], lambda done, total: report("verify", done, total))
-        verified = time.perf_counter()
+        verified, busy = time.perf_counter(), others.share()
         how = Measurement(ORIGINAL, Status.VERIFIED, "the reference", estimated=check.estimated)
         original = Checked(built[0], how, min(check.original_seconds))
         contenders = [original, *(one for one in check.checked if one.measurement.verified)]
         results = {m.id: m for m in (*failed, *(one.measurement for one in check.checked))}
         report("time", 0, len(contenders))
-        timed = time_contenders(setting, contenders, check.original_seconds)
+        timed = time_contenders(setting, contenders, check.original_seconds, busy)
         report("time", len(contenders), len(contenders))
         results |= {m.id: m for m in timed.measurements[1:]}
         end = time.perf_counter()
@@ -85,6 +87,7 @@ def measure(
         clock_resolution(),
         timed.disturbed,
         allowance.spent,
+        timed.untrusted,
     )
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from polydl.base.errors import ToolchainError
-from polydl.measure.busy import Others, machine_warnings, timing_turn
+from polydl.base.units import difference_text
+from polydl.measure.busy import BUSY, Others, machine_warnings, timing_turn, wait_until_quiet
 from polydl.measure.compare import arithmetic
 from polydl.measure.data import blocks_for, memory_budget, real_inputs, write_inputs
 from polydl.measure.driver import Block, Limits, Outcome, Place, Timing, Word, run_job, shared_memory
@@ -30,6 +31,14 @@ _EXTENSION = 2
 """Factor by which the second timing has more budget and rounds."""
 _SINGLE_RUN_NOISE = 0.1
 """Least noise that is assumed when all timings are single runs: a tenth, from experience with shared machines."""
+_ERRATIC_NOISE = 0.1
+"""Noise above which the times say nothing about which code is faster, unless one wins convincingly."""
+_ERRATIC_CLOCK = 0.5
+"""The same for the spread of the clock reference."""
+_ATTEMPTS = 3
+"""Timings on a machine that others use, of which the last one counts."""
+_LONGEST_WAIT = 5.0
+"""Seconds to wait, at most, for a quiet moment before each of them but the first."""
 _DRIFT = 0.05
 """Spread of the clock reference above which a warning is given."""
 _PLACEMENT = 1.25
@@ -48,6 +57,8 @@ class Timed:
     warnings: tuple[str, ...]
     disturbed: bool
     """Whether other processes or a drifting clock disturbed the timing, so that a second run may give other figures."""
+    untrusted: str
+    """Why the times do not say which contender is the fastest, for people; empty: they do, or one won convincingly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,50 +139,59 @@ class Record:
         return max(abs(middle - 1), 2 * 1.2533 * deviation / float(np.sqrt(ratios.size)))
 
 
-def time_contenders(setting: Setting, contenders: Sequence[Checked], slow_samples: Sequence[float]) -> Timed:
-    """Time the contenders, which were verified; the first is the original, whose verification took `slow_samples`.
+def time_contenders(
+    setting: Setting, contenders: Sequence[Checked], slow_samples: Sequence[float], busy: float = 0.0
+) -> Timed:
+    """Time the contenders, which were verified; the first is the original, whose verification took `slow_samples`,
+    while others used the share `busy` of the machine.
 
-    A contender whose run is long keeps its verification runs as samples (`timed_by_verification`). One that fails in
-    the joint process is dropped, and the others are timed again. When the noise is high, the original and the
-    candidates that are within the noise of the fastest one are timed a second time, for longer.
+    A contender whose run is long keeps its verification runs as samples (`timed_by_verification`). One that fails in the
+    joint process is dropped, and the others are timed again. When the noise is high, the original and the candidates
+    that are within the noise of the fastest one are timed a second time, for longer. When others use the machine and no
+    candidate wins all the same, everything is timed again at a quieter moment, while the time for all lasts.
     """
     with timing_turn() as warnings, timing_inputs(setting) as data:
-        timed = _time_contenders(setting, contenders, slow_samples, data)
+        timed = _time_contenders(setting, contenders, slow_samples, data, busy)
     return replace(timed, warnings=(*warnings, *timed.warnings), disturbed=timed.disturbed or bool(warnings))
 
 
+def doubt(busy: float, noise: float, drift: float) -> str:
+    """Why times say nothing about which code is faster, for people; empty: they do. `busy` is the share of the machine
+    that others used meanwhile, `noise` the relative difference of two timings of the same code, `drift` the spread of
+    a fixed amount of work."""
+    if busy > BUSY:
+        return f"the machine was busy: other programs used {100 * busy:.0f} % of its processors"
+    if noise > _ERRATIC_NOISE:
+        return f"the machine was busy: two timings of the same code differ by {difference_text(noise)}"
+    if drift > _ERRATIC_CLOCK:
+        return f"the machine was busy: times of the same work differ by {difference_text(drift)}"
+    return ""
+
+
 def _time_contenders(
-    setting: Setting, contenders: Sequence[Checked], slow_samples: Sequence[float], data: TimingInputs
+    setting: Setting, contenders: Sequence[Checked], slow_samples: Sequence[float], data: TimingInputs, busy: float
 ) -> Timed:
     options = setting.options
     warnings = machine_warnings()
     slow = timed_by_verification(contenders, options)
     joint = [i for i in range(len(contenders)) if i not in slow]
-    record, failed = Record(), dict[int, Measurement]()
-    base = Timing(
-        buffer_sets(setting),
-        options.min_sample,
-        _budget(setting, len(joint)),
-        options.min_rounds,
-        options.max_rounds,
-        _COLD_BYTES if options.cold else 0,
-    )
-    others = Others()
-    joint_pass(setting, contenders, joint, base, record, failed, data)
-    uncertain = record.noise() > _NOISY or record.drift() > _DRIFT or bool(others.warnings()) or _undecided(record)
-    if uncertain and len(joint) - len(failed) > 1 and setting.allowance.left > 0:
-        known = {i: seconds for i, (seconds, _) in record.undisturbed().items()}
-        fastest = min(known.values())
-        close = [i for i, seconds in known.items() if seconds <= fastest * (1 + 2 * record.noise())]
-        # An original that is far slower needs no more precise figure.
-        again = sorted({*close, *(i for i in (0,) if known.get(i, math.inf) <= FAR * fastest)})
-        longer = replace(base, budget=_budget(setting, len(again), _EXTENSION), max_rounds=_EXTENSION * base.max_rounds)
-        joint_pass(setting, contenders, again, longer, record, failed, data)
-    disturbances = [*warnings, *others.warnings(), *_timing_warnings(record, contenders)]
+    failed = dict[int, Measurement]()
+    for attempt in range(_ATTEMPTS):
+        before, others = setting.allowance.spent, Others()
+        record = _timed_once(setting, contenders, [i for i in joint if i not in failed], failed, others, data)
+        disturbances = [*warnings, *others.warnings(), *_timing_warnings(record, contenders)]
+        share = max(others.share(), busy) if slow else others.share()
+        why = "" if _won(record) else doubt(share, record.noise(), record.drift())
+        again = 2 * (setting.allowance.spent - before)
+        if not why or len(joint) - len(failed) < 2 or attempt == _ATTEMPTS - 1 or setting.allowance.left < again:
+            break
+        wait_until_quiet(min(_LONGEST_WAIT, again, setting.allowance.left - again))
+        warnings = []
+    disturbances += [why] if why and not disturbances else []
     warnings = []
     if record.noise() > _NOISY:
         warnings.append(
-            f"two timings of the same code differ by {100 * record.noise():.2g} %: "
+            f"two timings of the same code differ by {difference_text(record.noise())}: "
             "an advantage that is not larger counts for nothing"
         )
     if 0 in failed:
@@ -191,7 +211,47 @@ def _time_contenders(
         failed[i] if i in failed else _with_samples(contender.measurement, record, i, compared[i][0])
         for i, contender in enumerate(contenders)
     )
-    return Timed(measurements, record.noise(), (*disturbances, *warnings), bool(disturbances))
+    return Timed(measurements, record.noise(), (*disturbances, *warnings), bool(disturbances), why)
+
+
+def _timed_once(
+    setting: Setting,
+    contenders: Sequence[Checked],
+    joint: Sequence[int],
+    failed: dict[int, Measurement],
+    others: Others,
+    data: TimingInputs,
+) -> Record:
+    """The samples of some contenders, of close ones more than of the others. Adds to `failed` those that fail."""
+    options, record = setting.options, Record()
+    base = Timing(
+        buffer_sets(setting),
+        options.min_sample,
+        _budget(setting, len(joint)),
+        options.min_rounds,
+        options.max_rounds,
+        _COLD_BYTES if options.cold else 0,
+    )
+    joint_pass(setting, contenders, joint, base, record, failed, data)
+    uncertain = record.noise() > _NOISY or record.drift() > _DRIFT or bool(others.warnings()) or _undecided(record)
+    if uncertain and len(record.samples) > 1 and setting.allowance.left > 0:
+        known = {i: seconds for i, (seconds, _) in record.undisturbed().items()}
+        fastest = min(known.values())
+        close = [i for i, seconds in known.items() if seconds <= fastest * (1 + 2 * record.noise())]
+        # An original that is far slower needs no more precise figure.
+        again = sorted({*close, *(i for i in (0,) if known.get(i, math.inf) <= FAR * fastest)})
+        longer = replace(base, budget=_budget(setting, len(again), _EXTENSION), max_rounds=_EXTENSION * base.max_rounds)
+        joint_pass(setting, contenders, again, longer, record, failed, data)
+    return record
+
+
+def _won(record: Record) -> bool:
+    """Whether a contender is faster than the original, convincingly and by more than the noise."""
+    found = {i: record.ratios(i) for i in record.samples if i != 0 and 0 in record.samples}
+    return any(
+        ratios and convincing(ratios, len(found)) and float(np.median(ratios)) > 1 + record.noise()
+        for ratios in found.values()
+    )
 
 
 def timed_by_verification(contenders: Sequence[Checked], options: MeasureOptions) -> set[int]:

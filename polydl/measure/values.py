@@ -162,6 +162,9 @@ class Report:
     """Whether some of the warnings are about the timing itself, so that a second run may give other figures."""
     spent: float = 0.0
     """Seconds of those that there were for all candidates (`MeasureOptions.seconds`)."""
+    untrusted: str = ""
+    """Why the times do not say which code is the fastest, for people: what else the machine did meanwhile. Empty: they
+    do, or a candidate won against the original in spite of it."""
 
     def best(self) -> Measurement:
         """The winner: the simplest candidate within the noise of the fastest one (of equally simple ones, the one that

@@ -33,7 +33,7 @@ def shortlist(
     for variant in _families_in_turn(variants) if varied else variants:
         if len(chosen) == most:
             break
-        if not any(nest.transforms for nest in variant.recipe.nests):
+        if variant.as_written:
             continue
         if variant.illegal is not None:
             illegal.append(f"{variant.id}: {variant.illegal}")

@@ -85,6 +85,11 @@ class Variant:
         return tuple(part for part in self.parts if isinstance(part, Structure))
 
     @property
+    def as_written(self) -> bool:
+        """Whether it is the program as it is written."""
+        return not any(nest.transforms for nest in self.recipe.nests)
+
+    @property
     def scheduled(self) -> tuple[Scheduled, ...]:
         """The parts that are regions with a schedule tree."""
         return tuple(part for part in self.parts if isinstance(part, Scheduled))

@@ -111,7 +111,7 @@ def test_json_of_optimize(tmp_path: Path) -> None:
         assert variant["gflops"] == pytest.approx(2 * 64**3 / variant["seconds"] / 1e9)
     assert set(document["seconds"]) == {"analysis", "compile", "measure", "total"}
     assert document["chosen"] in {"original", *(v["id"] for v in document["variants"])}
-    assert document["speedup"] >= 1
+    assert document["undecided"] or document["speedup"] >= 1
 
 
 def test_python_api(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_python_api(tmp_path: Path) -> None:
     report = result.scops[0].report
     assert report is not None
     assert [m.verified for m in report.measurements] == [True, True]
-    assert result.speedup == result.scops[0].speedup >= 1
+    assert result.scops[0].undecided or result.speedup == result.scops[0].speedup >= 1
 
 
 def processes(word: str) -> list[str]:

@@ -194,6 +194,8 @@ class ScopRun:
     """What makes the figures doubtful."""
     illegal: tuple[str, ...]
     given_up: tuple[str, ...]
+    undecided: str = ""
+    """Why the estimate chose, and not the times; empty: the times did."""
 
     def variants(self) -> tuple[Measured, ...]:
         """The original, then the measured ones."""

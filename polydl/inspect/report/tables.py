@@ -40,6 +40,9 @@ def displayed(text: str, keep: str = "") -> str:
 def verdict(scop: ScopRun) -> str:
     """The result in a sentence."""
     winner = scop.winner()
+    if scop.undecided:
+        chosen = "The original" if scop.chosen == ORIGINAL else f"Variant {displayed(scop.chosen)}"
+        return displayed(f"{chosen} was chosen by the estimate: {scop.undecided}.")
     if scop.chosen == ORIGINAL:
         return "Nothing beat the original by more than the noise: it stays as it is."
     if winner.speedup is None or winner.median is None:

@@ -175,3 +175,8 @@ def test_what_is_missing_is_said() -> None:
         "There are none: every iteration",
     ):
         assert said in text
+
+
+def test_what_the_estimate_chose_is_said() -> None:
+    scop = with_scop(undecided="the machine was busy").scops[0]
+    assert tables.verdict(scop) == f"Variant {scop.chosen} was chosen by the estimate: the machine was busy."
