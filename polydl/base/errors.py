@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from polydl.base.keywords import in_python
+
 
 def one_of(word: str, known: Iterable[str]) -> str:
     """The hint for a word that is none of the known ones: the nearest of them, and all of them."""
@@ -84,12 +86,16 @@ class PolyDLError(Exception):
         self.hint = hint
         self.topic = topic
 
-    def render(self) -> str:
-        """The message as people read it: `file:line:column: error: …`, source line, caret, hint, topic."""
-        return _rendered("error", self.reason, self.span, self.hint, self.topic)
+    def render(self, *, python: bool = False) -> str:
+        """The message as people read it: `file:line:column: error: …`, source line, caret, hint, topic.
+
+        Hints are written in the words of the command line; `python`: they are shown in those of the Python API.
+        """
+        hint = in_python(self.hint) if self.hint and python else self.hint
+        return _rendered("error", self.reason, self.span, hint, self.topic)
 
     def __str__(self) -> str:
-        return self.render()
+        return self.render(python=True)
 
 
 class InputError(PolyDLError):
@@ -107,8 +113,8 @@ class InputErrors(InputError):
             raise ValueError("InputErrors needs at least one error")
         super().__init__(self.errors[0].reason, self.errors[0].span, self.errors[0].hint, self.errors[0].topic)
 
-    def render(self) -> str:
-        shown = [error.render() for error in self.errors[:_MOST_SHOWN]]
+    def render(self, *, python: bool = False) -> str:
+        shown = [error.render(python=python) for error in self.errors[:_MOST_SHOWN]]
         if len(self.errors) > _MOST_SHOWN:
             shown.append(f"… and {len(self.errors) - _MOST_SHOWN} more errors")
         return "\n".join(shown)

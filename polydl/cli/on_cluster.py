@@ -22,7 +22,7 @@ class _FailedThere(PolyDLError):
         super().__init__("\n".join(done.failed))
         self.exit_code = done.exit_code
 
-    def render(self) -> str:
+    def render(self, *, python: bool = False) -> str:
         return self.reason
 
 

@@ -205,7 +205,7 @@ def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: S
                 places.error(
                     f"the size of '{name}' is missing",
                     walked.parameters.get(name),
-                    f"give it with --size {name}=...",
+                    f"give it, as in --size {name}=1000",
                     topic="sizes",
                 )
             )

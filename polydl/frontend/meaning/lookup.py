@@ -30,6 +30,11 @@ class NeedsData(Exception):
         self.name = name
 
 
+def undeclared(name: str) -> str:
+    """The way out where nothing says what a name means."""
+    return f"if it is a macro, define it, as in -D {name}=1000; or is a header missing (-I)?"
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What the walk has to know from outside the region."""
@@ -77,7 +82,7 @@ class Lookup:
                 return symbol(name, ctype)
         found = self.scope.find(name)
         if found is None:
-            raise NotAffine(f"'{name}' is not declared", node)
+            raise NotAffine(f"'{name}' is not declared", node, hint=undeclared(name), topic="declarations")
         integer = found.integer
         if integer is None:
             what = "an array" if found.levels else f"of type '{found.ctype.c}'"
@@ -138,9 +143,7 @@ class Lookup:
         if found is None:
             if name in LIBRARY_CONSTANTS:
                 return None
-            raise self.places.error(
-                f"'{name}' is not declared", node, "is a header or a -D missing?", topic="declarations"
-            )
+            raise self.places.error(f"'{name}' is not declared", node, undeclared(name), topic="declarations")
         if found.is_integer and (found.value is not None or name not in self.settings.data):
             return None
         if found.const and found.is_scalar and found.is_integer:

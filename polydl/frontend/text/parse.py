@@ -225,6 +225,11 @@ def _not_c(source: SourceText, message: str, places: Places) -> InputErrors:
     else:
         span = Span(file, int(line), int(column or 1))
     what = reason.removeprefix("before: ")
+    written = token.text if file == source.path and token else what
+    if reason.startswith("before: ") and written != what and written.isidentifier():
+        hint = f"if '{written}' is a variable, do not define it: --size {written}={what} tunes for its value"
+        reason = f"the macro '{written}' puts '{what}' here, where C has a name"
+        return InputErrors([InputError(f"this is not C that can be read: {reason}", span, hint, topic="reading-c")])
     reason = f"syntax error before '{what}'" if reason.startswith("before: ") else reason
     return InputErrors(
         [
