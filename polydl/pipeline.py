@@ -97,7 +97,7 @@ def load(
 
 
 def rank(
-    source: str | Path | Scop,
+    source: str | Path | Program | Scop,
     space: str | None = None,
     machine: str | Path | Machine | None = None,
     ranker: str | Ranker | None = None,
@@ -108,8 +108,9 @@ def rank(
 ) -> Ranking:
     """Rank the legal variants of a scop; nothing is compiled or run.
 
-    `source` is a scop, or C (a file, or its text) with exactly one. `space` is `small`, `default` or `wide`; `machine`
-    a preset, a TOML file or a `Machine` (None: this one); `ranker` a name, a file of weights or a `Ranker` of your own.
+    `source` is a scop, or a program or C (a file, or its text) with exactly one. `space` is `small`, `default` or
+    `wide`; `machine` a preset, a TOML file or a `Machine` (None: this one); `ranker` a name, a file of weights or a
+    `Ranker` of your own.
     Those that are None, and everything else, come from `options` and from keywords, which are fields of `Options`.
     `progress` is called as ("rank", nests done, nests). Raises InputError, QuotaExceeded.
 
@@ -122,7 +123,7 @@ def rank(
     if isinstance(space, Options):
         raise TypeError("options are given by keyword: rank(source, options=…)")
     o = (options or Options()).changed(**changes).changed(**_named(space, machine, ranker))
-    read = source if isinstance(source, Scop) else only_scop(load(source, o))
+    read = scop_of(source, o)
     start = time.perf_counter()
     given = isinstance(machine, Machine)
     machine = machine if isinstance(machine, Machine) else o.target()
@@ -229,11 +230,21 @@ def _from_file(read: Scop, path: Path, machine: Machine, threads: int, o: Option
     return Ranking(program, nests(scop, found), (variant,), 1, {}, machine, o.ranker, threads, seconds)
 
 
+def scop_of(source: str | Path | Program | Scop, o: Options) -> Scop:
+    """A scop itself, or the only one of a program or of C. Raises InputError."""
+    if isinstance(source, Scop):
+        return source
+    return only_scop(source if isinstance(source, Program) else load(source, o))
+
+
 def only_scop(program: Program) -> Scop:
     """The scop of a file with exactly one. Raises InputError."""
     if len(program.scops) != 1:
         where = ", ".join(f"{s.function} (line {s.span.line})" for s in program.scops)
-        raise InputError(f"{program.source.path} has {len(program.scops)} scops: {where}", hint="choose with function=")
+        raise InputError(
+            f"{program.source.path} has {len(program.scops)} scops: {where}",
+            hint="choose with function=, or take one of `scops`",
+        )
     return program.scops[0]
 
 

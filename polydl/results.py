@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -100,12 +101,15 @@ class Ranking:
     def __getitem__(self, key: int | slice | str) -> Variant | Ranking | npt.NDArray[Any]:
         """A variant by its place (0 is the best), a table of some of them, or a column by its name.
 
-        A column has shape (variants,). Raises IndexError; InputError for a column that there is not.
+        A column has shape (variants,). Raises IndexError, which says how many there are; InputError for a column that
+        there is not.
         """
         if isinstance(key, str):
             return self._column(key)
         if isinstance(key, slice):
             return replace(self, variants=self.variants[key])
+        if not -len(self) <= index(key) < len(self):
+            raise IndexError(f"no variant {key}: the table has {len(self)}, the best is 0")
         return self.variants[key]
 
     @property

@@ -9,7 +9,7 @@ was typed or came from Python.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, TypeVar, cast
 
@@ -117,12 +117,23 @@ def _default(one: Field[Any]) -> Any:
     return one.default if one.default_factory is MISSING else one.default_factory()
 
 
+def by_name(name: str, value: object, *, integers: bool) -> None:
+    """Raise InputError unless a value is a mapping from names, to integers where these are meant."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise InputError(f"{name} is {value!r}, not values by name", hint=f'give a dict, as {name}={{"n": 1000}}')
+    for key, one in value.items():
+        if integers and not hasattr(one, "__index__"):
+            raise InputError(f"the size {key} is {one!r}", hint="give an integer")
+
+
 def check(options: Any) -> None:
     """Compare the values of a dataclass's options with what their flags allow.
 
     Raises InputError for a value that is not allowed, TypeError for a string where a sequence of strings is meant.
     """
     for one in fields(options):
+        if str(one.type).startswith("Mapping"):
+            by_name(one.name, getattr(options, one.name), integers=str(one.type) == "Mapping[str, int]")
         if isinstance(one.default, tuple) and isinstance(getattr(options, one.name), str):
             raise TypeError(f"{one.name} is a sequence of strings, one for each argument, not one string")
     for known in options_of(type(options)):

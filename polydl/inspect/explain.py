@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from polydl import pipeline
 from polydl.base.errors import IllegalVariant, InputError, QuotaExceeded
 from polydl.dependences.nests import nests
+from polydl.frontend import Program
 from polydl.locality.assign import assign, level_of
 from polydl.locality.exact import WorkingSet, working_sets
 from polydl.lower.region import original_text
@@ -176,14 +178,16 @@ def _finite(value: float | None) -> float | None:
 
 
 def explain(
-    source: Scop,
+    source: str | Path | Program | Scop,
     ids: str | Sequence[str],
     options: Options | None = None,
     *,
     run: bool = False,
     progress: Progress | None = None,
 ) -> Explained:
-    """Explain variants of a scop, named by id, unique prefix of one, `best`, `original`, or loop string with blocks.
+    """Explain variants of a scop, or of the only one of a program or of C.
+
+    They are named by id, unique prefix of one, `best`, `original`, or loop string with blocks.
 
     With run=True they are also checked and timed, beside the original. Raises InputError for a name that is none,
     IllegalVariant for a loop string that breaks a dependence, QuotaExceeded, ToolchainError.
@@ -191,9 +195,10 @@ def explain(
     ids = (ids,) if isinstance(ids, str) else ids
     options = options or Options()
     names = dict.fromkeys((*rankers.available(), options.ranker))
-    rankings = pipeline.rank_by_each(source, tuple(names), options)
+    scop = pipeline.scop_of(source, options)
+    rankings = pipeline.rank_by_each(scop, tuple(names), options)
     chosen = rankings[options.ranker]
-    found = [_find(wanted, chosen, rankings, source, options) for wanted in ids]
+    found = [_find(wanted, chosen, rankings, scop, options) for wanted in ids]
     times = _measure(chosen, found, options, progress) if run else {}
     explained = tuple(_explain(variant, rankings, times.get(_name(variant))) for variant in found)
     decided = tuple(fuse(chosen.scop).lines()) if options.fuse else ()

@@ -106,6 +106,13 @@ def _tensor(parameter: Parameter, tensor: Any) -> Memory:
     )  # fmt: skip
 
 
+def _conversion(given: str, expected: str) -> str:
+    """What to do with elements of another type."""
+    if given.startswith("complex") and not expected.startswith("complex"):
+        return "the kernel computes with real numbers: pass copies of .real and .imag, one after the other"
+    return f"convert it: .astype('{expected}'), for a tensor .to(torch.{expected})"
+
+
 def check(found: Memory, extents: Sequence[int | None], *, sized: bool) -> None:
     """Check that an array has the element type, extents and layout that the C code relies on.
 
@@ -116,7 +123,7 @@ def check(found: Memory, extents: Sequence[int | None], *, sized: bool) -> None:
     if found.dtype not in p.dtypes:
         raise ArgumentTypeError(
             f"argument '{p.name}' has elements of {found.dtype}; expected {' or '.join(p.dtypes)} ({p.element})",
-            hint=f"convert it: .astype('{p.dtypes[0]}'), for a tensor .to(torch.{p.dtypes[0]})",
+            hint=_conversion(found.dtype, p.dtypes[0]),
         )
     _check_shape(found, extents, sized)
     if not _contiguous(found):

@@ -9,9 +9,13 @@ from operator import index
 from pathlib import Path
 
 from polydl.base.errors import InputError, one_of
+from polydl.base.flags import by_name
 from polydl.model.scop import Source
 from polydl.native.signature import read, variables
 from polydl.options import Options
+
+_INTEGER = r"\b(?:char|short|int|long|signed|unsigned|\w+_t)"
+"""What stands before the name of an integer variable where it is declared."""
 
 
 def with_sizes(path: Path, sizes: Mapping[str, int], options: Options) -> Options:
@@ -19,9 +23,10 @@ def with_sizes(path: Path, sizes: Mapping[str, int], options: Options) -> Option
 
     Raises InputError for a name that does not occur in the file, and for a size that is no integer.
     """
+    by_name("sizes", sizes, integers=True)
     if not sizes:
         return options
-    values = {name: _integer(name, value) for name, value in sizes.items()}
+    values = {name: index(value) for name, value in sizes.items()}
     try:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
         source = Source(path, text, options.unit_flags())
@@ -31,7 +36,8 @@ def with_sizes(path: Path, sizes: Mapping[str, int], options: Options) -> Option
             options, defines={**options.defines, **values}
         )  # reading the file for its scops reports the error
     except InputError:
-        known = frozenset()  # the file may not be readable without the macros
+        # The file may not be readable without the macros; what stands behind a type is none of them.
+        known = frozenset(name for name in values if re.search(rf"{_INTEGER}\s+{re.escape(name)}\b", text))
     macros = {name: value for name, value in values.items() if name not in known}
     for name in macros:
         if not re.search(rf"\b{re.escape(name)}\b", text) and "#include" not in text.replace(" ", ""):
@@ -42,10 +48,3 @@ def with_sizes(path: Path, sizes: Mapping[str, int], options: Options) -> Option
             raise InputError(f"'{name}' is {values[name]} and {value}", hint="give it once")
     variable_sizes = {name: value for name, value in values.items() if name in known}
     return replace(options, defines={**options.defines, **macros}, sizes={**options.sizes, **variable_sizes})
-
-
-def _integer(name: str, value: object) -> int:
-    try:
-        return index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise InputError(f"the size {name} is {value!r}", hint="give an integer") from None

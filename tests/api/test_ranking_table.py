@@ -97,8 +97,9 @@ def test_places_and_slices(table: polydl.Ranking) -> None:
     assert isinstance(table[0], Variant) and table[0] is table.variants[0] and table[-1] is table.variants[-1]
     top = table[:3]
     assert [v.id for v in top] == [v.id for v in table][:3] and len(top) == 3 and top.machine is table.machine
-    with pytest.raises(IndexError):
-        table[len(table)]
+    for beyond in (len(table), -len(table) - 1):
+        with pytest.raises(IndexError, match=f"no variant {beyond}: the table has {len(table)}, the best is 0"):
+            table[beyond]
 
 
 def test_columns(table: polydl.Ranking) -> None:
