@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from polydl.frontend.lower.check import apart
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Load
 from polydl.model.scop import Assignment, Storage
 from polydl.model.types import F32, F64
@@ -40,10 +41,22 @@ def test_matmul_reads_and_writes(tmp_path: Path) -> None:
     assert statement.accesses[body.target_read].array == "C"
     assert [a.write for a in statement.accesses] == [False, False, False, True]
     assert found.live_out == {"A", "B", "C"}
-    assert set(found.assumptions) == {
-        "'C' and 'A' do not overlap (neither is restrict)",
-        "'C' and 'B' do not overlap (neither is restrict)",
-    }
+    assert found.assumptions == ("'C' does not overlap 'A' or 'B' (none is restrict)",)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        ("AB", "'A' and 'B' do not overlap (neither is restrict)"),
+        ("CA CB", "'C' does not overlap 'A' or 'B' (none is restrict)"),
+        ("AB AC BC", "'A', 'B' and 'C' do not overlap one another (none is restrict)"),
+        ("CD CA CB DA DB", "'C' and 'D' do not overlap one another, nor 'A' or 'B' (none is restrict)"),
+        ("AB CD", "'A' and 'B' do not overlap one another; 'C' and 'D' do not overlap one another (none is restrict)"),
+        ("AB BC CD", "'B' does not overlap 'A' or 'C'; 'C' and 'D' do not overlap one another (none is restrict)"),
+    ],
+)
+def test_arrays_apart_are_said_in_one_line(pairs: str, said: str) -> None:
+    assert apart([(pair[0], pair[1]) for pair in pairs.split()]) == said
 
 
 @pytest.mark.parametrize(

@@ -133,21 +133,20 @@ def alias_assumptions(
     strict: bool,
     places: Places,
 ) -> tuple[tuple[str, ...], list[InputError]]:
-    """Pairs of arrays that may be the same memory, one of them written.
+    """What is assumed of arrays of which two may be the same memory, one of them written; as errors, with `strict`.
 
     One restrict pointer of a pair is enough: what is modified and reached through it is reached through nothing
     else (C11 6.7.3.1). A parameter cannot point at a local array; types that differ do not alias (6.5p7).
     """
     written = {access.array for statement in statements for access in statement.accesses if access.write}
-    assumptions: list[str] = []
+    pairs: list[tuple[str, str]] = []
     errors: list[InputError] = []
     for one, other in combinations(arrays, 2):
         if one not in written and other not in written:
             continue
         if not _may_alias(symbols[one], symbols[other]):
             continue
-        text = f"'{one}' and '{other}' do not overlap (neither is restrict)"
-        assumptions.append(text)
+        pairs.append((one, other))
         if strict:
             errors.append(
                 places.error(
@@ -157,7 +156,35 @@ def alias_assumptions(
                     topic="overlap",
                 )
             )
-    return tuple(assumptions), errors
+    return (apart(pairs),) if pairs else (), errors
+
+
+def apart(pairs: Sequence[tuple[str, str]]) -> str:
+    """That the two arrays of each pair do not overlap, in one line for people."""
+    if len(pairs) == 1:
+        return "'{}' and '{}' do not overlap (neither is restrict)".format(*pairs[0])
+    parts: list[str] = []
+    left = {frozenset(pair) for pair in pairs}
+    names = list(dict.fromkeys(name for pair in pairs for name in pair))
+    while left:
+        others = {name: [other for other in names if frozenset((name, other)) in left] for name in names}
+        most = max(map(len, others.values()))
+        first = next(name for name in names if len(others[name]) == most)
+        # Those that share its partners, one another included, are said in one breath.
+        group = [n for n in names if {*others[n], n} == {*others[first], first}]
+        rest = [n for n in others[first] if n not in group]
+        left -= {frozenset((one, other)) for one in group for other in others[one]}
+        beside = f"{'nor ' if len(group) > 1 else ''}{_listed(rest, 'or')}" if rest else ""
+        if len(group) > 1:
+            parts.append(f"{_listed(group, 'and')} do not overlap one another{', ' + beside if beside else ''}")
+        else:
+            parts.append(f"{_listed(group, 'and')} does not overlap {beside}")
+    return f"{'; '.join(parts)} (none is restrict)"
+
+
+def _listed(names: Sequence[str], word: str) -> str:
+    quoted = [f"'{name}'" for name in names]
+    return " ".join([", ".join(quoted[:-1]), word, quoted[-1]]) if len(quoted) > 1 else quoted[0]
 
 
 def _may_alias(one: Symbol, other: Symbol) -> bool:
