@@ -9,7 +9,7 @@ def difference_text(relative: float) -> str:
     """A relative difference for people, in percent up to 100, as a factor beyond; `-` for NaN."""
     if not math.isfinite(relative):
         return "-"
-    return f"{100 * relative:.2g} %" if relative < 1 else f"a factor of {1 + relative:.2g}"
+    return f"{100 * relative:.2g} %" if relative < 0.995 else f"a factor of {1 + relative:.2g}"
 
 
 def seconds_text(value: float, digits: int = 3) -> str:

@@ -7,8 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-from rich.console import Console
-
 from polydl import pipeline
 from polydl.base.errors import InputError, PolyDLError
 from polydl.base.files import output_path, write
@@ -16,7 +14,7 @@ from polydl.cli.answer import Answer, print_json
 from polydl.cli.depfile import Depfile
 from polydl.cli.progress import progress
 from polydl.inspect.documents import optimize_json
-from polydl.inspect.terminal import output_console, say, show_optimized
+from polydl.inspect.terminal import output_console, page, say, show_optimized
 from polydl.options import Options
 from polydl.search import result_cache
 
@@ -83,7 +81,7 @@ def optimize_here(
             say(output_console(), "not cached for the next run: the timing was disturbed")
     else:
         text = io.StringIO()
-        show_optimized(result, ran=run, console=Console(file=text, width=10_000))
+        show_optimized(result, ran=run, console=page(text))
         entry = result_cache.CachedResult(result.text, document, text.getvalue(), time.time(), recorded_run)
         result_cache.save(key, entry, file, options)
 

@@ -20,14 +20,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
-from rich.console import Console
 
 from polydl import pipeline
 from polydl.base.errors import PolyDLError
 from polydl.base.orphans import end_with_parent
 from polydl.cluster.files import options_from_data, unpacked
 from polydl.inspect.documents import optimize_json
-from polydl.inspect.terminal import show_optimized
+from polydl.inspect.terminal import page, show_optimized
 from polydl.learn.collect.prepare import prepare
 from polydl.learn.collect.problems import Problem
 from polydl.learn.collect.run import CollectOptions, compiler_version, measured, preparing, timing_options
@@ -49,7 +48,7 @@ def optimize(job: Mapping[str, Any]) -> dict[str, Any]:
         if result.output is not None:
             result = replace(result, output=Path(job["output"]))
         shown = io.StringIO()
-        show_optimized(result, ran=True, console=Console(file=shown, width=10_000))
+        show_optimized(result, ran=True, console=page(shown))
         found = {
             "text": result.text,
             "document": optimize_json(result),

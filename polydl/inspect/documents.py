@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from polydl.base.errors import QuotaExceeded
 from polydl.inspect.loop_string_file import ScoredLines
+from polydl.inspect.operations import operations
+from polydl.model.scop import Scop
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.rewrite.fuse import FusedScop
 from polydl.schedule.loopstring import letters, text
@@ -20,7 +23,8 @@ def _finite(value: float) -> float | None:
 
 
 def flops(ranking: Ranking) -> float | None:
-    """Floating-point operations of a scop's contractions (two per instance); None when it has none."""
+    """Floating-point operations of a scop's contractions (two per instance); of all its statements where it has none;
+    None where they are not known exactly."""
     total = 0
     for nest in ranking.nests:
         if nest.contraction is not None:
@@ -30,7 +34,16 @@ def flops(ranking: Ranking) -> float | None:
                     return None
                 product *= count.extent
             total += product
-    return float(total) if total else None
+    return float(total) if total else _counted(ranking.program.read)
+
+
+def _counted(scop: Scop) -> float | None:
+    try:
+        found = operations(scop)
+    except QuotaExceeded:
+        return None
+    exact = found is not None and found.exact
+    return float(found.upper) if found is not None and exact and found.upper else None
 
 
 def loop_strings(variant: Variant) -> dict[str, dict[str, str]]:

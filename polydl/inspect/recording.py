@@ -10,6 +10,7 @@ from dataclasses import fields
 
 from polydl.base.errors import QuotaExceeded
 from polydl.base.version import __version__
+from polydl.inspect.operations import operations
 from polydl.inspect.report.record import (
     FORMAT,
     ORIGINAL,
@@ -31,9 +32,8 @@ from polydl.lower.region import original_text
 from polydl.measure import Measurement
 from polydl.model import isl
 from polydl.model.counting import Count, count, total
-from polydl.model.expr import Binary, Call, Conditional, Convert, Expr, Unary
 from polydl.model.nest import TimedNest
-from polydl.model.scop import Assignment, MicrokernelCall, Scop, Statement
+from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank import rankers
 from polydl.rank.ranker import Opinion, Ranker
@@ -47,7 +47,6 @@ from polydl.search.variant import Variant
 _ANALYSED = 3
 """Of the fastest variants whose working sets are recorded: the exact analysis of a deep nest takes a second or more."""
 _NOT_ANALYSED = f"working sets are recorded for the original, the chosen variant and the {_ANALYSED} fastest"
-_ARITHMETIC = frozenset("+-*/")
 
 
 def recorded(result: OptimizeResult, options: Options) -> Run:
@@ -268,38 +267,8 @@ def _known(counted: Callable[[Scop], Bounds | None], scop: Scop) -> Bounds | Non
 
 def _operations(scop: Scop) -> Bounds | None:
     """Floating-point operations of the statements, each as often as it runs; None where the code does not say it."""
-    found = []
-    for statement in scop.statements:
-        parts = statement.body.inner if isinstance(statement.body, MicrokernelCall) else (statement,)
-        for part in parts:
-            once = _of_one_instance(scop, part)
-            if once is None:
-                return None
-            found.append(count(part.domain) * once)
-    return _bounds(total(found))
-
-
-def _of_one_instance(scop: Scop, statement: Statement) -> int | None:
-    body = statement.body
-    if not isinstance(body, Assignment):
-        return None
-    if scop.arrays[statement.accesses[body.target].array].element.is_int:
-        return 0
-    return _in(body.value) + (body.op != "=")
-
-
-def _in(value: Expr) -> int:
-    match value:
-        case Binary(op, left, right):
-            return (op in _ARITHMETIC) + _in(left) + _in(right)
-        case Unary(_, operand) | Convert(_, _, operand):
-            return _in(operand)
-        case Call(_, arguments):
-            return 1 + sum(map(_in, arguments))
-        case Conditional(_, then, otherwise):
-            return max(_in(then), _in(otherwise))
-        case _:
-            return 0
+    found = operations(scop)
+    return None if found is None else _bounds(found)
 
 
 def _touched(scop: Scop) -> Bounds:

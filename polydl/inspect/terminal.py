@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 from rich import box
 from rich.console import Console, JustifyMethod
@@ -19,14 +19,23 @@ from polydl.measure import Status
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.target import Machine, dumps
 
+WIDTH = 120
+"""Columns of a table where no terminal says how many there are."""
 _LOOPS = "loops (* parallel, | in the microkernel)"
 """Heading of the column with a variant's loops."""
+_WIDE = 0.3
+"""Spread that needs a word."""
 
 
 def output_console() -> Console:
-    """Standard output; where it is no terminal nothing is wrapped, so that files and pipes get whole lines."""
+    """Standard output; where it is no terminal tables are as wide as a page of text, and lines are not wrapped."""
     console = Console()
-    return console if console.is_terminal else Console(width=10_000)
+    return console if console.is_terminal else page()
+
+
+def page(file: IO[str] | None = None) -> Console:
+    """What shows results as in a pipe: tables fit into `WIDTH` columns, in which nothing is left out."""
+    return Console(file=file, width=WIDTH)
 
 
 def say(console: Console, text: str, style: str | None = None) -> None:
@@ -45,13 +54,20 @@ def _rate(gflops: float) -> str:
     return f"{gflops:.1f}" if gflops >= 1 else f"{gflops:.2g}"
 
 
-def _result_table(*columns: tuple[str, JustifyMethod]) -> Table:
-    """A table whose last column is folded where the terminal is narrow; the others are always whole."""
+def _result_table(*columns: tuple[str, JustifyMethod], folded: int = 1) -> Table:
+    """A table whose last columns are folded where there is too little room; the others are always whole."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, justify in columns[:-1]:
+    for name, justify in columns[:-folded]:
         table.add_column(name, justify=justify, no_wrap=True)
-    table.add_column(columns[-1][0], justify=columns[-1][1], overflow="fold")
+    for name, justify in columns[-folded:]:
+        table.add_column(name, justify=justify, overflow="fold")
     return table
+
+
+def _spread(value: float) -> str:
+    if not math.isfinite(value):
+        return "-"
+    return f"{value * 100:.1f} %" if value < 1 else "> 100 %"
 
 
 def show_scored(scored: Sequence[ScoredLines]) -> None:
@@ -66,7 +82,7 @@ def show_scored(scored: Sequence[ScoredLines]) -> None:
         )
         table = _result_table(
             ("rank", "right"), ("predicted", "right"), ("loop string", "left"), ("blocks", "left"), ("variant", "left"),
-            (_LOOPS, "left"),
+            (_LOOPS, "left"), folded=4,
         )  # fmt: skip
         for rank, variant, loops, blocks in one.rows():
             shown = (Text(loops.text), Text(blocks.text), variant.id, Text(variant.loops))
@@ -135,12 +151,17 @@ def _measured_table(console: Console, done: Optimized) -> None:
         table.add_row(
             ">" if chosen else "" if measured.verified else "-" if left_out else "x",
             measured.id, ("about " if measured.estimated else "") + seconds_text(measured.median),
-            f"{measured.spread * 100:.1f} %" if math.isfinite(measured.spread) else "-",
+            _spread(measured.spread),
             _rate(rate),
             f"{measured.speedup:.2f}x" if math.isfinite(measured.speedup) else "-",
             Text(loops), style="bold green" if chosen else None if measured.verified or left_out else "red",
         )  # fmt: skip
     console.print(table)
+    if any(measured.spread >= _WIDE for measured, _ in rows):
+        say(console, "spread: of a line's samples, how far apart the middle half lie, in parts of their median")
+    why = report.why(done.chosen.id if done.chosen else report.original.id)
+    if why:
+        say(console, f"why not the shortest time: {why}")
     for measured in report.measurements:
         if not measured.verified and measured.status is not Status.LEFT_OUT:
             say(console, f"dropped: {measured.id} {measured.status.value}: {measured.message}", "red")

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from polydl.base.units import difference_text
+
 ORIGINAL = "original"
 """Id of the region as it is written in the user's file; a candidate has the id of its variant."""
 
@@ -178,6 +180,25 @@ class Report:
         gained = self.original.median * (1 - 1 / winner.speedup)
         faster = winner.speedup > 1 + self.noise and not gained <= self.resolution
         return winner if faster else self.original
+
+    def why(self, chosen: str) -> str:
+        """Why a candidate was chosen, or the original, that has not the shortest median, for people; empty: it has, or
+        the times did not choose."""
+        timed = [m for m in (self.original, *self.measurements) if m.verified and m.samples]
+        winner = next((m for m in timed if m.id == chosen), None)
+        if winner is None or winner.id != self.best().id:
+            return ""
+        fastest = min(timed, key=lambda m: m.median)
+        if fastest.median >= winner.median:
+            return ""
+        if fastest.faster is False:
+            return f"{fastest.id} did not win more rounds against the original than chance explains"
+        if winner is self.original:
+            return f"the advantage of {fastest.id} is within the noise of {difference_text(self.noise)}"
+        if fastest is not self.original and winner.undisturbed > fastest.undisturbed:
+            noise = difference_text(self.noise)
+            return f"{winner.id} is within the noise of {noise} of {fastest.id}, and its C is shorter"
+        return f"{winner.id} is faster than {fastest.id} in the same rounds, which the medians of all do not show"
 
 
 class Progress(Protocol):

@@ -202,7 +202,7 @@ def candidates(
         count += len(ways)
         if count > most:
             left = structs.replace(ways[most - count], base=name)
-            given_up.append(f"schedules from {name} with tiles {left.sizes} on: {most} were made")
+            given_up.append(f"schedules after the first {most}, from this one on: {left.described}")
             break
     legal: list[NestChoice] = []
     for number, (one, predicted) in enumerate(_varied(sorted(trees.values(), key=lambda each: each[1].score))):
@@ -218,7 +218,7 @@ def candidates(
         if wrong is None:
             legal.append(NestChoice((one,), (predicted,)))
         else:
-            given_up.append(f"{one.how.base} in tiles {one.how.sizes}: {wrong}")
+            given_up.append(f"{one.how.described}: {wrong}")
     return by_score(legal), given_up
 
 

@@ -106,9 +106,7 @@ class Variant:
         """The loops in one line: `j/32* pack(B) k.0/256 i/12 | i.mk j.mk k.1`; * is parallel, / a step."""
         parts = [_loops(structure) for structure in self.structures]
         for region in self.scheduled:
-            tiles = "x".join(map(str, region.how.sizes))
-            rows = " vectors" if region.rows else ""
-            parts.append(f"{region.name}…: {region.how.base}{' in tiles ' + tiles if tiles else ''}{rows}")
+            parts.append(f"{region.name}…: {region.how.described}{', rows of vectors' if region.rows else ''}")
         return "; ".join(parts)
 
     @property

@@ -6,6 +6,19 @@ from polydl.base.errors import InputError
 from polydl.schedule.structure import Structure
 from polydl.schedule.transform import Transform, stated
 
+_ORDERS = {
+    "written": "order as written",
+    "skewed": "skewed in time",
+    "pluto-max": "fused by isl",
+    "pluto-min": "kept apart by isl",
+    "outer-max": "fused by isl, outer loops parallel",
+    "outer-min": "kept apart by isl, outer loops parallel",
+    "feautrier": "ordered by isl for parallel inner loops",
+    "pluto-max-renamed": "fused by isl, another solution",
+    "pluto-min-renamed": "kept apart by isl, another solution",
+}
+"""Where a tree comes from (`Schedule.base`), for people."""
+
 
 class Schedule(Transform, frozen=True):
     """Order the statements of one or several nests anew, whatever their shape.
@@ -32,6 +45,22 @@ class Schedule(Transform, frozen=True):
     """Rows and columns of the microkernel that takes the whole tiles of contractions; empty: they stay loops."""
     unroll: bool = False
     """Write short innermost loops out, and run the loop around them in vectors."""
+
+    @property
+    def described(self) -> str:
+        """What it does, for people: `fused by isl, tiles of 32x32x256`."""
+        said = [_ORDERS.get(self.base, self.base)]
+        if self.sizes:
+            said.append(f"tiles of {'x'.join(map(str, self.sizes))}")
+        if self.outer > 1:
+            said.append(f"{self.outer} of them each way in larger ones")
+        if self.diagonal:
+            said.append("along diagonals")
+        if self.block:
+            said.append(f"microkernel {'x'.join(map(str, self.block))}")
+        if self.unroll:
+            said.append("short loops written out")
+        return ", ".join(said)
 
     def applied(self, structure: Structure) -> Structure:
         raise InputError(f"Schedule orders whole regions: it cannot be a step of nest {structure.nest.name}")

@@ -15,7 +15,7 @@ from polydl.base.errors import InputError, QuotaExceeded
 from polydl.cli.answer import Answer, Style
 from polydl.cli.optimize import optimize
 from polydl.cli.optimize_here import optimize_here
-from polydl.inspect import recording
+from polydl.inspect import operations, recording
 from polydl.inspect.recording import recorded
 from polydl.inspect.report.figures import charts
 from polydl.inspect.report.record import ORIGINAL, Run, dumps, load, loads
@@ -207,7 +207,8 @@ def test_what_takes_too_long_is_not_counted(tmp_path: Path, monkeypatch: pytest.
     def exceeded(*_: object) -> None:
         raise QuotaExceeded("too much")
 
-    monkeypatch.setattr(recording, "count", exceeded)
+    for module in (recording, operations):
+        monkeypatch.setattr(module, "count", exceeded)
     monkeypatch.setattr(recording, "working_sets", exceeded)
     source = tmp_path / "stencil.c"
     source.write_text(_STENCIL)
