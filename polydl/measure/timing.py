@@ -145,9 +145,9 @@ def time_contenders(
     """Time the contenders, which were verified; the first is the original, whose verification took `slow_samples`,
     while others used the share `busy` of the machine.
 
-    A contender whose run is long keeps its verification runs as samples (`timed_by_verification`). One that fails in the
-    joint process is dropped, and the others are timed again. When the noise is high, the original and the candidates
-    that are within the noise of the fastest one are timed a second time, for longer. When others use the machine and no
+    A contender whose run is long keeps its verification runs as samples (`timed_by_verification`). One that fails in
+    the joint process is dropped, and the others are timed again. When the noise is high, the original and the
+    candidates that are within the noise of the fastest one are timed a second time, for longer. When others use the machine and no
     candidate wins all the same, everything is timed again at a quieter moment, while the time for all lasts.
     """
     with timing_turn() as warnings, timing_inputs(setting) as data:
