@@ -1,13 +1,14 @@
 """The one place that says which rewrites run before the search, and in which order: from the program as it was read to
 the program that is searched.
 
-    dead code ─▶ a scalar for each value ─▶ fma() as sums ─▶ sums in place ─▶ factors ─┬─▶ loops upwards ─┐
-                                         the names and loops are still those of the file ┘                  │
-                                        index sets cut ◀─ borders ◀─ sums of products apart ◀───────────────┘
+    dead code ─▶ a scalar for each value ─▶ fma() as sums ─▶ sums in place ─▶ factors ─┬─▶ sums of products apart ─┐
+                                         the names and loops are still those of the file ┘                           │
+            index sets cut ◀─ borders ◀─ loops upwards ◀─ unrolled loops rolled up ◀─────────────────────────────────┘
 
 Whoever ranks, scores, exports, collects, explains, proves or fuses calls `canonical`, so that loop strings, recipes,
-schedule files and measurements mean the same statements everywhere. Statements that are taken apart get new names (`S1`
-becomes `S1t0` and `S1t1`); until then names and loops are those of the file, of which some statements may be gone.
+schedule files and measurements mean the same statements everywhere. Statements that are taken apart or put together get
+new names (`S1` becomes `S1t0` and `S1t1`; `S1` and `S2` become `S1r`); until then names and loops are those of the
+file, of which some statements may be gone.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from polydl.rewrite.dead import LeftOut, without_dead
 from polydl.rewrite.forward import forward
 from polydl.rewrite.linear import linear_sums
 from polydl.rewrite.multiply_add import multiply_adds
+from polydl.rewrite.reroll import reroll
 from polydl.rewrite.scalars import in_place, lives_apart
 from polydl.rewrite.split import split
 from polydl.rewrite.step import Step, applied
@@ -83,8 +85,8 @@ def canonical(
         order += [multiply_adds, linear_sums]
     order += [lambda one: in_place(one, reassociate=reassociate), forward]
     if form is Form.SEARCHED:
-        order.append(lambda one: upwards(one, reassociate=reassociate))
         order += [terms_apart] if reassociate else []
+        order += [lambda one: reroll(one, reassociate=reassociate), lambda one: upwards(one, reassociate=reassociate)]
         order.append(borders)
     steps: list[Step] = []
     refused: list[str] = []

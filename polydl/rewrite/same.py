@@ -39,6 +39,29 @@ def order_broken(
     return None if found is None else str(found)
 
 
+def moved_broken(
+    before: Scop, after: Scop, back: Mapping[str, Sequence[tuple[str, isl.Map]]], *, reassociate: bool = False
+) -> str | None:
+    """The first dependence that the two programs order differently, scalars that are private to an iteration included;
+    None: there is none.
+
+    `back`: per statement of `after` the statements of `before` that its instances are of, each with the relation
+    { S[i…] -> T[j…] } from an instance to itself as it was; together one to one. With `reassociate` additions of one
+    statement of `after` into one element may change their order.
+    """
+    was = []
+    for d in dependences(_all_alive(after), reads=False):
+        for source, to_source in back[d.source]:
+            for target, to_target in back[d.target]:
+                pairs = d.relation.apply_domain(to_source).apply_range(to_target)
+                if not pairs.is_empty():
+                    was.append(replace(d, source=source, target=target, relation=pairs))
+    # Both programs run the same instances one after the other: what depends on what is ordered in each of them, and so
+    # it is enough to compare in one direction.
+    found = violation(was, original_schedule(before), reassociate=reassociate)
+    return None if found is None else str(found)
+
+
 def cut_broken(before: Scop, after: Scop, cut: Sequence[tuple[str, Sequence[str]]]) -> str | None:
     """Why `after` is not `before` with statements cut in parts, (statement, its parts), that cover its instances, have
     none in common and keep their order; None: it is. Raises QuotaExceeded."""

@@ -280,3 +280,11 @@ def test_exact_sizes(tmp_path: Path) -> None:
     assert found.sizes == {"N": 3, "M": 4}
     assert [(g.name, g.value, g.macro) for g in found.guards] == [("M", 4, False), ("N", 3, False)]
     assert same_set(found.statements[0].domain, "{ S0[i, j] : 0 <= i < 3 and 0 <= j < 4 }")
+
+
+def test_a_chain_of_assignments_stores_a_number_itself(tmp_path: Path) -> None:
+    head = "void f(int n[8], float x[8], float y[8])"
+    found = region(tmp_path, "for (int i = 0; i < 8; i++) x[i] = y[i] = 0.0f;", head)
+    assert [len(s.accesses) for s in found.statements] == [1, 1]
+    found = region(tmp_path, "for (int i = 0; i < 8; i++) x[i] = n[i] = 0.5f;", head)
+    assert [[a.array for a in s.accesses] for s in found.statements] == [["n"], ["n", "x"]]

@@ -57,6 +57,43 @@ def test_loop(tmp_path: Path, loop: str, domain: str, descending: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "then", "domain"),
+    [
+        ("for (i = 0; i < 10; i += 4)", "for (; i < 20; i++)", "{ S1[i] : 12 <= i < 20 }"),
+        ("for (i = 0; i + 3 < 10; i += 4)", "for (; i < 10; i++)", "{ S1[i] : 8 <= i < 10 }"),
+        ("for (i = 0; i < 3 && i != 2; i++)", "for (; i < 10; i++)", "{ S1[i] : 2 <= i < 10 }"),
+        ("for (i = 9; i > 5; i -= 3)", "for (; i >= 0; --i)", "{ S1[i] : 0 <= i <= 3 }"),
+        ("for (i = 7; i < 5; i++)", "for (; i < 10; i += 2)", "{ S1[i] : 7 <= i < 10 and (i - 7) mod 2 = 0 }"),
+        (
+            "for (i = 0; i + 1 < N; i += 2)",
+            "for (; i < N; i++)",
+            "[N] -> { S1[i] : i = N - 1 and i >= 0 and i mod 2 = 0 }",
+        ),
+        ("for (i = M; i < N; i++)", "for (; i < 1000; i++)", "[N, M] -> { S1[i] : N <= i < 1000 and M <= i }"),
+        ("for (i = 0; i < N; i++)", "for (int j = i; j < 1000; j++)", "[N] -> { S1[j] : 0 <= j and N <= j < 1000 }"),
+    ],
+)
+def test_a_loop_variable_keeps_its_value(tmp_path: Path, first: str, then: str, domain: str) -> None:
+    found = scop(
+        tmp_path, f"{HEAD} {{ int i;\n#pragma scop\n{first} A[0] = 1.0; {then} B[0] = 1.0;\n#pragma endscop\n}}"
+    )
+    assert same_set(found.statements[1].domain, domain)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (; i < N; i++) A[i] = 1.0;",
+        "for (i = N; i-- > 0;) A[i] = 1.0; for (; i < N; i++) A[i] = 2.0;",
+        "for (int j = 0; j < N; j++) for (i = j; i < M; i++) A[i] = 1.0; for (; i < N; i++) A[i] = 2.0;",
+    ],
+)
+def test_a_value_that_is_not_known_is_none_to_go_on_with(tmp_path: Path, body: str) -> None:
+    with pytest.raises(InputErrors, match="the loop does not initialise its variable"):
+        scop(tmp_path, f"{HEAD} {{ int i;\n#pragma scop\n{body}\n#pragma endscop\n}}")
+
+
+@pytest.mark.parametrize(
     ("condition", "constraint"),
     [
         ("i == 3", "i = 3"),

@@ -294,7 +294,18 @@ def spaced(recipe: str) -> str:
 
 STEPS = {
     f"polydl.rewrite.{name}"
-    for name in ("dead", "scalars", "terms", "split", "borders", "forward", "linear", "multiply_add", "upwards")
+    for name in (
+        "dead",
+        "scalars",
+        "terms",
+        "split",
+        "borders",
+        "forward",
+        "linear",
+        "multiply_add",
+        "reroll",
+        "upwards",
+    )
 }
 
 

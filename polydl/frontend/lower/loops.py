@@ -17,6 +17,8 @@ from polydl.model.scop import Storage
 from polydl.model.types import I32, ElementType
 
 _EARLIER = "__polydl_earlier"
+NO_START = "the loop does not initialise its variable"
+WRITE = "write for (i = a; i < b; i += c)"
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!=", "==": "=="}
 
 
@@ -40,6 +42,7 @@ class Header:
     declared: Any
     """The Decl when the loop declares its variable, else None."""
     start: Any
+    """The variable itself when it goes on with the value that it has: `for (; i < n; i++)`."""
     condition: Any
     step: int
     node: Any
@@ -53,7 +56,7 @@ class Header:
 def header(node: Any, evaluator: Evaluator, places: Places) -> Header:
     """Take a For node apart. Raises InputError when it is no counting loop."""
     if node.cond is None:
-        raise places.error("the loop has no condition", node, "write for (i = a; i < b; i += c)", topic="loop-headers")
+        raise places.error("the loop has no condition", node, WRITE, topic="loop-headers")
     started = _starts(node)
     if len(started) > 1:
         return _several(node, started, evaluator, places)
@@ -61,9 +64,7 @@ def header(node: Any, evaluator: Evaluator, places: Places) -> Header:
     if node.next is None:
         counting = _counting(node.cond, variable)
         if counting is None:
-            raise places.error(
-                "the loop has no increment", node, "write for (i = a; i < b; i += c)", topic="loop-headers"
-            )
+            raise places.error("the loop has no increment", node, WRITE, topic="loop-headers")
         return Header(variable, declared, start, *counting, node, counted=True)
     step = _step(node.next, variable, evaluator, places)
     if step == 0:
@@ -130,15 +131,17 @@ def _counting(condition: Any, variable: str) -> tuple[Any, int] | None:
 
 
 def _start(node: Any, places: Places) -> tuple[str, Any, Any]:
-    hint = "write for (i = a; i < b; i += c)"
     match node.init:
         case c_ast.DeclList(decls=[c_ast.Decl() as decl]) if decl.init is not None:
             return decl.name, decl, decl.init
         case c_ast.Assignment(op="=", lvalue=c_ast.ID() as target):
             return target.name, None, node.init.rvalue
         case None:
-            raise places.error("the loop does not initialise its variable", node, hint, topic="loop-headers")
-    raise places.error("the loop initialises more than one variable, or none", node.init, hint, topic="loop-headers")
+            target = getattr(node.next, "lvalue", None) or getattr(node.next, "expr", None)
+            if isinstance(target, c_ast.ID):
+                return target.name, None, target
+            raise places.error(NO_START, node, WRITE, topic="loop-headers")
+    raise places.error("the loop initialises more than one variable, or none", node.init, WRITE, topic="loop-headers")
 
 
 def _starts(node: Any) -> list[tuple[str, Any, Any]]:
@@ -246,7 +249,7 @@ def domain(
     variable, step = loop.variable, loop.step
     at = symbol_aff(variable)
     try:
-        first = evaluator.require(evaluator.convert(start, ctype, loop.start, where), loop.start)
+        first = _first(loop, ctype, start, where, evaluator)
         if loop.counted:
             first = first.add(constant_aff(step))
     except NotAffine as error:
@@ -286,6 +289,30 @@ def domain(
         result = seen.intersect(holds).subtract(isl.some_values(failed, [_EARLIER]))
     _in_range(loop, ctype, result, iterators, places)
     return tidy(result)
+
+
+def _first(loop: Header, ctype: ElementType, start: Value, where: isl.Set, evaluator: Evaluator) -> isl.PwAff:
+    """What a loop's variable begins with. Raises NotAffine."""
+    return evaluator.require(evaluator.convert(start, ctype, loop.start, where), loop.start)
+
+
+def value_afterwards(
+    loop: Header, ctype: ElementType, start: Value, where: isl.Set, taken: isl.Set, evaluator: Evaluator
+) -> Value | None:
+    """What a loop's variable is when it has run in the iterations `where` of the loops around it, in which it took the
+    values `taken`; None where that is not found."""
+    if loop.counted:
+        return None
+    runs = isl.some_values(taken, [loop.variable])
+    values = isl.Map.from_domain_and_range(runs, isl.as_dimensions(taken, [loop.variable]).coalesce())
+    try:
+        first = _first(loop, ctype, start, where, evaluator)
+        extreme = values.lexmax() if loop.step > 0 else values.lexmin()
+    except (NotAffine, isl.Error):
+        return None
+    (last,) = isl.components(extreme.as_pw_multi_aff())
+    last = last.add_constant_val(isl.value(loop.step))
+    return Value(last.union_add(first.intersect_domain(where.subtract(runs))).coalesce(), None, ctype)
 
 
 def _not_affine(places: Places, what: str, error: NotAffine, node: Any) -> InputError:

@@ -80,7 +80,8 @@ class Walker(State):
             case c_ast.Assignment(rvalue=c_ast.Assignment() as inner):
                 # a = b = e: what the inner one stored is the value of the outer one
                 self.walk(inner)
-                self._assignment(node, node.lvalue, node.op, inner.lvalue)
+                stored = _same_in_every_type(inner)
+                self._assignment(node, node.lvalue, node.op, inner.lvalue if stored is None else stored)
             case c_ast.Assignment():
                 self._assignment(node, node.lvalue, node.op, node.rvalue)
             case c_ast.UnaryOp(op="p++" | "++" | "p--" | "--"):
@@ -338,14 +339,18 @@ class Walker(State):
         if any(outer.name == name for outer, _ in self.loops):
             raise self.places.error(
                 f"the loop variable '{name}' is already that of an outer loop",
-                loop.declared or node.init,
+                loop.declared or node.init or node,
                 "give each loop its own",
                 topic="loop-variables",
             )
+        reached = self.domain
         with self.scoped():
+            going_on = self.environment.get(name) if node.init is None else None
+            if node.init is None and going_on is None:
+                raise self.places.error(for_loops.NO_START, node, for_loops.WRITE, topic="loop-headers")
             integer = self._loop_variable(loop)
             try:
-                start = self.evaluator.value(loop.start, self.domain)
+                start = self.evaluator.value(loop.start, self.domain) if going_on is None else going_on[0]
             except NotAffine as error:
                 raise self.values().not_affine("loop bound", error, loop.start) from None
             changed = assigned_names(node.stmt)
@@ -357,6 +362,7 @@ class Walker(State):
                     self.domain = for_loops.domain(
                         loop, integer, start, self.domain, self.evaluator, self.places, iterators
                     )
+                    taken = self.domain
                     self.forget(changed)
                     for other in loop.others:
                         target = c_ast.ID(other.variable, node.coord)
@@ -365,6 +371,10 @@ class Walker(State):
                     self.no_pending()
             finally:
                 self.forget(changed)
+        if loop.declared is None and not (self.in_fragment or self.in_black_box):
+            after = for_loops.value_afterwards(loop, integer, start, reached, taken, self.evaluator)
+            if after is not None:
+                self.environment[name] = after, None
 
     def _counters_allowed(self, loop: for_loops.Header, changed: frozenset[str]) -> None:
         """Declare what a loop counts beside its variable. Raises InputError where that cannot be derived from it."""
@@ -398,12 +408,12 @@ class Walker(State):
                 found = self.scope.declare(decl, Storage.REGION, constant)
         if found is None:
             raise self.places.error(
-                f"'{name}' is not declared", loop.node.init, "declare it in the loop", topic="declarations"
+                f"'{name}' is not declared", loop.node.init or loop.node, "declare it in the loop", topic="declarations"
             )
         reason = for_loops.refused(loop, found, self.settings, self.in_fragment)
         if reason is not None:
             why, hint = reason
-            raise self.places.error(why, loop.node.init, hint, topic="loop-variables")
+            raise self.places.error(why, loop.node.init or loop.node, hint, topic="loop-variables")
         self.walked.temporaries.setdefault(name, found)
         self.environment.pop(name, None)
         assert found.integer is not None, "refused() lets no others through"
@@ -476,3 +486,15 @@ class Walker(State):
         accesses = (*reads, write)
         body = RawAssignment(len(reads), op, expr, target_read)
         self.emit(accesses, body, node)
+
+
+def _same_in_every_type(node: Any) -> Any:
+    """The literal 0 or 1 that an assignment stores, however many variables it goes through; None for other values."""
+    while isinstance(node, c_ast.Assignment) and node.op == "=":
+        node = node.rvalue
+    if not isinstance(node, c_ast.Constant) or node.type in ("char", "string"):
+        return None
+    try:
+        return node if float(node.value.rstrip("fFlLuU")) in (0.0, 1.0) else None
+    except ValueError:
+        return None

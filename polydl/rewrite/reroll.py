@@ -1,0 +1,364 @@
+"""Loops that were unrolled by hand, rolled up again: over terms of a sum, over rows and columns, with their remainders.
+
+    for (k = 0; k + 1 < K; k += 2) { C[i][j] += A[i][k] * B[k][j]; C[i][j] += A[i][k + 1] * B[k + 1][j]; }
+    for (; k < K; k++) C[i][j] += A[i][k] * B[k][j];
+
+All three statements do the same: the second what the first does for the next k, the third what it does for the others.
+How often a loop is unrolled is the search's to decide, and a microkernel needs all of a contraction in one statement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from polydl.model import isl
+from polydl.model.expr import AffineValue, Const, Expr, on_operands
+from polydl.model.isl import quota
+from polydl.model.schedule import map_from_affs
+from polydl.model.scop import Assignment, Scop, Statement
+from polydl.rewrite.fusion import moved
+from polydl.rewrite.same import moved_broken, part_broken
+from polydl.rewrite.step import Step
+from polydl.target.isa import kernel_contraction
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the statements that become one."""
+
+    name: str
+    scale: tuple[int, ...]
+    shift: tuple[int, ...]
+    """Its iteration i is that of the whole at scale * i + shift, in each loop, outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rolled:
+    """Statements that do the same for different iterations become one, that runs through all of these.
+
+    before:    for k = 0, 2, …: { S0(k): x += a[k];  S1(k): x += a[k + 1]; }
+    after:     for k = 0, 1, …: S(k): x += a[k]
+    requires:  each iteration of the whole is one of exactly one part, on the same elements; every dependence is kept;
+               with leave to reassociate, those between the terms of a sum need not be
+    """
+
+    wholes: tuple[tuple[str, tuple[Part, ...]], ...]
+    """(statement afterwards, those that it is made of), in textual order."""
+    reassociate: bool
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """See `polydl.rewrite.step.Rewrite`."""
+        gone = {part.name for _, parts in self.wholes for part in parts}
+        names = [*(s.name for s in before.statements if s.name not in gone), *(name for name, _ in self.wholes)]
+        if sorted(s.name for s in after.statements) != sorted(names) or len(set(names)) < len(names):
+            return f"other statements than {', '.join(sorted(gone))} were rolled up"
+        with quota(f"rolling up the loops of {before.function}"):
+            back = {s.name: [(s.name, _place(s, _itself(s), s))] for s in before.statements if s.name not in gone}
+            for name in back:
+                old, new = before.statement(name), after.statement(name)
+                why = part_broken(old, new)
+                if why is not None or not new.domain.is_equal(old.domain):
+                    return why or f"{name} has other instances"
+            for name, parts in self.wholes:
+                whole = after.statement(name)
+                left = whole.domain
+                back[name] = []
+                for part in parts:
+                    old = before.statement(part.name)
+                    if old.depth != whole.depth or not isinstance(old.body, Assignment):
+                        return f"{part.name} has other loops than {name}"
+                    place = _place(old, part, whole)
+                    here = _moved(old, place, whole)
+                    if not here.domain.is_subset(left):
+                        return f"an instance of {part.name} is none of {name}, or that of two statements"
+                    why = part_broken(replace(whole, position=here.position), here)
+                    if why is not None:
+                        return f"{part.name}: {why}"
+                    left = left.subtract(here.domain)
+                    back[name].append((part.name, place.reverse()))
+                if not left.is_empty():
+                    return f"an instance of {name} is none of {', '.join(part.name for part in parts)}"
+            return moved_broken(before, after, back, reassociate=self.reassociate)
+
+    def __str__(self) -> str:
+        return "; ".join(
+            f"{', '.join(part.name for part in parts)} do the same for different iterations: {name} is all of them"
+            for name, parts in self.wholes
+        )
+
+
+def reroll(scop: Scop, *, reassociate: bool = True) -> Iterator[Step]:
+    """Make one statement of those that a loop was unrolled into (`Rolled`): in all loops together, or else in one nest
+    after the other, or one statement after the other. A loop that holds anything else is rolled up where a contraction
+    comes of it. Raises QuotaExceeded."""
+    with quota(f"the unrolled loops of {scop.function}"):
+        groups = _groups(scop)
+    outermost = {scop.statement(group.base).position[0] for group in groups}
+    nests = [[g for g in groups if scop.statement(g.base).position[0] == at] for at in sorted(outermost)]
+    for tried in ([groups], nests, [[group] for group in groups]):
+        found = False
+        for some in tried:
+            if not some:
+                return
+            step = _step(scop, some, reassociate)
+            useful = all(_is_all(scop, group, some) or _contracts(step.after, group) for group in some)
+            if useful and step.broken() is None:
+                yield step
+                scop, found = step.after, True
+        if found:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Statements that may become one."""
+
+    base: str
+    """The one whose loops the whole gets."""
+    parts: tuple[Part, ...]
+    """In textual order."""
+    domain: isl.Set
+    """{ S[i…] } of the whole, under the name of the base."""
+
+    @property
+    def name(self) -> str:
+        """Of the whole."""
+        return f"{self.base}r"
+
+    @property
+    def along(self) -> tuple[int, ...]:
+        """The loops that were unrolled, by depth."""
+        depth = len(self.parts[0].shift)
+        moves = [{(part.scale[dim], part.shift[dim]) for part in self.parts} for dim in range(depth)]
+        return tuple(dim for dim in range(depth) if moves[dim] != {(1, 0)})
+
+
+def _is_all(scop: Scop, group: _Group, groups: Sequence[_Group]) -> bool:
+    """Whether the unrolled loops around a group hold nothing but statements for which they are rolled up as well."""
+    base = scop.statement(group.base)
+    rolled = {part.name: one.along for one in groups for part in one.parts}
+    return all(
+        dim in rolled.get(other.name, ())
+        for dim in group.along
+        for other in scop.statements
+        if other.position[: dim + 1] == base.position[: dim + 1] and other.depth > dim
+    )
+
+
+def _contracts(scop: Scop, group: _Group) -> bool:
+    return kernel_contraction(scop, scop.statement(group.name)) is not None
+
+
+def _step(scop: Scop, groups: Sequence[_Group], reassociate: bool) -> Step:
+    made = {group.base: _whole(scop, group) for group in groups}
+    gone = {part.name for group in groups for part in group.parts}
+    statements = tuple(made.get(s.name, s) for s in scop.statements if s.name in made or s.name not in gone)
+    wholes = tuple((group.name, group.parts) for group in groups)
+    return Step(Rolled(wholes, reassociate), scop, replace(scop, statements=statements))
+
+
+def _itself(statement: Statement) -> Part:
+    return Part(statement.name, (1,) * statement.depth, (0,) * statement.depth)
+
+
+def _place(statement: Statement, part: Part, whole: Statement) -> isl.Map:
+    """{ part[i…] -> whole[scale * i… + shift] }."""
+    there = [
+        one.scale_val(isl.value(scale)).add_constant_val(isl.value(shift))
+        for one, scale, shift in zip(isl.coordinates(statement.domain), part.scale, part.shift, strict=True)
+    ]
+    return isl.range_named(map_from_affs(statement.domain, there), whole.name, whole.iterators)
+
+
+def _moved(part: Statement, place: isl.Map, whole: Statement) -> Statement:
+    """The part with the iterations, the name and the loops of the whole."""
+    named = replace(part, name=whole.name)
+    return moved(named, place, whole.iterators, whole.position, whole.descending).statement
+
+
+def _groups(scop: Scop) -> list[_Group]:
+    """Statements of which one leaves out values of a loop, and which together leave out none."""
+    alike: dict[object, list[Statement]] = {}
+    for statement in scop.statements:
+        if isinstance(statement.body, Assignment) and not statement.domain.is_empty():
+            arrays = tuple((a.array, a.write) for a in statement.accesses)
+            body = replace(statement.body, value=_shape(statement.body.value))
+            alike.setdefault((statement.depth, arrays, body), []).append(statement)
+    found: list[_Group] = []
+    for left in alike.values():
+        while len(left) > 1:
+            group, left = _grown(left)
+            found += [group] if group is not None else []
+    return sorted(found, key=lambda group: scop.statement(group.base).position)
+
+
+def _shape(value: Expr) -> Expr:
+    """An expression without the values of iterators in it."""
+    return Const("iterators") if isinstance(value, AffineValue) else on_operands(value, _shape)
+
+
+def _stepped(statement: Statement) -> bool:
+    """Whether a loop of the statement leaves out values."""
+    return any(isl.stride(statement.domain, dim) > 1 for dim in range(statement.depth))
+
+
+def _grown(members: Sequence[Statement]) -> tuple[_Group | None, list[Statement]]:
+    """One of the statements with all those that do the same for other iterations, where together they leave out none;
+    and the others."""
+    known = [(s, forms) for s in members if (forms := _forms(s)) is not None]
+    known = [one for one in known if _stepped(one[0])] or known
+    if not known:
+        return None, []
+    # A[k] rather than A[k + 1] for k from -1 on.
+    base, forms = min(known, key=lambda one: sum(abs(isl.offset(form) or 0) for form in one[1]))
+    left = [s for s in members if s is not base]
+    shifts = {s.name: shift for s in left if (shift := _shift(base, forms, s)) is not None}
+    scale = tuple(math.lcm(*(shift[dim].denominator for shift in shifts.values())) for dim in range(base.depth))
+    if not (_stepped(base) or max(scale, default=1) > 1) or _scaled(forms, scale) is None:
+        return None, left
+    parts = {base.name: Part(base.name, scale, (0,) * base.depth)}
+    domain = _place(base, parts[base.name], base).range()
+    for statement in [s for s in left if s.name in shifts]:
+        by = tuple(int(one * factor) for one, factor in zip(shifts[statement.name], scale, strict=True))
+        part = Part(statement.name, scale, by)
+        place = _place(statement, part, base).range()
+        if place.is_disjoint(domain):
+            parts[statement.name], domain = part, domain.union(place)
+            left.remove(statement)
+    whole = _in_one_piece(domain) if len(parts) > 1 else None
+    if whole is None:
+        return None, left
+    group = _Group(base.name, tuple(parts[s.name] for s in members if s.name in parts), whole)
+    return (group if all(_without_gaps(whole, dim) for dim in group.along) else None), left
+
+
+def _without_gaps(domain: isl.Set, dim: int) -> bool:
+    """Whether a loop leaves out no value between those that it takes, whatever the other loops' values are."""
+    every = isl.Map.from_domain_and_range(domain, isl.Set.universe(domain.get_space()))
+    beside = isl.agree(every, (other for other in range(isl.arity(domain)) if other != dim))
+    between = isl.ascending(beside, dim).range().intersect(isl.descending(beside, dim).range())
+    return bool(between.is_subset(domain))
+
+
+def _in_one_piece(domain: isl.Set) -> isl.Set | None:
+    """A set described by one list of constraints, simple ones first; None where that is not found."""
+    hull = isl.Set.from_basic_set(domain.remove_divs().simple_hull())
+    for dim in range(isl.arity(domain)):
+        low, high = isl.least(domain, dim), isl.greatest(domain, dim)
+        if low is not None and high is not None:
+            hull = isl.between(hull, dim, low, high)
+    for tried in (hull.coalesce(), domain.coalesce(), isl.Set.from_basic_set(domain.simple_hull())):
+        if isl.piece_count(tried) == 1 and tried.is_equal(domain):
+            return tried
+    return None
+
+
+def _functions(statement: Statement) -> list[isl.PwAff] | None:
+    """The subscripts of all accesses and the values of iterators, in order; None where an access has several."""
+    assert isinstance(statement.body, Assignment)
+    found: list[isl.PwAff] = []
+    for access in statement.accesses:
+        if not access.relation.is_single_valued():
+            return None
+        found += isl.components(access.relation.as_pw_multi_aff())
+    return [*found, *_values(statement.body.value)]
+
+
+def _forms(statement: Statement) -> list[isl.Aff] | None:
+    """What `_functions` are in the statement's domain; None where one is not one affine function."""
+    found = []
+    for function in _functions(statement) or ():
+        pieces = isl.pieces(function.gist(statement.domain))
+        if len(pieces) != 1 or isl.coefficients(pieces[0][1]) is None:
+            return None
+        found.append(pieces[0][1])
+    return found or None
+
+
+def _values(value: Expr) -> list[isl.PwAff]:
+    found: list[isl.PwAff] = []
+
+    def visit(one: Expr) -> Expr:
+        if isinstance(one, AffineValue):
+            found.append(one.value)
+            return one
+        return on_operands(one, visit)
+
+    visit(value)
+    return found
+
+
+def _shift(base: Statement, forms: Sequence[isl.Aff], other: Statement) -> tuple[Fraction, ...] | None:
+    """What to add to the iterators of a statement to find the iteration of `base` that does the same, where that is
+    the same number for all of its iterations."""
+    functions = _functions(other)
+    if functions is None or len(functions) != len(forms):
+        return None
+    rows: list[list[Fraction]] = []
+    for form, function in zip(forms, functions, strict=True):
+        same = isl.function_named(isl.PwAff.from_aff(form), other.name)
+        # In the domain, for a loop over what is left has numbers for what is k elsewhere.
+        distance = function.sub(same).gist(other.domain).coalesce()
+        value = distance.max_val() if distance.is_cst() else None
+        factors = isl.coefficients(form)
+        if value is None or not value.is_int() or factors is None:
+            return None
+        rows.append([*map(Fraction, factors), Fraction(isl.to_int(value))])
+    return _solution(rows, base.depth)
+
+
+def _scaled(functions: Sequence[isl.Aff], scale: Sequence[int]) -> list[isl.Aff] | None:
+    """Functions of iterators that are `scale` times as large; None where these are not all whole numbers."""
+    found = []
+    for function in functions:
+        factors = isl.coefficients(function)
+        if factors is None or any(factor % by for factor, by in zip(factors, scale, strict=True)):
+            return None
+        change = {dim: factor // by - factor for dim, (factor, by) in enumerate(zip(factors, scale, strict=True))}
+        found.append(function.add(isl.linear(function.get_domain_space(), change)))
+    return found
+
+
+def _solution(rows: Sequence[list[Fraction]], unknowns: int) -> tuple[Fraction, ...] | None:
+    """What solves linear equations (factors, right-hand side), 0 where they leave a choice; None: nothing does."""
+    pivots: dict[int, list[Fraction]] = {}
+    for given in rows:
+        row = given
+        for column, pivot in pivots.items():
+            row = [a - row[column] * b for a, b in zip(row, pivot, strict=True)]
+        first = next((c for c in range(unknowns) if row[c]), None)
+        if first is None:
+            if row[unknowns]:
+                return None
+            continue
+        row = [a / row[first] for a in row]
+        for column, pivot in pivots.items():
+            pivots[column] = [a - pivot[first] * b for a, b in zip(pivot, row, strict=True)]
+        pivots[first] = row
+    return tuple(pivots[c][unknowns] if c in pivots else Fraction(0) for c in range(unknowns))
+
+
+def _whole(scop: Scop, group: _Group) -> Statement:
+    """The statement that does what all parts of a group do."""
+    base = scop.statement(group.base)
+    forms = _forms(base)
+    scaled = None if forms is None else _scaled(forms, group.parts[0].scale)
+    assert scaled is not None and isinstance(base.body, Assignment)  # says `_grown`
+    domain = group.domain.set_tuple_name(group.name)
+    own = iter([isl.function_named(isl.PwAff.from_aff(one), group.name) for one in scaled])
+    accesses = []
+    for access in base.accesses:
+        subscripts = [next(own) for _ in range(isl.range_arity(access.relation))]
+        relation = isl.range_named(map_from_affs(domain, subscripts), access.array).intersect_domain(domain)
+        accesses.append(replace(access, relation=relation))
+    body = replace(base.body, value=_with_values(base.body.value, own, domain))
+    return replace(base, name=group.name, domain=domain, accesses=tuple(accesses), body=body)
+
+
+def _with_values(value: Expr, own: Iterator[isl.PwAff], domain: isl.Set) -> Expr:
+    if isinstance(value, AffineValue):
+        return AffineValue(next(own).intersect_domain(domain))
+    return on_operands(value, lambda one: _with_values(one, own, domain))
