@@ -15,7 +15,7 @@ from polydl.frontend.lower.promises import promises
 from polydl.frontend.lower.regions import Found, model_region, outlined
 from polydl.frontend.lower.walk import Walker
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, constant_aff, symbol_aff, tidy, universe
-from polydl.frontend.meaning.guards import condition_names_around, macro_guards, names_between
+from polydl.frontend.meaning.guards import condition_names_around, end_of_block, macro_guards, names_between
 from polydl.frontend.meaning.liveness import (
     assigned_names,
     changed_names,
@@ -303,6 +303,13 @@ def _guards(
             names |= names_between(
                 source, source.text.rfind(";", 0, token.offset) + 1, source.text.find(";", token.offset)
             )
+    texts_of_called = []
+    for definition in walker.walked.called.values():
+        token = unit.places.token_of(definition.decl)
+        if token is not None:
+            start, end = source.line_start(token.line), end_of_block(source, token.offset)
+            names |= names_between(source, start, end)
+            texts_of_called.append(source.text[start:end])
     marker = f"#pragma polydl {next((p.index for p in walker.settings.pragmas.values() if p.span == found.span), -1)}\n"
     offset = unit.preprocessed.text.find(marker)
     at = offset if offset >= 0 else len(unit.preprocessed.text)
@@ -310,7 +317,7 @@ def _guards(
     guards = macro_guards(names | around, unit.preprocessed, at, Evaluator(walker), walker.scope)
     integers = {guard.name for guard in guards}
     cc, flags, folder = unit.preprocessed.command
-    tested = condition_names(source.text[found.start : found.end])
+    tested = condition_names("\n".join([source.text[found.start : found.end], *texts_of_called]))
     texts = expansions(names, tested | integers | around, source.text, unit.preprocessed, at, flags, folder, cc)
     # a macro without a definition expands to itself
     defined = {name: texts.get(name) != f'"{name}"' for name in sorted(around)}

@@ -104,6 +104,8 @@ class Walked:
     """Arrays and data scalars that statements access."""
     constants: dict[str, Symbol] = field(default_factory=dict)
     """Enumerators and constants whose value was used."""
+    called: dict[str, Any] = field(default_factory=dict)
+    """Functions of the file whose bodies were evaluated -> their definition."""
     hiding: dict[str, Any] = field(default_factory=dict)
     """Loop variables declared in their loop that hide another object -> their Decl."""
     temporaries: dict[str, Symbol] = field(default_factory=dict)

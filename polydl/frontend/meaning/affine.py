@@ -77,6 +77,9 @@ class Symbols(Protocol):
     def type_of(self, node: Any) -> CType:
         """The type that a Typename node names."""
 
+    def call(self, node: Any, arguments: list[Value], where: isl.Set) -> Value:
+        """What a call of a function of the file returns where `where` holds. Raises NotAffine."""
+
 
 def universe() -> isl.Set:
     """{ [] }: no constraint on any symbol."""
@@ -174,7 +177,7 @@ class Evaluator:
         if isinstance(node, c_ast.ArrayRef):
             raise NotAffine("it reads an array", node, data=True)
         if isinstance(node, c_ast.FuncCall):
-            raise NotAffine("it calls a function", node, data=True)
+            return self._call(node, where)
         if isinstance(node, c_ast.StructRef):
             raise NotAffine("it reads a struct member", node, data=True, hint="copy the member to a local variable")
         raise NotAffine("it has side effects or is no integer expression", node)
@@ -223,6 +226,10 @@ class Evaluator:
             if ctype.bits < I32.bits or constant is not None:
                 raise NotAffine(f"the value may not fit '{ctype.c}'", node, topic="integers")
         return Value(value.pw, value.poly, ctype)
+
+    def _call(self, node: Any, where: isl.Set) -> Value:
+        arguments = [self.value(one, where) for one in (node.args.exprs if node.args is not None else ())]
+        return self.symbols.call(node, arguments, where)
 
     def _truth(self, holds: isl.Set) -> Value:
         one = constant_aff(1).intersect_domain(holds)

@@ -7,6 +7,7 @@ from pycparser import c_ast
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, universe
 from polydl.frontend.meaning.ctypes import CType
 from polydl.frontend.meaning.symbols import Scope
+from polydl.model import isl
 
 
 class _Constants:
@@ -33,6 +34,9 @@ class _Constants:
 
     def type_of(self, node: object) -> CType:
         return self.scope.resolve(node)[0]
+
+    def call(self, node: object, arguments: list[Value], where: isl.Set) -> Value:
+        raise NotAffine("a function is called", node)
 
 
 def constant(node: object, scope: Scope) -> int | None:

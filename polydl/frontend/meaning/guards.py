@@ -102,6 +102,16 @@ def condition_names_around(source: SourceText, offset: int) -> set[str]:
     return {name for group in groups for name in group}
 
 
+def end_of_block(source: SourceText, start: int) -> int:
+    """One past the brace that closes the first one behind an offset; the end of the text where none does."""
+    depth = 0
+    for match in TOKEN.finditer(source.text, start):
+        depth += {"{": 1, "}": -1}.get(match.group(), 0)
+        if depth == 0 and match.group() == "}":
+            return match.end()
+    return len(source.text)
+
+
 def names_between(source: SourceText, start: int, end: int) -> set[str]:
     """Identifiers of the original text between two offsets, pragmas included."""
     return {m.group() for m in TOKEN.finditer(source.text, start, end) if m.lastgroup == "name"}

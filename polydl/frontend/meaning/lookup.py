@@ -11,6 +11,7 @@ from pycparser import c_ast
 
 from polydl.frontend.lower.raw import SourceLoop, Walked
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, symbol
+from polydl.frontend.meaning.calls import returned
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.ctypes import CType, OtherType
 from polydl.frontend.meaning.purity import result_type
@@ -19,7 +20,10 @@ from polydl.frontend.meaning.values import LIBRARY_CONSTANTS, Pointer, Values
 from polydl.frontend.text.parse import Unit
 from polydl.model import isl
 from polydl.model.scop import Storage
-from polydl.model.types import ElementType
+from polydl.model.types import I32, I64, ElementType
+
+_MOST_CALLS = 8
+"""Functions in whose bodies others are evaluated, at most."""
 
 
 class NeedsData(Exception):
@@ -73,6 +77,8 @@ class Lookup:
         self.pointers: dict[str, Pointer] = {}
         """Pointers that the region declared last under a name."""
         self._region_declared: dict[str, str] = {}
+        self._calling: list[str] = []
+        """Functions of the file whose bodies are evaluated at the moment, the outermost first."""
 
     def integer(self, node: Any) -> Value:
         """Value of an identifier in an integer expression. Raises NotAffine or NeedsData."""
@@ -133,6 +139,31 @@ class Lookup:
         """The type that a Typename names."""
         ctype, levels, _, _ = self.scope.resolve(node)
         return ctype if not levels else OtherType("pointer")
+
+    def call(self, node: Any, arguments: list[Value], where: isl.Set) -> Value:
+        """What a call returns: of an integer function of the file, or of `abs`. Raises NotAffine."""
+        name = node.name.name if isinstance(node.name, c_ast.ID) else "a pointer"
+        definition = next(
+            (e for e in self.settings.unit.externals if isinstance(e, c_ast.FuncDef) and e.decl.name == name), None
+        )
+        if definition is not None and definition.body is not None:
+            if name in self._calling or len(self._calling) == _MOST_CALLS:
+                raise NotAffine(f"it calls '{name}', which calls itself or too many others", node, data=True)
+            if self.places.token_of(definition.body) is None:
+                hint = "functions in subscripts and bounds have to stand in the same file"
+                raise NotAffine(f"it calls '{name}', which stands in another file", node, data=True, hint=hint)
+            self.walked.called[name] = definition
+            self._calling.append(name)
+            try:
+                return returned(definition, arguments, node, where, self, self.settings.scope.file)
+            finally:
+                self._calling.pop()
+        result = None if name in self.settings.unit.chunks else {"abs": I32, "labs": I64, "llabs": I64}.get(name)
+        if result is None or len(arguments) != 1:
+            raise NotAffine("it calls a function", node, data=True)
+        value = self.evaluator.convert(arguments[0], result, node, where)
+        function = self.evaluator.require(value, node)
+        return Value(function.max(function.neg()), None, result)
 
     def data_symbol(self, node: Any) -> Symbol | None:
         """The array or data scalar that an identifier names; None for what the polyhedral model knows by value."""

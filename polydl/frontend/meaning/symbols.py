@@ -81,6 +81,11 @@ class Scope:
         self.symbols: dict[str, Symbol] = {}
         self.typedefs: dict[str, Any] = {}
 
+    @property
+    def file(self) -> Scope:
+        """The outermost one."""
+        return self if self.outer is None else self.outer.file
+
     def find(self, name: str) -> Symbol | None:
         scope: Scope | None = self
         while scope is not None:

@@ -1,0 +1,113 @@
+"""Subscripts that are clamped, reflected or wrap round: exact access relations, however they are spelled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from polydl.base.errors import InputErrors
+from tests.frontend.reading import reads, same_map, scop
+
+HEAD = """\
+#include <stdlib.h>
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+static int clamp(int v, int low, int high) { if (v < low) return low; return v > high ? high : v; }
+static int least(int a, int b) { return a < b ? a : b; }
+static int greatest(int a, int b) { return b > a ? b : a; }
+static int reflect(int y, int n)
+{
+    const int last = n - 1;
+    if (y < 0)
+        y = -y;
+    if (y > last)
+        y = 2 * last - y;
+    return y;
+}
+static int wrap(int y, int n)
+{
+    int r = y;
+    if (y < 0) { r += n; }
+    else if (y >= n) { r -= n; }
+    return r;
+}
+"""
+DOMAIN = "0 <= i < 16 and -2 <= k <= 2"
+INSIDE = f"S0[i, k] -> A[i + k] : {DOMAIN} and 0 <= i + k < 16"
+CLAMPED = f"{{ {INSIDE}; S0[i, k] -> A[0] : {DOMAIN} and i + k < 0; S0[i, k] -> A[15] : {DOMAIN} and i + k >= 16 }}"
+REFLECTED = (
+    f"{{ {INSIDE}; S0[i, k] -> A[-i - k] : {DOMAIN} and i + k < 0;"
+    f" S0[i, k] -> A[30 - i - k] : {DOMAIN} and i + k >= 16 }}"
+)
+WRAPPED = (
+    f"{{ {INSIDE}; S0[i, k] -> A[i + k + 16] : {DOMAIN} and i + k < 0;"
+    f" S0[i, k] -> A[i + k - 16] : {DOMAIN} and i + k >= 16 }}"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "subscript", "relation"),
+    [
+        ("", "i + k < 0 ? 0 : i + k > 15 ? 15 : i + k", CLAMPED),
+        ("", "MIN(MAX(i + k, 0), 15)", CLAMPED),
+        ("", "clamp(i + k, 0, 15)", CLAMPED),
+        ("", "least(greatest(i + k, 0), 15)", CLAMPED),
+        ("int y = i + k; if (y < 0) y = 0; if (y >= 16) y = 15;", "y", CLAMPED),
+        ("int y = clamp(i + k, 0, 15);", "y", CLAMPED),
+        ("int y = i + k; if (y < 0) y = -y; if (y >= 16) y = 30 - y;", "y", REFLECTED),
+        ("", "15 - abs(15 - abs(i + k))", REFLECTED),
+        ("", "reflect(i + k, 16)", REFLECTED),
+        ("", "(i + k + 16) % 16", WRAPPED),
+        ("", "wrap(i + k, 16)", WRAPPED),
+        ("int y = i + k; if (y < 0) y += 16; else if (y > 15) y -= 16;", "y", WRAPPED),
+    ],
+)
+def test_spellings(tmp_path: Path, before: str, subscript: str, relation: str) -> None:
+    loops = "for (int i = 0; i < 16; i++) for (int k = -2; k <= 2; k++)"
+    code = f"void f(float A[16], float B[16])\n{{\n{loops} {{ {before} B[i] += A[{subscript}]; }}\n}}\n"
+    (statement,) = scop(tmp_path, HEAD + code).statements
+    assert same_map(reads(statement, "A")[0].relation, relation)
+
+
+def test_bounds_and_conditions_may_call(tmp_path: Path) -> None:
+    code = (
+        "void f(float A[16])\n{\n"
+        "for (int i = 0; i < 16; i++) for (int k = greatest(i - 2, 0); k <= least(i + 2, 15); k++)"
+        " if (abs(i - k) != 1) A[k] += 1;\n}\n"
+    )
+    (statement,) = scop(tmp_path, HEAD + code).statements
+    near = "0 <= i < 16 and 0 <= k < 16"
+    wanted = f"{{ S0[i, i] -> A[i] : 0 <= i < 16; S0[i, k] -> A[k] : {near} and (k = i - 2 or k = i + 2) }}"
+    assert same_map(reads(statement, "A")[0].relation, wanted)
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        ("int g(int v) { while (v > 3) v--; return v; }", "does more than choose between integers"),
+        ("int g(int v) { if (v > 3) return 3; }", "may end without a value"),
+        ("int g(int v) { if (v > 3) return g(v - 1); return v; }", "calls itself"),
+        ("int n; int g(int v) { return v < n ? v : n; }", "uses 'n'"),
+        ("int g(int v) { int r; if (v > 3) r = 3; return r; }", "before it surely has a value"),
+        ("int g(float v) { return 3; }", "works on other values than integers"),
+        ("int g(int v) { static int r = 3; return r; }", "declares 'r' twice, or static"),
+        ("int g(int v);", "it calls a function"),
+    ],
+)
+def test_other_functions(tmp_path: Path, function: str, why: str) -> None:
+    loop = "for (int i = 0; i < 16; i++) A[g(i)] = 0;"
+    code = f"{function}\nvoid f(float A[16])\n{{\n#pragma scop\n{loop}\n#pragma endscop\n}}\n"
+    with pytest.raises(InputErrors, match=why) as caught:
+        scop(tmp_path, code)
+    assert all(error.span is not None and error.hint for error in caught.value.errors)
+
+
+def test_macros_of_what_is_called_are_guarded(tmp_path: Path) -> None:
+    code = (
+        "#define LAST 15\n#ifdef LOW\n#define FIRST 1\n#else\n#define FIRST 0\n#endif\n"
+        "int g(int v) { return v < FIRST ? FIRST : v > LAST ? LAST : v; }\n"
+        "void f(float A[16], float B[16])\n{\nfor (int i = 0; i < 16; i++) B[i] = A[g(i + 1)];\n}\n"
+    )
+    found = scop(tmp_path, code)
+    assert {guard.name: guard.value for guard in found.guards} == {"LAST": 15, "FIRST": 0}
