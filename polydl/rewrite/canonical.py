@@ -3,7 +3,7 @@ the program that is searched.
 
     dead code ─▶ a scalar for each value ─▶ fma() as sums ─▶ sums in place ─▶ factors ─┬─▶ sums of products apart ─┐
                                          the names and loops are still those of the file ┘                           │
-            index sets cut ◀─ borders ◀─ loops upwards ◀─ unrolled loops rolled up ◀─────────────────────────────────┘
+    index sets cut ◀─ ends of loops cut ◀─ borders ◀─ loops upwards ◀─ unrolled loops rolled up ◀────────────────────┘
 
 Whoever ranks, scores, exports, collects, explains, proves or fuses calls `canonical`, so that loop strings, recipes,
 schedule files and measurements mean the same statements everywhere. Statements that are taken apart or put together get
@@ -23,6 +23,7 @@ from polydl.model.scop import Scop
 from polydl.rewrite.borders import borders
 from polydl.rewrite.dead import LeftOut, without_dead
 from polydl.rewrite.forward import forward
+from polydl.rewrite.interiors import interiors
 from polydl.rewrite.linear import linear_sums
 from polydl.rewrite.multiply_add import multiply_adds
 from polydl.rewrite.reroll import reroll
@@ -87,7 +88,7 @@ def canonical(
     if form is Form.SEARCHED:
         order += [terms_apart] if reassociate else []
         order += [lambda one: reroll(one, reassociate=reassociate), lambda one: upwards(one, reassociate=reassociate)]
-        order.append(borders)
+        order += [borders, interiors]
     steps: list[Step] = []
     refused: list[str] = []
     for rewrite in order:

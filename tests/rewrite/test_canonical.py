@@ -301,6 +301,7 @@ STEPS = {
         "split",
         "borders",
         "forward",
+        "interiors",
         "linear",
         "multiply_add",
         "reroll",

@@ -29,6 +29,7 @@ from polydl.model.isl.functions import (
     constant,
     coordinate,
     coordinates,
+    divisors,
     floor_div,
     linear,
     multi,

@@ -100,6 +100,11 @@ def coefficients(of: Aff) -> tuple[int, ...] | None:
     return tuple(map(to_int, found)) if all(v.is_int() for v in found) else None
 
 
+def divisors(of: Aff) -> list[Aff]:
+    """The expressions of whose values a function takes the floor."""
+    return [of.get_div(i) for i in range(of.dim(DIV))]
+
+
 def offset(of: Aff) -> int | None:
     """The constant term; None for a fraction."""
     found = of.get_constant_val()
