@@ -128,6 +128,9 @@ def _not_accumulated(before: Scop, lives: Lifetimes, scalar: str, array: str, le
         return f"{last.name} does not store {scalar} in an element of {array} of its type"
     if last.depth != lives.depth or not prefix(last, lives.depth).range().is_equal(prefix(first, lives.depth).range()):
         return f"{last.name} does not run once for each value of {scalar}"
+    kept = [s.name for s in between if not isinstance(s.body, Assignment)]
+    if kept:
+        return f"{', '.join(kept)}: the text names {scalar}"
     sums = [s.body.op if isinstance(s.body, Assignment) else "" for s in between]
     copies = body.value == Load(next((i for i in loads(body.value) if last.accesses[i].array == scalar), -1))
     taken = first.name in left_out and body.op == "="

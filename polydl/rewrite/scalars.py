@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,7 +15,7 @@ from polydl.dependences.scalars import private_depth, private_scalars, users
 from polydl.model import isl
 from polydl.model.expr import Const, Load, loads
 from polydl.model.schedule import common_depth, map_from_affs
-from polydl.model.scop import Access, Assignment, Scop, Statement, Storage, without_scalar
+from polydl.model.scop import Access, Assignment, BlackBox, MicrokernelCall, Scop, Statement, Storage, without_scalar
 from polydl.rewrite.lifetimes import in_place_broken, lifetime_broken
 from polydl.rewrite.step import Step
 
@@ -39,6 +40,9 @@ class Lives:
         if sorted(named) != sorted(s.name for s in users(before, self.scalar)):
             return f"other statements use {self.scalar}"
         own = {name: scalar for scalar, names in self.lives for name in names}
+        calls = [s.name for s in users(before, self.scalar) if isinstance(s.body, MicrokernelCall)]
+        if any(own[name] != self.scalar for name in calls):
+            return f"{', '.join(calls)}: a call that names {self.scalar}"
         expected = tuple(_on_scalar(s, self.scalar, own.get(s.name, self.scalar)) for s in before.statements)
         if after.statements != expected:
             return f"more than the name of {self.scalar} was changed"
@@ -124,8 +128,10 @@ RENAMED = "polydl_life_"
 
 
 def _lives(scop: Scop, name: str) -> list[list[Statement]]:
-    """The users of a scalar in groups of which each begins with a plain write of it."""
+    """The users of a scalar in groups of which each begins with a plain write of it; none where a call names it."""
     lives: list[list[Statement]] = []
+    if any(isinstance(s.body, MicrokernelCall) for s in users(scop, name)):
+        return []
     for statement in users(scop, name):
         body = statement.body
         begins = isinstance(body, Assignment) and body.op == "=" and statement.accesses[body.target].array == name
@@ -168,7 +174,11 @@ def _on_scalar(statement: Statement, name: str, own: str) -> Statement:
         replace(a, array=own, relation=isl.range_named(a.relation, own)) if a.array == name else a
         for a in statement.accesses
     )
-    return replace(statement, accesses=accesses)
+    body = statement.body
+    if isinstance(body, BlackBox):
+        # No name in a region hides another, and none is a member's: the word means the scalar wherever it stands.
+        body = replace(body, text=re.sub(rf"\b{re.escape(name)}\b", own, body.text))
+    return replace(statement, accesses=accesses, body=body)
 
 
 def _in_place(scop: Scop, name: str, reassociate: bool) -> Step | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from polydl import load
-from polydl.model.scop import Scop
+from polydl.model.scop import BlackBox, Scop
 from polydl.rewrite.scalars import RENAMED, lives_apart
 from polydl.rewrite.step import applied
 
@@ -46,3 +47,13 @@ def test_a_value_that_comes_round_is_the_same_scalar(tmp_path: Path) -> None:
 def test_what_is_private_already_stays(tmp_path: Path) -> None:
     body = "for (int i = 0; i < 20; i++) { w = in[i][0]; out[i][0] = w; w = in[i][1]; out[i][1] = w; }\n"
     assert renamed(apart(tmp_path, body)) == []
+
+
+def test_code_that_is_kept_as_text_names_the_own_scalar(tmp_path: Path) -> None:
+    nest = "for (int i = 0; i < 20; i++) { w = in[i][0]; if (out[i][0] > w) out[i][0] = w + in[i][1]; }\n"
+    made = apart(tmp_path, nest + nest)
+    assert renamed(made) == [("S2", f"{RENAMED}w_2"), ("S3", f"{RENAMED}w_2")]
+    first, second = (s.body for s in made.statements if isinstance(s.body, BlackBox))
+    assert "w" in first.text
+    assert RENAMED not in first.text
+    assert second.text == re.sub(r"\bw\b", f"{RENAMED}w_2", first.text)
