@@ -271,14 +271,23 @@ def _operations(scop: Scop) -> Bounds | None:
     return None if found is None else _bounds(found)
 
 
-def _touched(scop: Scop) -> Bounds:
-    """Distinct bytes of all the arrays that a run reads or writes."""
-    elements: dict[str, isl.Set] = {}
+def _touched(scop: Scop) -> Bounds | None:
+    """Distinct bytes of all the arrays that a run reads or writes; None where nothing says how many it may be."""
+    certain: dict[str, isl.Set] = {}
+    possible: dict[str, isl.Set] = {}
     for statement in scop.statements:
         for access in statement.accesses:
             some = access.relation.range()
-            elements[access.array] = elements[access.array].union(some) if access.array in elements else some
-    return _bounds(total(count(found) * scop.arrays[name].element.bytes for name, found in elements.items()))
+            if not some.is_bounded():
+                return None
+            for elements in (certain, possible) if access.exact else (possible,):
+                known = elements.get(access.array)
+                elements[access.array] = some if known is None else known.union(some)
+    least, most = (
+        total(count(found) * scop.arrays[name].element.bytes for name, found in elements.items())
+        for elements in (certain, possible)
+    )
+    return _bounds(Count(least.lower, most.upper))
 
 
 def _fusion(fused: FusedScop | None) -> Fusion | None:

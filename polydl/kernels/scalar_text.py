@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary
+from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Gather, Load, Unary
 
 
 def scalar_text(value: Expr, load: Callable[[int], str], affine: Callable[[isl.PwAff], str] | None = None) -> str:
@@ -31,6 +31,8 @@ def scalar_text(value: Expr, load: Callable[[int], str], affine: Callable[[isl.P
             return f"({of(condition)} ? {of(then)} : {of(otherwise)})"
         case Convert(_, target, operand):
             return f"(({target}){of(operand)})"
+        case Gather():
+            raise ValueError("an element that data choose has no text without its array")
         case AffineValue(made) if affine is not None:
             return affine(made)
         case AffineValue():

@@ -15,7 +15,7 @@ from typing import assert_never
 import numpy as np
 
 from polydl.kernels.microkernel import environment
-from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary
+from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Gather, Load, Unary
 from polydl.model.types import F32, F64, ElementType, float_literal
 from polydl.target.isa import VECTOR_TYPES
 
@@ -91,6 +91,8 @@ class Vectors:
                 raise NotVectorised(f"a cast to {target} among {self.element}s")
             case AffineValue():
                 raise NotVectorised("a value made of loop variables")
+            case Gather():
+                raise NotVectorised("an element that data choose")
             case Unary(op, _) | Binary(op, _, _):
                 raise NotVectorised(f"the operator {op}")
             case _:

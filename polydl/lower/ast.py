@@ -95,7 +95,8 @@ class Writer:
         statement = next(s for s in self.scop.statements if s.name == name)
         elements: tuple[Expr, ...] = ()
         values: tuple[Expr, ...] = ()
-        if isinstance(statement.body, Assignment) and self.rows is not None:
+        exact = all(a.exact for a in statement.accesses)
+        if isinstance(statement.body, Assignment) and self.rows is not None and exact:
             values = tuple(at.affine(one.value) for one in affine_values(statement.body.value))
             elements = tuple(at.element(a.array, a.relation.as_pw_multi_aff()) for a in statement.accesses)
         hint = instance_mark(statement, at) if self.instances else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import assert_never
@@ -134,11 +134,12 @@ return what these return (of a number and a NaN the number), but gcc can vectori
 def of_body(
     value: expr.Expr,
     load: Callable[[int], ctree.Expr],
+    chosen: Callable[[int, Sequence[ctree.Expr]], ctree.Expr],
     affine: Callable[[isl.PwAff], ctree.Expr],
     function: Callable[[str], str],
 ) -> ctree.Expr:
-    """A statement's right-hand side; `load` makes an access, `affine` an integer value, `function` the name of a
-    function that is called."""
+    """A statement's right-hand side; `load` makes an access, `chosen` one whose subscripts data choose, `affine` an
+    integer value, `function` the name of a function that is called."""
 
     def made(part: expr.Expr) -> ctree.Expr:
         match part:
@@ -146,6 +147,9 @@ def of_body(
                 return ctree.Text(text)
             case expr.Load(access):
                 return load(access)
+            case expr.Gather(element, subscripts):
+                written = map(made, subscripts)
+                return chosen(element.access, [s.inner if isinstance(s, Paren) else s for s in written])
             case expr.AffineValue(number):
                 return Paren(affine(number))
             case expr.Unary(op, operand):

@@ -292,7 +292,7 @@ class Instance:
     row: RowStatement | None = None
     """What a row may be made of; None for what is none of the program's own statements."""
     elements: tuple[Expr, ...] = ()
-    """Of each of its accesses; empty where it is no assignment."""
+    """Of each of its accesses; empty where it is no assignment, or data choose what it reads."""
     values: tuple[Expr, ...] = ()
     """Those made of loop variables in its right-hand side, from left to right."""
 

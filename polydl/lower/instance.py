@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -68,7 +68,11 @@ def sides(statement: Statement, body: Assignment, at: Place) -> tuple[Expr, Expr
         one = statement.accesses[access]
         return at.element(one.array, one.relation.as_pw_multi_aff())
 
-    return load(body.target), of_body(body.value, load, at.affine, at.c.helpers.function)
+    def chosen(access: int, subscripts: Sequence[Expr]) -> Expr:
+        found = at.arrays[statement.accesses[access].array]
+        return Name(found.name) if found.is_scalar else Item(found.name, tuple(subscripts))
+
+    return load(body.target), of_body(body.value, load, chosen, at.affine, at.c.helpers.function)
 
 
 def user_call(body: MicrokernelCall, at: Place) -> Evaluate:

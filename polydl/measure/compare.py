@@ -15,7 +15,19 @@ from polydl.kernels.vector_text import FAST_ULPS
 from polydl.measure.data import AnyArray
 from polydl.measure.values import WorstError
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary, operands
+from polydl.model.expr import (
+    AffineValue,
+    Binary,
+    Call,
+    Conditional,
+    Const,
+    Convert,
+    Expr,
+    Gather,
+    Load,
+    Unary,
+    operands,
+)
 from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop, Statement
 from polydl.model.types import ElementType
 
@@ -49,6 +61,7 @@ def longest_sum(scop: Scop) -> int:
             low, high = isl.least(statement.domain, iterator), isl.greatest(statement.domain, iterator)
             if low is not None and high is not None:
                 product *= max(1, high - low + 1)
+        product *= _kept(statement) if isinstance(statement.body, BlackBox) else 1
         written = 1
         for access in statement.accesses:
             if access.write and not access.relation.is_empty():
@@ -56,6 +69,23 @@ def longest_sum(scop: Scop) -> int:
                 ends = (isl.bounds(hull, d) for d in range(isl.arity(hull)))
                 written = max(written, math.prod(high - low + 1 for low, high in ends))
         most = max(most, -(-product // written))
+    return most
+
+
+_MOST_KEPT = 1 << 16
+"""Additions of one loop that is kept as it is written, at most: their number may depend on data."""
+
+
+def _kept(statement: Statement) -> int:
+    """Additions inside of code that is kept as it is written, at most: as many as it may read elements of one array."""
+    most = 1
+    for access in statement.accesses:
+        elements = access.relation.intersect_domain(statement.domain.lexmin()).range()
+        if access.write or elements.is_empty():
+            continue
+        ends = [(isl.least(elements, d), isl.greatest(elements, d)) for d in range(isl.arity(elements))]
+        several = math.prod(_MOST_KEPT if low is None or high is None else high - low + 1 for low, high in ends)
+        most = max(most, min(several, _MOST_KEPT))
     return most
 
 
@@ -87,7 +117,7 @@ def arithmetic(scop: Scop) -> Arithmetic:
                     monotone = False
                 case Convert():
                     roundings += not node.exact
-                case Load():
+                case Load() | Gather():
                     pass
     return Arithmetic(roundings, singular, monotone and not singular)
 
@@ -102,7 +132,10 @@ def _assignments(statements: Iterable[Statement]) -> Iterator[Statement]:
 
 
 def _nodes(value: Expr) -> Iterator[Expr]:
+    """The operations of an expression and what they are done on, without what chooses elements."""
     yield value
+    if isinstance(value, Gather):
+        return
     for one in operands(value):
         yield from _nodes(one)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from polydl.base.errors import InputError
 from polydl.measure.driver import Block, Place
+from polydl.measure.indices import Values, assumed_elements, filled, values_of
 from polydl.measure.unit import passed_arrays, written_arrays
 from polydl.model import isl
 from polydl.model.layout import Layout, row_major
@@ -42,6 +44,8 @@ class Buffer:
     """The value of a scalar whose value is fixed by --size; None: any."""
     overwritten: bool = False
     """Whether the region overwrites it before reading it (measure.poison)."""
+    indices: Values | None = None
+    """The integers that it may hold where subscripts are made of them; None: any."""
 
     @property
     def element(self) -> ElementType:
@@ -112,7 +116,9 @@ def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[
                 values.get(array.name) if array.is_scalar else None,
             )
         )
-    return tuple(buffers)
+    extents = {b.array.name: [n - before for n, before in zip(b.shape, b.layout.before, strict=True)] for b in buffers}
+    indices = values_of(scop, extents)
+    return tuple(replace(b, indices=indices.get(b.array.name)) for b in buffers)
 
 
 def _layout(scop: Scop, array: Array) -> Layout:
@@ -121,12 +127,16 @@ def _layout(scop: Scop, array: Array) -> Layout:
         return array.layout
     touched = [a.relation.range() for s in scop.statements for a in s.accesses if a.array == array.name]
     touched = [region for region in touched if not region.is_empty()]
+    ends = [(isl.least(region, 0), isl.greatest(region, 0)) for region in touched]
+    known = [(low, high) for low, high in ends if low is not None and high is not None]
     outer, *inner = array.layout.shape
     if array.layout.strides is None:
         raise InputError(f"array '{array.name}' has an inner dimension of unknown size", array.span)
-    low = min((isl.bounds(region, 0)[0] for region in touched), default=0)
+    low = min((low for low, _ in known), default=0)
     if outer is None:
-        outer = max((isl.bounds(region, 0)[1] + 1 for region in touched), default=1)
+        outer = max((high + 1 for _, high in known), default=1)
+        if len(known) < len(ends):
+            outer = max(outer, -(-assumed_elements(scop, array) // max(math.prod(n or 1 for n in inner), 1)))
     before = max(0, -low)
     if outer + before < 1 or any((extent or 0) < 1 for extent in inner):
         raise InputError(f"array '{array.name}' has no elements at these sizes", array.span, "give other sizes")
@@ -189,8 +199,11 @@ def integer_inputs(buffers: Sequence[Buffer], seed: int, largest: int, *, domina
         if buffer.fixed is not None:
             inputs.append(np.full(buffer.shape, buffer.fixed).astype(buffer.dtype))
             continue
-        top = min(largest, buffer.element.maximum) if buffer.element.is_int else largest
         rng = np.random.default_rng([seed, 0, i])
+        if buffer.indices is not None:
+            inputs.append(_subscripts(buffer, buffer.indices, rng))
+            continue
+        top = min(largest, buffer.element.maximum) if buffer.element.is_int else largest
         values = _filled(buffer.shape, buffer.dtype, partial(_integers, rng, top))
         inputs.append(_dominant(values, top) if dominant and buffer.element.rounds else values)
     return inputs
@@ -213,12 +226,14 @@ def real_inputs(
     buffers: Sequence[Buffer], seed: int, low: float, high: float, *, dominant: bool = False
 ) -> list[AnyArray]:
     """Inputs with real values, uniform in [low, high); integer arrays get the values of `integer_inputs` for another
-    seed. `dominant`: see `_dominant`."""
+    seed, those that subscripts are made of included. `dominant`: see `_dominant`."""
     inputs: list[AnyArray] = []
     for i, buffer in enumerate(buffers):
         rng = np.random.default_rng([seed, 1, i])
         if buffer.fixed is not None:
             inputs.append(np.full(buffer.shape, buffer.fixed).astype(buffer.dtype))
+        elif buffer.indices is not None:
+            inputs.append(_subscripts(buffer, buffer.indices, rng))
         elif buffer.element.rounds:
             values = _filled(buffer.shape, buffer.dtype, partial(_reals, rng, low, high))
             inputs.append(_dominant(values, max(abs(low), abs(high))) if dominant else values)
@@ -226,6 +241,12 @@ def real_inputs(
             top = min(4, buffer.element.maximum)
             inputs.append(_filled(buffer.shape, buffer.dtype, partial(_integers, rng, top)))
     return inputs
+
+
+def _subscripts(buffer: Buffer, values: Values, rng: np.random.Generator) -> AnyArray:
+    if values.ordered:
+        return filled(values, rng, buffer.elements).astype(buffer.dtype).reshape(buffer.shape)
+    return _filled(buffer.shape, buffer.dtype, partial(filled, values, rng))
 
 
 def _integers(rng: np.random.Generator, top: int, count: int) -> AnyArray:

@@ -147,8 +147,9 @@ def time_contenders(
 
     A contender whose run is long keeps its verification runs as samples (`timed_by_verification`). One that fails in
     the joint process is dropped, and the others are timed again. When the noise is high, the original and the
-    candidates that are within the noise of the fastest one are timed a second time, for longer. When others use the machine and no
-    candidate wins all the same, everything is timed again at a quieter moment, while the time for all lasts.
+    candidates that are within the noise of the fastest one are timed a second time, for longer. When others use the
+    machine and no candidate wins all the same, everything is timed again at a quieter moment, while the time for all
+    lasts.
     """
     with timing_turn() as warnings, timing_inputs(setting) as data:
         timed = _time_contenders(setting, contenders, slow_samples, data, busy)

@@ -204,7 +204,9 @@ def verify(
             "reals", poisoned(reals, setting.buffers), blocks_for(setting.buffers, flush_end=True), options.threads + 1
         )
         if magnitude is not None and reference.seconds <= _CHEAP:
-            magnitudes = replace(second, inputs=[abs(values) for values in second.inputs], blocks=aligned)
+            of_both = zip(second.inputs, setting.buffers, strict=True)
+            greater = [values if buffer.indices is not None else abs(values) for values, buffer in of_both]
+            magnitudes = replace(second, inputs=greater, blocks=aligned)
             with loaded(magnitudes) as data:
                 magnitude = run_reference(setting, original, data, None).outputs
             del magnitudes, data

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary, on_operands
+from polydl.model.expr import (
+    AffineValue,
+    Binary,
+    Call,
+    Conditional,
+    Const,
+    Convert,
+    Expr,
+    Gather,
+    Load,
+    Unary,
+    on_operands,
+)
 from polydl.model.types import I32, ElementType, common, float_literal, integer_literal, promoted
 
 _TRUTHS = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||"})
@@ -16,7 +28,7 @@ def explicit(value: Expr, of_load: Callable[[int], ElementType]) -> tuple[Expr, 
 
     before:    C[i][j] + 2 * A[i]             double C, signed char A
     after:     C[i][j] + (double)(2 * (int)A[i])
-    `of_load` is the element type of what an access reads. Arguments of calls are left as they are.
+    `of_load` is the element type of what an access reads. Arguments of calls and subscripts are left as they are.
     """
 
     def typed(one: Expr) -> tuple[Expr, ElementType]:
@@ -24,6 +36,8 @@ def explicit(value: Expr, of_load: Callable[[int], ElementType]) -> tuple[Expr, 
 
     match value:
         case Load(access):
+            return value, of_load(access)
+        case Gather(Load(access)):
             return value, of_load(access)
         case Const(text):
             return value, _literal(text)

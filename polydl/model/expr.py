@@ -24,6 +24,16 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class Gather:
+    """The value of an array element that data choose: `x[col[k]]`, `table[ids[t]][d]`."""
+
+    element: Load
+    """Its access relates an instance to every element that it may read; `subscripts` say which it is."""
+    subscripts: tuple[Expr, ...]
+    """One for each subscript of the C text, as it is written there: a single one for a linear array."""
+
+
+@dataclass(frozen=True, slots=True)
 class AffineValue:
     """An integer value affine in iterators and parameters, as in `A[i] = i + N`. Domain: the statement's space."""
 
@@ -83,7 +93,7 @@ class Convert:
         return self.target.holds(self.source)
 
 
-Expr = Const | Load | AffineValue | Unary | Binary | Call | Conditional | Convert
+Expr = Const | Load | Gather | AffineValue | Unary | Binary | Call | Conditional | Convert
 
 
 def operands(value: Expr) -> tuple[Expr, ...]:
@@ -97,6 +107,8 @@ def operands(value: Expr) -> tuple[Expr, ...]:
             return (condition, then, otherwise)
         case Call(_, arguments):
             return arguments
+        case Gather(element, subscripts):
+            return (element, *subscripts)
         case _:
             return ()
 
@@ -112,6 +124,10 @@ def on_operands(value: Expr, change: Callable[[Expr], Expr]) -> Expr:
             return Conditional(change(condition), change(then), change(otherwise))
         case Call(_, arguments):
             return replace(value, arguments=tuple(change(a) for a in arguments))
+        case Gather(element, subscripts):
+            changed = change(element)
+            assert isinstance(changed, Load), "an element that data choose is of an array, which nothing stands for"
+            return Gather(changed, tuple(change(s) for s in subscripts))
         case _:
             return value
 

@@ -80,6 +80,9 @@ class Access:
     """{ S[i…] -> A[a…] : i in the domain }, exact. Single-valued for an assignment; for a microkernel call it
     relates an outer iteration to every element the call touches."""
     span: Span | None = None
+    exact: bool = True
+    """False: data choose what is read (`expr.Gather`). The relation leads to every element that it may be, without end
+    where nothing says how many elements there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +228,29 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexValues:
+    """A subscript that data choose, made of values of arrays of integers: which of these make sense."""
+
+    array: str
+    """The array that is subscripted."""
+    dimension: int
+    """Of its subscripts."""
+    factors: tuple[tuple[str, int], ...]
+    """The subscript is the sum of these multiples of values, (array that holds the values, factor), …"""
+    rest: isl.Set
+    """{ [r] } … and of one of these numbers."""
+    past: int = 0
+    """1: the value may be one more, as the end of a loop over subscripts."""
+    ordered: frozenset[str] = frozenset()
+    """Arrays whose values are both ends of a loop over subscripts: they never decrease."""
+
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """The arrays that hold the values."""
+        return tuple(name for name, _ in self.factors)
+
+
+@dataclass(frozen=True, slots=True)
 class Scop:
     """A static control part."""
 
@@ -253,6 +279,8 @@ class Scop:
     """What was assumed and could not be checked, for people: 'A and B do not overlap (not restrict)'."""
     promises: tuple[Promise, ...] = ()
     """Where the user promises independent iterations. Dependences decide; what contradicts them is reported."""
+    indices: tuple[IndexValues, ...] = ()
+    """What arrays of integers hold that are made subscripts of."""
     fast_math: bool = False
     """Whether the user allows approximations of mathematical functions and of double arithmetic among floats."""
 

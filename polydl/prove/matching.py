@@ -60,6 +60,8 @@ def value_pairs(found: Symbol, wanted: e.Expr) -> list[Pair] | None:
         case e.AffineValue(value):
             made = whole(found)
             return [(value, Integer(made))] if made is not None else None
+        case e.Gather():
+            return None
         case e.Const(text):
             return [] if isinstance(found, Literal) and same_literal(found, text) else None
         case e.Unary("+", operand) if not (isinstance(found, Operation) and found.name == "+"):

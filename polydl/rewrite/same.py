@@ -10,7 +10,7 @@ from dataclasses import replace
 from polydl.dependences.analysis import dependences
 from polydl.dependences.legality import violation
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Binary, Call, Conditional, Convert, Expr, Load, Unary
+from polydl.model.expr import AffineValue, Binary, Call, Conditional, Convert, Expr, Gather, Load, Unary
 from polydl.model.isl import quota
 from polydl.model.schedule import original_schedule
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
@@ -129,6 +129,8 @@ def same_value(old: Statement, one: Expr, new: Statement, two: Expr) -> bool:
     match one, two:
         case Load(a), Load(b):
             return same_access(old, a, new, b)
+        case Gather(a, left), Gather(b, right):
+            return same(a, b) and len(left) == len(right) and all(map(same, left, right))
         case AffineValue(a), AffineValue(b):
             first, second = (isl.domain_named(isl.Map.from_pw_aff(value), new.name) for value in (a, b))
             return bool(first.intersect_domain(new.domain).is_equal(second.intersect_domain(new.domain)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Expr, Load, loads, on_operands
 from polydl.model.schedule import common_depth
-from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.model.scop import Assignment, Scop, Statement
 from polydl.rewrite.same import order_broken, part_broken, same_access, same_value
 from polydl.rewrite.step import Step
 from polydl.target.isa import kernel_contraction
@@ -18,8 +18,7 @@ def part_of(statement: Statement, domain: isl.Set, name: str, position: tuple[in
     """Some of the instances of an assignment as a statement of another name."""
     assert isinstance(statement.body, Assignment)
     accesses = tuple(
-        Access(a.array, a.write, isl.domain_named(a.relation.intersect_domain(domain), name), a.span)
-        for a in statement.accesses
+        replace(a, relation=isl.domain_named(a.relation.intersect_domain(domain), name)) for a in statement.accesses
     )
     body = replace(statement.body, value=_renamed(statement.body.value, name, range(len(accesses))))
     return replace(

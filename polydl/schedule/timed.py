@@ -21,7 +21,8 @@ def _nest(
     loops: Sequence[str],
     parallel: frozenset[str],
 ) -> TimedNest:
-    """Drop the time dimensions that are the same constant for every instance, and put the accesses into time."""
+    """Drop the time dimensions that are the same constant for every instance, and put the accesses into time, but for
+    those whose elements data choose: nothing is known of their reuse."""
     domain: isl.Set | None = None
     for one in maps.values():
         domain = one.range() if domain is None else domain.union(one.range())
@@ -35,6 +36,7 @@ def _nest(
         TimedAccess(s.name, a.array, a.write, maps[s.name].reverse().apply_range(a.relation))
         for s in statements
         for a in s.accesses
+        if a.exact
     )
     bytes_of = {a.array: scop.arrays[a.array].element.bytes for s in statements for a in s.accesses}
     return TimedNest(tuple(loops[d] for d in kept), domain.coalesce(), accesses, bytes_of, parallel)

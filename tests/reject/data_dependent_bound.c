@@ -1,4 +1,4 @@
-// expect: 5:25: the loop bound depends on data: it reads an array
+// expect: 6:11: the subscript depends on data: data decide the bounds of 'i'
 void f(const int *n, float A[restrict 100])
 {
 #pragma scop

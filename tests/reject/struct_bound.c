@@ -1,4 +1,4 @@
-// expect: 5:25: the loop bound depends on data: it reads a struct member
+// expect: 5:25: struct members are not supported
 struct size { int n; };
 void f(const struct size *s, float A[100]) {
 #pragma scop

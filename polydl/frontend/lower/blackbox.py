@@ -1,7 +1,8 @@
 """Code whose control flow depends on data becomes one statement, which is kept as it is written.
 
 For `if (A[i] > m) m = A[i];`, `switch` on data and loops with `break` it is not known in advance which of their parts
-run, but which elements they may touch. Subscripts and loop bounds inside have to be affine as everywhere.
+run, but which elements they may touch. So is a loop whose bounds are read from memory, as that over a row of a sparse
+matrix. What is written inside has affine subscripts as everywhere.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def _locals(state: State, node: Any, changed: frozenset[str]) -> tuple[tuple[str
 def counters(node: Any) -> frozenset[str]:
     """Variables of the loops in a subtree that are declared outside of it."""
     found: set[str] = set()
-    if isinstance(node, c_ast.For) and isinstance(node.init, c_ast.Assignment):
+    if isinstance(node, c_ast.For) and isinstance(node.init, c_ast.Assignment | c_ast.ExprList):
         found |= assigned_names(node.init)
     for _, child in node.children():
         found |= counters(child)

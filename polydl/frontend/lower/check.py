@@ -56,7 +56,7 @@ def _out_of_bounds(
     name = access.symbol.name
     dimensions = zip(settled.subscripts[id(access)], settled.extents[name], strict=True)
     for at, (subscript, extent) in enumerate(dimensions):
-        if extent is None:
+        if extent is None or subscript is None:
             continue
         below = subscript.lt_set(constant_aff(0))
         outside = where.intersect(below.union(subscript.ge_set(extent)))

@@ -11,6 +11,7 @@ from pycparser import c_ast, c_generator
 from polydl.base.errors import InputError, InputErrors
 from polydl.frontend.lower.check import alias_assumptions, check_bounds, check_microkernels, check_stable
 from polydl.frontend.lower.finish import Builder, Settled, arrays, declared_extents, every_access, settle
+from polydl.frontend.lower.indices import assumed, index_values
 from polydl.frontend.lower.promises import promises
 from polydl.frontend.lower.regions import Found, model_region, outlined
 from polydl.frontend.lower.walk import Walker
@@ -22,6 +23,7 @@ from polydl.frontend.meaning.liveness import (
     has_address_taken,
     jumps,
     mentioned_apart,
+    stored_names,
 )
 from polydl.frontend.meaning.lookup import NeedsData, Settings
 from polydl.frontend.meaning.symbols import mentions, type_names
@@ -50,10 +52,11 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
     assigned = assigned_names(region)
     escaping = frozenset(name for name in assigned if found.escapes(name))
     changed = changed_names(found.function.body)
+    stored = stored_names(region)
     data: frozenset[str] = frozenset()
     while True:
         settings = Settings(
-            unit, found.scope, options.sizes, universe(), assigned, data, escaping, changed, options.pragmas
+            unit, found.scope, options.sizes, universe(), assigned, data, escaping, changed, options.pragmas, stored
         )
         try:
             facts = Walker(settings)
@@ -221,6 +224,8 @@ def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: S
     errors += check_bounds(walked.statements, settled, context, places)
     assumptions, alias_errors = alias_assumptions(used_arrays, walked.symbols, statements, options.strict_alias, places)
     errors += alias_errors
+    indices = index_values(walked, every_access(walked.statements), parameters)
+    assumptions += assumed(indices, used_arrays)
     live, live_errors = _live(unit, found, used_arrays)
     errors += live_errors
     if errors:
@@ -257,6 +262,7 @@ def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: S
         live,
         assumptions,
         promises(unit.source, found.start, found.end, statements, used_arrays),
+        indices,
     )
 
 

@@ -36,8 +36,12 @@ class Settled:
     """Functions of symbols."""
     linear: frozenset[str]
     """Arrays whose dimensions were recovered."""
-    subscripts: Mapping[int, tuple[isl.PwAff, ...]]
-    """id of a raw access -> its subscripts."""
+    subscripts: Mapping[int, tuple[isl.PwAff | None, ...]]
+    """id of a raw access -> its subscripts; None for one that data choose."""
+
+    def known(self, access: RawAccess) -> tuple[isl.PwAff, ...]:
+        """The subscripts of an access none of which data choose."""
+        return tuple(one for one in self.subscripts[id(access)] if one is not None)
 
 
 def every_access(statements: Sequence[RawStatement]) -> list[RawAccess]:
@@ -106,14 +110,15 @@ def settle(
     errors: list[InputError] = []
     extents = dict(declared)
     linear: set[str] = set()
-    subscripts: dict[int, tuple[isl.PwAff, ...]] = {}
+    subscripts: dict[int, tuple[isl.PwAff | None, ...]] = {}
     by_array: dict[str, list[RawAccess]] = {}
     for access in every_access(walked.statements):
         by_array.setdefault(access.symbol.name, []).append(access)
     iterators = frozenset(walked.temporaries)
     for name, accesses in by_array.items():
         shape: Shape | None = None
-        if len(accesses[0].symbol.levels) == 1:
+        chosen = any(access.chosen for access in accesses)
+        if len(accesses[0].symbol.levels) == 1 and not chosen:
             shape = recover([(access, access.where.intersect(context)) for access in accesses], iterators)
         if shape is not None:
             linear.add(name)
@@ -122,7 +127,9 @@ def settle(
             continue
         for access in accesses:
             try:
-                subscripts[id(access)] = tuple(evaluator.require(value, access.node) for value in access.subscripts)
+                subscripts[id(access)] = tuple(
+                    None if value is None else evaluator.require(value, access.node) for value in access.subscripts
+                )
             except NotAffine as error:
                 errors.append(_not_linear(error, access, iterators, places))
     return Settled(extents, frozenset(linear), subscripts), errors
@@ -130,7 +137,7 @@ def settle(
 
 def _not_linear(error: NotAffine, access: RawAccess, iterators: frozenset[str], places: Places) -> InputError:
     """The message for a product of symbols in a subscript."""
-    monomials = [monomial for value in access.subscripts for monomial in value.poly or {}]
+    monomials = [m for value in access.subscripts for m in (value.poly if value is not None else None) or {}]
     reason = f"the subscript is not affine: {error.why}"
     if any(sum(name in iterators for name in monomial) > 1 for monomial in monomials):
         hint = "a subscript may use loop variables, parameters, constants, + - and * / % by constants"
@@ -205,8 +212,13 @@ class Builder:
         where = {key: space.set(domain.gist(self.context)) for key, domain in domains.items()}
         found = []
         for raw in several:
-            relation = space.relation(raw.symbol.name, self.settled.subscripts[id(raw)], where[id(raw.where)])
-            found.append(Access(raw.symbol.name, raw.write, relation, self.places.span(raw.node)))
+            name = raw.symbol.name
+            if raw.chosen:
+                subscripts, extents = self.settled.subscripts[id(raw)], self.settled.extents[name]
+                relation = space.chosen(name, subscripts, extents, raw.where.gist(self.context))
+            else:
+                relation = space.relation(name, self.settled.known(raw), where[id(raw.where)])
+            found.append(Access(name, raw.write, relation, self.places.span(raw.node), not raw.chosen))
         return tuple(found)
 
     @staticmethod
@@ -221,15 +233,16 @@ class Builder:
     def _argument(self, raw: RawArgument, space: StatementSpace) -> CallArgument:
         if raw.address is not None:
             array = raw.address.symbol.name
-            return CallArgument(raw.text, array, space.multi(array, self.settled.subscripts[id(raw.address)]))
+            return CallArgument(raw.text, array, space.multi(array, self.settled.known(raw.address)))
         return CallArgument(raw.text, value=None if raw.value is None else space.function(raw.value))
 
     @staticmethod
     def _united(
         inner: Sequence[Statement], space: StatementSpace, domain: isl.Set, private: frozenset[str]
     ) -> tuple[Access, ...]:
-        """One access per array and direction over the outer iterations: the union over the loops inside."""
-        found: dict[tuple[bool, str], tuple[isl.Map, Span | None]] = {}
+        """One access per array and direction over the outer iterations, and one for what data choose of it: the union
+        over the loops inside."""
+        found: dict[tuple[bool, str, bool], tuple[isl.Map, Span | None]] = {}
         for write in (False, True):
             for statement in inner:
                 for access in statement.accesses:
@@ -237,12 +250,12 @@ class Builder:
                         continue
                     relation = isl.domain_onto(access.relation, range(len(space.iterators)))
                     relation = isl.domain_named(relation, space.name, space.iterators)
-                    key = (write, access.array)
+                    key = (write, access.array, access.exact)
                     before = found.get(key)
                     found[key] = (relation if before is None else before[0].union(relation), access.span)
         return tuple(
-            Access(array, write, relation.coalesce().intersect_domain(domain), span)
-            for (write, array), (relation, span) in found.items()
+            Access(array, write, relation.coalesce().intersect_domain(domain), span, exact)
+            for (write, array, exact), (relation, span) in found.items()
         )
 
 

@@ -244,7 +244,8 @@ def domain(
     The variable runs through start, start + step, … and stops before the first value at which the condition fails.
     A bound (`i < e`, e without i) fails for ever once it fails, so that the condition itself says which values are
     taken; any other condition has its values removed that come after a failure. Raises InputError when the loop may
-    not end, or may leave the range of its type. `iterators` are this loop's and the outer ones' variables.
+    not end, or may leave the range of its type; NotAffine for a bound that data decide. `iterators` are this loop's and
+    the outer ones' variables.
     """
     variable, step = loop.variable, loop.step
     at = symbol_aff(variable)
@@ -253,7 +254,9 @@ def domain(
         if loop.counted:
             first = first.add(constant_aff(step))
     except NotAffine as error:
-        raise _not_affine(places, "loop bound", error, loop.start) from None
+        if error.data:
+            raise
+        raise _not_affine(places, error, loop.start) from None
     reached = where.intersect(at.ge_set(first) if step > 0 else at.le_set(first))
     if abs(step) != 1:
         reached = reached.intersect(at.sub(first).mod_val(isl.value(abs(step))).zero_set())
@@ -268,7 +271,9 @@ def domain(
     try:
         holds = evaluator.condition(loop.condition, seen)
     except NotAffine as error:
-        raise _not_affine(places, "loop bound", error, loop.condition) from None
+        if error.data:
+            raise
+        raise _not_affine(places, error, loop.condition) from None
     if bound:
         result = seen.intersect(holds)
     else:
@@ -315,11 +320,30 @@ def value_afterwards(
     return Value(last.union_add(first.intersect_domain(where.subtract(runs))).coalesce(), None, ctype)
 
 
-def _not_affine(places: Places, what: str, error: NotAffine, node: Any) -> InputError:
-    kind = "depends on data" if error.data else "is not affine"
+def _not_affine(places: Places, error: NotAffine, node: Any) -> InputError:
     place = error.node if getattr(error.node, "coord", None) is not None else node
-    hint = error.hint or f"a {what} may use outer loop variables, parameters and constants, min and max"
-    return places.error(f"the {what} {kind}: {error.why}", place, hint, topic=error.topic)
+    hint = error.hint or "a loop bound may use outer loop variables, parameters and constants, min and max"
+    return places.error(f"the loop bound is not affine: {error.why}", place, hint, topic=error.topic)
+
+
+def bounds(loop: Header) -> list[tuple[Any, int]]:
+    """What a loop's variable is compared with so that the loop ends, each with 1 where the variable stays below it."""
+    found: list[tuple[Any, int]] = []
+    waiting = [loop.condition]
+    while waiting:
+        condition = waiting.pop()
+        if not isinstance(condition, c_ast.BinaryOp):
+            continue
+        if condition.op == "&&":
+            waiting += [condition.left, condition.right]
+            continue
+        for op, one, other in (
+            (condition.op, condition.left, condition.right),
+            (_MIRROR.get(condition.op, ""), condition.right, condition.left),
+        ):
+            if isinstance(one, c_ast.ID) and one.name == loop.variable and loop.step > 0:
+                found.append((other, int(op != "<=")))
+    return found
 
 
 def _is_bound(condition: Any, variable: str, step: int) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from polydl.frontend.meaning.affine import Value
+from polydl.frontend.meaning.chosen import Form
 from polydl.frontend.meaning.symbols import Symbol
 from polydl.model import isl
 from polydl.model.expr import Expr
@@ -28,12 +29,15 @@ class RawAccess:
 
     symbol: Symbol
     write: bool
-    subscripts: tuple[Value, ...]
+    subscripts: tuple[Value | None, ...]
+    """None: data choose it."""
     where: isl.Set
     """The iterations in which it happens: the statement's domain, or less inside a conditional expression."""
     node: Any
     exact: bool = True
     """False inside a data-dependent conditional: it may happen everywhere in `where`."""
+    chosen: tuple[tuple[int, Form], ...] = ()
+    """The subscripts that data choose, by their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,20 @@ class RawStatement:
     node: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value of an integer scalar that is data, or an end of a loop variable whose bounds data decide."""
+
+    name: str
+    form: Form
+    where: isl.Set
+    """Values of symbols for which it is given."""
+    end: str = ""
+    """Of a loop variable: `begin` or `end`."""
+    past: int = 0
+    """1: what the loop variable is in the loop stays below the value, which may be one more."""
+
+
 @dataclass(slots=True)
 class Walked:
     """Everything that a walk found."""
@@ -110,3 +128,5 @@ class Walked:
     """Loop variables declared in their loop that hide another object -> their Decl."""
     temporaries: dict[str, Symbol] = field(default_factory=dict)
     """Loop variables and affine temporaries."""
+    given: list[Given] = field(default_factory=list)
+    """What integers are given of which only data know the value."""

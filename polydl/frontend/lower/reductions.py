@@ -25,6 +25,8 @@ def _same(read: RawAccess, write: RawAccess) -> bool:
     if read.symbol is not write.symbol or len(read.subscripts) != len(write.subscripts):
         return False
     for one, other in zip(read.subscripts, write.subscripts, strict=True):
+        if one is None or other is None:
+            return False
         if one.poly is not None and one.poly == other.poly:
             continue
         if one.pw is None or other.pw is None or not one.pw.is_equal(other.pw):

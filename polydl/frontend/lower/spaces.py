@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from polydl.frontend.meaning.affine import constant_aff, symbol_aff
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Expr, on_operands
+
+_CHOSEN = "__polydl_chosen_"
+"""Begins the names of subscripts that data choose."""
 
 
 class StatementSpace:
@@ -37,6 +41,25 @@ class StatementSpace:
         multi = self.multi(array, subscripts)
         relation = isl.Map.from_multi_pw_aff(multi).intersect_domain(where).coalesce()
         return isl.range_named(isl.domain_named(relation, self.name, self.iterators), array, _elements(subscripts))
+
+    def chosen(
+        self,
+        array: str,
+        subscripts: Sequence[isl.PwAff | None],
+        extents: Sequence[isl.PwAff | None],
+        where: isl.Set,
+    ) -> isl.Map:
+        """{ S[i…] -> A[a0, …] : i where it happens }, with every element where data choose a subscript (None).
+        `where`: a set of symbol values; `extents` are functions of symbols."""
+        some = {d: f"{_CHOSEN}{d}" for d, one in enumerate(subscripts) if one is None}
+        for d, name in some.items():
+            one, extent = symbol_aff(name), extents[d]
+            if extent is not None:
+                where = where.intersect(one.ge_set(constant_aff(0))).intersect(one.lt_set(extent))
+        wide = StatementSpace(self.name, (*self.iterators, *some.values()), self.parameters)
+        known = [symbol_aff(some[d]) if one is None else one for d, one in enumerate(subscripts)]
+        relation = isl.domain_onto(wide.relation(array, known, wide.set(where)), range(len(self.iterators)))
+        return isl.domain_named(relation, self.name, self.iterators)
 
     def expression(self, expr: Expr) -> Expr:
         """The expression with its affine values in this space."""

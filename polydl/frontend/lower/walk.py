@@ -11,16 +11,17 @@ from polydl.base.errors import InputError
 from polydl.frontend.lower import blackbox, microkernels
 from polydl.frontend.lower import loops as for_loops
 from polydl.frontend.lower.choices import choices
-from polydl.frontend.lower.raw import RawAccess, RawAssignment, RawBlackBox, RawCall, SourceLoop
+from polydl.frontend.lower.raw import Given, RawAccess, RawAssignment, RawBlackBox, RawCall, SourceLoop
 from polydl.frontend.lower.reductions import reduction
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, tidy
+from polydl.frontend.meaning.chosen import Chosen
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.ctypes import VOID
 from polydl.frontend.meaning.liveness import assigned_names, leaves
 from polydl.frontend.meaning.lookup import NeedsData, Settings
 from polydl.frontend.meaning.symbols import Symbol, mentions
-from polydl.frontend.meaning.values import Pointer
+from polydl.frontend.meaning.values import LIBRARY_CONSTANTS, Pointer
 from polydl.frontend.text.pragmas import Pragma
 from polydl.model import isl
 from polydl.model.scop import Storage
@@ -183,7 +184,16 @@ class Walker(State):
                 "use the array it points into",
                 topic="pointers",
             )
-        symbol, subscripts, offset = builder.address(node.init, self.domain)
+        symbol, subscripts, offset = builder.pointed_at(node.init, self.domain)
+        for term in (t for one in (*subscripts, offset) if isinstance(one, Chosen) for _, t in one.terms):
+            changing = None if isinstance(term, Value) else self._changing(term)
+            if changing is not None:
+                raise self.places.error(
+                    f"'{changing}' decides where the pointer '{found.name}' points, and changes in the region",
+                    node.init,
+                    "use the array it points into",
+                    topic="pointers",
+                )
         if symbol.ctype is not found.ctype or len(symbol.levels) != len(subscripts) + 1:
             raise self.places.error(
                 f"'{found.name}' points to '{found.declaration}', not to a row of '{symbol.declaration}'",
@@ -192,6 +202,17 @@ class Walker(State):
                 topic="pointers",
             )
         self.pointers[found.name] = Pointer(found, (symbol, subscripts, offset))
+
+    def _changing(self, node: Any) -> str | None:
+        """A name in an expression whose value may be another one where it is evaluated later; None: it stays."""
+        for name in mentions(node):
+            found = self.scope.find(name)
+            looping = any(loop.name == name for loop, _ in self.loops)
+            if looping or found is None or found.const or name in LIBRARY_CONSTANTS:
+                continue
+            if name in self.settings.stored or name in self.undecided:
+                return name
+        return None
 
     def _no_pointers(self, node: Any) -> None:
         """Code that is kept as text must not use a pointer of the region, which the output does not declare."""
@@ -349,32 +370,84 @@ class Walker(State):
             if node.init is None and going_on is None:
                 raise self.places.error(for_loops.NO_START, node, for_loops.WRITE, topic="loop-headers")
             integer = self._loop_variable(loop)
-            try:
-                start = self.evaluator.value(loop.start, self.domain) if going_on is None else going_on[0]
-            except NotAffine as error:
-                raise self.values().not_affine("loop bound", error, loop.start) from None
-            changed = assigned_names(node.stmt)
-            self._counters_allowed(loop, changed)
-            changed |= {other.variable for other in loop.others}
-            try:
-                with self.inside(SourceLoop(name, loop.step < 0), integer):
-                    iterators = frozenset(outer.name for outer, _ in self.loops)
-                    self.domain = for_loops.domain(
-                        loop, integer, start, self.domain, self.evaluator, self.places, iterators
-                    )
-                    taken = self.domain
-                    self.forget(changed)
-                    for other in loop.others:
-                        target = c_ast.ID(other.variable, node.coord)
-                        self._assignment(other.declared or node.init, target, "=", other.value)
-                    self.walk(node.stmt)
-                    self.no_pending()
-            finally:
-                self.forget(changed)
-        if loop.declared is None and not (self.in_fragment or self.in_black_box):
+            start = self._first_value(loop) if going_on is None else going_on[0]
+            taken = None if start is None else self._taken(loop, integer, start)
+            if taken is not None:
+                self._iterations(loop, integer, taken)
+            elif going_on is not None:
+                raise self.places.error(for_loops.NO_START, node, for_loops.WRITE, topic="loop-headers")
+            elif self.in_black_box:
+                self._undecided_loop(loop, integer)
+                return
+        if taken is None or start is None:
+            self._keep(node)
+        elif loop.declared is None and not (self.in_fragment or self.in_black_box):
             after = for_loops.value_afterwards(loop, integer, start, reached, taken, self.evaluator)
             if after is not None:
                 self.environment[name] = after, None
+
+    def _first_value(self, loop: for_loops.Header) -> Value | None:
+        """What a loop's variable begins with; None where data decide it. Raises InputError."""
+        try:
+            return self.evaluator.value(loop.start, self.domain)
+        except NotAffine as error:
+            if error.data:
+                return None
+            raise self.values().not_affine("loop bound", error, loop.start) from None
+
+    def _taken(self, loop: for_loops.Header, integer: ElementType, start: Value) -> isl.Set | None:
+        """The current iterations with the values of a loop's variable; None where data decide them. Raises
+        InputError."""
+        self.loops.append((SourceLoop(loop.variable, loop.step < 0), integer))
+        try:
+            iterators = frozenset(outer.name for outer, _ in self.loops)
+            return for_loops.domain(loop, integer, start, self.domain, self.evaluator, self.places, iterators)
+        except NotAffine:
+            return None  # says `domain`
+        finally:
+            self.loops.pop()
+
+    def _iterations(self, loop: for_loops.Header, integer: ElementType, taken: isl.Set) -> None:
+        """Walk the body of a loop."""
+        node = loop.node
+        changed = assigned_names(node.stmt)
+        self._counters_allowed(loop, changed)
+        changed |= {other.variable for other in loop.others}
+        try:
+            with self.inside(SourceLoop(loop.variable, loop.step < 0), integer):
+                self.domain = taken
+                self.forget(changed)
+                for other in loop.others:
+                    target = c_ast.ID(other.variable, node.coord)
+                    self._assignment(other.declared or node.init, target, "=", other.value)
+                self.walk(node.stmt)
+                self.no_pending()
+        finally:
+            self.forget(changed)
+
+    def _undecided_loop(self, loop: for_loops.Header, integer: ElementType) -> None:
+        """Walk the body of a loop whose bounds data decide, for any value of its variables."""
+        changed = assigned_names(loop.node.stmt) | {other.variable for other in loop.others}
+        self._counters_allowed(loop, changed - {other.variable for other in loop.others})
+        builder = self.values()
+        begin = Given(loop.variable, builder.form(loop.start, self.domain), self.domain, "begin", int(loop.step > 0))
+        ends = [
+            Given(loop.variable, builder.form(bound, self.domain), self.domain, "end", past)
+            for bound, past in for_loops.bounds(loop)
+        ]
+        self.walked.given += [begin, *ends]
+        for start in (loop.start, *(other.start for other in loop.others)):
+            self._condition(start)
+        before = dict(self.undecided)
+        self.undecided |= {loop.variable: integer} | {other.variable: integer for other in loop.others}
+        try:
+            self._condition(loop.condition)
+            self.forget(changed)
+            self.walk(loop.node.stmt)
+            self.no_pending()
+        finally:
+            self.undecided = before
+            self.forget(changed)
 
     def _counters_allowed(self, loop: for_loops.Header, changed: frozenset[str]) -> None:
         """Declare what a loop counts beside its variable. Raises InputError where that cannot be derived from it."""
@@ -470,7 +543,7 @@ class Walker(State):
     def _store(self, node: Any, target: Any, op: str, value: Any, *, begins: bool) -> None:
         builder = self.values()
         where = self.domain
-        write = builder.access(target, where, write=True)
+        write = builder.written(target, where)
         if write.symbol.const and not begins:
             raise self.places.error(
                 f"'{write.symbol.name}' is const and written", target, "remove const", topic="types"
@@ -483,6 +556,8 @@ class Walker(State):
             target_read = len(reads) - 1
         else:
             op, expr, target_read = reduction(write, expr, reads)
+        if write.symbol.is_integer and op == "=":
+            self.walked.given.append(Given(write.symbol.name, builder.form(value, where), where))
         accesses = (*reads, write)
         body = RawAssignment(len(reads), op, expr, target_read)
         self.emit(accesses, body, node)

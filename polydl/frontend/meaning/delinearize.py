@@ -39,7 +39,8 @@ def recover(accesses: Sequence[tuple[RawAccess, isl.Set]], iterators: frozenset[
     """
     polys: list[Poly] = []
     for access, _ in accesses:
-        poly = access.subscripts[0].poly
+        subscript = access.subscripts[0]
+        poly = None if subscript is None else subscript.poly
         if poly is None:
             return None
         polys.append(poly)

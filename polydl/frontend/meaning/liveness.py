@@ -32,6 +32,38 @@ def changed_names(node: Any) -> frozenset[str]:
     return frozenset(_collected(node, False))
 
 
+def stored_names(root: Any) -> frozenset[str]:
+    """Names of what a subtree may store something in, itself or through pointers that it declares; initialisers do not
+    count."""
+    found: set[str] = set()
+    pointers: list[Any] = []
+    for node in nodes(root):
+        target = None
+        if isinstance(node, c_ast.Assignment):
+            target = node.lvalue
+        elif isinstance(node, c_ast.UnaryOp) and node.op in _CHANGES:
+            target = node.expr
+        elif isinstance(node, c_ast.FuncCall):
+            target = node.args  # of a microkernel, whose loops stand in a pragma
+        elif isinstance(node, c_ast.Decl) and isinstance(node.type, c_ast.PtrDecl):
+            pointers.append(node)
+        found |= set(_bases(target)) if target is not None else set()
+    for pointer in reversed(pointers):  # one may be given another that is declared before it
+        if pointer.name in found and pointer.init is not None:
+            found |= set(_bases(pointer.init))
+    return frozenset(found)
+
+
+def _bases(place: Any) -> Iterator[str]:
+    """Names that may be the array or pointer which an lvalue or a pointer expression leads to."""
+    while isinstance(place, c_ast.ArrayRef):
+        place = place.name
+    if isinstance(place, c_ast.ID):
+        yield place.name
+    for part in place:
+        yield from _bases(part)
+
+
 def _collected(root: Any, declared: bool) -> Iterator[str]:
     for node in nodes(root):
         if isinstance(node, c_ast.Assignment) and isinstance(node.lvalue, c_ast.ID):

@@ -59,6 +59,8 @@ class Settings:
     """Names that the function assigns to anywhere, initialisers apart."""
     pragmas: Mapping[int, Any] = field(default_factory=dict)
     """Pragma index -> Pragma."""
+    stored: frozenset[str] = frozenset()
+    """Names of what the region stores something in (liveness.stored_names)."""
 
 
 class Lookup:
@@ -76,6 +78,8 @@ class Lookup:
         """Affine temporaries: value and expression where known, None where not."""
         self.pointers: dict[str, Pointer] = {}
         """Pointers that the region declared last under a name."""
+        self.undecided: dict[str, ElementType] = {}
+        """The types of the loop variables around whose bounds data decide."""
         self._region_declared: dict[str, str] = {}
         self._calling: list[str] = []
         """Functions of the file whose bodies are evaluated at the moment, the outermost first."""
@@ -86,6 +90,9 @@ class Lookup:
         for loop, ctype in self.loops:
             if loop.name == name:
                 return symbol(name, ctype)
+        if name in self.undecided:
+            hint = f"where the bounds of '{name}' stay the same, read them into variables in front of the region"
+            raise NotAffine(f"data decide the bounds of '{name}'", node, data=True, hint=hint)
         found = self.scope.find(name)
         if found is None:
             raise NotAffine(f"'{name}' is not declared", node, hint=undeclared(name), topic="declarations")
@@ -168,7 +175,7 @@ class Lookup:
     def data_symbol(self, node: Any) -> Symbol | None:
         """The array or data scalar that an identifier names; None for what the polyhedral model knows by value."""
         name = str(node.name)
-        if any(loop.name == name for loop, _ in self.loops):
+        if name in self.undecided or any(loop.name == name for loop, _ in self.loops):
             return None
         found = self.scope.find(name)
         if found is None:
@@ -176,8 +183,6 @@ class Lookup:
                 return None
             raise self.places.error(f"'{name}' is not declared", node, undeclared(name), topic="declarations")
         if found.is_integer and (found.value is not None or name not in self.settings.data):
-            return None
-        if found.const and found.is_scalar and found.is_integer:
             return None
         if name not in self.pointers or self.pointers[name].symbol is not found:
             self.walked.symbols.setdefault(name, found)
@@ -189,7 +194,9 @@ class Lookup:
 
     def values(self) -> Values:
         """A builder for one statement's value."""
-        return Values(self.evaluator, self.places, self.data_symbol, self.type_of, self.pure, self.pointers)
+        return Values(
+            self.evaluator, self.places, self.data_symbol, self.type_of, self.pure, self.pointers, self.undecided
+        )
 
     @contextmanager
     def scoped(self) -> Iterator[None]:

@@ -11,11 +11,12 @@ from pycparser import c_ast
 from polydl.base.errors import InputError
 from polydl.frontend.lower.raw import RawAccess
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, universe
+from polydl.frontend.meaning.chosen import Chosen, Form, Subscript, added, form_of
 from polydl.frontend.meaning.ctypes import CType
 from polydl.frontend.meaning.symbols import Symbol, mentions
 from polydl.frontend.text.places import Places
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary
+from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Gather, Load, Unary
 from polydl.model.types import (
     BF16,
     F32,
@@ -124,8 +125,8 @@ class Pointer:
     """A pointer that the region declares and does not change: another name for a part of an array."""
 
     symbol: Symbol
-    place: tuple[Symbol, list[Value], Value | None]
-    """What `Values.address` says of what it was given."""
+    place: tuple[Symbol, list[Subscript], Subscript | None]
+    """What `Values.pointed_at` says of what it was given."""
 
 
 class Values:
@@ -139,6 +140,7 @@ class Values:
         type_of: Callable[[Any], CType],
         pure: Callable[[str], ElementType | None],
         pointers: Mapping[str, Pointer],
+        undecided: Mapping[str, ElementType],
     ) -> None:
         self.evaluator = evaluator
         self.places = places
@@ -148,8 +150,14 @@ class Values:
         self.pure = pure
         self.pointers = pointers
         """By name, the pointers that the region declares."""
+        self.undecided = undecided
+        """The types of the loop variables around whose bounds data decide."""
         self.accesses: list[RawAccess] = []
         self._exact = True
+        self._choosing = False
+        """Data may choose a subscript."""
+        self._hint: str | None = None
+        """The way out of a subscript that data choose where they may not."""
 
     def expression(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
         """The model of a value and its C type. Raises InputError."""
@@ -261,14 +269,64 @@ class Values:
     def _load(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
         if isinstance(node, c_ast.ID) and node.name in LIBRARY_CONSTANTS and self.data(node) is None:
             return Const(node.name), LIBRARY_CONSTANTS[node.name]
-        access = self.access(node, where, write=False)
-        self.accesses.append(access)
-        assert isinstance(access.symbol.ctype, ElementType), "address() lets no others through"
-        return Load(len(self.accesses) - 1), access.symbol.ctype
+        if isinstance(node, c_ast.ID) and node.name in self.undecided:
+            return Const(node.name), self.undecided[node.name]
+        before, self._choosing = self._choosing, True
+        try:
+            symbol, subscripts = self._element(node, where)
+        finally:
+            self._choosing = before
+        assert isinstance(symbol.ctype, ElementType), "address() lets no others through"
+        known = tuple(None if isinstance(one, Chosen) else one for one in subscripts)
+        if None not in known:
+            self.accesses.append(RawAccess(symbol, False, known, where, node, self._exact))
+            return Load(len(self.accesses) - 1), symbol.ctype
+        values = tuple(self._of_subscript(one, node, where) for one in subscripts)
+        forms = tuple((d, self.form(one, where)) for d, one in enumerate(subscripts) if isinstance(one, Chosen))
+        self.accesses.append(RawAccess(symbol, False, known, where, node, self._exact, forms))
+        return Gather(Load(len(self.accesses) - 1), values), symbol.ctype
 
-    def access(self, node: Any, where: isl.Set, write: bool) -> RawAccess:
-        """The element that an lvalue names. Raises InputError when it is none or its subscripts are not affine."""
-        symbol, subscripts, offset = self.address(node, where)
+    def form(self, value: Any, where: isl.Set) -> Form:
+        """What an integer is made of."""
+
+        def named(name: str) -> str:
+            return self.pointers[name].place[0].name if name in self.pointers else name
+
+        return form_of(value, where, self.evaluator, named)
+
+    def _of_subscript(self, subscript: Subscript, node: Any, where: isl.Set) -> Expr:
+        """The value of a subscript of an element that data choose. Raises InputError."""
+        parts = subscript.terms if isinstance(subscript, Chosen) else ((1, subscript),)
+        whole: Expr | None = None
+        for sign, part in parts:
+            one = self._of_known(part, node) if isinstance(part, Value) else self.expression(part, where)[0]
+            if whole is None:
+                whole = one if sign == 1 else Unary("-", one)
+            else:
+                whole = Binary("+" if sign == 1 else "-", whole, one)
+        assert whole is not None, "what data choose is written somewhere"
+        return whole
+
+    def _of_known(self, value: Value, node: Any) -> Expr:
+        try:
+            return AffineValue(self.evaluator.require(value, node))
+        except NotAffine as error:
+            raise self.not_affine("subscript", error, node) from None
+
+    def written(self, node: Any, where: isl.Set) -> RawAccess:
+        """The element that an assignment stores to. Raises InputError when it is none or its subscripts are not
+        affine."""
+        self._hint = "what data choose may be read, not written: leave this loop out of the region"
+        try:
+            symbol, subscripts = self._element(node, where)
+        finally:
+            self._hint = None
+        known = tuple(one for one in subscripts if not isinstance(one, Chosen))
+        return RawAccess(symbol, True, known, where, node, self._exact)
+
+    def _element(self, node: Any, where: isl.Set) -> tuple[Symbol, list[Subscript]]:
+        """Array and subscripts of the element that an lvalue names. Raises InputError."""
+        symbol, subscripts, offset = self._place(node, where)
         if offset is not None:
             raise self.places.error(
                 f"'{symbol.name}' is used as a pointer",
@@ -285,13 +343,29 @@ class Values:
                 "subscript every dimension",
                 topic="pointers",
             )
-        return RawAccess(symbol, write, tuple(subscripts), where, node, self._exact)
+        return symbol, subscripts
 
     def address(self, node: Any, where: isl.Set) -> tuple[Symbol, list[Value], Value | None]:
         """(array, complete subscripts, offset in the next dimension or None) of an lvalue or pointer expression.
 
         `A[i] + j` is (A, [i], j); `*(p + e)` is (p, [e], None); `&A[i][j]` is (A, [i], j). Raises InputError.
         """
+        symbol, subscripts, offset = self._place(node, where)
+        assert not self._choosing and not isinstance(offset, Chosen)
+        return symbol, [one for one in subscripts if not isinstance(one, Chosen)], offset
+
+    def pointed_at(self, node: Any, where: isl.Set) -> tuple[Symbol, list[Subscript], Subscript | None]:
+        """As `address`, where data may choose the element: what a pointer is given that elements are only read through.
+        Raises InputError."""
+        before, self._choosing = self._choosing, True
+        try:
+            return self._place(node, where)
+        finally:
+            self._choosing = before
+
+    def _place(self, node: Any, where: isl.Set) -> tuple[Symbol, list[Subscript], Subscript | None]:
+        """As `address`; data may choose subscripts where `_choosing` is set."""
+        offset: Subscript | None
         match node:
             case c_ast.ID():
                 symbol = self.data(node)
@@ -308,7 +382,17 @@ class Values:
                     )
                 self._supported(symbol, node)
                 known = self.pointers.get(node.name)
-                return (symbol, [], None) if known is None or known.symbol is not symbol else known.place
+                if known is None or known.symbol is not symbol:
+                    return symbol, [], None
+                array, before, moved = known.place
+                if not self._choosing and any(isinstance(one, Chosen) for one in (*before, moved)):
+                    raise self.places.error(
+                        f"data choose where '{node.name}' points, and more is done with it than reading elements",
+                        node,
+                        self._hint or "use the array it points into",
+                        topic="depends-on-data",
+                    )
+                return array, [*before], moved
             case c_ast.ArrayRef():
                 symbol, subscripts, offset = self._pointer(node.name, where)
                 index = self._subscript(node.subscript, where)
@@ -317,7 +401,7 @@ class Values:
                 symbol, subscripts, offset = self._pointer(node.expr, where)
                 return symbol, [*subscripts, number(0, I64) if offset is None else offset], None
             case c_ast.UnaryOp(op="&"):
-                symbol, subscripts, offset = self.address(node.expr, where)
+                symbol, subscripts, offset = self._place(node.expr, where)
                 if offset is not None:
                     raise self.places.error(
                         "an address of an address is taken", node, "take one address", topic="pointers"
@@ -345,9 +429,9 @@ class Values:
             "this is not an element of an array", node, "write it as a subscripted array: A[i][j]", topic="pointers"
         )
 
-    def _pointer(self, node: Any, where: isl.Set) -> tuple[Symbol, list[Value], Value | None]:
+    def _pointer(self, node: Any, where: isl.Set) -> tuple[Symbol, list[Subscript], Subscript | None]:
         """Like `address`, for something that is subscripted: it must have a dimension left."""
-        symbol, subscripts, offset = self.address(node, where)
+        symbol, subscripts, offset = self._place(node, where)
         if len(subscripts) >= len(symbol.levels):
             raise self.places.error(
                 f"'{symbol.name}' has {len(symbol.levels)} dimension{'s' * (len(symbol.levels) != 1)} but is "
@@ -378,13 +462,19 @@ class Values:
                 return self.is_pointer(node.left) or self.is_pointer(node.right)
         return False
 
-    def _sum(self, left: Value, right: Value, factor: int) -> Value:
+    def _sum(self, left: Subscript, right: Subscript, factor: int) -> Subscript:
+        if isinstance(left, Chosen) or isinstance(right, Chosen):
+            return added(left, right, factor)
         return self.evaluator.combine(left, right, factor, I64)
 
-    def _subscript(self, node: Any, where: isl.Set) -> Value:
+    def _subscript(self, node: Any, where: isl.Set) -> Subscript:
         try:
             return self.evaluator.value(node, where)
         except NotAffine as error:
+            if error.data and self._choosing:
+                return Chosen(((1, node),))
+            if error.data and error.hint is None:
+                error.hint = self._hint
             raise self.not_affine("subscript", error, node) from None
 
     def not_affine(self, what: str, error: NotAffine, node: Any) -> InputError:

@@ -1,0 +1,5 @@
+void histogram(const int bin[N], int count[BINS])
+{
+    for (int i = 0; i < N; i++)
+        count[bin[i]] += 1;
+}
