@@ -232,8 +232,8 @@ def _least(name: str, scops: Sequence[Scop]) -> int | None:
         for access in (a for s in scop.statements for a in s.accesses if a.array == name):
             with quota(f"the elements of {name} that {scop.function} reaches"):
                 reached = access.relation.range()
-                if reached.is_empty():
-                    continue
+                if reached.is_empty() or not (access.exact or reached.is_bounded()):
+                    continue  # nothing is read, or nothing says how far
                 offset = _offset(array, reached)
                 low, high = reached.min_val(offset), reached.max_val(offset)
             if not low.is_int() or to_int(low) < 0:
