@@ -73,7 +73,7 @@ CASES = {
         "    for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) A[i][j] = 0;\n$\n    free(A);\n}"),
     ),
     "struct-members": (
-        "void f(Image *image)\n{\n@\n    for (int i = 0; i < 9; i++) image->data[i] = 0;\n$\n}",
+        "void f(Image *image)\n{\n@\n    for (int i = 0; i < 9; i++) image[i].data[0] = 0;\n$\n}",
         ("void f(Image *image)\n{\n    float *restrict data = image->data;\n    int width = image->width;\n@\n"
         "    for (int i = 0; i < width; i++) data[i] = 0;\n$\n}"),
     ),

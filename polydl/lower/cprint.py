@@ -89,8 +89,9 @@ def _text(expr: Expr) -> str:
             return f"{_at(left, LEVEL[op])} {op} {_at(right, LEVEL[op] + 1)}"
         case Invoke(function, arguments):
             return f"{function}({', '.join(map(expression, arguments))})"
-        case Item(array, subscripts):
-            return array + "".join(f"[{expression(s)}]" for s in subscripts)
+        case Item(array, subscripts, member, inner):
+            outside, inside = ("".join(f"[{expression(s)}]" for s in part) for part in (subscripts, inner))
+            return array + outside + member + inside
         case Choice(condition, then, otherwise):
             return f"{_at(condition, OR)} ? {_at(then, TERNARY)} : {_at(otherwise, TERNARY)}"
         case Cast(type_, operand):

@@ -68,6 +68,10 @@ class Item:
 
     array: str
     subscripts: tuple[Expr, ...]
+    member: str = ""
+    """Of an element that is a structure: `.x`, `.pos`."""
+    inner: tuple[Expr, ...] = ()
+    """Subscripts behind the member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +142,9 @@ def rewritten(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
             return change(Binary(op, rewritten(left, change), rewritten(right, change)))
         case Invoke(function, arguments):
             return change(Invoke(function, tuple(rewritten(a, change) for a in arguments)))
-        case Item(array, subscripts):
-            return change(Item(array, tuple(rewritten(s, change) for s in subscripts)))
+        case Item(array, subscripts, member, inner):
+            outside, inside = (tuple(rewritten(s, change) for s in part) for part in (subscripts, inner))
+            return change(Item(array, outside, member, inside))
         case Choice(condition, then, otherwise):
             parts = (rewritten(part, change) for part in (condition, then, otherwise))
             return change(Choice(*parts))
@@ -176,7 +181,10 @@ def names(expr: Expr) -> Iterator[str]:
         case Binary(_, left, right):
             yield from names(left)
             yield from names(right)
-        case Invoke(_, parts) | Item(_, parts):
+        case Item(_, subscripts, _, inner):
+            for part in (*subscripts, *inner):
+                yield from names(part)
+        case Invoke(_, parts):
             for part in parts:
                 yield from names(part)
         case Choice(condition, then, otherwise):

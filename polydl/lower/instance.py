@@ -7,7 +7,24 @@ from dataclasses import dataclass
 from functools import reduce
 
 from polydl.lower.cexpr import FromIsl, of_body
-from polydl.lower.ctree import Declare, Evaluate, Expr, Int, Invoke, Item, Name, Raw, Scope, Text, Unary, plus, times
+from polydl.lower.ctree import (
+    Binary,
+    Cast,
+    Declare,
+    Evaluate,
+    Expr,
+    Int,
+    Invoke,
+    Item,
+    Name,
+    Paren,
+    Raw,
+    Scope,
+    Text,
+    Unary,
+    plus,
+    times,
+)
 from polydl.model import isl
 from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Statement
 
@@ -46,7 +63,7 @@ class Place:
         where = isl.components(subscript.pullback_pw_multi_aff(self.back))
         subscripts = tuple(self.c(self.build.expr_from_pw_aff(one.coalesce())) for one in where)
         if not found.linear:
-            return Item(found.name, subscripts)
+            return Item(found.name, subscripts) if found.members is None else _member(found, subscripts, subscript)
         strides = found.layout.strides
         if strides is None or any(found.layout.before):
             address = found.layout.accessed(isl.Map.from_pw_multi_aff(subscript)).as_pw_multi_aff()
@@ -59,6 +76,33 @@ class Place:
     def address(self, array: str, subscript: isl.PwMultiAff) -> Expr:
         """The address of that element."""
         return Unary("&", self.element(array, subscript))
+
+
+def _member(array: Array, subscripts: tuple[Expr, ...], subscript: isl.PwMultiAff) -> Expr:
+    """A member of an array of structures, as C has it. A place that no one member takes is counted from the start of
+    the element."""
+    assert array.members is not None
+    *outer, place = subscripts
+    first, last = isl.bounds(isl.Map.from_pw_multi_aff(subscript).range(), len(outer))
+    stem = array.members.run(first, last)
+    known = place.value if isinstance(place, Int) else first if first == last else -1
+    if known >= 0 and array.members.paths[known]:
+        return Item(array.name, tuple(outer), array.members.paths[known])
+    if stem is not None:
+        return Item(array.name, tuple(outer), stem, (_less(place, first),))
+    element = Cast(f"{array.element} *", Unary("&", Item(array.name, tuple(outer))))
+    return Unary("*", Paren(plus(element, place)))
+
+
+def _less(value: Expr, number: int) -> Expr:
+    """A difference, without a number that is added and taken away again."""
+    match value:
+        case _ if number == 0:
+            return value
+        case Binary("+", left, Int(added)) if added == number:
+            return left
+        case _:
+            return Binary("-", value, Int(number))
 
 
 def sides(statement: Statement, body: Assignment, at: Place) -> tuple[Expr, Expr]:

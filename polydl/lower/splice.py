@@ -26,13 +26,30 @@ def guarded(scop: Scop, replacement: str, newline: str) -> str:
     values += [f"{g.name} == {g.value}" for g in scop.guards if not g.macro]
     values += [f"!__builtin_strcmp(POLYDL_TEXT({use}), {text})" for use, text in scop.expansions]
     text = replacement
+    for array in scop.arrays.values():
+        if array.members is not None and re.search(rf"&{re.escape(array.name)}\b", text):
+            # Code that computes addresses, instead of naming members, knows how large an element is.
+            subscripts = "[0]" * (len(array.extents) - 1)
+            values.append(f"sizeof({array.name}{subscripts}) == {array.members.bytes}")
     if values:
         pad = replacement[: len(replacement) - len(replacement.lstrip(" \t"))]
         condition = f"{pad}if ({' && '.join(values)}) "
         text = f"{condition}{replacement[len(pad) :]} else {{{newline}{original}{newline}{pad}}}"
+    text = _with_views(scop, text, newline)
     if macros:
         text = f"#if {' && '.join(macros)}{newline}{text}{newline}#else{newline}{original}{newline}#endif"
     return text
+
+
+def _with_views(scop: Scop, text: str, newline: str) -> str:
+    """The code behind the declarations of the members of structures that it uses."""
+    used = [view for view in scop.views.values() if re.search(rf"\b{re.escape(view.name)}\b", text)]
+    if not used:
+        return text
+    pad = text[: len(text) - len(text.lstrip(" \t"))]
+    lines = [f"{pad}  {view.declaration} = {view.value};" for view in used]
+    shifted = [f"  {line}" if line.strip() and not line.startswith("#") else line for line in text.split(newline)]
+    return newline.join([f"{pad}{{", *lines, *shifted, f"{pad}}}"])
 
 
 def _region_with_pragmas(scop: Scop) -> tuple[int, int]:

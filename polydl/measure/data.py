@@ -100,8 +100,9 @@ def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[
                 "compile for a 64-bit system, without flags that change the sizes of types",
             )
         place = Place.BUFFER
-        if array.storage is Storage.GLOBAL and not pointer:
-            place = Place.CONSTANT if array.const else Place.IN_UNIT
+        view = scop.views.get(array.name)
+        if (array.storage is Storage.GLOBAL and not pointer) or (view is not None and view.inside is not None):
+            place = Place.CONSTANT if array.const and view is None else Place.IN_UNIT
         layout = _layout(scop, array)
         if place is Place.IN_UNIT and layout.strides:
             # The size of the object decides, not the declaration.

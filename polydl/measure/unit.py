@@ -19,6 +19,7 @@ import jinja2
 from polydl.base import resources
 from polydl.base.errors import InputError
 from polydl.lower.emit import Generated, protected
+from polydl.measure.structures import Structures
 from polydl.measure.values import ORIGINAL
 from polydl.model.scop import Array, Guard, Scop, Statement, Storage
 from polydl.model.scop import MicrokernelCall as _MicrokernelCall
@@ -83,6 +84,7 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
     file_line = f'#line {{}} "{_c_string(str(scop.source.path))}"\n'
     written = written_arrays(scop)
     parameters, arguments, declarations, stores, bindings, table = [], [], [], [], [], []
+    structs = Structures(scop)
     for i, guard in enumerate(size_guards(scop)):
         parameters.append(f"{'int' if abs(guard.value) <= _INT_MAX else 'long'} {guard.name}")
         arguments.append(f"polydl_sizes[{i}]")
@@ -92,8 +94,13 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
             table.append(_global_row(array))
             if not array.is_scalar and not array.const:
                 bindings.append(_bind_global(array, i))
+        elif (view := scop.views.get(array.name)) is not None and view.inside is not None:
+            address = structs.address(view)
+            table.append(f"    {{sizeof({array.element}), {view.inside[1]}, 0, (void *)({address})}},")
+            arguments.append(f"(void *)({address})")
+            parameters.append(_with_restrict(array))
         else:
-            table.append(f"    {{sizeof({array.element}), 0, 0, 0}},")
+            table.append(f"    {{{_element_size(array)}, 0, 0, 0}},")
             arguments.append(f"polydl_pointers[{i}]")
             if array.is_scalar:
                 parameters.append(f"{array.element} *polydl_scalar_{i}")
@@ -103,6 +110,7 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
             else:
                 parameters.append(_with_restrict(array))
     declarations += [f"{declaration};" for declaration in region.declared_outside]
+    declarations += structs.declarations()
     directives = "\n".join(_directives(text[region.helpers : region.start]))
     # The rest of the file closes the conditionals that are open before the function.
     open_conditionals = _open_conditionals(directives if whole else before + "\n" + directives)
@@ -113,7 +121,7 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
         .get_template("harness_unit.c.j2")
         .render(
             before=file_line.format(1) + before + "\n" + directives + "\n" + "#endif\n" * open_conditionals,
-            prologue=its_line + protected(scop.source, code.prologue),
+            prologue="\n".join([*structs.objects(), its_line + protected(scop.source, code.prologue)]),
             parameters=", ".join(parameters) or "void",
             declarations="\n".join(declarations),
             region=line + code.region,
@@ -129,9 +137,17 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
 
 def _global_row(array: Array) -> str:
     """The table row of a global array. Of a global pointer (`float *A;`), `&A[0]` has the type of the variable."""
-    sizes = f"sizeof({array.element}), sizeof({array.name})"
+    sizes = f"{_element_size(array)}, sizeof({array.name})"
     pointer = "0" if array.is_scalar else _is_pointer(array.name)
     return f"    {{{sizes}, {pointer}, (void *)&{array.name}}},"
+
+
+def _element_size(array: Array) -> str:
+    """C for the bytes of an element; wrong on purpose where structures are not as large as they were taken to be."""
+    if array.members is None or array.storage is not Storage.GLOBAL:
+        return f"sizeof({array.element})"
+    whole = f"sizeof({array.name}{'[0]' * (len(array.extents) - 1)})"
+    return f"{whole} == {array.members.bytes} ? sizeof({array.element}) : {whole}"
 
 
 def _bind_global(array: Array, index: int) -> str:

@@ -33,6 +33,50 @@ class Storage(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Members:
+    """Members of one type in an array of structures, which is taken for one of a dimension more: the place in an
+    element, in units of the type."""
+
+    paths: tuple[str, ...]
+    """By place, how the member there is written behind an element: `.x`, `.pos[1]`; empty where none of the type is."""
+    bytes: int
+    """sizeof the structure."""
+
+    def run(self, first: int, last: int) -> str | None:
+        """`.pos` where the places from first to last are `.pos[0]`, `.pos[1]`, …; None for others."""
+        start = self.paths[first] if 0 <= first <= last < len(self.paths) else ""
+        if not start.endswith("[0]"):
+            return None
+        stem = start.removesuffix("[0]")
+        wanted = tuple(f"{stem}[{k}]" for k in range(last - first + 1))
+        return stem if self.paths[first : last + 1] == wanted else None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A member of a structure that the region uses through a variable of its own, which the output declares."""
+
+    name: str
+    """Of the array or scalar, or of the parameter: `m_data`."""
+    declaration: str
+    """`float *m_data`, `const int m_rows`."""
+    member: str
+    """As it is written in the source: `m->data`."""
+    value: str
+    """What the variable is given: `m->data`, `m ? m->data : 0`, `&s->sum`."""
+    root: str
+    """The variable that the member is reached from."""
+    root_declaration: str | None
+    """`struct matrix *m`; None where it is global."""
+    pointers: tuple[tuple[str, int | None], ...]
+    """What the member is reached through (`m`; `c->m`), outermost first, each with the bytes of the structure that it
+    points to, where they are known."""
+    inside: tuple[int, int] | None = None
+    """(offset, bytes) of what the structure itself holds, from what the last pointer points to, or from the root; None
+    for a pointer to other memory and for a value that is only read."""
+
+
+@dataclass(frozen=True, slots=True)
 class Array:
     """An array, or a scalar when `extents` is empty."""
 
@@ -55,6 +99,8 @@ class Array:
     layout: Layout = NO_AXES
     """Where the elements lie; row-major over `extents` unless another one is given, which only a linear array may have:
     the subscripts of any other are C's."""
+    members: Members | None = None
+    """Of an array of structures: what its last subscript stands for."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for a layout of another rank, or one that C's subscripts don't have."""
@@ -281,6 +327,8 @@ class Scop:
     """Where the user promises independent iterations. Dependences decide; what contradicts them is reported."""
     indices: tuple[IndexValues, ...] = ()
     """What arrays of integers hold that are made subscripts of."""
+    views: Mapping[str, View] = field(default_factory=dict)
+    """By name, the arrays, scalars and parameters that are members of structures."""
     fast_math: bool = False
     """Whether the user allows approximations of mathematical functions and of double arithmetic among floats."""
 

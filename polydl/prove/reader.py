@@ -22,6 +22,7 @@ from polydl.prove.calls import (
     row_step,
 )
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, affine, condition, loop, number
+from polydl.prove.members import without_members
 from polydl.prove.program import Buffer, ConcurrentLoop, Hint, Pointer, Printed, Program, domain
 from polydl.prove.symbols import Load, Operation, place, pointer, symbol
 from polydl.prove.syntax import first_number, generated_block, line_of, loop_start, loop_step, names_in, without_effect
@@ -78,6 +79,10 @@ class Reader:
         region = generated_block(self.parsed.body)
         if region is None:
             raise Unreadable("the output has no region of generated code")
+        if any(array.members is not None for array in self.scop.arrays.values()):
+            region = without_members(region, self.scop.arrays)
+        if self.scop.views:
+            self.program.trusted["members of structures are read where the region begins"] = None
         if self.scop.guards or self.scop.expansions or self.scop.conditions:
             self.program.trusted["for other sizes and macros the loops as they were written run"] = None
         self._block(region, _Place(env))

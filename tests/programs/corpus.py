@@ -82,8 +82,9 @@ class Entry:
 
     @property
     def runtime(self) -> frozenset[str]:
-        """Sizes that are parameters of the function; the others are macros."""
-        return frozenset(a.name for a in self.arguments if not a.is_array and a.ctype in _INTEGERS)
+        """Sizes that are parameters of the function, or members of structures, as `c_rows`; the others are macros."""
+        members = {name for name in self.sizes[0] if "_" in name}
+        return frozenset(a.name for a in self.arguments if not a.is_array and a.ctype in _INTEGERS) | members
 
     def defines(self, values: Mapping[str, int]) -> dict[str, str | int]:
         """Those of the values that are macros."""

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pycparser import c_ast, c_generator
+from pycparser import c_ast
 
+from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.raw import RawBlackBox, RawStatement
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import symbol_aff
@@ -41,7 +42,7 @@ def without_own(inner: Sequence[RawStatement], node: Any) -> tuple[RawStatement,
 
 def body(node: Any, inner: tuple[RawStatement, ...], state: State) -> RawBlackBox:
     """The code at `node` as the body of one statement. Raises InputError."""
-    lines = str(c_generator.CGenerator().visit(node)).splitlines()
+    lines = written(node).splitlines()
     text = "\n".join(line for line in lines if line.strip() and not line.startswith("#pragma polydl "))
     return RawBlackBox(text, _locals(state, node, counters(node)), inner)
 

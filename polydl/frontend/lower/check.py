@@ -130,6 +130,7 @@ def alias_assumptions(
     arrays: Mapping[str, Array],
     symbols: Mapping[str, Symbol],
     statements: Sequence[Statement],
+    members: Sequence[Symbol],
     strict: bool,
     places: Places,
 ) -> tuple[tuple[str, ...], list[InputError]]:
@@ -137,26 +138,33 @@ def alias_assumptions(
 
     One restrict pointer of a pair is enough: what is modified and reached through it is reached through nothing
     else (C11 6.7.3.1). A parameter cannot point at a local array; types that differ do not alias (6.5p7).
+    `members`: those of structures whose values are read once, before the region, and that nothing in it may change.
     """
     written = {access.array for statement in statements for access in statement.accesses if access.write}
-    pairs: list[tuple[str, str]] = []
     errors: list[InputError] = []
-    for one, other in combinations(arrays, 2):
-        if one not in written and other not in written:
-            continue
-        if not _may_alias(symbols[one], symbols[other]):
-            continue
-        pairs.append((one, other))
+    pairs = [
+        (symbols[one], symbols[other])
+        for one, other in combinations(arrays, 2)
+        if (one in written or other in written) and _may_alias(symbols[one], symbols[other])
+    ]
+    pairs += [
+        (symbols[name], member)
+        for name in arrays
+        if name in written
+        for member in members
+        if not member.inside and _may_change(symbols[name], member)
+    ]
+    for one, other in pairs:
         if strict:
             errors.append(
                 places.error(
-                    f"'{one}' and '{other}' may overlap",
-                    symbols[other].node,
+                    f"'{one.shown}' and '{other.shown}' may overlap",
+                    other.node,
                     "declare them restrict, or allow the assumption by leaving out --strict-alias",
                     topic="overlap",
                 )
             )
-    return (apart(pairs),) if pairs else (), errors
+    return (apart([(one.shown, other.shown) for one, other in pairs]),) if pairs else (), errors
 
 
 def apart(pairs: Sequence[tuple[str, str]]) -> str:
@@ -187,21 +195,40 @@ def _listed(names: Sequence[str], word: str) -> str:
     return " ".join([", ".join(quoted[:-1]), word, quoted[-1]]) if len(quoted) > 1 else quoted[0]
 
 
+def _may_change(written: Symbol, member: Symbol) -> bool:
+    """Whether writing elements of an array may change a member of a structure: a number, or a pointer."""
+    if not written.decays or written.restrict or (written.inside and _holder(written) == _holder(member)):
+        return False
+    return written.ctype.bits == 8 or (not member.levels and _same_kind(written, member))
+
+
+def _same_kind(one: Symbol, other: Symbol) -> bool:
+    same_sign = one.ctype.is_int and other.ctype.is_int and one.ctype.bits == other.ctype.bits
+    return same_sign or one.ctype == other.ctype
+
+
 def _may_alias(one: Symbol, other: Symbol) -> bool:
+    if one.inside and other.inside and _holder(one) == _holder(other):
+        return False  # two members of one structure
     if not one.decays and not other.decays:
         return False
     if (one.decays and one.restrict) or (other.decays and other.restrict):
         return False
     for pointer, target in ((one, other), (other, one)):
         # a scalar or array of this function, or a by-value parameter, is out of a parameter's reach
-        hidden = not target.decays and target.storage is not Storage.GLOBAL
+        hidden = not target.decays and target.storage is not Storage.GLOBAL and not target.inside
         if hidden and (pointer.storage is Storage.PARAMETER or target.is_scalar) and pointer.decays:
             return False
     characters = {8}
     if one.ctype.bits in characters or other.ctype.bits in characters:
         return True
-    same_sign = one.ctype.is_int and other.ctype.is_int and one.ctype.bits == other.ctype.bits
-    return same_sign or one.ctype == other.ctype
+    return _same_kind(one, other)
+
+
+def _holder(member: Symbol) -> str:
+    """The structure that a member lies in: `g` of `g->u`, `c->g` of `c->g->u.v`."""
+    before, arrow, _ = member.member.rpartition("->")
+    return before if arrow else member.member.partition(".")[0]
 
 
 def check_microkernels(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from polydl.base.errors import InputError, InputErrors
 from polydl.frontend.lower.check import alias_assumptions, check_bounds, check_microkernels, check_stable
 from polydl.frontend.lower.finish import Builder, Settled, arrays, declared_extents, every_access, settle
 from polydl.frontend.lower.indices import assumed, index_values
+from polydl.frontend.lower.members import plain
 from polydl.frontend.lower.promises import promises
 from polydl.frontend.lower.regions import Found, model_region, outlined
 from polydl.frontend.lower.walk import Walker
@@ -31,7 +32,7 @@ from polydl.frontend.text.expansions import condition_names, expansions, is_plai
 from polydl.frontend.text.parse import Unit
 from polydl.frontend.text.pragmas import Pragma
 from polydl.model import isl
-from polydl.model.scop import Array, Guard, Scop, Source, Storage
+from polydl.model.scop import Array, Guard, Scop, Source, Storage, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,12 @@ class Options:
 def extract(unit: Unit, found: Found, options: Options) -> Scop:
     """Read a region. Raises InputErrors with everything that is wrong in it."""
     found = outlined(found, unit.source)
-    region = c_ast.Compound(found.items, found.items[0].coord if found.items else None)
+    try:
+        simple = plain(found, unit)
+    except InputError as error:
+        raise InputErrors([error]) from None
+    found = replace(found, scope=simple.scope)
+    region = c_ast.Compound(simple.items, found.items[0].coord if found.items else None)
     assigned = assigned_names(region)
     escaping = frozenset(name for name in assigned if found.escapes(name))
     changed = changed_names(found.function.body)
@@ -61,12 +67,12 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
         try:
             facts = Walker(settings)
             context = _declared_facts(found, region, _context(found, settings, facts), facts)
-            walker, declared = _walk(found, replace(settings, context=context), facts)
+            walker, declared = _walk(simple.items, replace(settings, context=context), facts)
             known = _with_extents(context, declared, walker)
             if not known.is_equal(context):
                 # array sizes say more about the parameters: judge bounds and conversions with that
                 context = known
-                walker, declared = _walk(found, replace(settings, context=context), facts)
+                walker, declared = _walk(simple.items, replace(settings, context=context), facts)
         except NeedsData as needed:
             data |= {needed.name}
             continue
@@ -76,7 +82,7 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
             raise InputErrors(in_order([*walker.errors, *errors]))
         value_only = _value_only(walker)
         if not value_only:
-            return _scop(unit, found, options, walker, settled, context)
+            return _scop(unit, found, options, walker, settled, context, simple.views)
         data |= value_only
 
 
@@ -103,11 +109,13 @@ def _check_hiding(walker: Walker) -> None:
             )
 
 
-def _walk(found: Found, settings: Settings, facts: Walker) -> tuple[Walker, dict[str, tuple[isl.PwAff | None, ...]]]:
-    """Walk the region; the walk, and the declared extents of its arrays. Raises NeedsData."""
+def _walk(
+    items: Sequence[Any], settings: Settings, facts: Walker
+) -> tuple[Walker, dict[str, tuple[isl.PwAff | None, ...]]]:
+    """Walk the statements of the region; the walk, and the declared extents of its arrays. Raises NeedsData."""
     walker = Walker(settings)
     walker.walked.shaping |= facts.walked.shaping
-    for item in found.items:
+    for item in items:
         walker.walk(item)
     walker.no_pending()
     return walker, _extents(walker, settings.context)
@@ -192,7 +200,15 @@ def _value_only(walker: Walker) -> frozenset[str]:
     return frozenset(walker.walked.parameters) - walker.walked.shaping - walker.settings.data
 
 
-def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: Settled, context: isl.Set) -> Scop:
+def _scop(
+    unit: Unit,
+    found: Found,
+    options: Options,
+    walker: Walker,
+    settled: Settled,
+    context: isl.Set,
+    views: Mapping[str, View],
+) -> Scop:
     walked, places = walker.walked, unit.places
     involved = set(isl.parameters(context))
     parameters = tuple(name for name in walked.parameters if name not in walker.settings.data)
@@ -222,7 +238,10 @@ def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: S
     errors += check_stable(found, walker, used_arrays)
     errors += check_microkernels(statements, walked.statements, places, options.pragmas)
     errors += check_bounds(walked.statements, settled, context, places)
-    assumptions, alias_errors = alias_assumptions(used_arrays, walked.symbols, statements, options.strict_alias, places)
+    members = [found.scope.symbols[name] for name in views if name in found.scope.symbols]
+    assumptions, alias_errors = alias_assumptions(
+        used_arrays, walked.symbols, statements, members, options.strict_alias, places
+    )
     errors += alias_errors
     indices = index_values(walked, every_access(walked.statements), parameters)
     assumptions += assumed(indices, used_arrays)
@@ -263,6 +282,7 @@ def _scop(unit: Unit, found: Found, options: Options, walker: Walker, settled: S
         assumptions,
         promises(unit.source, found.start, found.end, statements, used_arrays),
         indices,
+        {name: view for name, view in views.items() if name in used_arrays or name in runtime or name in parameters},
     )
 
 
@@ -340,6 +360,8 @@ def _may_be_read(found: Found, name: str, array: Array) -> bool:
     if array.storage is Storage.REGION or (array.storage is Storage.PARAMETER and array.is_scalar):
         return False
     symbol = found.scope.find(name)
+    if symbol is not None and symbol.member:
+        return True  # what a structure points to, or holds, others may know
     if array.storage is not Storage.LOCAL or symbol is None or {"static", "extern"} & set(symbol.node.storage):
         return True
     if array.is_scalar:

@@ -280,5 +280,6 @@ def arrays(
             symbol.restrict,
             symbol.const and not begun,
             places.span(symbol.node),
+            members=symbol.members,
         )
     return result

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pycparser import c_ast, c_generator
+from pycparser import c_ast
 
 from polydl.base.errors import InputError
+from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.raw import RawAccess, RawArgument, RawStatement
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, number
@@ -80,7 +81,7 @@ def touched(inner: Sequence[RawStatement]) -> tuple[RawAccess, ...]:
 
 def argument(state: State, node: Any) -> RawArgument:
     """An argument of the call: a place in an array, an affine value, or another value. Raises InputError."""
-    text = str(c_generator.CGenerator().visit(state.substituted(node)))
+    text = written(state.substituted(node))
     address = _address(state, node)
     if address is not None:
         return RawArgument(text, address, None, node)

@@ -194,13 +194,11 @@ class Finder:
                     )
                 )
         # declarations of the region stay visible behind it: keep them out of the scope that the walk starts from
-        frozen = Scope(scope.outer)
-        frozen.symbols, frozen.typedefs = dict(scope.symbols), dict(scope.typedefs)
         self.found.append(
             Found(
                 function,
                 inside,
-                frozen,
+                scope.copy(),
                 opening.span,
                 opening.end,
                 closing.start,
@@ -313,9 +311,7 @@ class Finder:
                     while end < len(items) and isinstance(items[end], c_ast.For):
                         end += 1
                     # What is declared behind the loops is not visible in them.
-                    frozen = Scope(scope.outer)
-                    frozen.symbols, frozen.typedefs = dict(scope.symbols), dict(scope.typedefs)
-                    run = self._run(function, items[at:end], frozen, [*items[end:], *after])
+                    run = self._run(function, items[at:end], scope.copy(), [*items[end:], *after])
                     found.extend([run] if run is not None else [])
                     at = end
                     continue

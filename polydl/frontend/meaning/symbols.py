@@ -9,7 +9,7 @@ from typing import Any
 from pycparser import c_ast, c_generator
 
 from polydl.frontend.meaning.ctypes import CType, OtherType, named
-from polydl.model.scop import Storage
+from polydl.model.scop import Members, Storage
 from polydl.model.types import I32, ElementType, spelled
 
 _MAX_TYPEDEF_DEPTH = 64
@@ -41,6 +41,17 @@ class Symbol:
     is_function: bool = False
     value: int | None = None
     """Value of an enumerator or of a constant that nothing can change."""
+    member: str = ""
+    """The member of a structure that it stands for, `m->data`; empty for what the program declares itself."""
+    inside: bool = False
+    """Of such a member: the structure holds it, and not only a pointer to it."""
+    members: Members | None = None
+    """Of an array of structures: the last level counts places in them."""
+
+    @property
+    def shown(self) -> str:
+        """As messages name it."""
+        return self.member or self.name
 
     @property
     def is_scalar(self) -> bool:
@@ -57,8 +68,9 @@ class Symbol:
 
     @property
     def decays(self) -> bool:
-        """A pointer rather than an array: a pointer variable, or an array parameter."""
-        return bool(self.levels) and (self.levels[0].pointer or self.storage is Storage.PARAMETER)
+        """A pointer rather than an array: a pointer variable, an array parameter, or in what a pointer points to."""
+        reached = self.levels[:1] and (self.levels[0].pointer or "->" in self.member)
+        return bool(self.levels) and (bool(reached) or self.storage is Storage.PARAMETER)
 
     @property
     def restrict(self) -> bool:
@@ -80,6 +92,14 @@ class Scope:
         self.outer = outer
         self.symbols: dict[str, Symbol] = {}
         self.typedefs: dict[str, Any] = {}
+        self.tags: dict[str, Any] = {}
+        """Structures and unions by their tag -> the node with the members."""
+
+    def copy(self) -> Scope:
+        """The names that are visible now: what is declared later does not show in the copy."""
+        made = Scope(self.outer)
+        made.symbols, made.typedefs, made.tags = dict(self.symbols), dict(self.typedefs), dict(self.tags)
+        return made
 
     @property
     def file(self) -> Scope:
@@ -99,6 +119,15 @@ class Scope:
         while scope is not None:
             if name in scope.typedefs:
                 return scope.typedefs[name]
+            scope = scope.outer
+        return None
+
+    def find_tag(self, tag: str | None) -> Any:
+        """The structure or union with this tag, with its members; None where there is none."""
+        scope: Scope | None = self
+        while scope is not None and tag is not None:
+            if tag in scope.tags:
+                return scope.tags[tag]
             scope = scope.outer
         return None
 
@@ -122,9 +151,15 @@ class Scope:
         return symbol
 
     def enumerators(self, node: Any, evaluate: Callable[[Any, Scope], int | None]) -> None:
-        """Enter the constants of an enum that a type declares."""
+        """Enter the constants of an enum that a type declares, and structures and unions by their tags."""
         while isinstance(node, (c_ast.PtrDecl, c_ast.ArrayDecl, c_ast.TypeDecl, c_ast.FuncDecl)):
             node = node.type
+        if isinstance(node, (c_ast.Struct, c_ast.Union)) and node.decls is not None:
+            if node.name is not None:
+                self.tags[node.name] = node
+            for member in node.decls:
+                if isinstance(member, c_ast.Decl):
+                    self.enumerators(member.type, evaluate)
         if not isinstance(node, c_ast.Enum) or node.values is None:
             return
         following: int | None = 0
@@ -162,6 +197,8 @@ class Scope:
                 typedef = self.find_typedef(names[0])
                 if typedef is not None:
                     ctype, inner, inner_const, function = self.resolve(typedef, depth + 1)
+                    if isinstance(ctype, OtherType) and ctype.c.endswith("?"):
+                        ctype = OtherType(names[0])  # a structure without a tag has the typedef's name alone
                     return ctype, (*levels, *inner), const or inner_const, function
             return named(" ".join(names)), tuple(levels), const, False
         if isinstance(node, c_ast.Enum):

@@ -335,6 +335,10 @@ class Values:
                 topic="pointers",
             )
         expected = len(symbol.levels)
+        if symbol.members is not None and len(subscripts) == expected - 1:
+            raise self.places.error(
+                f"a structure of '{symbol.shown}' is used as a whole", node, "name its members", topic="struct-members"
+            )
         if len(subscripts) != expected:
             raise self.places.error(
                 f"'{symbol.name}' has {expected} dimension{'s' * (expected != 1)} but {len(subscripts)} "

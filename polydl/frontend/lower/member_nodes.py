@@ -1,0 +1,111 @@
+"""Expressions and declarations with members of structures, as pycparser has them."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from pycparser import c_ast, c_generator
+
+
+class Slot(c_ast.ArrayRef):  # type: ignore[misc]
+    """The element that a member of an array of structures became; `spelled` is the member as it was written."""
+
+    spelled: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What stands behind a name: a member (`.`, `->`) or a subscript (`[]`)."""
+
+    kind: str
+    what: Any
+    """The member's name, or the subscript."""
+    node: Any
+
+
+def unwound(node: Any) -> tuple[Any, list[Step]]:
+    """The name that members and subscripts stand behind, and these in order. A name alone has none."""
+    steps: list[Step] = []
+    while True:
+        match node:
+            case c_ast.ArrayRef():
+                steps.append(Step("[]", node.subscript, node))
+                node = node.name
+            case c_ast.UnaryOp(op="*", expr=c_ast.BinaryOp(op="+", left=left, right=right)):
+                steps.append(Step("[]", right, node))
+                node = left
+            case c_ast.UnaryOp(op="*"):
+                steps.append(Step("[]", c_ast.Constant("int", "0", node.coord), node))
+                node = node.expr
+            case c_ast.StructRef(type="->", name=c_ast.UnaryOp(op="&", expr=inner)):
+                steps.append(Step(".", node.field.name, node))
+                node = inner
+            case c_ast.StructRef(type="->", name=c_ast.BinaryOp(op="+", left=left, right=right)):
+                steps += [Step(".", node.field.name, node), Step("[]", right, node)]
+                node = left
+            case c_ast.StructRef(type=".", name=c_ast.UnaryOp(op="*", expr=c_ast.ID() as inner)):
+                steps.append(Step("->", node.field.name, node))
+                node = inner
+            case c_ast.StructRef():
+                steps.append(Step(node.type, node.field.name, node))
+                node = node.name
+            case _:
+                return node, steps[::-1]
+
+
+def element_at(node: Any) -> Any:
+    """The element that a pointer expression points at: `p[i]` for `&p[i]` and `p + i`."""
+    match node:
+        case c_ast.UnaryOp(op="&"):
+            return node.expr
+        case c_ast.BinaryOp(op="+"):
+            return c_ast.ArrayRef(node.left, node.right, node.coord)
+        case _:
+            return c_ast.ArrayRef(node, c_ast.Constant("int", "0", node.coord), node.coord)
+
+
+def is_qualified(node: Any, word: str = "const") -> bool:
+    """Whether a type is qualified, as it is declared."""
+    while isinstance(node, (c_ast.ArrayDecl, c_ast.TypeDecl, c_ast.Typename)):
+        if isinstance(node, (c_ast.TypeDecl, c_ast.Typename)):
+            return word in (node.quals or [])
+        node = node.type
+    return isinstance(node, c_ast.PtrDecl) and word in (node.quals or [])
+
+
+def renamed(type_: Any, name: str) -> Any:
+    """A copy of a type that declares another name."""
+    made = copy.deepcopy(type_)
+    inner = made
+    while not isinstance(inner, c_ast.TypeDecl):
+        inner = inner.type
+    inner.declname = name
+    return made
+
+
+def make_const(type_: Any) -> None:
+    """Make the elements of a type const."""
+    while not isinstance(type_, c_ast.TypeDecl):
+        type_ = type_.type
+    if "const" not in (type_.quals or []):
+        type_.quals = ["const", *(type_.quals or [])]
+
+
+def bare(node: Any) -> Any:
+    """A declaration without storage class, initialiser, and qualifiers of the variable itself."""
+    type_ = copy.deepcopy(node.type)
+    if isinstance(type_, (c_ast.PtrDecl, c_ast.TypeDecl)):
+        type_.quals = []
+    return c_ast.Decl(node.name, [], [], [], [], type_, None, None)
+
+
+class _Writer(c_generator.CGenerator):  # type: ignore[misc]
+    def visit_Slot(self, node: Slot) -> str:  # noqa: N802  (pycparser's name for it)
+        return str(self.visit(node.spelled))
+
+
+def written(node: Any) -> str:
+    """C text of a node, members as they were written."""
+    return str(_Writer().visit(node))

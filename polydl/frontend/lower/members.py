@@ -1,0 +1,467 @@
+"""Members of structures, put in terms of plain arrays and scalars before the walk.
+
+    p[i].vx            an element of a two-dimensional array: p[i][2], the third of the floats of an element
+    m->data[i]         m_data[i], with `float *m_data = m->data;` in front of the region (a view)
+    m->rows, m.rows    m_rows, with `const int m_rows = m->rows;` in front of the region
+    s->sum += e        s_sum[0] += e, with `float *s_sum = &s->sum;`
+    struct p *a = &p[i]; a->x      a row of p: a[0]
+
+So members that differ are elements that differ, distances in memory are those of C, and nothing behind the front end
+knows of structures but what prints an element (`Members`) and what declares the views (`View`).
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.base.errors import InputError
+from polydl.frontend.lower.member_nodes import (
+    Slot,
+    Step,
+    bare,
+    element_at,
+    is_qualified,
+    make_const,
+    renamed,
+    unwound,
+    written,
+)  # fmt: skip
+from polydl.frontend.lower.regions import Found
+from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.records import Records, Unknown
+from polydl.frontend.meaning.symbols import Level, Scope, Symbol, nodes
+from polydl.frontend.text.parse import Unit
+from polydl.model.scop import Members, Storage, View
+from polydl.model.types import ElementType
+
+_TOPIC = "struct-members"
+_COPY = "copy what the region needs into local variables in front of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A region without members of structures."""
+
+    items: list[Any]
+    """Its statements."""
+    scope: Scope
+    """Names visible at its start, with the arrays and views that members became."""
+    views: dict[str, View] = field(default_factory=dict)
+    """By name."""
+
+
+@dataclass(slots=True)
+class _Object:
+    """Where a chain of members leads before its first subscript."""
+
+    root: Symbol
+    text: str
+    words: list[str]
+    type: Any
+    """pycparser type node."""
+    decl: Any
+    """Decl of the last member; None for the root itself."""
+    const: bool = False
+    offset: int = 0
+    """Bytes from the start of what the last pointer points to, or of the root."""
+    unknown: str = ""
+    """Why the offset is not known; empty where it is."""
+    pointers: list[tuple[str, Any]] = field(default_factory=list)
+    """What `->` goes through, with the structure that it points to."""
+
+
+def plain(found: Found, unit: Unit) -> Plain:
+    """The region with members of structures in terms of arrays and scalars. Raises InputError."""
+    if not any(isinstance(node, c_ast.StructRef) for item in found.items for node in nodes(item)):
+        return Plain(found.items, found.scope)
+    rewriting = _Rewriting(found, unit)
+    for _ in range(2):  # what is subscripted, and what is written, has to be known before anything is replaced
+        rewriting.run()
+    items = rewriting.run(last=True)
+    return Plain(items, rewriting.outer, rewriting.views)
+
+
+class _Rewriting:
+    """Passes over the statements of a region, which leave them as they are and give changed ones."""
+
+    def __init__(self, found: Found, unit: Unit) -> None:
+        self.found = found
+        self.places = unit.places
+        self._words = frozenset(re.findall(r"[A-Za-z_]\w*", unit.source.text))
+        self.outer = Scope(found.scope)
+        """Of the current pass: names visible at the region's start, with the arrays and views that members became."""
+        self.scope = self.outer
+        self.views: dict[str, View] = {}
+        """Of the current pass."""
+        self._named: dict[str, str] = {}
+        """Of the current pass: text of a member -> name of its view."""
+        self._indexed: set[str] = set()
+        """Pointers to structures, and arrays of them, that are subscripted."""
+        self._elements: dict[str, tuple[ElementType, Any]] = {}
+        """By the same texts: the type of the members that are used, and the first use."""
+        self._written: set[str] = set()
+        """Members, no elements of arrays, that the region writes."""
+        self._rows: dict[str, str] = {}
+        """Pointers of the region to an element -> the text of the array."""
+        self._sure: set[str] = set()
+        """Pointers that are followed however often the loops run."""
+        self._always = True
+        """What is looked at is evaluated however often the loops run."""
+        self._last = False
+
+    def run(self, *, last: bool = False) -> list[Any]:
+        """One pass; the `last` knows everything."""
+        self._last = last
+        self.outer = Scope(self.found.scope)
+        self.views, self._named = {}, {}
+        inside = self.scope = Scope(self.outer)
+        made = []
+        for item in self.found.items:
+            if isinstance(item, c_ast.For):
+                self._always, self.scope = True, Scope(inside)
+                for part in (item.init, item.cond):
+                    self._visit(part)
+            self._always, self.scope = not isinstance(item, _CONTROL), inside
+            made.append(self._visit(item))
+        return made
+
+    def error(self, reason: str, node: Any, hint: str = _COPY) -> InputError:
+        """About a member."""
+        return self.places.error(reason, node, hint, topic=_TOPIC)
+
+    # The walk
+
+    def _visit(self, node: Any) -> Any:
+        match node:
+            case None:
+                return None
+            case c_ast.Compound() | c_ast.For():
+                before, self.scope = self.scope, Scope(self.scope)
+                try:
+                    return self._children(node)
+                finally:
+                    self.scope = before
+            case c_ast.Decl():
+                return self._declared(node)
+            case c_ast.Typedef():
+                self.scope.declare(node, Storage.REGION, constant)
+                return node
+            case c_ast.Assignment():
+                self._changed(node.lvalue)
+                return self._children(node)
+            case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--" | "&"):
+                self._changed(node.expr)
+                return self._children(node)
+            case c_ast.StructRef() | c_ast.ArrayRef() | c_ast.UnaryOp(op="*"):
+                base, steps = unwound(node)
+                if any(step.kind != "[]" for step in steps):
+                    return self._member(node, base, steps)
+                return self._children(node)
+        return self._children(node)
+
+    def _children(self, node: Any) -> Any:
+        """The node with its parts visited, in textual order."""
+        made = copy.copy(node)
+        for name in type(node).__slots__:
+            child = getattr(node, name, None)
+            if isinstance(child, c_ast.Node):
+                setattr(made, name, self._visit(child))
+            elif isinstance(child, list):
+                setattr(made, name, [self._visit(c) if isinstance(c, c_ast.Node) else c for c in child])
+        return made
+
+    def _changed(self, target: Any) -> None:
+        if isinstance(target, c_ast.StructRef):
+            base, steps = unwound(target)
+            if isinstance(base, c_ast.ID):
+                self._written.add(base.name + "".join(f"{step.kind}{step.what}" for step in steps))
+
+    def _declared(self, node: Any) -> Any:
+        """A declaration of the region; a pointer to an element of an array of structures is one to a row."""
+        records = Records(self.scope, constant)
+        inner = records.inner(node.type) if node.name is not None else None
+        init = self._visit(node.init)
+        self.scope.declare(node, Storage.REGION, constant)
+        made = copy.copy(node)
+        made.init = init
+        pointer = isinstance(records.peeled(node.type), c_ast.PtrDecl)
+        if inner is None or not pointer or records.struct(inner) is None or node.init is None:
+            return made
+        pointed = element_at(node.init)
+        base, steps = unwound(pointed)
+        symbol = self.scope.find(base.name) if isinstance(base, c_ast.ID) else None
+        if symbol is None or symbol.storage is Storage.REGION:
+            raise self.error(f"'{node.name}' is given something else than an element of an array", node.init)
+        reached, rest = self._followed(symbol, steps, pointed)
+        if any(step.kind != "[]" for step in rest):
+            raise self.error(f"'{node.name}' points into an element of '{reached.text}'", node.init, "name the member")
+        self._indexed.add(reached.text)
+        self._rows[node.name] = reached.text
+        if reached.text not in self._elements:
+            return made  # in the first pass
+        element, _ = self._elements[reached.text]
+        made.init = self._subscripted(self._base(reached, pointed), rest)
+        self._record(reached, inner, element, node)
+        made.type = c_ast.PtrDecl(
+            [], c_ast.TypeDecl(node.name, [], None, c_ast.IdentifierType(element.c.split())), node.coord
+        )
+        return made
+
+    # Members
+
+    def _member(self, node: Any, base: Any, steps: Sequence[Step]) -> Any:
+        """What an expression with members becomes."""
+        symbol = self.scope.find(base.name) if isinstance(base, c_ast.ID) else None
+        if symbol is None or symbol.is_function:
+            raise self.error("this is no member of a variable", node)
+        reached, rest = self._followed(symbol, steps, node)
+        if all(step.kind == "[]" for step in rest):
+            if symbol.storage is Storage.REGION:
+                raise self.error(f"the structure '{symbol.name}' is declared in the scop", node, "use scalars")
+            return self._subscripted(self._view(reached, node), rest)
+        return self._element(reached, rest, node)
+
+    def _followed(self, symbol: Symbol, steps: Sequence[Step], node: Any) -> tuple[_Object, list[Step]]:
+        """Follow members up to the first subscript."""
+        at = _Object(symbol, symbol.name, [symbol.name], symbol.node.type, None)
+        records = Records(self.scope, constant)
+        rest = list(steps)
+        while rest and rest[0].kind != "[]":
+            step = rest[0]
+            of = at.type
+            if step.kind == "->":
+                of = records.inner(at.type)
+                row = symbol.storage is Storage.REGION and at.text in self._rows
+                if at.text in self._indexed or row:
+                    # `p->x` beside `p[i].x` is `p[0].x`
+                    zero = c_ast.Constant("int", "0", step.node.coord)
+                    return at, [Step("[]", zero, step.node), Step(".", step.what, step.node), *rest[1:]]
+            if of is None or records.struct(of) is None:
+                what = "a union" if of is not None and isinstance(records.peeled(of), c_ast.Union) else "no structure"
+                raise self.error(f"'{at.text}' is {what} whose members are declared here", step.node)
+            decl = records.member(of, step.what)
+            if decl is None:
+                raise self.error(f"'{at.text}' has no member '{step.what}'", step.node, "correct the name")
+            if step.kind == "->":
+                at.pointers.append((at.text, of))
+                at.offset, at.unknown, at.const = 0, "", is_qualified(of)
+            at.const = at.const or is_qualified(decl.type)
+            try:
+                at.offset += records.offset(of, step.what)
+            except Unknown as error:
+                at.unknown = str(error)
+            at.text += f"{step.kind}{step.what}"
+            at.words.append(step.what)
+            at.type, at.decl = decl.type, decl
+            if decl.bitsize is not None:
+                raise self.error(f"'{at.text}' is a bit-field", step.node)
+            rest.pop(0)
+        if self._always:
+            self._sure |= {text for text, _ in at.pointers}
+        return at, rest
+
+    def _subscripted(self, base: Any, steps: Sequence[Step]) -> Any:
+        for step in steps:
+            base = c_ast.ArrayRef(base, self._visit(step.what), step.node.coord)
+        return base
+
+    def _base(self, reached: _Object, node: Any) -> Any:
+        """The name of the array that is subscripted."""
+        return c_ast.ID(reached.root.name, node.coord) if reached.decl is None else self._view(reached, node)
+
+    def _element(self, reached: _Object, rest: list[Step], node: Any) -> Any:
+        """A member of an element of an array of structures."""
+        records = Records(self.scope, constant)
+        self._indexed.add(reached.text)
+        indices, at = [], reached.type
+        while rest and rest[0].kind == "[]" and records.struct(at) is None:
+            indices.append(rest.pop(0))
+            at = records.inner(at)
+            if at is None:
+                break
+        if at is None or records.struct(at) is None or not rest:
+            raise self.error(f"'{reached.text}' is no array of structures whose members are declared here", node)
+        struct = at
+        try:
+            at, path, offset, scaled = self._placed(struct, rest, node)
+        except Unknown as error:
+            raise self.error(f"where the members of '{reached.text}' lie is not known: {error}", node) from None
+        element = records.ctype(at)
+        kind = records.peeled(at)
+        if not isinstance(kind, (c_ast.IdentifierType, c_ast.Enum)) or not isinstance(element, ElementType):
+            raise self.error(f"'{reached.text}[…]{path}' is no number", node, "use its elements, which are numbers")
+        row = reached.root.storage is Storage.REGION
+        key = self._rows.get(reached.text, reached.text) if row else reached.text
+        known, _ = self._elements.setdefault(key, (element, node))
+        if known is not element:
+            raise self.error(
+                f"members of '{key}' of the types '{known}' and '{element}' are used in one region",
+                node,
+                "put them into structures of their own, or take the loops apart into regions",
+            )
+        slot: Any = c_ast.Constant("int", str(offset // element.bytes), node.coord)
+        for subscript, step_bytes in scaled:
+            part = self._visit(subscript)
+            if step_bytes != element.bytes:
+                factor = c_ast.Constant("int", str(step_bytes // element.bytes), node.coord)
+                part = c_ast.BinaryOp("*", factor, part, node.coord)
+            slot = part if getattr(slot, "value", "") == "0" else c_ast.BinaryOp("+", slot, part, node.coord)
+        if row:
+            if reached.text not in self._rows:
+                raise self.error(f"the structures '{reached.text}' are declared in the scop", node)
+            base: Any = c_ast.ID(reached.text, node.coord)
+        else:
+            base = self._subscripted(self._base(reached, node), indices)
+            self._record(reached, struct, element, node)
+        made = Slot(base, slot, node.coord)
+        made.spelled = node
+        return made
+
+    def _placed(self, at: Any, steps: Sequence[Step], node: Any) -> tuple[Any, str, int, list[tuple[Any, int]]]:
+        """(type, path, offset, subscripts with what one more adds), in bytes, of a member of a structure.
+
+        Raises InputError, Unknown."""
+        records = Records(self.scope, constant)
+        path, offset, scaled = "", 0, []
+        for step in steps:
+            path += f"[{written(step.what)}]" if step.kind == "[]" else f".{step.what}"
+            if step.kind == "[]" and isinstance(records.peeled(at), c_ast.ArrayDecl):
+                at = records.inner(at)
+                scaled.append((step.what, records.size(at)[0]))
+            elif step.kind == "." and (decl := records.member(at, step.what)) is not None:
+                offset += records.offset(at, step.what)
+                at = decl.type
+                if is_qualified(at, "volatile"):
+                    raise self.error(f"'{path}' is volatile", node, "accesses to it cannot be reordered")
+            elif isinstance(records.peeled(at), c_ast.PtrDecl):
+                raise self.error(
+                    f"'{path}' follows a pointer that is a member of an array's elements: each may point anywhere",
+                    node,
+                    "use an array of numbers",
+                )
+            else:
+                what = "a union" if isinstance(records.peeled(at), c_ast.Union) else "no structure with this member"
+                raise self.error(f"what '{path}' is a member of is {what}", node, "use members of structures")
+        return at, path, offset, scaled
+
+    def _record(self, reached: _Object, struct: Any, element: ElementType, node: Any) -> None:
+        """Declare an array of structures as one of numbers."""
+        name = reached.root.name if reached.decl is None else self._named[reached.text]
+        old = self.outer.find(name)
+        assert old is not None
+        if old.members is not None:
+            return
+        records = Records(self.scope, constant)
+        try:
+            members = Members(_paths(records, struct, element), records.size(struct)[0])
+        except Unknown as error:
+            raise self.error(f"where the members of '{reached.text}' lie is not known: {error}", node) from None
+        slots = Level(False, c_ast.Constant("int", str(len(members.paths)), old.node.coord))
+        self.outer.symbols[name] = replace(old, ctype=element, levels=(*old.levels, slots), members=members)
+
+    def _view(self, reached: _Object, node: Any) -> Any:
+        """The name of the view of a member."""
+        text = reached.text
+        if text not in self._named:
+            self._declare(reached, node)
+        named = c_ast.ID(self._named[text], node.coord)
+        symbol = self.outer.symbols[named.name]
+        if text in self._written:
+            if self._last and not symbol.inside:
+                raise self.error(f"the pointer '{text}' is written in the scop", node)
+            if len(symbol.levels) == 1 and isinstance(Records(self.scope, constant).peeled(reached.type), _SCALARS):
+                return c_ast.ArrayRef(named, c_ast.Constant("int", "0", node.coord), node.coord)
+        return named
+
+    def _declare(self, reached: _Object, node: Any) -> None:
+        text, root, type_ = reached.text, reached.root, reached.type
+        name = free = "_".join(reached.words)
+        number = 0
+        while free in self._words or free in self.views:
+            number += 1
+            free = f"{name}{number}"
+        self._named[text] = free
+        records = Records(self.scope, constant)
+        kind = records.peeled(type_)
+        ctype, levels, const, _ = self.scope.resolve(type_)
+        scalar = isinstance(kind, _SCALARS)
+        if isinstance(kind, (c_ast.Struct, c_ast.Union)):
+            raise self.error(f"the structure '{text}' is used as a whole", node, "use its members")
+        address = text if not scalar else f"&{text}"
+        shown = renamed(type_, free)
+        # What the structure itself holds, and not what a pointer in it points to.
+        inside = (scalar and text in self._written) or isinstance(kind, c_ast.ArrayDecl)
+        if not scalar or inside:
+            outer = kind.type if not scalar else shown
+            pointed = renamed(outer, free)
+            if inside and reached.const:
+                make_const(pointed)
+            shown = c_ast.PtrDecl([], pointed, node.coord) if inside or isinstance(kind, c_ast.PtrDecl) else shown
+            if isinstance(kind, c_ast.PtrDecl):
+                shown = c_ast.PtrDecl(["restrict"] if "restrict" in (kind.quals or []) else [], pointed, node.coord)
+        else:
+            make_const(shown)
+        if scalar and inside:
+            levels = (Level(False, c_ast.Constant("int", "1", node.coord)),)
+        decl = c_ast.Decl(free, [], [], [], [], shown, None, None, reached.decl.coord)
+        storage = Storage.PARAMETER if root.storage is Storage.PARAMETER else Storage.LOCAL
+        place: tuple[int, int] | None = None
+        if inside:
+            if reached.unknown:
+                raise self.error(f"where '{text}' lies in its structure is not known: {reached.unknown}", node)
+            if not reached.pointers and root.storage is not Storage.GLOBAL:
+                raise self.error(f"'{text}' lies in a structure that is neither global nor behind a pointer", node)
+            try:
+                place = (reached.offset, records.size(type_)[0])
+            except Unknown as error:
+                raise self.error(f"the size of '{text}' is not known: {error}", node) from None
+        value = address if inside else text
+        unsure = [pointer for pointer, _ in reached.pointers if pointer not in self._sure]
+        if unsure:
+            value = f"{' && '.join(unsure)} ? {value} : 0"
+        self.outer.symbols[free] = Symbol(
+            free, ctype, levels, storage, decl, const or reached.const, member=text, inside=inside
+        )
+        self.views[free] = View(
+            free,
+            written(decl),
+            text,
+            value,
+            root.name,
+            None if root.storage is Storage.GLOBAL else written(bare(root.node)),
+            tuple((pointer, _size(records, of)) for pointer, of in reached.pointers),
+            place,
+        )
+
+
+_CONTROL = (c_ast.For, c_ast.While, c_ast.DoWhile, c_ast.If, c_ast.Switch)
+"""Statements of which a part may not run."""
+_SCALARS = (c_ast.IdentifierType, c_ast.Enum)
+
+
+def _paths(records: Records, struct: Any, element: ElementType) -> tuple[str, ...]:
+    """How the members of a type are written behind an element, for each place where one could lie; empty where none
+    does. Raises Unknown."""
+    paths = [""] * (records.size(struct)[0] // element.bytes)
+    for leaf in records.leaves(struct):
+        if leaf.ctype is element and not leaf.pointer:
+            for at in range(leaf.count):
+                subscripts, left = "", at
+                for extent in reversed(leaf.dims):
+                    left, digit = divmod(left, extent)
+                    subscripts = f"[{digit}]{subscripts}"
+                paths[leaf.offset // element.bytes + at] = leaf.path + subscripts
+    return tuple(paths)
+
+
+def _size(records: Records, type_: Any) -> int | None:
+    try:
+        return records.size(type_)[0]
+    except Unknown:
+        return None
