@@ -52,7 +52,7 @@ CASES = {
         "        for (int j = 0; j < n; j++) A[i * lda + j] = 0;\n$\n}"),
     ),
     "control-flow": (
-        "void f(int n, float x[n])\n{\n@\n    int i = 0;\n    while (i < n) { x[i] = 0; i++; }\n$\n}",
+        "void f(int n, float x[n])\n{\n@\n    int i = 0;\n    while (i < n) { i++; x[i - 1] = 0; }\n$\n}",
         "void f(int n, float x[n])\n{\n@\n    for (int i = 0; i < n; i++) x[i] = 0;\n$\n}",
     ),
     "integers": (

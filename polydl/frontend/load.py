@@ -13,6 +13,7 @@ from pycparser import c_ast
 
 from polydl.base import html
 from polydl.base.errors import InputError, InputErrors, Span
+from polydl.frontend.lower.counting import count
 from polydl.frontend.lower.extract import Options, extract, in_order
 from polydl.frontend.lower.regions import Finder, Found, pairing_errors
 from polydl.frontend.meaning.constants import constant
@@ -154,6 +155,8 @@ def _scops(
                 )
             ]
         )
+    for definition in functions:
+        count(definition.body)
     finder = Finder(unit, {p.index: p for p in pragmas}, file_scope, constant)
     if has_regions:
         return _pragma_scops(unit, pragmas, functions, finder, function, options)

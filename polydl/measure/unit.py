@@ -110,6 +110,7 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
             else:
                 parameters.append(_with_restrict(array))
     declarations += [f"{declaration};" for declaration in region.declared_outside]
+    declarations += [f"{name} = {value};" for name, value in region.begun]
     declarations += structs.declarations()
     directives = "\n".join(_directives(text[region.helpers : region.start]))
     # The rest of the file closes the conditionals that are open before the function.

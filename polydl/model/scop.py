@@ -243,6 +243,9 @@ class Region:
     declared_outside: tuple[str, ...] = ()
     """Declarations (`int i`) of names that the region uses, declared outside it in the function, and that are
     neither arrays, scalars read as data, nor parameters: loop variables and affine temporaries."""
+    begun: tuple[tuple[str, int], ...] = ()
+    """Those of them that have a value where the region begins, which its loops count on, with the value where all sizes
+    have one: `i` of `int i = 0; while (i < n)`."""
 
 
 @dataclass(frozen=True, slots=True)

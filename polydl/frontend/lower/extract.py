@@ -265,11 +265,16 @@ def _scop(
         for name, symbol in walked.temporaries.items()
         if found.scope.find(name) is symbol
     )
+    begun = tuple(
+        (name, value.constant)
+        for name, value in walked.begun.items()
+        if value.constant is not None and found.scope.find(name) is walked.temporaries.get(name)
+    )
     return Scop(
         found.name,
         found.span,
         options.source,
-        model_region(found, unit, outside),
+        model_region(found, unit, outside, begun),
         parameters,
         model_context,
         used_arrays,

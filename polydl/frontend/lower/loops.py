@@ -320,6 +320,20 @@ def value_afterwards(
     return Value(last.union_add(first.intersect_domain(where.subtract(runs))).coalesce(), None, ctype)
 
 
+def surely_runs(loop: Header, around: isl.Set, taken: isl.Set, places: Places) -> None:
+    """Raise InputError for a `do` loop whose condition may fail at first.
+
+    `around`: where the loop stands; `taken`: there, with the values for which the condition lets the body run.
+    """
+    if not around.is_subset(isl.some_values(taken, [loop.variable])):
+        raise places.error(
+            f"the first iteration of this 'do' loop runs even where its condition on '{loop.variable}' does not hold",
+            loop.node,
+            "write a while loop, or state with '#pragma polydl assume(...)' that the condition holds at first",
+            topic="loop-headers",
+        )
+
+
 def _not_affine(places: Places, error: NotAffine, node: Any) -> InputError:
     place = error.node if getattr(error.node, "coord", None) is not None else node
     hint = error.hint or "a loop bound may use outer loop variables, parameters and constants, min and max"

@@ -15,6 +15,15 @@ class Slot(c_ast.ArrayRef):  # type: ignore[misc]
     spelled: Any
 
 
+class Counted(c_ast.For):  # type: ignore[misc]
+    """The `for` loop that a `while` or `do` loop is; see counting.py."""
+
+    spelled: Any
+    """The loop as it was written."""
+    once: bool
+    """A `do` loop: its first iteration runs whatever the condition says, which has to make no difference."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What stands behind a name: a member (`.`, `->`) or a subscript (`[]`)."""
@@ -103,6 +112,9 @@ def bare(node: Any) -> Any:
 
 class _Writer(c_generator.CGenerator):  # type: ignore[misc]
     def visit_Slot(self, node: Slot) -> str:  # noqa: N802  (pycparser's name for it)
+        return str(self.visit(node.spelled))
+
+    def visit_Counted(self, node: Counted) -> str:  # noqa: N802
         return str(self.visit(node.spelled))
 
 

@@ -126,6 +126,8 @@ class Walked:
     """Functions of the file whose bodies were evaluated -> their definition."""
     hiding: dict[str, Any] = field(default_factory=dict)
     """Loop variables declared in their loop that hide another object -> their Decl."""
+    begun: dict[str, Value] = field(default_factory=dict)
+    """Variables of loops that count on the value they are given in front of the loop -> that value."""
     temporaries: dict[str, Symbol] = field(default_factory=dict)
     """Loop variables and affine temporaries."""
     given: list[Given] = field(default_factory=list)

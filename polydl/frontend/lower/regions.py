@@ -290,7 +290,7 @@ class Finder:
         source, places = self.unit.source, self.unit.places
         own = [item for item in loops if isinstance(item, c_ast.For)]
         start, last = places.token_of(own[0]), places.token_of(own[-1])
-        if start is None or last is None or start.text != "for" or last.text != "for":
+        if start is None or last is None or not {start.text, last.text} <= {"for", "while", "do"}:
             return None
         try:
             end = source.tokens[statement_end(source.tokens, source.index_at(last.offset)) - 1]
@@ -328,13 +328,15 @@ class Finder:
         return found
 
 
-def model_region(found: Found, unit: Unit, declared_outside: tuple[str, ...]) -> Region:
+def model_region(
+    found: Found, unit: Unit, declared_outside: tuple[str, ...], begun: tuple[tuple[str, int], ...]
+) -> Region:
     """The model's region: offsets into the original text."""
     chunk = unit.chunks[found.name]
     source = unit.source
     first = unit.places.token(chunk.line, chunk.column)
     helpers = source.line_start(chunk.line) if first is None else declaration_start(source, first)
-    return Region(found.start, found.end, helpers, declared_outside)
+    return Region(found.start, found.end, helpers, declared_outside, begun)
 
 
 def outlined(found: Found, source: SourceText) -> Found:

@@ -11,6 +11,7 @@ from polydl.base.errors import InputError
 from polydl.frontend.lower import blackbox, microkernels
 from polydl.frontend.lower import loops as for_loops
 from polydl.frontend.lower.choices import choices
+from polydl.frontend.lower.member_nodes import Counted
 from polydl.frontend.lower.raw import Given, RawAccess, RawAssignment, RawBlackBox, RawCall, SourceLoop
 from polydl.frontend.lower.reductions import reduction
 from polydl.frontend.lower.state import State
@@ -27,9 +28,10 @@ from polydl.model import isl
 from polydl.model.scop import Storage
 from polydl.model.types import ElementType
 
+_COUNT = "count a variable that is set right in front of the loop and stepped by its last statement alone"
 _REFUSED = {
-    c_ast.While: ("a 'while' loop has no bound known in advance", "write a for loop with affine bounds"),
-    c_ast.DoWhile: ("a 'do' loop has no bound known in advance", "write a for loop with affine bounds"),
+    c_ast.While: ("a 'while' loop has no bound known in advance", _COUNT),
+    c_ast.DoWhile: ("a 'do' loop has no bound known in advance", _COUNT),
     c_ast.Goto: ("'goto' leaves the structured control flow of the scop", "use for, if and else"),
     c_ast.Label: ("a label lets control enter the scop in the middle", "use for, if and else"),
     c_ast.Break: ("'break' makes the number of iterations depend on data", "move the condition into the loop bound"),
@@ -46,6 +48,7 @@ class Walker(State):
         self._handlers: dict[type, Callable[[Any], None]] = {
             c_ast.Compound: self._compound,
             c_ast.For: self._for,
+            Counted: self._for,
             c_ast.If: self._if,
             c_ast.Decl: self._declaration,
             c_ast.FuncCall: self._call,
@@ -371,8 +374,15 @@ class Walker(State):
                 raise self.places.error(for_loops.NO_START, node, for_loops.WRITE, topic="loop-headers")
             integer = self._loop_variable(loop)
             start = self._first_value(loop) if going_on is None else going_on[0]
+            if isinstance(node, Counted) and not self.loops and start is not None:
+                self.walked.begun.setdefault(name, start)
             taken = None if start is None else self._taken(loop, integer, start)
+            if isinstance(node, Counted) and taken is None:
+                why = "data decide how often this loop runs, which only 'for' loops may have"
+                raise self.places.error(why, node, "write for (i = a; i < b; i += c)", topic="loop-headers")
             if taken is not None:
+                if isinstance(node, Counted) and node.once:
+                    for_loops.surely_runs(loop, reached, taken, self.places)
                 self._iterations(loop, integer, taken)
             elif going_on is not None:
                 raise self.places.error(for_loops.NO_START, node, for_loops.WRITE, topic="loop-headers")

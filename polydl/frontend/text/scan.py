@@ -173,6 +173,8 @@ def statement_end(tokens: list[Token], index: int) -> int:
         if text == "if" and after < len(tokens) and tokens[after].text == "else":
             return statement_end(tokens, after + 1)
         return after
+    if text == "do":
+        index = statement_end(tokens, index + 1)  # the condition, which ends as any statement does
     while index < len(tokens):
         if tokens[index].text in ("(", "[", "{"):
             index = matching(tokens, index)

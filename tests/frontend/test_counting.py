@@ -1,0 +1,119 @@
+"""`while` and `do` loops that count."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from polydl.base.errors import InputErrors
+from polydl.frontend import load
+from polydl.lower.splice import splice
+from polydl.options import Options
+from polydl.pipeline import rank
+from tests.frontend.reading import same_set, scop
+
+HEAD = "void f(int n, unsigned u, float *y, float z[64][64])"
+
+
+@pytest.mark.parametrize(
+    ("body", "domain"),
+    [
+        ("int i = 0; while (i < n) { y[i] = 1; i++; }", "[n] -> { S0[i] : 0 <= i < n }"),
+        ("int i; i = 3; while (i <= n) { y[i] = 1; i = i + 2; }", "[n] -> { S0[i] : 3 <= i <= n and i mod 2 = 1 }"),
+        ("int i = n - 1; float a = 2; while (i >= 0) { y[i] = a; i -= 1; }", "[n] -> { S0[i] : 0 <= i < n }"),
+        ("int i = n; while (i-- > 0) y[i] = 1;", "[n] -> { S0[i] : 0 <= i < n }"),
+        ("unsigned i = u; while (i--) { y[i] = 1; }", "[u] -> { S0[i] : 0 <= i < u }"),
+        ("int i = 0; do { y[i] = 1; ++i; } while (i < 64);", "{ S0[i] : 0 <= i < 64 }"),
+        ("int i = 0; n = n - 1; while (i < n) { y[i] = 1; i++; }", "[n] -> { S0[i] : 0 <= i < n }"),
+        (
+            "int i = 0, j; while (i < 8) { j = i; while (j < 9) { z[i][j] = 1; j++; } i++; }",
+            "{ S0[i, j] : 0 <= i < 8 and i <= j < 9 }",
+        ),
+    ],
+)
+def test_loops_that_count(tmp_path: Path, body: str, domain: str) -> None:
+    found = scop(tmp_path, f"{HEAD} {{ {body} }}")
+    (statement,) = found.statements
+    assert same_set(statement.domain, domain)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("int i = 0; while (i < n) { if (y[i] > 3) break; y[i] = 1; i++; }", "'while' loop"),
+        ("int i = 0; while (i < n) { if (y[i] > 3) { i++; continue; } y[i] = 1; i++; }", "'while' loop"),
+        ("int i = 0; while (i < n) { y[i] = 1; i++; i++; }", "'while' loop"),
+        ("int i = 0; while (i < n) { i++; y[i] = 1; }", "'while' loop"),
+        ("int i = 0; while (y[i] > 0) { y[i] = 1; i++; }", "depends on data"),
+        ("int m = 3; int i = m; m = 4; while (i < n) { y[i] = 1; i++; }", "'while' loop"),
+        ("int i = g(); while (i < n) { y[i] = 1; i++; }", "'while' loop"),
+        ("static int i = 0; while (i < n) { y[i] = 1; i++; }", "'while' loop"),
+        ("int i = 0; int *p = &i; while (i < n) { y[i] = 1; i++; }", "'while' loop"),
+        ("int i = 0; while (n > 0) { y[i] = 1; i++; }", "'while' loop"),
+        ("int i = 0; do { y[i] = 1; i++; } while (i < n);", "the first iteration of this 'do' loop runs even where"),
+        ("int i = 0; while (i < n) { y[i] = 1; i++; } y[0] = i;", "'i' is not an array"),
+    ],
+)
+def test_loops_that_are_none(tmp_path: Path, body: str, message: str) -> None:
+    path = tmp_path / "f.c"
+    path.write_text(f"int g(void);\n{HEAD}\n{{\n#pragma scop\n    {body}\n#pragma endscop\n}}\n")
+    with pytest.raises(InputErrors) as caught:
+        load(path, require_sizes=False)
+    assert any(message in str(error) for error in caught.value.errors), [str(e) for e in caught.value.errors]
+
+
+def test_the_value_behind_the_loop(tmp_path: Path) -> None:
+    with pytest.raises(InputErrors, match="'i' is used after the scop"):
+        scop(tmp_path, "int f(int n, float *y) { int i = 0; while (i < n) { y[i] = 1; i++; } return i; }")
+
+
+def test_the_measured_original_starts_where_the_function_does(tmp_path: Path) -> None:
+    code = "void f(int n, float *y) { int i = n - 1; while (i >= 0) { y[i] = 1; i--; } }"
+    assert scop(tmp_path, code, sizes={"n": 37}).region.begun == (("i", 36),)
+
+
+WHOLE = """\
+#include <stdio.h>
+void f(int n, const float *restrict x, float *restrict y)
+{
+    int i = n;
+    while (i-- > 0) {
+        int j = 0;
+        do {
+            y[i] += x[j] * j;
+            if (y[i] > 9) y[i] -= x[i];
+            j++;
+        } while (j < 5);
+    }
+}
+int main(void)
+{
+    float x[64], y[64], sum = 0;
+    for (int k = 0; k < 64; k++) x[k] = k % 7, y[k] = k % 5;
+    f(64, x, y);
+    f(9, x, y);
+    for (int k = 0; k < 64; k++) sum += (k + 1) * y[k];
+    printf("%.9g\\n", sum);
+    return 0;
+}
+"""
+
+
+def test_outputs_compute_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "whole.c"
+    path.write_text(WHOLE)
+    program = load(path, sizes={"n": 64}, function="f")
+    (found,) = program.scops
+    texts = [
+        WHOLE,
+        *(splice(program.source, [(found, one.generated)], "") for one in rank(found, options=Options(space="small"))),
+    ]
+    assert len({_printed(text, tmp_path) for text in texts[:4]}) == 1
+
+
+def _printed(text: str, folder: Path) -> str:
+    (folder / "run.c").write_text(text)
+    subprocess.run(["cc", "-O2", "-march=native", "-fopenmp", "-o", folder / "run", folder / "run.c"], check=True)
+    return subprocess.run([folder / "run"], check=True, capture_output=True, text=True).stdout
