@@ -21,8 +21,8 @@ def guarded(scop: Scop, replacement: str, newline: str) -> str:
     """The replacement, and the original loops for values that the replacement was not made for."""
     original = original_text(scop)
     macros = [f"{'' if defined else '!'}defined({name})" for name, defined in scop.conditions.items()]
-    macros += [f"({g.name}) == {g.value}" for g in scop.guards if g.macro and g.plain]
-    values = [f"({g.name}) == {g.value}" for g in scop.guards if g.macro and not g.plain]
+    macros += [f"({g.name}) == {_constant(g.value)}" for g in scop.guards if g.macro and g.plain]
+    values = [f"({g.name}) == {_constant(g.value)}" for g in scop.guards if g.macro and not g.plain]
     values += [f"{g.name} == {g.value}" for g in scop.guards if not g.macro]
     values += [f"!__builtin_strcmp(POLYDL_TEXT({use}), {text})" for use, text in scop.expansions]
     text = replacement
@@ -50,6 +50,13 @@ def _with_views(scop: Scop, text: str, newline: str) -> str:
     lines = [f"{pad}  {view.declaration} = {view.value};" for view in used]
     shifted = [f"  {line}" if line.strip() and not line.startswith("#") else line for line in text.split(newline)]
     return newline.join([f"{pad}{{", *lines, *shifted, f"{pad}}}"])
+
+
+def _constant(value: int) -> str:
+    """An integer that compilers take without a warning: the widest ones have no plain spelling."""
+    if value == -(2**63):
+        return f"({value + 1} - 1)"
+    return f"{value}U" if value >= 2**63 else str(value)
 
 
 def _region_with_pragmas(scop: Scop) -> tuple[int, int]:

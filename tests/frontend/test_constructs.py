@@ -11,11 +11,11 @@ import pytest
 from polydl.base.errors import InputErrors
 from polydl.frontend import load
 from polydl.frontend.text import parse
-from polydl.lower.splice import splice
+from polydl.lower.splice import guarded, splice
 from polydl.options import Options
 from polydl.pipeline import rank
 from polydl.search.shortlist import shortlist
-from tests.frontend.reading import region, same_set, scop
+from tests.frontend.reading import region, same_set, scop, write
 
 VECTOR = "void f(int n, unsigned u, double A[100], double B[100])"
 
@@ -168,3 +168,27 @@ def test_long_tables_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     found = scop(tmp_path, code)
     assert found.statements[0].span.line == 40_005
     assert set(found.arrays) == {"A", "T", "U"}
+
+
+def test_limits_are_those_of_the_systems_headers(tmp_path: Path) -> None:
+    """The output runs the original loops where a macro has another value: with the real headers it must have this."""
+    heads = "#include <stdlib.h>\n#include <inttypes.h>\n#include <limits.h>\n"
+    names = "RAND_MAX CHAR_BIT SCHAR_MIN INT_MIN LLONG_MIN ULLONG_MAX INT16_MAX INT16_MIN UINT8_MAX UINT32_MAX SIZE_MAX"
+    body = " ".join(f"A[i] += {name};" for name in names.split()) + " A[i] += INT64_C(3);"
+    found = region(tmp_path, f"for (int i = 0; i < 9; i++) {{ {body} }}", heads + VECTOR)
+    guards = {guard.name for guard in found.guards}
+    assert guards >= set(names.split())
+    output = heads + guarded(found, "typedef int made;", "\n")
+    command = ["gcc", "-E", "-P", "-Werror", "-"]
+    done = subprocess.run(command, input=output, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "typedef int made;" in done.stdout
+
+
+def test_constants_may_be_read_from_arrays(tmp_path: Path) -> None:
+    found = region(
+        tmp_path,
+        "for (int i = 0; i < 9; i++) { const int k = X[i]; const unsigned m = i + 1; A[i] = k * 2 + m; B[i] = k; }",
+        "void f(int X[9], double A[9], double B[9])",
+    )
+    assert [write(statement).array for statement in found.statements] == ["k", "A", "B"]

@@ -84,3 +84,39 @@ def test_the_minimum_of_a_function_with_halves() -> None:
     assert _floor_of_minimum(halves, halves.domain(), 2) == 1
     assert _floor_of_minimum(halves, isl.Set("{ S[l] : l > 100 }"), 2) == 0
     assert _floor_of_minimum(isl.PwAff("{ S[l] -> [l] : l < 9 }"), isl.Set("{ S[l] }"), 2) == 0
+
+
+def test_pointers_that_are_made_from_each_other_may_not_overlap(tmp_path: Path) -> None:
+    """Swapped, restrict, allocated and loaded pointers are no places in one array that the function tells apart."""
+    found = scop(
+        tmp_path,
+        """
+        void *malloc(unsigned long);
+        void f(int n, float *a, float *b, float **rows, int flip) {
+            float *src = a, *dst = b, *t, *r0 = rows[0], *r1 = rows[1], *restrict q = b + n;
+            float *m1 = malloc(400), *m2 = malloc(400), *u = flip ? a : b, *v = flip ? b : a;
+            for (int s = 0; s < 3; s++) {
+        #pragma scop
+                for (int i = 1; i < 9; i++) {
+                    dst[i] = src[i] + src[i - 1]; r0[i] = r1[i]; q[i] = b[i]; m1[i] = m2[i]; u[i] = v[i];
+                }
+        #pragma endscop
+                t = src; src = dst; dst = t;
+            }
+        }""",
+    )
+    assert len(found.statements) == 5
+
+
+def test_bodies_without_braces(tmp_path: Path) -> None:
+    found = scop(
+        tmp_path,
+        """
+        void f(int kind[9], float A[9]) {
+            for (int i = 0; i < 9; i++)
+                switch (kind[i]) { case 0: A[i] = 0; break; default: A[i] = 1; }
+            for (int i = 0; i < 9; i++)
+                do A[i] += 1; while (0);
+        }""",
+    )
+    assert len(found.statements) == 2

@@ -13,6 +13,7 @@ from polydl.frontend.lower.check import alias_assumptions, check_bounds, check_m
 from polydl.frontend.lower.finish import Builder, Settled, arrays, declared_extents, every_access, settle
 from polydl.frontend.lower.indices import assumed, index_values
 from polydl.frontend.lower.members import plain
+from polydl.frontend.lower.overlap import same_memory
 from polydl.frontend.lower.promises import promises
 from polydl.frontend.lower.regions import Found, model_region, outlined
 from polydl.frontend.lower.walk import Walker
@@ -245,6 +246,7 @@ def _scop(
     errors += alias_errors
     indices = index_values(walked, every_access(walked.statements), parameters)
     assumptions += assumed(indices, used_arrays)
+    errors += same_memory(found, walked.symbols, statements, places)
     live, live_errors = _live(unit, found, used_arrays)
     errors += live_errors
     if errors:

@@ -16,7 +16,7 @@ from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.ctypes import CType, OtherType
 from polydl.frontend.meaning.purity import result_type
 from polydl.frontend.meaning.symbols import Scope, Symbol, mentions
-from polydl.frontend.meaning.values import LIBRARY_CONSTANTS, Pointer, Values
+from polydl.frontend.meaning.values import LIBRARY_CONSTANTS, VOLATILE_HINT, Pointer, Values
 from polydl.frontend.text.parse import Unit
 from polydl.model import isl
 from polydl.model.scop import Storage
@@ -113,7 +113,7 @@ class Lookup:
             if name in self.walked.temporaries and name not in self.environment:
                 raise NotAffine(f"'{name}' is used outside its loop", node)
             raise NeedsData(name)
-        if "volatile" in found.declaration.split():
+        if found.volatile:
             raise NotAffine(f"'{name}' is volatile", node)
         if name in self.settings.sizes:
             self.walked.sized[name] = self.settings.sizes[name]
@@ -182,6 +182,8 @@ class Lookup:
             if name in LIBRARY_CONSTANTS:
                 return None
             raise self.places.error(f"'{name}' is not declared", node, undeclared(name), topic="declarations")
+        if found.volatile and found.is_integer:
+            raise self.places.error(f"'{name}' is volatile", node, VOLATILE_HINT, topic="types")
         if found.is_integer and (found.value is not None or name not in self.settings.data):
             return None
         if name not in self.pointers or self.pointers[name].symbol is not found:

@@ -41,6 +41,8 @@ class Symbol:
     is_function: bool = False
     value: int | None = None
     """Value of an enumerator or of a constant that nothing can change."""
+    volatile: bool = False
+    """It, what it points to or its elements are volatile, by a typedef as well."""
     member: str = ""
     """The member of a structure that it stands for, `m->data`; empty for what the program declares itself."""
     inside: bool = False
@@ -146,9 +148,21 @@ class Scope:
         value = None
         if const and not levels and ctype.is_int and node.init is not None:
             value = evaluate(node.init, self)
-        symbol = Symbol(node.name, ctype, levels, storage, node, const, is_function, value)
+        volatile = self._volatile(node.type)
+        symbol = Symbol(node.name, ctype, levels, storage, node, const, is_function, value, volatile)
         self.symbols[node.name] = symbol
         return symbol
+
+    def _volatile(self, declared: Any, depth: int = 0) -> bool:
+        """Whether a type, or one that a typedef in it names, says volatile anywhere."""
+        if depth > _MAX_TYPEDEF_DEPTH:
+            return False
+        for node in nodes(declared):
+            words = node.names if isinstance(node, c_ast.IdentifierType) else getattr(node, "quals", None) or []
+            if "volatile" in words:
+                return True
+        named_types = (self.find_typedef(word) for word in type_names(declared))
+        return any(found is not None and self._volatile(found, depth + 1) for found in named_types)
 
     def enumerators(self, node: Any, evaluate: Callable[[Any, Scope], int | None]) -> None:
         """Enter the constants of an enum that a type declares, and structures and unions by their tags."""

@@ -89,6 +89,7 @@ PURE = {
 }
 """Functions without side effects that read nothing but their arguments -> result type."""
 
+VOLATILE_HINT = "accesses to it cannot be reordered"
 LIBRARY_CONSTANTS = {
     **{
         f"M_{name}": F64
@@ -506,10 +507,8 @@ class Values:
                 "use float" if symbol.ctype is BF16 else "use arrays of arithmetic types",
                 topic="types",
             )
-        if "volatile" in symbol.declaration.split():
-            raise self.places.error(
-                f"'{symbol.name}' is volatile", node, "accesses to it cannot be reordered", topic="types"
-            )
+        if symbol.volatile:
+            raise self.places.error(f"'{symbol.name}' is volatile", node, VOLATILE_HINT, topic="types")
 
     def _binary(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
         left, left_type = self.expression(node.left, where)

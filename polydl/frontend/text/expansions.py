@@ -10,11 +10,9 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 
-import pycparser_fake_libc
-
 from polydl.base.errors import ToolchainError
 from polydl.frontend.text import limited
-from polydl.frontend.text.preprocess import MOST_EXPANDED, Preprocessed
+from polydl.frontend.text.preprocess import HEADERS, MOST_EXPANDED, Preprocessed
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b(.*(?:\\\n.*)*)", re.MULTILINE)
@@ -57,7 +55,7 @@ def expansions(
     questions = "".join(f"polydl_answer_{i} polydl_text({call})\n" for i, call in enumerate(calls))
     asked = f"{text}\n#define polydl_text_(...) #__VA_ARGS__\n#define polydl_text(...) polydl_text_(__VA_ARGS__)\n"
     command = [cc, "-E", "-P", "-x", "c", *flags, "-iquote", folder or "."]
-    for headers in ([], ["-isystem", pycparser_fake_libc.directory]):
+    for headers in ((), HEADERS):
         try:
             stdin = (asked + questions).encode("utf-8", "surrogateescape")
             done = limited.run([*command, *headers, "-"], stdin, MOST_EXPANDED + 2 * len(stdin))

@@ -16,6 +16,8 @@ from polydl.frontend.text import limited
 from polydl.frontend.text.pragmas import Pragma
 from polydl.frontend.text.scan import SourceText
 
+HEADERS = ("-isystem", str(Path(__file__).parent / "headers"), "-isystem", pycparser_fake_libc.directory)
+"""Flags for system headers that a parser of C11 can read: polydl's own, which include those of pycparser."""
 MARK = "__polydl_mark_{}__"
 DONE = "__polydl_done_{}__"
 BARE = "__polydl_bare_{}__"
@@ -92,14 +94,14 @@ def with_markers(source: SourceText, pragmas: Sequence[Pragma]) -> str:
 def preprocess(
     source: SourceText, pragmas: Sequence[Pragma], flags: Sequence[str], folder: str, cc: str
 ) -> Preprocessed:
-    """Run `cc -E -dD` with pycparser's fake system headers first.
+    """Run `cc -E -dD` with fake system headers first.
 
     `folder` is where `#include "…"` looks. Raises ToolchainError without a compiler, InputErrors when it rejects
     the file.
     """
     _check_includes(source, flags, folder)
     quoted = source.path.replace("\\", "\\\\").replace('"', '\\"')
-    command = [cc, "-E", "-dD", "-x", "c", *flags, "-iquote", folder or ".", "-isystem", pycparser_fake_libc.directory]
+    command = [cc, "-E", "-dD", "-x", "c", *flags, "-iquote", folder or ".", *HEADERS]
     marked = f'# 1 "{quoted}"\n{with_markers(source, pragmas)}'
     most = MOST_EXPANDED + 2 * len(source.text)
     try:

@@ -168,7 +168,9 @@ def statement_end(tokens: list[Token], index: int) -> int:
     text = tokens[index].text
     if text == "{":
         return matching(tokens, index) + 1
-    if text in ("for", "while", "if"):
+    if text == "do":
+        return statement_end(tokens, statement_end(tokens, index + 1) + 1)
+    if text in ("for", "while", "if", "switch"):
         after = statement_end(tokens, matching(tokens, index + 1) + 1)
         if text == "if" and after < len(tokens) and tokens[after].text == "else":
             return statement_end(tokens, after + 1)

@@ -1,0 +1,2 @@
+#include_next <complex.h>
+#define complex _Complex

@@ -1,0 +1,2 @@
+#include_next <inttypes.h>
+#include <stdint.h>
