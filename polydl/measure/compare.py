@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from polydl.dependences.scalars import private_scalars
 from polydl.kernels.vector_text import FAST_ULPS
 from polydl.measure.data import AnyArray
 from polydl.measure.values import WorstError
@@ -54,13 +53,11 @@ class Arithmetic:
 
 
 def longest_sum(scop: Scop) -> int:
-    """Additions into one element, at most: the product of the iterations of the loops that do not move a target. A
-    private scalar begins anew in each iteration of the loops that it is private to."""
-    most, private = 1, private_scalars(scop)
+    """Additions into one element, at most: the product of the iterations of the loops that do not move a target."""
+    most = 1
     for statement in scop.statements:
         product = 1
-        anew = min((private.get(a.array, 0) for a in statement.accesses if a.write), default=0)
-        for iterator in statement.iterators[anew:]:
+        for iterator in statement.iterators:
             low, high = isl.least(statement.domain, iterator), isl.greatest(statement.domain, iterator)
             if low is not None and high is not None:
                 product *= max(1, high - low + 1)
