@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from polydl.base.errors import InputErrors
 from polydl.frontend.lower.check import apart
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Load
 from polydl.model.scop import Assignment, Storage
@@ -288,3 +289,42 @@ def test_a_chain_of_assignments_stores_a_number_itself(tmp_path: Path) -> None:
     assert [len(s.accesses) for s in found.statements] == [1, 1]
     found = region(tmp_path, "for (int i = 0; i < 8; i++) x[i] = n[i] = 0.5f;", head)
     assert [[a.array for a in s.accesses] for s in found.statements] == [["n"], ["n", "x"]]
+
+
+@pytest.mark.parametrize(
+    ("body", "domain"),
+    [
+        ("n = n - 1; for (int i = 0; i < n; i++) x[i] = 1;", "[n] -> { S0[i] : 0 <= i < n - 1 }"),
+        ("if (n > 9) n = 9; for (int i = 0; i < n; i++) x[i] = 1;", "[n] -> { S0[i] : 0 <= i < n and i < 9 }"),
+        ("if (n > 9) n -= 9; for (int i = 0; i < n; i++) x[i] = 1;",
+         "[n] -> { S0[i] : i >= 0 and ((n <= 9 and i < n) or (n > 9 and i < n - 9)) }"),
+        ("n++; for (int i = 0; i < 3; i++) { int m = n; for (int j = 0; j < m; j++) x[j] = 1; }",
+         "[n] -> { S0[i, j] : 0 <= i < 3 and 0 <= j <= n }"),
+    ],
+)  # fmt: skip
+def test_a_parameter_that_changes(tmp_path: Path, body: str, domain: str) -> None:
+    found = region(tmp_path, body, "void f(int n, float *x)")
+    (statement,) = found.statements
+    assert same_set(statement.domain, domain)
+    assert "n" not in "".join(found.region.declared_outside).replace("int", "")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("for (int k = 0; k < 3; k++) { for (int i = 0; i < n; i++) x[i] = 1; n--; }", "depends on data"),
+        ("if (x[0] > 0) n = 9; for (int i = 0; i < n; i++) x[i] = 1;", "depends on data"),
+    ],
+)
+def test_a_parameter_that_changes_with_data_is_no_bound(tmp_path: Path, body: str, message: str) -> None:
+    with pytest.raises(InputErrors, match=message):
+        region(tmp_path, body, "void f(int n, float *x)")
+
+
+def test_parameters_that_are_read_behind_the_region(tmp_path: Path) -> None:
+    code = "float f(int n, float a, float *x)\n{\n#pragma scop\n@\n#pragma endscop\n    return $;\n}\n"
+    body = "for (int i = 0; i < 9; i++) { a = x[i]; x[i] = a * a; }"
+    assert "a" in scop(tmp_path, code.replace("@", body).replace("$", "a")).live_out
+    assert "a" not in scop(tmp_path, code.replace("@", body).replace("$", "1")).live_out
+    with pytest.raises(InputErrors, match="the function parameter 'n' is written in the scop and read behind it"):
+        scop(tmp_path, code.replace("@", f"n--; {body}").replace("$", "n"))

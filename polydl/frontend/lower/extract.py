@@ -265,7 +265,7 @@ def _scop(
             )
         )
         for name, symbol in walked.temporaries.items()
-        if found.scope.find(name) is symbol
+        if found.scope.find(name) is symbol and symbol.storage is not Storage.PARAMETER
     )
     begun = tuple(
         (name, value.constant)
@@ -364,12 +364,13 @@ def _guards(
 
 def _may_be_read(found: Found, name: str, array: Array) -> bool:
     """Whether what the region leaves in an array or scalar may be read behind it, as far as the function says."""
-    if array.storage is Storage.REGION or (array.storage is Storage.PARAMETER and array.is_scalar):
+    if array.storage is Storage.REGION:
         return False
     symbol = found.scope.find(name)
     if symbol is not None and symbol.member:
         return True  # what a structure points to, or holds, others may know
-    if array.storage is not Storage.LOCAL or symbol is None or {"static", "extern"} & set(symbol.node.storage):
+    own = array.storage is Storage.LOCAL or (array.storage is Storage.PARAMETER and array.is_scalar)
+    if not own or symbol is None or {"static", "extern"} & set(symbol.node.storage):
         return True
     if array.is_scalar:
         return has_address_taken(found.function.body, name) or found.escapes(name)

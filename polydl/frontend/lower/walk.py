@@ -53,6 +53,7 @@ class Walker(State):
             c_ast.Decl: self._declaration,
             c_ast.FuncCall: self._call,
         }
+        self.begin_parameters()
         self._pending: Pragma | None = None
         """The microkernel pragma before the next statement."""
 
@@ -524,9 +525,9 @@ class Walker(State):
                 raise self.places.error(
                     f"the pointer '{name}' is written in the scop", node, "subscript it instead", topic="pointers"
                 )
-            if found.is_integer and found.storage is Storage.PARAMETER:
+            if found.is_integer and found.storage is Storage.PARAMETER and name in self.settings.escaping:
                 raise self.places.error(
-                    f"the function parameter '{name}' is written in the scop",
+                    f"the function parameter '{name}' is written in the scop and read behind it",
                     node,
                     "copy it to a local variable before",
                     topic="loop-variables",

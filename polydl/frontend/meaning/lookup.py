@@ -106,13 +106,29 @@ class Lookup:
             return number(known_value, integer)
         if name in self.settings.data:
             raise NotAffine(f"'{name}' is computed from data or read before the scop gives it a value", node, data=True)
-        if name in self.settings.assigned and found.storage is not Storage.PARAMETER:
+        if name in self.settings.assigned:
             known = self.environment.get(name)
             if known is not None:
                 return known[0]
             if name in self.walked.temporaries and name not in self.environment:
                 raise NotAffine(f"'{name}' is used outside its loop", node)
             raise NeedsData(name)
+        return self._outside(found, integer, node)
+
+    def begin_parameters(self) -> None:
+        """Where a region starts, parameters of the function that it changes have the values that they were given."""
+        for name in sorted(self.settings.assigned - self.settings.data):
+            found = self.settings.scope.find(name)
+            if found is not None and found.integer is not None and found.storage is Storage.PARAMETER:
+                node = c_ast.ID(name, found.node.coord)
+                try:
+                    self.environment[name] = (self._outside(found, found.integer, node), node)
+                except NotAffine:
+                    self.environment[name] = None
+
+    def _outside(self, found: Symbol, integer: ElementType, node: Any) -> Value:
+        """Value of an integer that the region does not change. Raises NotAffine."""
+        name = found.name
         if found.volatile:
             raise NotAffine(f"'{name}' is volatile", node)
         if name in self.settings.sizes:
