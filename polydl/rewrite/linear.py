@@ -7,7 +7,7 @@ The rest of the expression, `beta * C[i][j]`, may come first; then each product 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from polydl.dependences.scalars import private_scalars, users
@@ -17,6 +17,7 @@ from polydl.model.scop import Assignment, Scop, Statement, without_scalar
 from polydl.rewrite.forward import forward
 from polydl.rewrite.lifetimes import Lifetimes, is_zero, lifetimes, prefix, touched_meanwhile, written_meanwhile
 from polydl.rewrite.rebuilt import Rebuilt
+from polydl.rewrite.scalars import in_place
 from polydl.rewrite.step import Step, applied
 from polydl.target.isa import has_register_blocks
 
@@ -28,7 +29,8 @@ class LinearSums:
     before:    s = 0;  for k: s += x;  C[f(i)] = a * s + r
     after:     C[f(i)] = r;  for k: C[f(i)] += a * x
     requires:  leave to reassociate; each accumulator s private to the last statement's iteration and of C's type, a the
-               same all the time; nothing else touches C[f(i)] or writes what r reads while the accumulators live
+               same all the time; nothing else touches C[f(i)] or writes what r reads while the accumulators live, but
+               what adds to C[f(i)] where the last statement only adds to it
     """
 
     scalars: tuple[str, ...]
@@ -46,6 +48,7 @@ class LinearSums:
             assert isinstance(body, Assignment)  # says `_linear`
             own = {i for i in (body.target, body.target_read, *loads(body.value)) if i is not None}
             own = {i for i in own if _same_element(last, i, body.target)}
+            allowed = {(last.name, i) for i in own} | _additions(before, last, sum_.op)
             others = [
                 (last, i) for i in loads(body.value) if i not in own and last.accesses[i].array not in self.scalars
             ]
@@ -53,7 +56,7 @@ class LinearSums:
                 lives = _lives(before, scalar, last)
                 if isinstance(lives, str):
                     return lives
-                why = touched_meanwhile(before, lives, (last, body.target), {(last.name, i) for i in own})
+                why = touched_meanwhile(before, lives, (last, body.target), allowed)
                 why = why or written_meanwhile(before, lives, others)
                 if why is not None:
                     return why
@@ -72,9 +75,11 @@ def linear_sums(scop: Scop) -> Iterator[Step]:
     """
     for statement in scop.statements:
         private = private_scalars(scop)
-        read = [a.array for a in statement.accesses if not a.write and a.array in private]
+        written = {a.array for a in statement.accesses if a.write}
+        read = [a.array for a in statement.accesses if not a.write and a.array in private and a.array not in written]
         scalars = tuple(dict.fromkeys(name for name in read if len(users(scop, name)) > 2))
-        if not scalars or (len(scalars) == 1 and not _reads_target(statement)):
+        copied = len(scalars) == 1 and not _reads_target(statement)
+        if not scalars or (copied and not any(scop.arrays[name].is_scalar for name in written)):
             continue  # `scalars.in_place` is for the latter: it needs no other order of a sum
         sum_ = _linear(scop, statement, scalars)
         if isinstance(sum_, str):
@@ -83,7 +88,8 @@ def linear_sums(scop: Scop) -> Iterator[Step]:
         if step.broken() is not None:
             continue
         adding = [s.name for scalar in scalars for s in users(scop, scalar)[1:-1]]
-        tried = applied(step.after, forward(step.after))
+        tried = applied(step.after, in_place(step.after))
+        tried = applied(tried, forward(tried))
         if all(has_register_blocks(tried, tried.statement(name)) for name in adding):
             yield step
             scop = step.after
@@ -96,6 +102,23 @@ def _reads_target(statement: Statement) -> bool:
     target = statement.accesses[body.target].array
     added = body.op == "-=" or (body.op == "+=" and not isinstance(body.value, Load))
     return added or any(statement.accesses[i].array == target for i in loads(body.value))
+
+
+def _additions(scop: Scop, last: Statement, op: str) -> set[tuple[str, int | None]]:
+    """(statement, number) of the accesses to the array that `last` adds to, and does not read otherwise, by statements
+    that do the same: the order of all these may change."""
+    found: set[tuple[str, int | None]] = set()
+    assert isinstance(last.body, Assignment)  # says `_linear`
+    array = last.accesses[last.body.target].array
+    read = [i for i in loads(last.body.value) if last.accesses[i].array == array]
+    if op == "=" or len(read) > (last.body.op == "="):
+        return found  # the one read of `C = C + …` is not counted
+    for s in scop.statements:
+        body = s.body
+        if isinstance(body, Assignment) and body.op in ("+=", "-=") and s.accesses[body.target].array == array:
+            if all(s.accesses[i].array != array for i in loads(body.value)):
+                found |= {(s.name, body.target), (s.name, body.target_read)}
+    return found
 
 
 def _same_element(statement: Statement, one: int, two: int) -> bool:
@@ -126,6 +149,8 @@ def _lives(scop: Scop, scalar: str, last: Statement) -> Lifetimes | str:
 class _Sum:
     """A linear expression of accumulators."""
 
+    op: str
+    """`=`, `+=` or `-=`: what is done with the rest. `C = C + …` is an addition."""
     factors: Mapping[str, tuple[bool, tuple[Expr, ...]]]
     """By accumulator: whether it is subtracted, and what it is multiplied by."""
     rest: Expr | None
@@ -155,7 +180,17 @@ def _linear(scop: Scop, last: Statement, scalars: Sequence[str]) -> _Sum | str:
 
     factors: dict[str, tuple[bool, tuple[Expr, ...]]] = {}
     rest: Expr | None = None
-    for term, negative in _terms(body.value):
+    op, terms = body.op, _terms(body.value, {i for i, a in enumerate(last.accesses) if a.array in scalars})
+    itself = [i for i in loads(body.value) if last.accesses[i].array == array.name]
+    if (
+        op == "="
+        and len(itself) == 1
+        and (Load(itself[0]), False) in terms
+        and _same_element(last, itself[0], body.target)
+    ):
+        op = "+="
+        terms.remove((Load(itself[0]), False))
+    for term, negative in terms:
         parts = _product(term)
         held = [p for p in parts if isinstance(p, Load) and last.accesses[p.access].array in scalars]
         if not held:
@@ -168,16 +203,23 @@ def _linear(scop: Scop, last: Statement, scalars: Sequence[str]) -> _Sum | str:
         others = tuple(p for p in parts if p is not held[0])
         if len(held) > 1 or scalar in factors or not all(map(fixed, others)):
             return f"{last.name} is not linear in {scalar}"
-        factors[scalar] = negative != (body.op == "-="), others
-    return _Sum(factors, rest)
+        factors[scalar] = negative != (op == "-="), others
+    return _Sum(op, factors, rest)
 
 
-def _terms(value: Expr, *, negative: bool = False) -> list[tuple[Expr, bool]]:
+def _terms(value: Expr, held: Set[int], *, negative: bool = False) -> list[tuple[Expr, bool]]:
+    """The terms of a sum, and whether they are subtracted; factors are multiplied into sums that load one of the
+    accesses `held`."""
     match value:
         case Binary("+" | "-" as op, left, right):
-            return [*_terms(left, negative=negative), *_terms(right, negative=negative != (op == "-"))]
+            return [*_terms(left, held, negative=negative), *_terms(right, held, negative=negative != (op == "-"))]
         case Unary("-", operand):
-            return _terms(operand, negative=not negative)
+            return _terms(operand, held, negative=not negative)
+        case Binary("*", left, right):
+            one, two = (_terms(side, held) if held & {*loads(side)} else [(side, False)] for side in (left, right))
+            if len(one) == len(two) == 1 and not (one[0][1] or two[0][1]):
+                return [(value, negative)]
+            return [(Binary("*", a, b), negative != (first != second)) for a, first in one for b, second in two]
         case _:
             return [(value, negative)]
 
@@ -197,7 +239,7 @@ def _made(scop: Scop, last: Statement, sum_: _Sum) -> Scop:
     statements: list[Statement] = []
     for statement in scop.statements:
         if statement is first:
-            statements += _beginning(last, sum_.rest, first.position)
+            statements += _beginning(last, sum_, first.position)
         if statement in begins or statement is last:
             continue
         adds_to = next((x for x in sum_.factors if any(a.array == x and a.write for a in statement.accesses)), None)
@@ -208,17 +250,14 @@ def _made(scop: Scop, last: Statement, sum_: _Sum) -> Scop:
     return made
 
 
-def _beginning(last: Statement, rest: Expr | None, position: tuple[int, ...]) -> list[Statement]:
+def _beginning(last: Statement, sum_: _Sum, position: tuple[int, ...]) -> list[Statement]:
     """The last statement with the rest of its sum, at the place of the first; none where the element stays as it is."""
-    body = last.body
-    assert isinstance(body, Assignment)
-    if rest is None and body.op != "=":
-        return []
-    if body.op == "=" and isinstance(rest, Load) and _same_element(last, rest.access, body.target):
+    assert isinstance(last.body, Assignment)
+    if sum_.rest is None and sum_.op != "=":
         return []
     made = Rebuilt()
-    value = Const("0") if rest is None else made.taken(rest, last.accesses)
-    return [made.statement(replace(last, position=position), last.accesses[body.target], body.op, value)]
+    value = Const("0") if sum_.rest is None else made.taken(sum_.rest, last.accesses)
+    return [made.statement(replace(last, position=position), last.accesses[last.body.target], sum_.op, value)]
 
 
 def _adding(statement: Statement, last: Statement, negative: bool, factors: Sequence[Expr]) -> Statement:

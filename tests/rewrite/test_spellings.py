@@ -46,6 +46,18 @@ CONTRACTIONS = {
         f"{EACH} {{ s = C[i][j]; {SUM} {{ t = A[i][k]; u = B[k][j]; p = t * u; s += p; }} C[i][j] = s; }}"
     ),
     "fma": f"{EACH} {{ s = 0; {SUM} s = fmaf(A[i][k], B[k][j], s); C[i][j] = s; }}",
+    "a scaled sum of sums": (
+        f"{EACH} {{ s = 0; t = 0; for (int k = 0; k < 8; k += 2) {{ s += A[i][k] * B[k][j]; "
+        "t -= A[i][k + 1] * B[k + 1][j]; } C[i][j] = alpha * (s - t) + beta * C[i][j]; }"
+    ),
+    "a sum of sums in a scalar": (
+        f"{EACH} {{ s = 0; t = 0; for (int k = 0; k < 8; k += 2) {{ s += A[i][k] * B[k][j]; "
+        "t += A[i][k + 1] * B[k + 1][j]; } u = s + t + D[0][j]; C[i][j] = u > 0 ? u : 0; }"
+    ),
+    "a sum added to another": (
+        f"{EACH} {{ s = 0; t = 0; for (int k = 0; k < 8; k += 2) {{ s += A[i][k] * B[k][j]; "
+        "t += A[i][k + 1] * B[k + 1][j]; } s += t; C[i][j] = fmaxf(s, 0.0f); }"
+    ),
     "both": f"{EACH} {{ s = 0; {SUM} {{ t = A[i][k]; s += t * B[k][j]; }} C[i][j] = alpha * s + beta * C[i][j]; }}",
 }
 
@@ -75,6 +87,15 @@ LEFT_ALONE = {
     ),
     "an element of it is read": (
         f"{EACH} {{ s = 0; {SUM} s += C[i][k] * B[k][j]; C[i][j] = alpha * s + beta * C[i][j]; }}"
+    ),
+    "the element is added to, and then replaced": (
+        f"{EACH} {{ s = 0; {SUM} {{ s += A[i][k] * B[k][j]; C[i][j] += D[i][k]; }} C[i][j] = alpha * s + D[i][j]; }}"
+    ),
+    "the element is added to, and then scaled": (
+        f"{EACH} {{ s = 0; {SUM} {{ s += A[i][k] * B[k][j]; C[i][j] += D[i][k]; }} C[i][j] = s + beta * C[i][j]; }}"
+    ),
+    "the element is added to, and then read": (
+        f"{EACH} {{ s = 0; {SUM} {{ s += A[i][k] * B[k][j]; C[i][j] += D[i][k]; }} C[i][j] += s + C[i][j] * 2; }}"
     ),
     "what is added changes": (
         f"{EACH} {{ s = 0; {SUM} {{ s += A[i][k] * B[k][j]; D[i][j] = k; }} C[i][j] += alpha * s + D[i][j]; }}"
