@@ -112,7 +112,7 @@ def rank(
     `wide`; `machine` a preset, a TOML file or a `Machine` (None: this one); `ranker` a name, a file of weights or a
     `Ranker` of your own.
     Those that are None, and everything else, come from `options` and from keywords, which are fields of `Options`.
-    `progress` is called as ("rank", nests done, nests). Raises InputError, QuotaExceeded.
+    `progress` is called as ("rank", steps done, steps at most). Raises InputError, QuotaExceeded.
 
     >>> import polydl
     >>> program = polydl.load("examples/matmul.c", defines={"M": 1024, "N": 1024, "K": 1024})
@@ -301,13 +301,14 @@ def optimize(
     return OptimizeResult(written, text, tuple(done), seconds, budget)
 
 
-def with_fused(ranking: Ranking, o: Options) -> Ranking:
+def with_fused(ranking: Ranking, o: Options, progress: Progress | None = None) -> Ranking:
     """The ranking with variants that have nests fused or in rows (polydl.search.fused), all in the order of their
     scores. Raises QuotaExceeded."""
     if not o.fuse or o.loops or o.schedule is not None:
         return ranking
     fused = fuse_scop(ranking.scop, into=lambda nest: nest.contraction is None)
-    base = rank(fused.scop, options=o) if fused.changed else ranking
+    tell = (lambda stage, done, steps: progress("fuse", done, steps)) if progress else None
+    base = rank(fused.scop, options=o, progress=tell) if fused.changed else ranking
     estimator = Estimator(base.scop, base.nests, base.machine, base.threads, rankers.usable(o.ranker))
     found, refused = fused_variants(base.variants, fused, estimator)
     notes = (*ranking.given_up, *(f"not fused: {reason}" for reason in refused))
@@ -348,7 +349,7 @@ def fuse(
 def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progress: Progress | None) -> Optimized:
     """`seconds`: for compiling, checking and timing the variants."""
     begin = time.perf_counter()
-    ranking = with_fused(rank(scop, options=o, progress=progress), o)
+    ranking = with_fused(rank(scop, options=o, progress=progress), o, progress)
     most = how_many(ranking.variants, o.top_k) if run else 1
     variants, illegal = shortlist(ranking.variants, most, varied=run)
     proofs: Mapping[str, Proof] = {}
@@ -363,7 +364,8 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     report = measure(scop, {v.id: v.generated for v in variants}, o.toolchain(), options, progress, slices)
     chosen = choose(report, variants, ranking.variants)
     if chosen is not None and report.original.median <= _QUICK:
-        check_other_sizes(scop, chosen.generated, lambda sizes: _at(scop, o, sizes), o.toolchain(), options)
+        tell = partial(progress, "sizes") if progress else None
+        check_other_sizes(scop, chosen.generated, lambda sizes: _at(scop, o, sizes), o.toolchain(), options, tell)
     return Optimized(ranking, report, chosen, illegal, proofs, analysis_seconds)
 
 

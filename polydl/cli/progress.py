@@ -7,12 +7,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
     from polydl.measure import Progress as ProgressCallback
 
-_STAGES = {"rank": "ranking", "compile": "compiling", "verify": "checking", "time": "timing"}
+_STAGES = {
+    "rank": "ranking",
+    "fuse": "ranking what was fused",
+    "compile": "compiling",
+    "verify": "checking",
+    "time": "timing",
+    "sizes": "checking at other sizes",
+}
 
 
 @contextmanager
@@ -24,6 +31,7 @@ def progress(*, quiet: bool) -> Iterator[ProgressCallback]:
     console = Console(stderr=True)
     bars = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        TextColumn("at most"), TimeRemainingColumn(), TextColumn("left"),
         console=console, transient=True, disable=quiet or not console.is_terminal, auto_refresh=False,
     )  # fmt: skip
     tasks: dict[str, Any] = {}

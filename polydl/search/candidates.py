@@ -156,12 +156,14 @@ def candidates(
     reassociate: bool,
     tilings: Sequence[tuple[int, ...]] = TILINGS,
     most: int = TREES,
+    tell: Callable[[int], None] = lambda done: None,
 ) -> tuple[list[NestChoice], list[str]]:
     """Legal schedules of consecutive statements, most promising first; and what was given up, for people.
 
     `found`: all dependences of the scop; `estimate` says how long a tree takes. Every tree has passed the exact check.
     What is looked at is bounded by counts of isl's operations, of trees (`most`) and of checks, never by time: it is
-    the same on every machine.
+    the same on every machine. `tell` is called after each tree and each check with how many there were of `most` and
+    `CHECKS` together.
     """
     given_up: list[str] = []
     try:
@@ -185,7 +187,8 @@ def candidates(
             given_up.append(error.reason)
             continue
         same_base = fingerprint(start)
-        for way in ways[: most - count]:
+        for number, way in enumerate(ways[: most - count]):
+            tell(count + number)
             what = same_base, effective(way, start)
             if what in tried:
                 continue
@@ -206,6 +209,7 @@ def candidates(
             break
     legal: list[NestChoice] = []
     for number, (one, predicted) in enumerate(_varied(sorted(trees.values(), key=lambda each: each[1].score))):
+        tell(most + number)
         if len(legal) == LEGAL:
             break
         if number == CHECKS:

@@ -39,9 +39,15 @@ def neighbouring_sizes(scop: Scop) -> Iterator[dict[str, int]]:
 
 
 def check_other_sizes(
-    scop: Scop, code: Generated, reload: Reload, toolchain: Toolchain, options: MeasureOptions
+    scop: Scop,
+    code: Generated,
+    reload: Reload,
+    toolchain: Toolchain,
+    options: MeasureOptions,
+    tell: Callable[[int, int], None] | None = None,
 ) -> tuple[dict[str, int], ...]:
     """Run `code` with its conditions against the original at neighbouring sizes; returns those that were tried.
+    `tell` is called with how many were, of how many.
 
     Raises PolyDLError when it computes something else, ToolchainError when the original fails there.
     """
@@ -61,7 +67,9 @@ def check_other_sizes(
         built, failed = builder.build({"output": output}, lambda stage, done, total: None)
         if failed:
             raise PolyDLError(f"the output for '{scop.function}' does not compile: {failed[0].message}")
-        for sizes, there in places:
+        for number, (sizes, there) in enumerate(places):
+            if tell:
+                tell(number, len(places))
             setting = setting_for(there, Path(name), built[0], options)
             (found,) = verify(setting, built[0], built[1:], lambda done, total: None).checked
             if not found.measurement.verified:

@@ -23,7 +23,7 @@ from polydl.rank.whole import tree_estimator
 from polydl.rewrite.canonical import Canonical, canonical
 from polydl.schedule.limits import SPACES, Limits
 from polydl.schedule.structure import Structure
-from polydl.search.candidates import TREES, candidates
+from polydl.search.candidates import CHECKS, TREES, candidates
 from polydl.search.order import NestChoice, by_score, combined, side_by_side
 from polydl.search.regions import segments
 from polydl.search.space import legal_structures
@@ -86,13 +86,43 @@ class Ways:
         return combined(ordered, Origin(self.program.scop, self.program.dependences, reassociate))
 
 
+_SEARCHED = TREES + CHECKS
+"""Steps that a region whose schedule is searched counts."""
+
+
+class _Steps:
+    """How far the search is, for who waits."""
+
+    def __init__(self, tell: Callable[[int, int], None] | None, total: int) -> None:
+        self._tell = tell
+        self._done = 0
+        self._total = total
+
+    def within(self, steps: int) -> None:
+        """So many of what is being done."""
+        if self._tell:
+            self._tell(self._done + steps, self._total)
+
+    def finish(self, steps: int) -> None:
+        """What took at most so many steps is done."""
+        self._done += steps
+        self.within(0)
+
+    def more(self, steps: int) -> None:
+        """There is more to do than was known."""
+        self._total += steps
+
+
 def ways(
     read: Scop, o: Options, machine: Machine, threads: int, tell: Callable[[int, int], None] | None = None
 ) -> Ways:
     """The legal ways to run a program as it was read. Raises InputError, QuotaExceeded.
 
-    `tell` is called with how many nests are done, of how many.
+    `tell` is called with how many steps are done, of how many at most: a step is a nest or, where schedules are looked
+    for, a tree that is made or checked.
     """
+    if tell:
+        tell(0, 1)
     if read.promises:
         for broken in broken_promises(read, dependences(read, reads=False)):
             warnings.warn(broken, stacklevel=2)
@@ -103,8 +133,6 @@ def ways(
         checked(scop, parts, o.prepack)
     given_up = [*program.refused]
     pruned: Counter[str] = Counter()
-    if tell:
-        tell(0, len(parts))
     blocks = register_blocks_for(machine)
     structures: dict[str, Sequence[Structure]] = {}
     for nest in parts:
@@ -113,21 +141,27 @@ def ways(
         structures[nest.name] = packed_ahead(scop, nest, made, o.prepack) if o.prepack else made
     blocked = {name for name, made in structures.items() if any(one.kernel is not None for one in made)}
     regions: list[RegionWays] = []
-    for wants_schedule, together in segments(parts, found, blocked):
+    pieces = segments(parts, found, blocked)
+    steps = _Steps(tell, sum(_SEARCHED if wanted else len(together) for wanted, together in pieces))
+    for wants_schedule, together in pieces:
         trees: list[NestChoice] | None = None
         alone: list[list[NestChoice]] = []
         if wants_schedule:
-            trees, reasons = _trees(scop, parts, together, found, machine, threads, o, TREES)
+            trees, reasons = _trees(scop, parts, together, found, machine, threads, o, TREES, steps)
+            steps.finish(_SEARCHED)
             given_up += reasons
             if reasons and len(together) > 1:
                 # What is too much for the schedulers at once may not be, a nest at a time.
+                share = TREES // len(together) // 2
+                steps.more((share + CHECKS) * len(together))
                 for nest in together:
-                    own, more = _trees(scop, parts, [nest], found, machine, threads, o, TREES // len(together) // 2)
+                    own, more = _trees(scop, parts, [nest], found, machine, threads, o, share, steps)
+                    steps.finish(share + CHECKS)
                     alone.append(own)
                     given_up += more
+        else:
+            steps.finish(len(together))
         regions.append(RegionWays(together, None if trees is None else tuple(trees), tuple(map(tuple, alone))))
-        if tell:
-            tell(sum(len(region.nests) for region in regions), len(parts))
     left_out = {reason: count for reason, count in pruned.items() if count}
     return Ways(program, parts, machine, threads, structures, tuple(regions), left_out, tuple(given_up))
 
@@ -141,7 +175,10 @@ def _trees(
     threads: int,
     o: Options,
     most: int,
+    steps: _Steps,
 ) -> tuple[list[NestChoice], list[str]]:
     statements = [s for n in together for s in n.statements]
     estimate = tree_estimator(scop, parts, together, machine, threads)
-    return candidates(scop, statements, found, machine, estimate, reassociate=o.reassociate, most=most)
+    return candidates(
+        scop, statements, found, machine, estimate, reassociate=o.reassociate, most=most, tell=steps.within
+    )

@@ -93,6 +93,23 @@ def test_progress_takes_any_function(program: polydl.Program) -> None:
     assert said.getvalue() == "rank 0 1\nrank 1 1\n"
 
 
+def test_progress_counts_the_schedules_of_a_region() -> None:
+    """One region, whose schedules are made and checked one by one: that is what takes its time."""
+    sweep = """
+    void sweep(double A[restrict 40][40]) {
+      for (int t = 0; t < 9; t++)
+        for (int i = 1; i < 39; i++)
+          for (int j = 1; j < 39; j++)
+            A[i][j] = 0.5 * (A[i - 1][j] + A[i][j + 1]);
+    }"""
+    seen: list[tuple[str, int, int]] = []
+    polydl.rank(sweep, "small", "epyc-zen5", threads=2, progress=lambda *step: seen.append(step))
+    assert {stage for stage, _, _ in seen} == {"rank"}
+    assert len({done for _, done, _ in seen}) > 20
+    assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
+    assert seen[-1][1] == seen[-1][2]
+
+
 def test_places_and_slices(table: polydl.Ranking) -> None:
     assert isinstance(table[0], Variant) and table[0] is table.variants[0] and table[-1] is table.variants[-1]
     top = table[:3]
