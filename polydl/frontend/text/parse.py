@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from pycparser import c_ast, c_lexer, c_parser
@@ -84,6 +84,8 @@ class Unit:
     """Function name -> its definition's chunk."""
     const_functions: frozenset[str]
     """Functions declared `__attribute__((const))`."""
+    unread: Mapping[str, InputErrors] = field(default_factory=dict)
+    """Function name -> why its body is not read, of functions of the file that may be left out."""
 
 
 def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preprocessed, all_bodies: bool) -> Unit:
@@ -96,6 +98,7 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
     needed = _bodies_needed(text, pieces, source.path, all_bodies)
     prototypes = {at for at, chunk in enumerate(pieces) if chunk.body is not None and at not in needed}
     dropped: set[int] = set()
+    unread: dict[str, InputErrors] = {}
     tail, fragment_text = _fragments(source, pragmas, preprocessed)
     head = chunking.prelude(text + tail)
     budget = _Budget(source)
@@ -127,6 +130,8 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
             if culprit is None or len(dropped) + len(prototypes) > _ATTEMPTS + len(pieces):
                 raise _not_c(source, str(error), Places(source, attempt)) from error
             kind, at = culprit
+            if kind == "body":
+                unread[pieces[at].name or ""] = _not_c(source, str(error), Places(source, attempt))
             (prototypes if kind == "body" else dropped).add(at)
         except RecursionError as error:
             raise InputErrors(
@@ -147,6 +152,7 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
         fragments,
         {chunk.name: chunk for chunk in pieces if chunk.body is not None and chunk.name},
         frozenset(chunk.name for chunk in pieces if chunk.const and chunk.name),
+        unread,
     )
 
 
