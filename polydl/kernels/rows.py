@@ -21,8 +21,8 @@ from polydl.kernels.microkernel import environment, isa_prologue
 from polydl.kernels.scalar_text import scalar_text
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.model import isl
-from polydl.model.expr import affine_values
-from polydl.model.scop import Assignment
+from polydl.model.expr import affine_values, sure_loads
+from polydl.model.scop import Access, Assignment
 from polydl.model.types import I64, ElementType
 from polydl.target.isa import VECTOR_TYPES, Isa
 
@@ -229,6 +229,29 @@ class _Builder:
         value = scalar_text(one.value, lambda access: self.load(at, access)[1], lambda v: self.affine(at, v))
         return self.argument(at, statement.body.target, pointer=True).name, value
 
+    def check_loads(self) -> None:
+        """Vectors load what C may leave alone, behind a `?`: that has to be there. Raises NotVectorised."""
+        sure: list[tuple[Access, isl.Map]] = []
+        perhaps: list[tuple[Access, isl.Map]] = []
+        for at, statement in enumerate(self.piece.statements):
+            body = statement.body
+            assert isinstance(body, Assignment)
+            reads = sure_loads(body.value)
+            for number, access in enumerate(statement.accesses):
+                known = access.write or number in reads or number == body.target_read
+                (sure if known else perhaps).append((access, self.where.relation(at, access)))
+        for access, relation in perhaps:
+            array = self.piece.arrays[access.array]
+            touched = any(a.array == access.array and relation.is_subset(other) for a, other in sure)
+            if not touched and not all(
+                extent is not None
+                and (low := isl.least(access.relation.range(), d)) is not None
+                and (high := isl.greatest(access.relation.range(), d)) is not None
+                and 0 <= low <= high < extent
+                for d, extent in enumerate(array.shape)
+            ):
+                raise NotVectorised(f"elements of {access.array} that may not be there")
+
     def check_searches(self) -> None:
         """What is looked at again behind the row must still be there. Raises NotVectorised."""
         written = {name for (name, _, _), a in zip(self.keys, self.arguments, strict=True) if a.written}
@@ -273,6 +296,7 @@ class GeneralRow(OfRows):
                 if at not in keeping:
                     built.add(at, {k: one for k, (found, one) in keeping.items() if found == at})
             built.check_searches()
+            built.check_loads()
         except NotVectorised:
             return ()
         return (RowUse(piece, widest, built),)

@@ -140,3 +140,16 @@ def loads(value: Expr) -> list[int]:
 def affine_values(value: Expr) -> list[AffineValue]:
     """The values made of loop variables in an expression, from left to right."""
     return [value] if isinstance(value, AffineValue) else [v for one in operands(value) for v in affine_values(one)]
+
+
+def sure_loads(value: Expr) -> frozenset[int]:
+    """The accesses that an expression reads whatever the data are: none behind a `?`, `&&` or `||`."""
+    match value:
+        case Load(access):
+            return frozenset({access})
+        case Conditional(condition, _, _):
+            return sure_loads(condition)
+        case Binary("&&" | "||", left, _):
+            return sure_loads(left)
+        case _:
+            return frozenset(i for one in operands(value) for i in sure_loads(one))

@@ -115,6 +115,11 @@ class Array:
     def is_scalar(self) -> bool:
         return not self.extents
 
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Elements per dimension; None for a number that depends on parameters or is not known."""
+        return tuple(_known(extent) for extent in self.extents)
+
 
 @dataclass(frozen=True, slots=True)
 class Access:

@@ -78,3 +78,26 @@ def test_what_the_condition_reads_is_written_last(tmp_path: Path) -> None:
 )
 def test_what_stays_as_it_is(body: str, tmp_path: Path) -> None:
     assert [type(s.body) for s in inside(tmp_path, body)] == [BlackBox]
+
+
+def bodies(folder: Path, code: str) -> list[type]:
+    return [type(s.body) for s in region(folder, code, HEAD).statements]
+
+
+def test_elements_that_are_stored_to_anyway(tmp_path: Path) -> None:
+    """Storing there once more is seen by nobody; elsewhere it may be."""
+    cleared = "for (int i = 0; i < 20; i++) F[i] = 1;\n"
+    assert bodies(tmp_path, cleared + "for (int i = 0; i < 20; i++) if (B[i] > 0) F[i] += 2;") == [Assignment] * 2
+    assert bodies(tmp_path, cleared + "for (int i = 0; i < 19; i++) if (B[i] > F[i]) F[i] = B[i];") == [Assignment] * 2
+    most = cleared.replace("i = 0", "i = 1")
+    assert bodies(tmp_path, most + "for (int i = 0; i < 20; i++) if (B[i] > 0) F[i] += 2;") == [Assignment, BlackBox]
+    perhaps = "for (int i = 0; i < 20; i++) if (B[i] > 1) F[i] = 1;\n"
+    assert bodies(tmp_path, perhaps + "for (int i = 0; i < 20; i++) if (B[i] > 0) F[i] += 2;") == [BlackBox] * 2
+    beyond = "for (int i = 0; i < 20; i++) { F[i] = 1; if (at[i]) F[i + 1] = 2; }"  # at[19] is 0
+    assert bodies(tmp_path, beyond) == [Assignment, BlackBox]
+
+
+def test_globals_belong_to_others_too(tmp_path: Path) -> None:
+    head = "static double total;\n" + HEAD
+    (found,) = region(tmp_path, "for (int i = 0; i < 20; i++) if (B[i] > 0) total += B[i];", head).statements
+    assert isinstance(found.body, BlackBox)

@@ -181,3 +181,21 @@ def test_short_steps_are_taken_together(tmp_path: Path) -> None:
         found = row(tmp_path, body, "float", RowOptions())
         assert found is not None
         assert found[0].text.count("_step(j") == together + 1 + (together > 1), body
+
+
+def test_vectors_load_nothing_that_may_not_be_there(tmp_path: Path) -> None:
+    """Behind a `?` a pointer may lead nowhere; what is read anyway is there, and what lies in an array of a size."""
+    head = "void f(const float *p, const float a[restrict 400], float d[restrict 400], float m[1])"
+    for body, taken in (
+        ("m[0] += a[j] > 0 ? p[j] : 0.0f;", False),
+        ("d[j] = a[j] > 0 ? p[j] : 0.0f;", False),
+        ("d[j] = a[j] > 0 && p[j] > 0 ? 1.0f : 0.0f;", False),
+        ("m[0] += p[j] > 0 ? p[j] : 0.0f;", True),
+        ("d[j] = p[j]; m[0] += a[j] > 0 ? p[j] : 0.0f;", True),
+        ("m[0] += p[j] > 0 ? a[j] : 0.0f;", True),
+        ("d[j] = p[j] > 0 && a[j] > 0 ? a[j] : 0.0f;", True),
+    ):
+        found = scop(tmp_path, f"{head}\n{{\nfor (int j = 0; j < 400; j++) {{ {body} }}\n}}\n")
+        statements = [RowStatement(s, map_from_affs(s.domain, isl.coordinates(s.domain))) for s in found.statements]
+        piece = printed(found.arrays, frozenset(), RowLoops((0,), ()), statements, RowOptions())
+        assert (families.row_function(piece) is not None) == taken, body

@@ -5,8 +5,10 @@
     if (x > t) s += x;                      s += x > t ? x : -0.0f;
     if (x > 0) y[i] = x; else y[i] = 0;     y[i] = x > 0 ? x : 0;
 
-Each side computes the same bits. A store that would not have happened is made to scalars of the function alone: others
-may look at what the region leaves alone. Adding -0.0 changes no number, as adding 0.0 does with -0.0.
+Each side computes the same bits. Adding -0.0 changes no number, as adding 0.0 does with -0.0. A store that would not
+have happened is made to scalars of the function, and to elements that the region stores to whatever the data are:
+others may look at what it leaves alone, or own it. Which elements those are is known when the whole region has been
+read (`unasked`).
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ from typing import Any
 
 from pycparser import c_ast, c_generator
 
+from polydl.frontend.lower.raw import Walked
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.symbols import mentions
-from polydl.model.scop import Storage
+from polydl.model import isl
+from polydl.model.scop import Access, Assignment, Statement, Storage
 from polydl.model.types import F32, F64, ElementType, common
 
 _NEUTRAL_FLOAT = {"+=": "-0.0", "-=": "0.0", "*=": "1.0"}
@@ -28,6 +32,39 @@ _NEUTRAL_INTEGER = {"+=": "0", "-=": "0", "*=": "1", "|=": "0", "^=": "0"}
 
 def choices(node: Any, state: State) -> tuple[Any, ...]:
     """The assignments that an `if` stands for; none where it is something else. Raises InputError."""
+    if id(node) in state.settings.kept:
+        return ()
+    made = _choices(node, state)
+    state.walked.stores.update(
+        (id(one), (one, node)) for one in made if node.iffalse is None and not _private(one.lvalue, state)
+    )
+    return made
+
+
+def unasked(statements: Sequence[Statement], walked: Walked, known: isl.Set) -> frozenset[int]:
+    """Those `if`s, by identity, of whose assignments one stores to elements that nothing else surely stores to.
+
+    `statements`: those that were walked; `known`: about the parameters.
+    """
+    sure: dict[str, isl.Set] = {}
+    doubtful: list[tuple[int, Access]] = []
+    for raw, statement in zip(walked.statements, statements, strict=True):
+        if not isinstance(statement.body, Assignment):
+            continue
+        target = statement.accesses[statement.body.target]
+        if id(raw.node) in walked.stores:
+            doubtful.append((id(walked.stores[id(raw.node)][1]), target))
+        else:
+            stored = target.relation.range()
+            sure[target.array] = sure[target.array].union(stored) if target.array in sure else stored
+    return frozenset(
+        node
+        for node, target in doubtful
+        if target.array not in sure or not target.relation.range().intersect_params(known).is_subset(sure[target.array])
+    )
+
+
+def _choices(node: Any, state: State) -> tuple[Any, ...]:
     condition, then = node.cond, _assignments(node.iftrue)
     otherwise = node.iffalse
     while otherwise is None and isinstance(inner := _only(node.iftrue), c_ast.If) and inner.iffalse is None:
@@ -80,13 +117,10 @@ def _both(condition: Any, then: Sequence[Any], otherwise: Sequence[Any], state: 
 
 
 def _alone(condition: Any, one: Any, state: State) -> Any:
-    """`if (c) x op e;` as an assignment; None where that would store where nothing was stored, or change values."""
-    found = state.scope.find(one.lvalue.name) if isinstance(one.lvalue, c_ast.ID) else None
-    if found is None or not found.is_scalar or found.storage is Storage.GLOBAL or not _known(one.lvalue, state):
+    """`if (c) x op e;` as an assignment; None where that would change values."""
+    if not _known(one.lvalue, state):
         return None
-    own, made = found.ctype, _type(one.rvalue, state)
-    if not isinstance(own, ElementType):
-        return None
+    own, made = _type(one.lvalue, state), _type(one.rvalue, state)
     if one.op == "=":
         meant = common(own, made)
         # x = c ? e : x makes both sides one type on the way: x must come back as it was.
@@ -135,6 +169,12 @@ def _names(place: Any) -> Iterator[str]:
     while isinstance(place, (c_ast.ArrayRef, c_ast.UnaryOp)):
         place = place.name if isinstance(place, c_ast.ArrayRef) else place.expr
     yield from mentions(place)
+
+
+def _private(place: Any, state: State) -> bool:
+    """Whether an lvalue is a scalar that nobody else sees."""
+    found = state.scope.find(place.name) if isinstance(place, c_ast.ID) else None
+    return found is not None and found.is_scalar and found.storage is not Storage.GLOBAL
 
 
 def _known(place: Any, state: State) -> bool:

@@ -10,6 +10,7 @@ from pycparser import c_ast, c_generator
 
 from polydl.base.errors import InputError, InputErrors
 from polydl.frontend.lower.check import alias_assumptions, check_bounds, check_microkernels, check_stable
+from polydl.frontend.lower.choices import unasked
 from polydl.frontend.lower.finish import Builder, Settled, arrays, declared_extents, every_access, settle
 from polydl.frontend.lower.indices import assumed, index_values
 from polydl.frontend.lower.members import plain
@@ -61,9 +62,20 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
     changed = changed_names(found.function.body)
     stored = stored_names(region)
     data: frozenset[str] = frozenset()
+    kept: frozenset[int] = frozenset()
     while True:
         settings = Settings(
-            unit, found.scope, options.sizes, universe(), assigned, data, escaping, changed, options.pragmas, stored
+            unit,
+            found.scope,
+            options.sizes,
+            universe(),
+            assigned,
+            data,
+            escaping,
+            changed,
+            options.pragmas,
+            stored,
+            kept,
         )
         try:
             facts = Walker(settings)
@@ -81,10 +93,27 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
         settled, errors = settle(walker.walked, declared, context, walker.evaluator, unit.places)
         if walker.errors or errors:
             raise InputErrors(in_order([*walker.errors, *errors]))
-        value_only = _value_only(walker)
-        if not value_only:
+        value_only, stores = _value_only(walker), _unasked_stores(walker, settled, context)
+        if not value_only and not stores:
             return _scop(unit, found, options, walker, settled, context, simple.views)
         data |= value_only
+        kept |= stores
+
+
+def _unasked_stores(walker: Walker, settled: Settled, context: isl.Set) -> frozenset[int]:
+    """What `choices` must not have made of `if`s."""
+    walked = walker.walked
+    if not walked.stores:
+        return frozenset()
+    parameters = _parameters(walker, context)
+    statements = Builder(settled, parameters, walker.places, context).statements(walked.statements)
+    return unasked(statements, walked, isl.parametric(context, parameters).params())
+
+
+def _parameters(walker: Walker, context: isl.Set) -> tuple[str, ...]:
+    """The symbols without a value, those that are only known something about last."""
+    parameters = tuple(name for name in walker.walked.parameters if name not in walker.settings.data)
+    return parameters + tuple(sorted(set(isl.parameters(context)) - set(parameters)))
 
 
 def in_order(errors: list[InputError]) -> list[InputError]:
@@ -211,9 +240,7 @@ def _scop(
     views: Mapping[str, View],
 ) -> Scop:
     walked, places = walker.walked, unit.places
-    involved = set(isl.parameters(context))
-    parameters = tuple(name for name in walked.parameters if name not in walker.settings.data)
-    parameters += tuple(sorted(involved - set(parameters)))
+    parameters = _parameters(walker, context)
     errors: list[InputError] = []
     if not walked.statements:
         raise InputErrors(

@@ -132,3 +132,5 @@ class Walked:
     """Loop variables and affine temporaries."""
     given: list[Given] = field(default_factory=list)
     """What integers are given of which only data know the value."""
+    stores: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    """id of an assignment that stores where the `if` that it was made of may not -> the two."""

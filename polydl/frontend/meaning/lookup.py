@@ -61,6 +61,8 @@ class Settings:
     """Pragma index -> Pragma."""
     stored: frozenset[str] = frozenset()
     """Names of what the region stores something in (liveness.stored_names)."""
+    kept: frozenset[int] = frozenset()
+    """`if`s, by identity, that stay as they are written."""
 
 
 class Lookup:
