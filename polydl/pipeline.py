@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from polydl.base.errors import InputError, ToolchainError
+from polydl.base.errors import InputError, InputErrors, QuotaExceeded, ToolchainError
 from polydl.base.files import output_path, write
 from polydl.base.version import __version__
 from polydl.dependences.analysis import dependences
@@ -51,6 +51,7 @@ from polydl.schedule.loopstring import nests_named
 from polydl.schedule.notation import Written
 from polydl.schedule.structure import start as as_written
 from polydl.search.choice import choose
+from polydl.search.every_size import EverySize, every_size
 from polydl.search.fused import fused_variants
 from polydl.search.other_sizes import check_other_sizes
 from polydl.search.proofs import proved
@@ -279,7 +280,7 @@ def optimize(
         left = budget - sum(one.report.spent for one in done if one.report is not None)
         share = max(0.0, left) / (len(program.scops) - len(done))
         done.append(_optimize_scop(scop, o, share, run=run, progress=progress))
-    pieces = [(d.ranking.scop, d.chosen.generated if d.chosen else None) for d in done]
+    pieces = [(d.ranking.scop, d.code) for d in done]
     text = splice(
         program.source, pieces, header(o.command, (one.target for one in done), (one.described for one in done))
     )
@@ -359,14 +360,37 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     slices = original_slices(scop) if run and len(variants) > 1 else ()
     analysis_seconds = time.perf_counter() - begin
     if not run:
-        return Optimized(ranking, None, variants[0] if variants else None, illegal, proofs, analysis_seconds)
+        others = _other_sizes(scop, o, ranking) if variants else ""
+        return Optimized(ranking, None, variants[0] if variants else None, illegal, proofs, analysis_seconds, others)
     options = replace(o.measuring(ranking.threads), seconds=seconds)
     report = measure(scop, {v.id: v.generated for v in variants}, o.toolchain(), options, progress, slices)
     chosen = choose(report, variants, ranking.variants)
-    if chosen is not None and report.original.median <= _QUICK:
+    others = _other_sizes(scop, o, ranking) if chosen is not None else ""
+    done = Optimized(ranking, report, chosen, illegal, proofs, analysis_seconds, others)
+    if done.code is not None and report.original.median <= _QUICK:
         tell = partial(progress, "sizes") if progress else None
-        check_other_sizes(scop, chosen.generated, lambda sizes: _at(scop, o, sizes), o.toolchain(), options, tell)
-    return Optimized(ranking, report, chosen, illegal, proofs, analysis_seconds)
+        check_other_sizes(scop, done.code, lambda sizes: _at(scop, o, sizes), o.toolchain(), options, tell)
+    return done
+
+
+def _other_sizes(scop: Scop, o: Options, ranking: Ranking) -> EverySize | str:
+    """What runs at other values of the function's integer parameters, or why there is nothing but the original."""
+    tuned = {guard.name: guard.value for guard in scop.guards if not guard.macro}
+    if not tuned or o.prepack:
+        return ""
+    try:
+        program = load(
+            scop.source.path, o, require_sizes=False, sizes={n: v for n, v in o.sizes.items() if n not in tuned}
+        )
+        symbolic = next(s for s in program.scops if s.region.start == scop.region.start)
+        return every_size(
+            symbolic, tuned, lambda sizes: _at(scop, o, sizes), ranking.machine, ranking.threads,
+            reassociate=o.reassociate,
+        )  # fmt: skip
+    except InputErrors as error:
+        return error.errors[0].reason
+    except (InputError, QuotaExceeded) as error:
+        return error.reason
 
 
 _QUICK = 0.5

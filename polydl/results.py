@@ -17,6 +17,7 @@ from polydl.base.errors import InputError, PolyDLError, one_of
 from polydl.base.units import seconds_text
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.nests import Nest
+from polydl.lower.emit import Generated
 from polydl.measure import Measurement, Report, Status
 from polydl.model.scop import Scop
 from polydl.prove import Proof
@@ -25,6 +26,7 @@ from polydl.rewrite.canonical import Canonical
 from polydl.rewrite.fuse import FusedScop
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import start
+from polydl.search.every_size import EverySize
 from polydl.search.variant import Origin, Variant
 from polydl.target import Machine
 
@@ -175,6 +177,16 @@ class Optimized:
     """With --prove: per id what was shown of the variant."""
     analysis_seconds: float = 0.0
     """Wall clock before anything was compiled: analysis, ranking, the choice of what is measured, proofs."""
+    other_sizes: EverySize | str = ""
+    """What runs where the function's integer parameters have other values than those given; or why these are the
+    original loops; empty: there are none."""
+
+    @property
+    def code(self) -> Generated | None:
+        """What replaces the region; None: the original loops stay."""
+        if self.chosen is None or isinstance(self.other_sizes, str):
+            return None if self.chosen is None else self.chosen.generated
+        return self.other_sizes.beside(self.chosen.generated)
 
     @property
     def speedup(self) -> float:
@@ -229,6 +241,10 @@ class Optimized:
             lines += self.chosen.notes
             if self.chosen.id in self.proofs:
                 lines += self.proofs[self.chosen.id].lines()
+            if self.other_sizes:
+                what = "the original loops" if isinstance(self.other_sizes, str) else "in blocks"
+                why = self.other_sizes if isinstance(self.other_sizes, str) else self.other_sizes.recipe
+                lines.append(f"other sizes: {what}: {why}")
         return [*lines, *(f"assumed: {assumption}" for assumption in self.ranking.scop.assumptions)]
 
     def measurement(self, variant: str) -> Measurement:

@@ -118,10 +118,25 @@ def _progression(space: isl.Space, name: str, count: Count1D, descending: bool) 
     return steps.nonneg_set().intersect(ends).intersect(whole)
 
 
+def _is_product(domain: isl.Set) -> bool:
+    """Whether a set has every combination of its coordinates' values, for all values of the parameters."""
+    product = isl.project_onto(domain, [0])
+    for d in range(1, isl.arity(domain)):
+        product = product.flat_product(isl.project_onto(domain, [d]))
+    # A loop without iterations leaves none of the others'.
+    some = domain.params()
+    return bool(product.intersect_params(some).reset_tuple_id().is_equal(domain.reset_tuple_id()))
+
+
 def _is_box(statements: Sequence[Statement], loops: tuple[str, ...], counts: Mapping[str, Count1D]) -> bool:
     for statement in statements:
         domain = statement.domain
-        if statement.iterators != loops or any(c.extent is None for c in counts.values()) or domain.is_empty():
+        if statement.iterators != loops or domain.is_empty():
+            return False
+        if any(c.extent is None for c in counts.values()):
+            # With parameters the ranges are those of the loops by themselves.
+            if isl.involved_parameters(domain) and _is_product(domain):
+                continue
             return False
         hull = isl.Set.universe(domain.get_space())
         for name in loops:

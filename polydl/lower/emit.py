@@ -34,6 +34,8 @@ from polydl.schedule.tree import kernels
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _INT_MAX = 2**31 - 1
+OTHER_SIZES = "n_"
+"""Begins the names of helper functions, behind the prefix, in code for every value of the parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,9 @@ class Generated:
     """Statements that a user runs once before, to pack operands ahead of time."""
     rows: bool = False
     """Whether innermost loops became calls of vector functions."""
+    otherwise: str = ""
+    """Statements for other values of the function's integer parameters than those that `region` is made for; empty: the
+    original loops."""
 
 
 def names_for(scop: Scop) -> Names:
@@ -78,14 +83,17 @@ def _integer_type(scop: Scop) -> str:
     return "int"
 
 
-def generate(scop: Scop, parts: Sequence[Structure | Scheduled], *, instances: bool = False) -> Generated:
+def generate(
+    scop: Scop, parts: Sequence[Structure | Scheduled], *, instances: bool = False, other_sizes: bool = False
+) -> Generated:
     """C text that runs the parts of the scop one after the other, each in the order of its tree.
 
     `instances`: with a line before each statement that says which instance it is (polydl.lower.instance_marks); the
-    text is the same otherwise. Raises QuotaExceeded. Assumes that they are legal.
+    text is the same otherwise. `other_sizes`: it is to stand beside code for one size, whose helper functions may be of
+    another type. Raises QuotaExceeded. Assumes that they are legal.
     """
     names = names_for(scop)
-    helpers = Helpers(names.prefix, set())
+    helpers = Helpers(names.prefix + (OTHER_SIZES if other_sizes else ""), set())
     code: list[Node] = [*storage(scop), *unused_storage(scop)]
     scratch = Scratch()
     beside = _Beside([], [], [], [])
@@ -176,7 +184,7 @@ def row_options(scop: Scop, part: Structure | Scheduled) -> RowOptions | None:
 
 def helper_texts(helpers: Helpers, names: Names) -> list[str]:
     """C text of the helper functions that the printed text turned out to need."""
-    return [HELPER_TEXT[h].format(type=names.integer, prefix=names.prefix) for h in sorted(helpers.used)]
+    return [HELPER_TEXT[h].format(type=names.integer, prefix=helpers.prefix) for h in sorted(helpers.used)]
 
 
 def storage(scop: Scop) -> list[Node]:

@@ -13,7 +13,7 @@ from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, us
 from polydl.lower.ctree import Expr, Unary
 from polydl.lower.instance import Place
 from polydl.model import isl
-from polydl.model.contraction import linear_strides
+from polydl.model.contraction import known, linear_strides
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.types import ElementType
 from polydl.rewrite.conditions import Fused, Group
@@ -138,10 +138,10 @@ class _Writer:
 
     def _operand(self, access: Access, heavy: isl.Map) -> Operand:
         relation = heavy.apply_range(access.relation).coalesce()
-        for known in self.operands:
-            if known.access.array == access.array and known.access.write == access.write:
-                if known.access.relation.is_equal(relation):
-                    return known
+        for one in self.operands:
+            if one.access.array == access.array and one.access.write == access.write:
+                if one.access.relation.is_equal(relation):
+                    return one
         array, statement = self.scop.arrays[access.array], self.structure.nest.statements[0]
         moved = Access(access.array, access.write, relation)
         row, column = (0, 0) if array.is_scalar else self._strides(statement, moved)
@@ -155,9 +155,12 @@ class _Writer:
             raise NotVectorised(f"the subscripts of {access.array} are not affine in the loops of {statement.name}")
         kernel = self.structure.kernel
         assert kernel is not None
+        moves = [0 if loop is None else strides[loop.iterator] for loop in (kernel.rows, kernel.columns)]
+        if not all(isinstance(move, int) for move in moves):
+            raise NotVectorised(f"the distances between elements of {access.array} depend on parameters")
         rows, columns = (
-            0 if loop is None else self.stride(loop.iterator, strides[loop.iterator])
-            for loop in (kernel.rows, kernel.columns)
+            0 if loop is None else self.stride(loop.iterator, known(move))
+            for loop, move in zip((kernel.rows, kernel.columns), moves, strict=True)
         )
         if columns not in (0, 1):
             raise NotVectorised(f"neighbouring columns of {access.array} are {columns} elements apart")

@@ -26,6 +26,7 @@ from polydl.lower.ctree import (
     times,
 )
 from polydl.model import isl
+from polydl.model.contraction import ByExtents
 from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Statement
 
 
@@ -64,14 +65,39 @@ class Place:
         subscripts = tuple(self.c(self.build.expr_from_pw_aff(one.coalesce())) for one in where)
         if not found.linear:
             return Item(found.name, subscripts) if found.members is None else _member(found, subscripts, subscript)
+        start: Expr = Int(0)
         strides = found.layout.strides
+        if strides is None and found.layout.is_row_major:
+            moved = (times(self._inside(found, d), s) for d, s in enumerate(subscripts))
+            return Item(found.name, (reduce(plus, moved, start),))
         if strides is None or any(found.layout.before):
             address = found.layout.accessed(isl.Map.from_pw_multi_aff(subscript)).as_pw_multi_aff()
             (place,) = isl.components(address.pullback_pw_multi_aff(self.back))
             return Item(found.name, (self.c(self.build.expr_from_pw_aff(place.coalesce())),))
         terms = (times(Int(n), s) for s, n in zip(subscripts, strides, strict=True))
-        nothing: Expr = Int(0)
-        return Item(found.name, (reduce(plus, terms, nothing),))
+        return Item(found.name, (reduce(plus, terms, start),))
+
+    def distance(self, between: ByExtents) -> Expr:
+        """Elements between places of a row-major array."""
+        array = self.arrays[between.array]
+        terms = (times(Int(move), self._inside(array, d)) for d, move in enumerate(between.moves) if move)
+        start: Expr = Int(0)
+        return reduce(plus, terms, start)
+
+    def _inside(self, array: Array, dimension: int) -> Expr:
+        """Elements between neighbours along a dimension of a row-major array."""
+        product: Expr = Int(1)
+        for extent in array.extents[dimension + 1 :]:
+            assert extent is not None, "only the first extent of an array may be unknown"
+            factor = self._parametric(extent)
+            # The product may be too large for an int, which each of the extents is.
+            product = times(Cast("long", product) if not isinstance(product, Int) else product, factor)
+        return product
+
+    def _parametric(self, value: isl.PwAff) -> Expr:
+        """A value { [] -> [v] } that depends on parameters alone."""
+        nowhere = isl.Map.from_domain_and_range(isl.Map.from_pw_multi_aff(self.back).domain(), value.domain())
+        return self.c(self.build.expr_from_pw_aff(value.pullback_pw_multi_aff(nowhere.as_pw_multi_aff())))
 
     def address(self, array: str, subscript: isl.PwMultiAff) -> Expr:
         """The address of that element."""

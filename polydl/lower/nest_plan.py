@@ -21,7 +21,7 @@ from polydl.lower.instance import Place
 from polydl.lower.packing_plan import PackCall, pack_call
 from polydl.lower.scratch import Scratch
 from polydl.model import isl
-from polydl.model.contraction import Operand
+from polydl.model.contraction import Operand, Stride, known
 from polydl.model.expr import Const, Load
 from polydl.model.isl import to_int
 from polydl.model.scop import Scop, Statement
@@ -59,18 +59,25 @@ class NestPlan:
     """Calls for the rows of blocks that are no boxes."""
 
 
-def _stride(nest: Nest, operand: Operand, iterator: str) -> int:
+def _stride(nest: Nest, operand: Operand, iterator: str) -> Stride:
     """Elements between neighbours along a counted loop (execution order, steps of one)."""
-    sign = -1 if iterator in nest.statements[0].descending else 1
-    return operand.strides[iterator] * nest.counts[iterator].stride * sign
+    factor = nest.counts[iterator].stride * (-1 if iterator in nest.statements[0].descending else 1)
+    stride = operand.strides[iterator]
+    return stride * factor if isinstance(stride, int) else stride.times(factor)
+
+
+def _given(stride: Stride) -> int | None:
+    """A stride that is a constant of a generated function; None: an argument of it."""
+    return stride if isinstance(stride, int) else None
 
 
 def _spread(nest: Nest, operand: Operand) -> int:
     """Elements from the first to the last that the nest reads of an operand; 0 where an extent is not known."""
     extents = {i: nest.counts[i].extent for i in operand.strides if i in nest.counts}
-    if any(e is None for e in extents.values()):
+    strides = {i: _stride(nest, operand, i) for i in extents}
+    if any(e is None for e in extents.values()) or not all(isinstance(s, int) for s in strides.values()):
         return 0
-    return 1 + sum(abs(_stride(nest, operand, i)) * ((e or 1) - 1) for i, e in extents.items())
+    return 1 + sum(abs(known(strides[i])) * ((e or 1) - 1) for i, e in extents.items())
 
 
 def _constant(extent: isl.PwAff, domain: isl.Set) -> int | None:
@@ -89,18 +96,19 @@ def microkernel_spec(
     rows = kernel.rows.iterator if kernel.rows is not None else None
     a, b = _operands(structure)
 
-    def stride(role: str, operand: Operand, loop: Loop) -> int:
-        return packs[role].stride(loop) if role in packs else _stride(nest, operand, loop.iterator)
+    def stride(role: str, operand: Operand, loop: Loop) -> int | None:
+        return packs[role].stride(loop) if role in packs else _given(_stride(nest, operand, loop.iterator))
 
     reductions = tuple(
         Reduction(_constant(call.extent(loop), call.domain), stride("A", a, loop), stride("B", b, loop))
         for loop in kernel.reductions
     )
-    a_m = 0 if rows is None else 1 if "A" in packs else _stride(nest, a, rows)
-    c_m = 0 if rows is None else _stride(nest, found.output, rows)
+    a_m = 0 if rows is None else 1 if "A" in packs else _given(_stride(nest, a, rows))
+    c_m = 0 if rows is None else _given(_stride(nest, found.output, rows))
     size = found.element.bytes
-    rows_ahead = ROWS_AHEAD if a_m * size >= PAGE_BYTES else 0
-    if 0 < a_m * size < PAGE_BYTES and "A" not in packs and _spread(nest, a) * size > LARGE_BYTES:
+    # Distances that depend on parameters are taken for large ones: a prefetch too many costs little.
+    rows_ahead = ROWS_AHEAD if a_m is None or a_m * size >= PAGE_BYTES else 0
+    if a_m is not None and 0 < a_m * size < PAGE_BYTES and "A" not in packs and _spread(nest, a) * size > LARGE_BYTES:
         # Rows that follow one another are one stream, which the hardware runs ahead of up to the page's end only: the
         # next block's rows are asked for while this one's are used. 1.2 to 1.9 times as fast on 1x1 convolutions of
         # large images (Zen 5), within 1 % where the data come from a cache.
@@ -117,7 +125,7 @@ def microkernel_spec(
         alpha=bool(found.scale),
         remainders=not _always_whole(structure, call),
         prefetch_rows=rows_ahead,
-        prefetch_output=c_m * size >= PAGE_BYTES,
+        prefetch_output=c_m is None or c_m * size >= PAGE_BYTES,
         epilogue=fused.lines,
         epilogue_parameters=fused.parameters,
     )
@@ -279,10 +287,10 @@ def _copy(structure: Structure, pack: PackCall, element: ElementType) -> CopyPie
     nest, operand = structure.nest, pack.operand
     width = None if pack.width is None else pack.width.iterator
     loops = tuple(
-        PackLoop(_constant(extent, pack.domain), _stride(nest, operand, loop.iterator))
+        PackLoop(_constant(extent, pack.domain), _given(_stride(nest, operand, loop.iterator)))
         for loop, extent in zip(pack.reductions, pack.extents, strict=False)
     )
-    return CopyPiece(element, 1 if width is None else _stride(nest, operand, width), loops)
+    return CopyPiece(element, 1 if width is None else _given(_stride(nest, operand, width)), loops)
 
 
 def _copy_printer(structure: Structure, pack: PackCall, routine: PackRoutine, buffer: str) -> Callable[[Place], Node]:
@@ -293,15 +301,20 @@ def _copy_printer(structure: Structure, pack: PackCall, routine: PackRoutine, bu
     def print_copy(at: Place) -> Node:
         width = at.affine(pack.extents[-1]) if pack.width is not None else Int(1)
         source = at.address(pack.operand.array, relation.pullback_pw_multi_aff(pack.corner))
-        run_time = [
-            at.affine(extent)
-            for extent, loop in zip(pack.extents, routine.spec.loops, strict=False)
-            if loop.extent is None
-        ]
+        run_time = _stride_at(at, structure.nest, pack.operand, pack.width) if pack.width is not None else []
+        for extent, loop, spec in zip(pack.extents, pack.reductions, routine.spec.loops, strict=False):
+            run_time += [at.affine(extent)] if spec.extent is None else []
+            run_time += _stride_at(at, structure.nest, pack.operand, loop)
         target = plus(Name(buffer), at.affine(pack.offset(pack.domain, loops)))
         return Evaluate(Invoke(routine.name, (width, source, target, *run_time)))
 
     return print_copy
+
+
+def _stride_at(at: Place, nest: Nest, operand: Operand, loop: Loop) -> list[Expr]:
+    """The argument for a stride that a generated function is not made for; nothing for one that it is made for."""
+    stride = _stride(nest, operand, loop.iterator)
+    return [] if isinstance(stride, int) else [at.distance(stride)]
 
 
 def _repeated(structure: Structure) -> list[int]:
@@ -366,11 +379,13 @@ def _call_printer(
         m = at.affine(call.extent(kernel.rows)) if kernel.rows is not None else Int(1)
         n = at.affine(call.extent(kernel.columns))
         pointers = [address(at, role, operand) for role, operand in (("A", a), ("B", b), ("C", found.output))]
-        run_time = [
-            at.affine(call.extent(loop))
-            for loop, reduction in zip(kernel.reductions, versions.between.spec.reductions, strict=True)
-            if reduction.extent is None
-        ]
+        nest = structure.nest
+        run_time = [] if kernel.rows is None or "A" in packs else _stride_at(at, nest, a, kernel.rows)
+        run_time += [] if kernel.rows is None else _stride_at(at, nest, found.output, kernel.rows)
+        for loop, reduction in zip(kernel.reductions, versions.between.spec.reductions, strict=True):
+            run_time += [at.affine(call.extent(loop))] if reduction.extent is None else []
+            for role, operand in (("A", a), ("B", b)):
+                run_time += [] if role in packs else _stride_at(at, nest, operand, loop)
         factors = [_factor(f, at, statement) for f in found.scale]
         scale = [reduce(lambda left, right: Binary("*", left, right), factors)] if factors else []
         arguments = [m, n, *pointers, *run_time, *scale]

@@ -70,11 +70,10 @@ class PackCall:
 
 
 def _trips(structure: Structure, loop: Loop) -> int:
-    extent = loop.within if loop.within is not None else structure.nest.counts[loop.iterator].extent
-    assert extent is not None, "only rectangular nests are packed"
     whole = structure.nest.counts[loop.iterator].extent
-    assert whole is not None
-    return -(-min(extent, whole) // loop.step)
+    known = [extent for extent in (loop.within, whole) if extent is not None]
+    assert known, "only loops with a bound are packed"
+    return -(-min(known) // loop.step)
 
 
 def pack_call(structure: Structure, pack: Packed, call: KernelCall) -> PackCall:

@@ -17,24 +17,25 @@ _TEXT = """\
 """
 
 
-def guarded(scop: Scop, replacement: str, newline: str) -> str:
-    """The replacement, and the original loops for values that the replacement was not made for."""
+def guarded(scop: Scop, replacement: str, newline: str, otherwise: str = "") -> str:
+    """The replacement, and the original loops for values that the replacement was not made for; with `otherwise` that
+    for other values of the function's parameters alone."""
     original = original_text(scop)
     macros = [f"{'' if defined else '!'}defined({name})" for name, defined in scop.conditions.items()]
     macros += [f"({g.name}) == {_constant(g.value)}" for g in scop.guards if g.macro and g.plain]
     values = [f"({g.name}) == {_constant(g.value)}" for g in scop.guards if g.macro and not g.plain]
-    values += [f"{g.name} == {g.value}" for g in scop.guards if not g.macro]
     values += [f"!__builtin_strcmp(POLYDL_TEXT({use}), {text})" for use, text in scop.expansions]
+    sizes = [f"{g.name} == {g.value}" for g in scop.guards if not g.macro]
     text = replacement
     for array in scop.arrays.values():
-        if array.members is not None and re.search(rf"&{re.escape(array.name)}\b", text):
+        if array.members is not None and re.search(rf"&{re.escape(array.name)}\b", replacement + otherwise):
             # Code that computes addresses, instead of naming members, knows how large an element is.
             subscripts = "[0]" * (len(array.extents) - 1)
             values.append(f"sizeof({array.name}{subscripts}) == {array.members.bytes}")
-    if values:
-        pad = replacement[: len(replacement) - len(replacement.lstrip(" \t"))]
-        condition = f"{pad}if ({' && '.join(values)}) "
-        text = f"{condition}{replacement[len(pad) :]} else {{{newline}{original}{newline}{pad}}}"
+    if otherwise and sizes:
+        text, sizes = _either(sizes, text, otherwise, newline), []
+    if values or sizes:
+        text = _either([*values, *sizes], text, original, newline)
     text = _with_views(scop, text, newline)
     if macros:
         text = f"#if {' && '.join(macros)}{newline}{text}{newline}#else{newline}{original}{newline}#endif"
@@ -57,6 +58,12 @@ def _constant(value: int) -> str:
     if value == -(2**63):
         return f"({value + 1} - 1)"
     return f"{value}U" if value >= 2**63 else str(value)
+
+
+def _either(conditions: Sequence[str], text: str, otherwise: str, newline: str) -> str:
+    pad = text[: len(text) - len(text.lstrip(" \t"))]
+    braced = text[len(pad) :] if text.lstrip().startswith("{") else f"{{{newline}{text}{newline}{pad}}}"
+    return f"{pad}if ({' && '.join(conditions)}) {braced} else {{{newline}{otherwise}{newline}{pad}}}"
 
 
 def _region_with_pragmas(scop: Scop) -> tuple[int, int]:
@@ -96,7 +103,7 @@ def splice(source: Source, replacements: Sequence[tuple[Scop, Generated | None]]
         seen.update(dict.fromkeys(prologue))
         if fresh:
             edits.append((scop.region.helpers, scop.region.helpers, protected(source, fresh) + "\n\n"))
-        edits.append((start, end, guarded(scop, generated.region, newline) + ending))
+        edits.append((start, end, guarded(scop, generated.region, newline, generated.otherwise) + ending))
     for start, end, replacement in sorted(edits, reverse=True):
         replacement = replacement.replace("\r\n", "\n").replace("\n", newline)
         text = _on_lines_of_its_own(text[:start], replacement, text[end:], newline)

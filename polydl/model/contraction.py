@@ -13,6 +13,29 @@ from polydl.model.types import ElementType
 
 
 @dataclass(frozen=True, slots=True)
+class ByExtents:
+    """A distance between elements of a row-major array that depends on its extents: `moves` in each dimension."""
+
+    array: str
+    moves: tuple[int, ...]
+    """Elements per dimension of the array, outermost first."""
+
+    def times(self, factor: int) -> ByExtents:
+        """The distance of so many steps."""
+        return ByExtents(self.array, tuple(factor * move for move in self.moves))
+
+
+Stride = int | ByExtents
+"""Elements between neighbours along a loop."""
+
+
+def known(stride: Stride) -> int:
+    """A stride of a program whose sizes have values."""
+    assert isinstance(stride, int), "the sizes are not known"
+    return stride
+
+
+@dataclass(frozen=True, slots=True)
 class Operand:
     """One array of a contraction with its memory layout."""
 
@@ -20,7 +43,7 @@ class Operand:
     element: ElementType
     access: int
     """Index into the statement's accesses."""
-    strides: Mapping[str, int]
+    strides: Mapping[str, Stride]
     """Elements between neighbours along each iterator (0: does not move)."""
 
 
@@ -95,17 +118,22 @@ def affine_rows(statement: Statement, access: Access) -> list[tuple[dict[str, in
     return rows
 
 
-def linear_strides(scop: Scop, statement: Statement, access: Access) -> dict[str, int] | None:
+def linear_strides(scop: Scop, statement: Statement, access: Access) -> dict[str, Stride] | None:
     """Elements by which each iterator moves the address of an access; None when that is not one constant."""
     rows = affine_rows(statement, access)
     if rows is None:
         return None
-    strides: dict[str, int] = {}
+    strides: dict[str, Stride] = {}
+    array = scop.arrays[access.array]
     for name in statement.iterators:
-        distance = scop.arrays[access.array].layout.distance([row[name] for row, _ in rows])
-        if distance is None:
+        moves = [row[name] for row, _ in rows]
+        distance = array.layout.distance(moves)
+        if distance is None and array.members is None and array.layout.is_row_major and array.layout.strides is None:
+            strides[name] = ByExtents(array.name, tuple(moves))
+        elif distance is None:
             return None
-        strides[name] = distance
+        else:
+            strides[name] = distance
     return strides
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from polydl.locality.boxes import BoxNest
+from polydl.model.contraction import known
 from polydl.rank.ranker import FloatArray
 from polydl.schedule.structure import Structure
 from polydl.target import CacheLevel
@@ -47,11 +48,15 @@ def _of_operand(
     last = structure.inner[-1].iterator
     rows = structure.inner[0].iterator
     if role == "B":
-        apart, run, count = abs(operand.strides[last]) * size, kernel.n * size, structure.nest.counts[last].extent or 1
+        apart, run, count = (
+            abs(known(operand.strides[last])) * size,
+            kernel.n * size,
+            structure.nest.counts[last].extent or 1,
+        )
     else:
-        inner = abs(operand.strides[last])
+        inner = abs(known(operand.strides[last]))
         length = min(structure.inner[-1].within or (structure.nest.counts[last].extent or 1), 4096)
-        apart, run, count = abs(operand.strides[rows]) * size, length * size if inner == 1 else size, kernel.m
+        apart, run, count = abs(known(operand.strides[rows])) * size, length * size if inner == 1 else size, kernel.m
     if apart <= run:
         return place[operand.array], 1.0
     lines = max(1, run // cache.line_bytes)

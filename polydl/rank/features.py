@@ -18,7 +18,7 @@ from polydl.dependences.nests import Nest
 from polydl.kernels.contraction import block_efficiency
 from polydl.locality.batch import BoxAnalysis
 from polydl.locality.boxes import BoolArray, BoxNest, IntArray, LoopBatch
-from polydl.model.contraction import Contraction
+from polydl.model.contraction import Contraction, known
 from polydl.model.scop import Scop
 from polydl.model.types import ElementType
 from polydl.rank.batches import box_nest, loop_batch
@@ -284,7 +284,7 @@ class _Table:
             operand = self.found.output if role == "C" else by_name[structure.operand(role).array]
             steps = []
             for loop in structure.inner:
-                stride = abs(operand.strides[loop.iterator]) * size
+                stride = abs(known(operand.strides[loop.iterator])) * size
                 extent = self.nest.counts[loop.iterator].extent or 1
                 if stride:
                     steps.append((stride, min(loop.within or extent, extent)))
@@ -295,7 +295,7 @@ class _Table:
                 continue
             pages.append(math.log2(_pages(sorted(steps), page)))
             row = structure.inner[0 if role != "B" else -1].iterator
-            strides.append(math.log2(1 + abs(operand.strides[row]) * size / line))
+            strides.append(math.log2(1 + abs(known(operand.strides[row])) * size / line))
         return (*pages, *strides)
 
     def parallel(self) -> dict[str, FloatArray]:

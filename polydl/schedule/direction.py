@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from polydl.model import isl
-from polydl.model.contraction import linear_strides
+from polydl.model.contraction import Stride, known, linear_strides
 from polydl.model.scop import Scop, Statement
 
 
@@ -42,7 +42,7 @@ class Moving:
     statement: Statement
 
     @cached_property
-    def strides(self) -> tuple[dict[str, int] | None, ...]:
+    def strides(self) -> tuple[dict[str, Stride] | None, ...]:
         """Per access the elements by which each iterator moves it; None where that is not one constant."""
         return tuple(linear_strides(self.scop, self.statement, access) for access in self.statement.accesses)
 
@@ -55,13 +55,13 @@ class Moving:
         """Per access the elements by which it moves when loop `v` advances by one and the others stay; None: unknown.
         `affs`: the loops, outermost first."""
         rows = [isl.coefficients(aff) for aff in affs]
-        known = tuple(row for row in rows if row is not None)
-        step = direction(known, v, self.statement.depth) if len(known) == len(rows) else None
+        affine = tuple(row for row in rows if row is not None)
+        step = direction(affine, v, self.statement.depth) if len(affine) == len(rows) else None
         if step is None:
             return (None,) * len(self.strides)
         parts = [(name, s) for name, s in zip(self.statement.iterators, step, strict=True) if s]
         return tuple(
-            None if strides is None else sum((s * strides[name] for name, s in parts), Fraction(0))
+            None if strides is None else sum((s * known(strides[name]) for name, s in parts), Fraction(0))
             for strides in self.strides
         )
 

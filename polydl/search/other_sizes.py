@@ -61,7 +61,7 @@ def check_other_sizes(
             continue  # such as an array that is too short for one element more
     if not places:
         return ()
-    output = Generated(code.prologue, guarded(scop, code.region, "\n"))
+    output = Generated(code.prologue, guarded(scop, code.region, "\n", code.otherwise))
     with tempfile.TemporaryDirectory(prefix="polydl-") as name:
         builder = Builder(places[0][1], toolchain, options, find_compiler(toolchain), Path(name))
         built, failed = builder.build({"output": output}, lambda stage, done, total: None)

@@ -130,6 +130,17 @@ def _min_and_max() -> Iterator[None]:
         ctx.set_ast_build_detect_min_max(before)
 
 
+def condition(of: isl.Set) -> isl.AstExpr:
+    """Whether the parameters are in a set { [parameters] }, as an expression."""
+    return isl.AstBuild.from_context(isl.Set.universe(of.get_space())).expr_from_set(of.coalesce())
+
+
+def parametric_value(of: isl.PwAff) -> isl.AstExpr:
+    """A function of the parameters alone, as an expression."""
+    build = isl.AstBuild.from_context(isl.Set.universe(of.get_domain_space().params()))
+    return build.expr_from_pw_aff(of)
+
+
 def node_kind(node: isl.AstNode) -> str:
     """`for_`, `if_`, `block`, `mark` or `user`. Type stubs call these enumerators plain ints."""
     kind: Any = node.get_type()

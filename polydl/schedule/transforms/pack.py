@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from polydl.base.errors import InputError
+from polydl.model.contraction import Stride, known
 from polydl.schedule.limits import Limits
 from polydl.schedule.structure import Packed, Structure, trips
 from polydl.schedule.transform import Transform
@@ -95,7 +96,7 @@ def _spread(structure: Structure, operand: str) -> int:
     assert structure.kernel is not None
     strides = structure.operand(operand).strides
     near = (*structure.kernel.block, *structure.kernel.reductions[-1:])
-    return max(abs(strides[loop.iterator]) for loop in near)
+    return max(abs(known(strides[loop.iterator])) for loop in near)
 
 
 def _pack_places(structure: Structure, operand: str) -> list[str]:
@@ -118,7 +119,7 @@ _MOST_PACKED = 1 << 24
 """Elements of a packed copy, at most."""
 
 
-def _copied(structure: Structure, strides: Mapping[str, int], depth: int) -> int:
+def _copied(structure: Structure, strides: Mapping[str, Stride], depth: int) -> int:
     """Elements of the copy made inside `depth` loops."""
     extents = {i: c.extent or 1 for i, c in structure.nest.counts.items()}
     covered: dict[str, int] = {}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from polydl.base.errors import InputError
 from polydl.dependences.directions import NestLegality
 from polydl.dependences.nests import Nest
+from polydl.model.contraction import known
 from polydl.model.scop import Assignment
 from polydl.schedule.legality import is_legal
 from polydl.schedule.limits import IDLE, RAGGED, Limits
@@ -203,7 +204,7 @@ def _summed(nest: Nest, legality: NestLegality, structure: Structure, threads: i
         return None
     if found is not None:
         moves = found.output.strides
-        reach = 1 + sum(abs(s) * ((nest.counts[i].extent or 1) - 1) for i, s in moves.items())
+        reach = 1 + sum(abs(known(s)) * ((nest.counts[i].extent or 1) - 1) for i, s in moves.items())
         if moves[moving[0].iterator] != 0 or reach * threads > _MOST_SUMMED:
             return None
     name = moving[0].name
