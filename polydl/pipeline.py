@@ -383,10 +383,7 @@ def _other_sizes(scop: Scop, o: Options, ranking: Ranking) -> EverySize | str:
             scop.source.path, o, require_sizes=False, sizes={n: v for n, v in o.sizes.items() if n not in tuned}
         )
         symbolic = next(s for s in program.scops if s.region.start == scop.region.start)
-        return every_size(
-            symbolic, tuned, lambda sizes: _at(scop, o, sizes), ranking.machine, ranking.threads,
-            reassociate=o.reassociate,
-        )  # fmt: skip
+        return every_size(symbolic, tuned, ranking.machine, ranking.threads, reassociate=o.reassociate)
     except InputErrors as error:
         return error.errors[0].reason
     except (InputError, QuotaExceeded) as error:

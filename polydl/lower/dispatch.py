@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
 from polydl.lower.cexpr import FromIsl, Helpers
 from polydl.lower.cprint import expression
-from polydl.lower.ctree import Binary, Cast, Expr, Int, plus
+from polydl.lower.ctree import Binary, Cast, Expr, Int, Text
 from polydl.lower.emit import OTHER_SIZES, Generated, helper_texts, names_for
 from polydl.lower.region import original_text
 from polydl.model import isl
@@ -39,28 +39,54 @@ def where_all_runs(scop: Scop) -> Narrowed:
     return Narrowed(replace(scop, statements=statements, context=scop.context.intersect_params(values)), values)
 
 
-def chosen_by_work(
-    scop: Scop, narrowed: Narrowed, heavy: Sequence[Statement], least: float, small: Generated, large: Generated
-) -> Generated:
-    """`large` where the statements `heavy` have `least` instances, `small` where they have fewer, and the original
-    loops for values of the parameters that the two are not made for."""
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Code for smaller and for larger sizes."""
+
+    extents: tuple[isl.PwAff, ...]
+    """{ [parameters] -> [n] }: their product is compared."""
+    limit: float
+    """The value from which on `large` runs."""
+    small: Dispatch
+    large: Dispatch
+
+
+Dispatch = Question | Generated
+
+
+def extents(statement: Statement) -> tuple[isl.PwAff, ...]:
+    """{ [parameters] -> [n] } for each loop of a statement, outermost first: values from the first to the last."""
+    bounds = (isl.symbolic_bounds(statement.domain, dim) for dim in range(statement.depth))
+    return tuple(high.sub(low).add_constant_val(isl.value(1)).coalesce() for low, high in bounds)
+
+
+def dispatched(scop: Scop, narrowed: Narrowed, choice: Dispatch) -> Generated:
+    """The code that a choice leads to, and the original loops for values of the parameters that none is made for."""
     names = names_for(scop)
     helpers = Helpers(names.prefix + OTHER_SIZES, set())
     c = FromIsl(helpers, lambda name: name)
-    instances: Expr = reduce(plus, (_instances(c, statement) for statement in heavy))
-    few = expression(Binary("<", instances, Int(round(least))))
+    text = _text(choice, c)
     some = expression(c(condition(narrowed.values)))
-    original = original_text(scop)
-    text = f"if ({some}) {{\nif ({few})\n{small.region}\nelse\n{large.region}\n}} else {{\n{original}\n}}"
-    prologue = (*small.prologue, *large.prologue, *helper_texts(helpers, names))
-    return Generated(tuple(dict.fromkeys(prologue)), text)
+    prologue = [piece for code in _codes(choice) for piece in code.prologue] + helper_texts(helpers, names)
+    body = f"if ({some}) {{\n{text}\n}} else {{\n{original_text(scop)}\n}}"
+    return Generated(tuple(dict.fromkeys(prologue)), body)
 
 
-def _instances(c: FromIsl, statement: Statement) -> Expr:
-    """About how many instances a statement has: the product of the ranges of its loops, as a double."""
-    product: Expr | None = None
-    for dim in range(statement.depth):
-        low, high = isl.symbolic_bounds(statement.domain, dim)
-        extent = Cast("double", c(parametric_value(high.sub(low).add_constant_val(isl.value(1)))))
-        product = extent if product is None else Binary("*", product, extent)
-    return Int(1) if product is None else product
+def _codes(choice: Dispatch) -> Iterator[Generated]:
+    if isinstance(choice, Generated):
+        yield choice
+        return
+    yield from _codes(choice.small)
+    yield from _codes(choice.large)
+
+
+def _text(choice: Dispatch, c: FromIsl) -> str:
+    if isinstance(choice, Generated):
+        return choice.region
+    values: Sequence[Expr] = [c(parametric_value(extent)) for extent in choice.extents]
+    # Products may be too large for an int, which each of the extents is.
+    first: Expr = Cast("double", values[0])
+    product = reduce(lambda left, right: Binary("*", left, right), values[1:], first)
+    below = Int(int(choice.limit)) if choice.limit < 1e9 else Text(f"{choice.limit:.3g}")
+    asked = expression(Binary("<", values[0] if len(values) == 1 else product, below))
+    return f"if ({asked}) {{\n{_text(choice.small, c)}\n}} else {{\n{_text(choice.large, c)}\n}}"

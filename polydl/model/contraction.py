@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polydl.model import isl
 from polydl.model.conversions import explicit
@@ -99,6 +99,17 @@ class Contraction:
         return tuple(
             i for i in self.output.strides if self.output.strides[i] != 0 and a.strides[i] != 0 and b.strides[i] == 0
         )
+
+
+def where(found: Contraction, sized: Scop) -> Contraction:
+    """The contraction of a program with parameters, in the same program at values of these."""
+
+    def operand(one: Operand) -> Operand:
+        layout = sized.arrays[one.array].layout
+        strides = {i: s if isinstance(s, int) else layout.distance(s.moves) or 0 for i, s in one.strides.items()}
+        return replace(one, strides=strides)
+
+    return replace(found, output=operand(found.output), left=operand(found.left), right=operand(found.right))
 
 
 def affine_rows(statement: Statement, access: Access) -> list[tuple[dict[str, int], int]] | None:

@@ -12,41 +12,55 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from random import Random
+
+import numpy as np
 
 from polydl.base.errors import InputError
+from polydl.dependences.analysis import Dependence
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest, nests
-from polydl.lower.dispatch import chosen_by_work, where_all_runs
+from polydl.lower.dispatch import Dispatch, Question, dispatched, extents, where_all_runs
 from polydl.lower.emit import Generated, generate
+from polydl.model.at_sizes import at_sizes
+from polydl.model.contraction import where
 from polydl.model.scop import Scop
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.estimator import Estimator
+from polydl.rank.ranker import FloatArray
 from polydl.rank.traffic import TrafficRanker
-from polydl.rewrite.canonical import Canonical, canonical
+from polydl.rewrite.canonical import canonical
 from polydl.schedule.check import check
 from polydl.schedule.recipe import Recipe, recipe_of
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Vectorize
+from polydl.search.dispatch import Tree, few, leaves, taken, tree
 from polydl.target import Machine
 
-Reload = Callable[[Mapping[str, int]], Scop]
-"""The same scop for other sizes. Raises InputError where the program does not work with them."""
-
-_BLOCKS = 4
+_BLOCKS = 3
 """Register blocks that are tried."""
 _DEPTHS = (128, 256, 512)
-"""Steps of the reductions in a tile."""
+"""Steps of the reductions in a tile, about."""
 _COLUMNS = (256, 1024)
 """Columns in a tile, about."""
 _ROWS = (48, 192)
 """Rows in a tile, about."""
-_FACTORS = (4.0, 0.25)
-"""By which sizes differ from the tuned ones at the points where schedules are compared."""
-_FORKS = 4.0
-"""Times that forking the threads must be repaid by the work before it is shared out."""
+_SMALLER, _LARGER = 64, 32
+"""By what factor sizes are smaller and larger than those given, at most, at the points."""
+_POINTS, _FURTHER = 48, 16
+"""Sizes at which ways are compared, and further ones at which the choice among them is judged."""
+_FIRST, _BEST = 12, 6
+"""Points at which all ways are compared; how many of each of them are compared at the others too."""
+_MOST = 4
+"""Ways in one output, at most."""
+_NEAR = 0.03
+"""Mean loss over the points that is not worth another way."""
+
+Way = tuple[Transform, ...]
+"""How one nest is run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,69 +69,164 @@ class EverySize:
 
     generated: Generated
     """Its C."""
-    recipe: Recipe
-    """How its nests are scheduled where there is work for all threads."""
+    recipes: tuple[Recipe, ...]
+    """How the nests are scheduled: for small sizes first."""
+    loss: float
+    """By how much the choice is slower than the best way for each size by the estimates, in the mean over sizes that
+    the choice was not made with: 0.02 is 2 %."""
 
     def beside(self, code: Generated) -> Generated:
         """Code for some sizes with this for the others."""
         prologue = tuple(dict.fromkeys((*code.prologue, *self.generated.prologue)))
         return replace(code, prologue=prologue, otherwise=self.generated.region)
 
+    def __str__(self) -> str:
+        return f"{len(self.recipes)} variants in blocks, {100 * self.loss:.0f} % behind the best for each by estimate"
+
 
 def every_size(
-    symbolic: Scop, tuned: Mapping[str, int], reload: Reload, machine: Machine, threads: int, *, reassociate: bool
+    symbolic: Scop, tuned: Mapping[str, int], machine: Machine, threads: int, *, reassociate: bool
 ) -> EverySize | str:
     """Code for all values of a scop's parameters, or why there is none.
 
-    `tuned`: values of the parameters around which schedules are compared by their estimates. Raises QuotaExceeded.
+    `tuned`: values of the parameters, around which ways to run it are compared by their estimates. Raises
+    QuotaExceeded.
     """
     some = where_all_runs(symbolic)
     program = canonical(some.scop, reassociate=reassociate)
     scop, found = program.scop, program.dependences
     parts = nests(scop, found)
-    if not any(nest.contraction is not None for nest in parts):
+    heavy = [place for place, nest in enumerate(parts) if nest.contraction is not None]
+    if not heavy:
         return "no nest in it is a contraction"
-    points = _points(tuned, reload, reassociate)
-    shared: list[Structure] = []
-    alone: list[Structure] = []
+    ways: list[list[Way]] = []
     for nest in parts:
-        loops = nest_legality(nest, found, reassociate=reassociate).parallel_loops(nest) if threads > 1 else ()
-        ways = _blocked(nest, loops, machine) if nest.contraction is not None else [_rows(nest, loops)]
-        if not ways:
+        free = nest_legality(nest, found, reassociate=reassociate).parallel_loops(nest) if threads > 1 else ()
+        ways.append(_blocked(nest, free, machine) if nest.contraction is not None else _plain(nest, free))
+        if not ways[-1]:
             return f"no microkernel fits {nest.name}"
-        best = min(ways, key=dict(zip(ways, _losses(nest, ways, points, machine, threads), strict=True)).__getitem__)
-        shared.append(apply(nest, best))
-        copied = _transposed(shared[-1])
-        alone.append(apply(nest, [t for t in best if not isinstance(t, Parallelize if copied else Parallelize | Pack)]))
-    for structures in (shared, alone):
-        why = check(scop, structures, found, reassociate=reassociate)
+    points = list(_points(scop, found, parts, tuned))
+    if len(points) < 2 * _FURTHER:
+        return f"few sizes around {', '.join(f'{n} = {v}' for n, v in tuned.items())} are possible"
+    for place, own in enumerate(ways):
+        ways[place] = _promising(own, np.array([_scores(p, place, own, machine, threads) for p in points[:_FIRST]]).T)
+    tables = [
+        np.array([_scores(point, place, own, machine, threads) for point in points]).T for place, own in enumerate(ways)
+    ]
+    first = max(heavy, key=lambda place: float(np.log(tables[place].min(axis=0)).sum()))
+    losses = np.log(tables[first] / tables[first].min(axis=0))
+    taking = few(losses[:, :-_FURTHER], _MOST, _NEAR)
+    features = _features(parts[first])
+    values = np.array([[_value(point.nests[first], loops) for loops in features] for point in points])
+    grown = tree(losses[taking][:, :-_FURTHER], values[:-_FURTHER])
+    lost = [losses[taking[taken(grown, values[p])], p] for p in range(len(points) - _FURTHER, len(points))]
+    programs: dict[int, list[Structure]] = {}
+    for leaf in leaves(grown):
+        way = ways[first][taking[leaf]]
+        others = [_beside(own, table, way) for own, table in zip(ways, tables, strict=True)]
+        chosen = [way if place == first else other for place, other in enumerate(others)]
+        programs[leaf] = [apply(nest, list(one)) for nest, one in zip(parts, chosen, strict=True)]
+        why = check(scop, programs[leaf], found, reassociate=reassociate)
         if why is not None:
             return why
-    heavy = [nest for nest in parts if nest.contraction is not None]
-    peak = max(machine.peak(nest.contraction.element) for nest in heavy if nest.contraction is not None)
-    least = _FORKS * machine.parallel_region_us * 1e-6 * peak / 2
-    text = chosen_by_work(
-        scop, some, [n.statements[0] for n in heavy], least,
-        generate(scop, alone, other_sizes=True), generate(scop, shared, other_sizes=True),
-    )  # fmt: skip
-    return EverySize(text, recipe_of(shared))
+    codes = {leaf: generate(scop, structures, other_sizes=True) for leaf, structures in programs.items()}
+    sizes = dict(zip(parts[first].loops, extents(parts[first].statements[0]), strict=True))
+
+    def question(at: Tree) -> Dispatch:
+        if isinstance(at, int):
+            return codes[at]
+        compared = tuple(sizes[loop] for loop in features[at.feature])
+        return Question(compared, at.limit, question(at.small), question(at.large))
+
+    recipes = tuple(recipe_of(programs[leaf]) for leaf in dict.fromkeys(leaves(grown)))
+    return EverySize(dispatched(scop, some, question(grown)), recipes, math.expm1(float(np.mean(lost))))
 
 
-def _transposed(structure: Structure) -> bool:
-    found, kernel = structure.nest.contraction, structure.kernel
-    return found is not None and kernel is not None and found.transposed(kernel.columns.iterator)
+def _promising(ways: Sequence[Way], scores: FloatArray) -> list[Way]:
+    """Those that are among the best few at one of some points; `scores` (V, P)."""
+    kept = np.unique(np.argsort(scores, axis=0, kind="stable")[:_BEST])
+    return [ways[i] for i in kept]
 
 
-def _rows(nest: Nest, loops: Sequence[str]) -> tuple[Transform, ...]:
-    """Of a nest without a microkernel: its outermost loop on all threads, the innermost one in vectors."""
-    return (*([Parallelize((nest.loops[0],))] if nest.loops[:1] and nest.loops[0] in loops else []), Vectorize())
+def _beside(own: Sequence[Way], table: FloatArray, way: Way) -> Way:
+    """The way of another nest that is best in the mean, on threads where `way` is."""
+    shared = any(isinstance(one, Parallelize) for one in way)
+    alike = [i for i, other in enumerate(own) if any(isinstance(one, Parallelize) for one in other) == shared]
+    means = np.log(table).mean(axis=1)
+    return own[min(alike or range(len(own)), key=lambda i: float(means[i]))]
 
 
-def _blocked(nest: Nest, loops: Sequence[str], machine: Machine) -> list[tuple[Transform, ...]]:
-    """Ways to run a contraction in blocks that do not depend on its sizes, each a list of transforms."""
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """The program at some sizes."""
+
+    scop: Scop
+    nests: tuple[Nest, ...]
+
+
+def _points(
+    scop: Scop, found: Sequence[Dependence], parts: Sequence[Nest], tuned: Mapping[str, int]
+) -> Iterator[_Point]:
+    """The program at sizes around those given; the same ones each time. Those at which something does not run are left
+    out."""
+    random = Random(0)
+    corners = [{n: max(1, round(v * f)) for n, v in tuned.items()} for f in (1 / _SMALLER, 1, 4 / _SMALLER, _LARGER)]
+    others = ({n: _size(v, random) for n, v in tuned.items()} for _ in range(_POINTS + _FURTHER - len(corners)))
+    for sizes in (*corners, *others):
+        there = at_sizes(scop, sizes)
+        if any(statement.domain.is_empty() for statement in there.statements):
+            continue
+        made = nests(there, found)
+        if [(n.name, n.loops) for n in made] == [(n.name, n.loops) for n in parts]:
+            # A loop of one iteration moves nothing, which is no reason to take another for it at these sizes.
+            own = [None if n.contraction is None else where(n.contraction, there) for n in parts]
+            yield _Point(there, tuple(replace(n, contraction=c) for n, c in zip(made, own, strict=True)))
+
+
+def _size(value: int, random: Random) -> int:
+    """A size that is near to a value as orders of magnitude go: one of a third each any, a multiple of 16, a power of
+    two, which has conflicts in caches of its own."""
+    found = max(1.0, value * math.exp(random.uniform(-math.log(_SMALLER), math.log(_LARGER))))
+    kind = random.randrange(3)
+    if kind == 0 or found < 16:
+        return round(found)
+    return 16 * round(found / 16) if kind == 1 else 2 ** round(math.log2(found))
+
+
+def _scores(point: _Point, place: int, ways: Sequence[Way], machine: Machine, threads: int) -> list[float]:
+    """Estimated seconds of each way to run a nest."""
+    nest = point.nests[place]
+    estimator = Estimator(point.scop, point.nests, machine, threads, TrafficRanker())
+    return [one.score for one in estimator.structures(nest, [apply(nest, list(way)) for way in ways])]
+
+
+def _features(nest: Nest) -> list[tuple[str, ...]]:
+    """What sizes are told apart by, each a product of loops: every loop without a fixed extent, the elements of each
+    operand, all of the work."""
     found = nest.contraction
     assert found is not None
-    ways: list[tuple[Transform, ...]] = []
+    free = [loop for loop in nest.loops if nest.counts[loop].extent is None]
+    operands = [
+        tuple(loop for loop in free if one.strides[loop] != 0) for one in (found.output, found.left, found.right)
+    ]
+    return [loops for loops in dict.fromkeys([*((loop,) for loop in free), *operands, tuple(free)]) if loops]
+
+
+def _value(nest: Nest, loops: Sequence[str]) -> float:
+    return math.prod(float(nest.counts[loop].extent or 1) for loop in loops)
+
+
+def _plain(nest: Nest, free: Sequence[str]) -> list[Way]:
+    """Of a nest without a microkernel: the innermost loop in vectors, the outermost one on all threads."""
+    shared = nest.loops[:1] and nest.loops[0] in free
+    return [(Vectorize(),), *([(Parallelize((nest.loops[0],)), Vectorize())] if shared else [])]
+
+
+def _blocked(nest: Nest, free: Sequence[str], machine: Machine) -> list[Way]:
+    """Ways to run a contraction in blocks that do not depend on its sizes. `free`: loops that carry no dependence."""
+    found = nest.contraction
+    assert found is not None
+    ways: dict[Way, None] = {}
     for rows, columns, m, n in register_blocks_for(machine)(nest)[:_BLOCKS]:
         if rows is None or not nest.box:
             continue
@@ -136,22 +245,36 @@ def _blocked(nest: Nest, loops: Sequence[str], machine: Machine) -> list[tuple[T
             for first, second in ((columns, rows), (rows, columns)):
                 order = (*outside, f"{first}.0", *over, f"{second}.0", f"{columns}.1", f"{rows}.1")
                 base: list[Transform] = [*tiles, kernel, Permute(order)]
-                parallel = outside[: _run(outside, loops)] or [f"{second}.0"]
-                base += [Parallelize(tuple(parallel))] if second in loops or parallel[0] in loops else []
-                for packs in _packs(rows, columns, first, over):
-                    if found.transposed(columns) and not packs:
+                for copies in _packs(rows, columns, first, over):
+                    if found.transposed(columns) and not copies:
                         continue  # the microkernel reads neighbours along its columns
-                    try:
-                        apply(nest, [*base, *packs])
-                    except InputError:  # no place for a copy
-                        continue
-                    ways.append((*base, *packs))
-    return ways
+                    for shared in _shared(order, outside, second, first, free):
+                        try:
+                            apply(nest, [*base, *shared, *copies])
+                        except InputError:  # no place for a copy
+                            continue
+                        ways[(*base, *shared, *copies)] = None
+    return list(ways)
 
 
-def _run(outside: Sequence[str], loops: Sequence[str]) -> int:
+def _shared(
+    order: Sequence[str], outside: Sequence[str], second: str, first: str, free: Sequence[str]
+) -> Iterator[tuple[Parallelize, ...]]:
+    """Loops for the threads: none, the outermost ones, those over the inner of the tiles, and over blocks as well."""
+    yield ()
+    outermost = outside[: _run(outside, free)]
+    if outermost:
+        yield (Parallelize(tuple(outermost)),)
+    if second in free:
+        yield (Parallelize((f"{second}.0",)),)
+        blocks = order[order.index(f"{second}.0") + 1]
+        if first in free and blocks == f"{first}.1":
+            yield (Parallelize((f"{second}.0", blocks)),)
+
+
+def _run(outside: Sequence[str], free: Sequence[str]) -> int:
     """How many of the outermost loops may be shared out together."""
-    return next((n for n, loop in enumerate(outside) if loop not in loops), len(outside))
+    return next((n for n, loop in enumerate(outside) if loop not in free), len(outside))
 
 
 def _packs(rows: str, columns: str, first: str, over: Sequence[str]) -> Iterator[tuple[Pack, ...]]:
@@ -162,35 +285,3 @@ def _packs(rows: str, columns: str, first: str, over: Sequence[str]) -> Iterator
     place = {"B": outer, "A": inner} if first == columns else {"A": outer, "B": inner}
     for operands in ((), ("B",), ("B", "A")):
         yield tuple(Pack(operand, place[operand]) for operand in operands)
-
-
-def _points(tuned: Mapping[str, int], reload: Reload, reassociate: bool) -> list[Canonical]:
-    """The program at the tuned sizes and around them: all larger or smaller, and each by itself."""
-    wanted = [dict(tuned)]
-    for factor in _FACTORS:
-        other = {name: max(1, round(value * factor)) for name, value in tuned.items()}
-        wanted += [other, *({**tuned, name: other[name]} for name in tuned)]
-    points = []
-    for sizes in wanted:
-        try:
-            points.append(canonical(reload(sizes), reassociate=reassociate))
-        except InputError:
-            continue  # such as a leading dimension below the row's length
-    return points
-
-
-def _losses(
-    nest: Nest, ways: Sequence[Sequence[Transform]], points: Sequence[Canonical], machine: Machine, threads: int
-) -> list[float]:
-    """Per way how much slower it is than the best of them, over all points: the sum of the logarithms of the ratios of
-    the estimates."""
-    total = [0.0] * len(ways)
-    for point in points:
-        parts = nests(point.scop, point.dependences)
-        there = next((one for one in parts if (one.name, one.loops) == (nest.name, nest.loops)), None)
-        if there is None or (there.contraction is None) != (nest.contraction is None):
-            continue  # at these sizes it is rewritten otherwise
-        estimator = Estimator(point.scop, parts, machine, threads, TrafficRanker())
-        scores = [one.score for one in estimator.structures(there, [apply(there, list(way)) for way in ways])]
-        total = [one + math.log(score / min(scores)) for one, score in zip(total, scores, strict=True)]
-    return total

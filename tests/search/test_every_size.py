@@ -13,9 +13,17 @@ import pytest
 
 import polydl
 from polydl.base.errors import PolyDLError
+from polydl.dependences.nests import nests
 from polydl.lower.emit import Generated
 from polydl.measure import MeasureOptions, Toolchain
+from polydl.model.at_sizes import at_sizes
+from polydl.options import Options
+from polydl.rank.estimator import Estimator
+from polydl.rank.traffic import TrafficRanker
 from polydl.results import OptimizeResult
+from polydl.rewrite.canonical import canonical
+from polydl.schedule.structure import apply
+from polydl.search.dispatch import Question, few, taken, tree
 from polydl.search.every_size import EverySize
 from polydl.search.other_sizes import check_other_sizes
 from tests.oracle.native import compile_c
@@ -143,10 +151,12 @@ def sizes() -> Iterator[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("shared", [True, False])
-def test_it_is_right_at_every_size(name: str, shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("variant", [0, 1, 2])
+def test_it_is_right_at_every_size(name: str, variant: int, monkeypatch: pytest.MonkeyPatch) -> None:
     source, expected, shapes, kind = CASES[name]
-    monkeypatch.setattr("polydl.search.every_size._FORKS", 0.0 if shared else 1e9)
+    monkeypatch.setattr("polydl.search.every_size._POINTS", 8)
+    monkeypatch.setattr("polydl.search.every_size._FURTHER", 4)
+    monkeypatch.setattr("polydl.search.every_size.tree", lambda losses, features: min(variant, len(losses) - 1))
     done = made(source, m=64, n=80, k=96)
     assert isinstance(done.scops[0].other_sizes, EverySize)
     assert done.text.count("polydl_mk_") > 0
@@ -159,17 +169,55 @@ def test_it_is_right_at_every_size(name: str, shared: bool, monkeypatch: pytest.
         np.testing.assert_array_equal(arrays[2], wanted, err_msg=str(at))
 
 
-def test_both_branches_have_the_microkernel() -> None:
-    text = made(MATMUL, m=64, n=80, k=96).text
-    tuned, _, others = text[text.index("if (k == 96 && m == 64 && n == 80)") :].partition(
+def test_small_sizes_run_on_one_thread_and_large_ones_on_all() -> None:
+    done = made(MATMUL, m=64, n=80, k=96)
+    found = done.scops[0].other_sizes
+    assert isinstance(found, EverySize)
+    assert not any("Parallelize" in str(nest) for nest in found.recipes[0].nests)
+    assert any("Parallelize" in str(nest) for nest in found.recipes[-1].nests)
+    tuned, _, others = done.text[done.text.index("if (k == 96 && m == 64 && n == 80)") :].partition(
         "if (m >= 1 && n >= 1 && k >= 1)"
     )
     assert "polydl_mk_" in tuned
-    small, _, large = others.partition("else")
+    small = others[: others.index("} else {")]
     assert "polydl_mk_" in small
     assert "omp parallel" not in small
-    assert "polydl_mk_" in large
-    assert "omp parallel for" in large
+
+
+@pytest.mark.parametrize("sizes", [{"m": 64, "n": 80, "k": 96}, {"m": 3, "n": 300, "k": 7}])
+@pytest.mark.parametrize("name", CASES)
+def test_estimates_are_those_of_the_program_with_sizes(name: str, sizes: dict[str, int]) -> None:
+    source = CASES[name][0]
+    machine = Options(machine="epyc-zen5").target()
+    program = canonical(polydl.load(source, require_sizes=False).scops[0])
+    there = at_sizes(program.scop, sizes)
+    quick = nests(there, program.dependences)
+    exact = canonical(polydl.load(source, sizes=sizes).scops[0])
+    slow = nests(exact.scop, exact.dependences)
+    assert [(n.name, n.loops, n.counts) for n in quick] == [(n.name, n.loops, n.counts) for n in slow]
+    for one, other in zip(quick, slow, strict=True):
+        estimates = [
+            Estimator(scop, parts, machine, 2, TrafficRanker()).structures(nest, [apply(nest, [])])[0].score
+            for scop, parts, nest in ((there, quick, one), (exact.scop, slow, other))
+        ]
+        assert estimates[0] == pytest.approx(estimates[1], rel=1e-12)
+
+
+def test_a_tree_chooses_what_loses_least() -> None:
+    features = np.array([[float(n), float(n % 7)] for n in range(1, 101)])
+    losses = np.array([np.where(features[:, 0] < 30, 0.0, 1.0), np.where(features[:, 0] < 30, 1.0, 0.0)])
+    grown = tree(losses, features)
+    assert isinstance(grown, Question)
+    assert (grown.feature, grown.limit, grown.small, grown.large) == (0, 29.0, 0, 1) or grown.limit == 30.0
+    assert [taken(grown, row) for row in features[[0, 10, 60]]] == [0, 0, 1]
+    assert tree(losses[:1], features) == 0
+
+
+def test_few_variants_come_near_to_the_best_everywhere() -> None:
+    losses = np.array([[0.0, 0.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.02], [0.3, 0.3, 0.3, 0.3], [1.0, 1.0, 0.01, 0.0]])
+    assert few(losses, 4, 0.03)[0] == 2
+    assert set(few(losses, 3, 0.03)) >= {0}
+    assert len(few(losses, 1, 0.0)) == 1
 
 
 @pytest.mark.parametrize(
@@ -195,7 +243,7 @@ def test_both_branches_have_the_microkernel() -> None:
 def test_where_there_is_none_the_output_says_why(source: str, sizes: dict[str, int], reason: str) -> None:
     done = made(source, **sizes)
     assert reason in str(done.scops[0].other_sizes)
-    assert f"other sizes: the original loops: {done.scops[0].other_sizes}" in done.text.replace("\n * ", " ")
+    assert f"other sizes: the original loops: {done.scops[0].other_sizes}" in done.text
 
 
 def test_sizes_that_are_macros_have_no_others() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
-from polydl.model.isl.naming import domain_arity, parameters
-from polydl.model.isl.places import onto, position_of
+from polydl.model.isl.naming import domain_arity, parameter_space, parameters
+from polydl.model.isl.places import onto, position_of, without
 from polydl.model.isl.types import IN, OUT, PARAM, SET, BasicSet, Dim, Map, PwAff, Set, to_int, value
+
+Located = TypeVar("Located", Set, Map)
 
 
 def project_onto(of: Set, dims: Iterable[Dim]) -> Set:
@@ -27,6 +30,25 @@ def range_onto(of: Map, dims: Iterable[Dim]) -> Map:
 def fix(of: Set, dim: Dim, number: int) -> Set:
     """The points with this value of a dimension."""
     return of.fix_val(SET, position_of(of, SET, dim), value(number))
+
+
+def at_values(of: Located, values: Mapping[str, int]) -> Located:
+    """The set or map for these values of parameters, which are no parameters of it any more."""
+    known = parameters(of)
+    return without(fix_parameters(of, values), PARAM, [i for i, name in enumerate(known) if name in values])
+
+
+def parameter_values(values: Mapping[str, int]) -> Set:
+    """{ [parameters] } with one value of each."""
+    return fix_parameters(Set.universe(parameter_space(values)), values)
+
+
+def fix_parameters(of: Located, values: Mapping[str, int]) -> Located:
+    """The set or map where parameters have these values; of those that it has not nothing is said."""
+    for name, number in values.items():
+        place = of.find_dim_by_name(PARAM, name)
+        of = of if place < 0 else of.fix_val(PARAM, place, value(number))
+    return of
 
 
 def fix_domain(of: Map, point: Iterable[int]) -> Map:
