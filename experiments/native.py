@@ -64,6 +64,16 @@ def bound_call(c_file: Path, function_name: str, flags: Sequence[str], arrays: S
     return lambda: entry(*pointers)
 
 
+def bound_with_sizes(
+    c_file: Path, function_name: str, sizes: Sequence[int], arrays: Sequence[Floats]
+) -> Callable[[], None]:
+    """The same for a function whose first arguments are integers."""
+    entry = getattr(library(c_file), function_name)
+    entry.restype = None
+    arguments = [*map(ctypes.c_int, sizes), *(a.ctypes.data_as(ctypes.c_void_p) for a in arrays)]
+    return lambda: entry(*arguments)
+
+
 def prepare_once(c_file: Path, function_name: str, flags: Sequence[str], array: Floats) -> None:
     """Call `<function>_pack` with an array, where polydl's output has it."""
     entry = getattr(library(c_file, tuple(flags)), f"{function_name}_pack", None)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from polydl.model import isl
-from polydl.model.contraction import Stride, known, linear_strides
+from polydl.model.contraction import known, linear_strides
 from polydl.model.scop import Scop, Statement
 
 
@@ -42,9 +42,15 @@ class Moving:
     statement: Statement
 
     @cached_property
-    def strides(self) -> tuple[dict[str, Stride] | None, ...]:
-        """Per access the elements by which each iterator moves it; None where that is not one constant."""
-        return tuple(linear_strides(self.scop, self.statement, access) for access in self.statement.accesses)
+    def strides(self) -> tuple[dict[str, int] | None, ...]:
+        """Per access the elements by which each iterator moves it; None where that is not one known constant."""
+        found = (linear_strides(self.scop, self.statement, access) for access in self.statement.accesses)
+        return tuple(
+            None
+            if one is None or not all(isinstance(s, int) for s in one.values())
+            else {i: known(s) for i, s in one.items()}
+            for one in found
+        )
 
     @cached_property
     def _stored(self) -> tuple[bool, ...]:
@@ -61,7 +67,7 @@ class Moving:
             return (None,) * len(self.strides)
         parts = [(name, s) for name, s in zip(self.statement.iterators, step, strict=True) if s]
         return tuple(
-            None if strides is None else sum((s * known(strides[name]) for name, s in parts), Fraction(0))
+            None if strides is None else sum((s * strides[name] for name, s in parts), Fraction(0))
             for strides in self.strides
         )
 
