@@ -242,8 +242,8 @@ class Optimized:
             if self.chosen.id in self.proofs:
                 lines += self.proofs[self.chosen.id].lines()
             if self.other_sizes:
-                unchanged = isinstance(self.other_sizes, str)
-                lines.append(f"other sizes: {'the original loops: ' if unchanged else ''}{self.other_sizes}")
+                loops = "the original loops: " if isinstance(self.other_sizes, str) else ""
+                lines.append(f"other sizes: {loops}{self.other_sizes}")
         return [*lines, *(f"assumed: {assumption}" for assumption in self.ranking.scop.assumptions)]
 
     def measurement(self, variant: str) -> Measurement:

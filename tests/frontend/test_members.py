@@ -131,7 +131,6 @@ REFUSED = {
     "the structure 't' is declared in the scop": "body p ! { body t; t.x = x[i]; x[i] = t.x + p.x; }",
     "'p' is no array of structures": "body **p ! p[i]->x = 0",
     "'p->n' is a bit-field": "struct bits *p ! x[i] = p->n",
-    "the loop bound depends on data": "struct matrix *p ! for (int j = 0; j < p->rows; j++) p->rows = 3",
 }
 
 

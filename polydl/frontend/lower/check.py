@@ -164,7 +164,7 @@ def alias_assumptions(
                     topic="overlap",
                 )
             )
-    return (apart([(one.shown, other.shown) for one, other in pairs]),) if pairs else (), errors
+    return (apart(list(dict.fromkeys((one.shown, other.shown) for one, other in pairs))),) if pairs else (), errors
 
 
 def apart(pairs: Sequence[tuple[str, str]]) -> str:

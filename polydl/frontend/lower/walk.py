@@ -379,7 +379,7 @@ class Walker(State):
                 self.walked.begun.setdefault(name, start)
             taken = None if start is None else self._taken(loop, integer, start)
             if isinstance(node, Counted) and taken is None:
-                why = "data decide how often this loop runs, which only 'for' loops may have"
+                why = "how often this loop runs depends on data, which only a 'for' loop may"
                 raise self.places.error(why, node, "write for (i = a; i < b; i += c)", topic="loop-headers")
             if taken is not None:
                 if isinstance(node, Counted) and node.once:
