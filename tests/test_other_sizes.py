@@ -59,8 +59,8 @@ def test_conditions_lead_to_the_original_loops(path: Path) -> None:
 
 
 def test_a_condition_that_is_missing_is_found(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def forgetful(scop: Scop, replacement: str, newline: str) -> str:
-        text = guarded(scop, replacement, newline)
+    def forgetful(scop: Scop, replacement: str, newline: str, otherwise: str) -> str:
+        text = guarded(scop, replacement, newline, otherwise)
         assert "lda == 36 && " in text
         return text.replace("lda == 36 && ", "")
 

@@ -14,6 +14,7 @@ from polydl.lower.region import original_text
 from polydl.model import isl
 from polydl.model.isl.trees import condition, parametric_value
 from polydl.model.scop import Scop, Statement
+from polydl.model.types import F64
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def _text(choice: Dispatch, c: FromIsl) -> str:
         return choice.region
     values: Sequence[Expr] = [c(parametric_value(extent)) for extent in choice.extents]
     # Products may be too large for an int, which each of the extents is.
-    first: Expr = Cast("double", values[0])
+    first: Expr = Cast(F64.c, values[0])
     product = reduce(lambda left, right: Binary("*", left, right), values[1:], first)
     below = Int(int(choice.limit)) if choice.limit < 1e9 else Text(f"{choice.limit:.3g}")
     asked = expression(Binary("<", values[0] if len(values) == 1 else product, below))

@@ -1,5 +1,5 @@
 // expect: 13:1: this is not C that can be read: syntax error before '}'
-// expect: 7:30: 'sum' does more than run for loops: this stands beside them
+// expect: 7:53: 'sum' does more than run for loops: this stands beside them
 // expect: 4:7: 'twice' has no loop
 float twice(float x) { return x * 2; }
 #define WHILE(i, n) while (++i < (n))
