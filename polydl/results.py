@@ -214,7 +214,7 @@ class Optimized:
             return faster if self.chosen else "nothing beat the original: unchanged"
         if self.chosen:
             return f"chosen by the estimate, since the times are not to be trusted: {self.undecided}"
-        return f"unchanged, as the estimate has nothing faster and the times are not to be trusted: {self.undecided}"
+        return f"unchanged: nothing is shown to be faster, and the times are not to be trusted: {self.undecided}"
 
     @property
     def usable(self) -> bool:
@@ -232,10 +232,12 @@ class Optimized:
     def described(self) -> list[str]:
         """What the head of the output says of it: variant, what was proved and assumed."""
         name = self.chosen.id if self.chosen else "original"
-        unchanged = "no variant is estimated to be faster" if self.undecided else "no variant was measurably faster"
+        unchanged = (
+            "the machine was busy, and no variant was faster" if self.undecided else "no variant was measurably faster"
+        )
         recipe = str(self.chosen.recipe) if self.chosen else f"unchanged: {unchanged}"
         lines = [f"{self.ranking.scop.function}: variant {name} = {recipe}"]
-        if self.undecided:
+        if self.undecided and self.chosen is not None:
             lines.append("chosen by the estimate: the machine was busy")
         if self.chosen is not None:
             lines += self.chosen.notes
