@@ -41,8 +41,9 @@ def verdict(scop: ScopRun) -> str:
     """The result in a sentence."""
     winner = scop.winner()
     if scop.undecided:
-        chosen = "The original" if scop.chosen == ORIGINAL else f"Variant {displayed(scop.chosen)}"
-        return displayed(f"{chosen} was chosen by the estimate: {scop.undecided}.")
+        stays = scop.chosen == ORIGINAL
+        who = "The original stays" if stays else f"Variant {scop.chosen} was chosen by the estimate"
+        return displayed(f"{who}: {scop.undecided}.")
     if scop.chosen == ORIGINAL:
         return "Nothing beat the original by more than the noise: it stays as it is."
     if winner.speedup is None or winner.median is None:

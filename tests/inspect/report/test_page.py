@@ -180,3 +180,5 @@ def test_what_is_missing_is_said() -> None:
 def test_what_the_estimate_chose_is_said() -> None:
     scop = with_scop(undecided="the machine was busy").scops[0]
     assert tables.verdict(scop) == f"Variant {scop.chosen} was chosen by the estimate: the machine was busy."
+    stays = with_scop(undecided="the machine was busy", chosen=ORIGINAL, after="").scops[0]
+    assert tables.verdict(stays) == "The original stays: the machine was busy."
