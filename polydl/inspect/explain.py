@@ -12,6 +12,7 @@ from polydl import pipeline
 from polydl.base.errors import IllegalVariant, InputError, QuotaExceeded
 from polydl.dependences.nests import nests
 from polydl.frontend import Program
+from polydl.inspect.contractions import Missed, missed
 from polydl.locality.assign import assign, level_of
 from polydl.locality.exact import WorkingSet, working_sets
 from polydl.lower.region import original_text
@@ -156,6 +157,8 @@ class Explained:
     """In the order asked for."""
     fusion: tuple[str, ...] = ()
     """Which nests can be fused, and which not and why: `optimize` tries it on the best variants."""
+    missed: tuple[Missed, ...] = ()
+    """Statements that add products and get no microkernel, and why."""
 
     def to_data(self) -> dict[str, Any]:
         """The document of `polydl explain --json`."""
@@ -165,6 +168,7 @@ class Explained:
             "machine": self.machine.name,
             "threads": self.threads,
             "fusion": list(self.fusion),
+            "without_microkernel": [one.to_data() for one in self.missed],
             "variants": [v.to_data() for v in self.variants],
         }
 
@@ -202,7 +206,8 @@ def explain(
     times = _measure(chosen, found, options, progress) if run else {}
     explained = tuple(_explain(variant, rankings, times.get(_name(variant))) for variant in found)
     decided = tuple(fuse(chosen.scop).lines()) if options.fuse else ()
-    return Explained(chosen.scop, chosen.machine, chosen.threads, explained, decided)
+    without = missed(chosen.scop, chosen.program.dependences)
+    return Explained(chosen.scop, chosen.machine, chosen.threads, explained, decided, without)
 
 
 def _name(variant: Variant) -> str:

@@ -38,7 +38,7 @@ def show_explained(found: Explained) -> None:
     for name, cells in rows.items():
         table.add_row(name, *cells)
     console.print(table)
-    for line in found.fusion:
+    for line in (*found.fusion, *map(str, found.missed)):
         say(console, line)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from polydl.model import isl
 from polydl.model.conversions import explicit
@@ -112,6 +113,31 @@ def where(found: Contraction, sized: Scop) -> Contraction:
     return replace(found, output=operand(found.output), left=operand(found.left), right=operand(found.right))
 
 
+class Lack(Enum):
+    """What a statement has not that a contraction with a microkernel needs; the value says it to people."""
+
+    DATA = "data decide what of it runs"
+    SUM = "it does not add to what is there"
+    PRODUCT = "what it adds is no product of two array elements and of factors that stay the same"
+    FACTOR = "a factor changes, or is of another type than the sum"
+    ITSELF = "it reads the array that it adds to"
+    SCALAR = "it adds to a scalar that does not end up in one array element as it is"
+    ADDRESS = "a subscript is not one affine expression of the loops"
+    COLUMNS = "no loop leads to the next element of the result and of just one factor"
+    TYPES = "its products are not of the type of the sum"
+    OPERANDS = "its factors are not of the type of the sum"
+    ELEMENT = "there are no microkernels for its type"
+
+
+@dataclass(frozen=True, slots=True)
+class NoContraction:
+    """Why a statement is no contraction, or one without a microkernel."""
+
+    lack: Lack
+    access: int | None = None
+    """Index of the access that shows it, where one does."""
+
+
 def affine_rows(statement: Statement, access: Access) -> list[tuple[dict[str, int], int]] | None:
     """Per array dimension, the integer coefficient of each iterator and the constant; None when a subscript is not
     one affine expression (a modulo, a case distinction, a parameter) or the access is not single-valued."""
@@ -169,34 +195,51 @@ def contraction(scop: Scop, statement: Statement, *, in_place: bool = False) -> 
     `in_place`: the operands may be other elements of the array that it adds to (as in a factorisation), where the
     caller sees to it that no operand changes while a microkernel runs.
     """
+    found = judged(scop, statement, in_place=in_place)
+    return found if isinstance(found, Contraction) else None
+
+
+def judged(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contraction | NoContraction:
+    """What `contraction` finds, or the first thing that is missing."""
     body = statement.body
-    if not isinstance(body, Assignment) or body.op not in ("+=", "-="):
-        return None
+    if not isinstance(body, Assignment):
+        return NoContraction(Lack.DATA)
+    if body.op not in ("+=", "-="):
+        return NoContraction(Lack.SUM)
     accesses = statement.accesses
     output_type = scop.arrays[accesses[body.target].array].element
     value, product_type = explicit(body.value, lambda access: scop.arrays[accesses[access].array].element)
     if product_type is not output_type:
-        return None  # rounded on the way, or computed in more digits than are kept
+        # rounded on the way, or computed in more digits than are kept
+        return NoContraction(Lack.TYPES, body.target)
     factors = _factors(value)
     moving = [f.access for f in factors if isinstance(f, Load) and not scop.arrays[accesses[f.access].array].is_scalar]
     scale = tuple(f for f in factors if not isinstance(f, Load) or f.access not in moving)
+    if len(moving) != 2:
+        return NoContraction(Lack.PRODUCT)
     written = {a.array for s in scop.statements for a in s.accesses if a.write}
-    if len(moving) != 2 or any(isinstance(f, Load) and accesses[f.access].array in written for f in scale):
-        return None
     left, right = moving
     used = [accesses[body.target], accesses[left], accesses[right]]
     constant = tuple(f for f in scale if isinstance(f, Const | Load))
-    scalars = {scop.arrays[accesses[f.access].array].element for f in constant if isinstance(f, Load)}
-    if len(constant) != len(scale) or scalars - {output_type}:
-        return None
-    if used[0].array in (used[1].array, used[2].array) and not in_place:
-        return None
+    if len(constant) != len(scale):
+        return NoContraction(Lack.PRODUCT)
+    for f in constant:
+        if isinstance(f, Load) and (
+            accesses[f.access].array in written or scop.arrays[accesses[f.access].array].element is not output_type
+        ):
+            return NoContraction(Lack.FACTOR, f.access)
+    for access in (left, right):
+        if not in_place and accesses[access].array == used[0].array:
+            return NoContraction(Lack.ITSELF, access)
+    if scop.arrays[used[0].array].is_scalar:
+        same = {scop.arrays[accesses[access].array].element for access in moving} == {output_type}
+        return NoContraction(Lack.SCALAR if same else Lack.OPERANDS, body.target)
     operands = []
-    for index, access in zip((body.target, left, right), used, strict=True):
-        strides = linear_strides(scop, statement, access)
-        if strides is None or scop.arrays[access.array].is_scalar:
-            return None
-        operands.append(Operand(access.array, scop.arrays[access.array].element, index, strides))
+    for index, one in zip((body.target, left, right), used, strict=True):
+        strides = linear_strides(scop, statement, one)
+        if strides is None:
+            return NoContraction(Lack.ADDRESS, index)
+        operands.append(Operand(one.array, scop.arrays[one.array].element, index, strides))
     output, a, b = operands
     found = Contraction(statement.name, output, a, b, negate=body.op == "-=", scale=constant)
-    return found if found.columns() else None
+    return found if found.columns() else NoContraction(Lack.COLUMNS, body.target)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from polydl.model.contraction import Contraction, contraction
+from polydl.model.contraction import Contraction, Lack, NoContraction, judged
 from polydl.model.scop import Scop, Statement
 from polydl.model.types import F32, F64, ElementType
 
@@ -30,10 +30,19 @@ def kernel_contraction(scop: Scop, statement: Statement, *, in_place: bool = Fal
 
     `in_place`: see `model.contraction.contraction`.
     """
-    found = contraction(scop, statement, in_place=in_place)
-    if found is None or {o.element for o in (found.left, found.right)} != {found.element}:
-        return None
-    return found if found.element in VECTOR_TYPES else None
+    found = kernel_judged(scop, statement, in_place=in_place)
+    return found if isinstance(found, Contraction) else None
+
+
+def kernel_judged(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contraction | NoContraction:
+    """What `kernel_contraction` finds, or the first thing that is missing."""
+    found = judged(scop, statement, in_place=in_place)
+    if isinstance(found, NoContraction):
+        return found
+    for operand in (found.left, found.right):
+        if operand.element is not found.element:
+            return NoContraction(Lack.OPERANDS, operand.access)
+    return found if found.element in VECTOR_TYPES else NoContraction(Lack.ELEMENT, found.output.access)
 
 
 def has_register_blocks(scop: Scop, statement: Statement) -> bool:

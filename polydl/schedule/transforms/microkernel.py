@@ -66,11 +66,11 @@ def microkernels(limits: Limits) -> Iterator[Microkernel | None]:
     """Register blocks with more or fewer reductions inside: what is tried; None where there is no microkernel."""
     nest, space = limits.nest, limits.space
     found = nest.contraction
-    if found is None or not _unit_columns(nest):
+    if found is None or not unit_columns(nest):
         yield None
         return
     reductions = [i for i in found.reductions if nest.counts[i].extent != 1]
-    allowed = _unit_columns(nest)
+    allowed = unit_columns(nest)
     possible = [b for b in limits.blocks(nest) if b[1] in allowed]
     limits.pruned[BLOCKS] += max(0, len(possible) - space.blocks)
     for rows, columns, m, n in possible[: space.blocks]:
@@ -78,7 +78,7 @@ def microkernels(limits: Limits) -> Iterator[Microkernel | None]:
             yield Microkernel(rows, columns, m, n, tuple(reductions[inside:]))
 
 
-def _unit_columns(nest: Nest) -> tuple[str, ...]:
+def unit_columns(nest: Nest) -> tuple[str, ...]:
     """Columns loops whose steps, as counted, are neighbours in memory."""
     assert nest.contraction is not None
     upwards = [c for c in nest.contraction.columns() if c not in nest.statements[0].descending]
