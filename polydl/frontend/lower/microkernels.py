@@ -81,7 +81,15 @@ def touched(inner: Sequence[RawStatement]) -> tuple[RawAccess, ...]:
 
 def argument(state: State, node: Any) -> RawArgument:
     """An argument of the call: a place in an array, an affine value, or another value. Raises InputError."""
-    text = written(state.substituted(node))
+    expression = state.substituted(node)
+    if expression is None:
+        raise state.places.error(
+            "the argument has a value that a loop or a condition left behind, for which there is no expression",
+            node,
+            "compute it from the bounds of the loops",
+            topic="microkernels",
+        )
+    text = written(expression)
     address = _address(state, node)
     if address is not None:
         return RawArgument(text, address, None, node)

@@ -77,15 +77,18 @@ class State(Lookup):
                 self.environment[name] = None
 
     def substituted(self, node: Any) -> Any:
-        """The expression with affine temporaries replaced by what they stand for. Raises InputError."""
+        """The expression with affine temporaries replaced by what they stand for; None where one has a value for which
+        there is no expression, as that which a loop leaves in its variable."""
         names = set(mentions(node)) & {name for name in self.environment if name in self.walked.temporaries}
         names -= {loop.name for loop, _ in self.loops}
+        if any((known := self.environment[name]) is not None and known[1] is None for name in names):
+            return None
         return self._replaced(copy.deepcopy(node), names) if names else node
 
     def _replaced(self, node: Any, names: set[str]) -> Any:
         if isinstance(node, c_ast.ID) and node.name in names:
             known = self.environment[node.name]
-            return node if known is None or known[1] is None else known[1]
+            return node if known is None else known[1]
         for name in node.__slots__:
             child = getattr(node, name, None)
             if isinstance(child, c_ast.Node):
