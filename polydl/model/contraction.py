@@ -101,6 +101,12 @@ class Contraction:
             i for i in self.output.strides if self.output.strides[i] != 0 and a.strides[i] != 0 and b.strides[i] == 0
         )
 
+    @property
+    def in_blocks(self) -> bool:
+        """Whether it has rows beside its columns, so that a microkernel keeps blocks of sums in registers. One without
+        (a matrix times a vector) is as well off with a sum in a scalar."""
+        return any(self.rows(columns) for columns in self.columns())
+
 
 def where(found: Contraction, sized: Scop) -> Contraction:
     """The contraction of a program with parameters, in the same program at values of these."""

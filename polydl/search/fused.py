@@ -178,13 +178,13 @@ def _in_rows(
 ) -> Iterator[list[Part]]:
     """The parts with plain nests and regions in rows of vectors: past the caches where the output is larger than they
     are, the usual way, and as loops; regions with and without. `gone`: names of nests that a microkernel does away
-    with. Contractions are left to the microkernels of the search."""
+    with. Contractions in blocks are left to the microkernels of the search; a matrix times a vector is a sum."""
     plain: list[Part] = [
         s
         for s in parts
         if isinstance(s, Structure)
         and s.kernel is None
-        and s.nest.contraction is None
+        and not (s.nest.contraction is not None and s.nest.contraction.in_blocks)
         and not s.fused
         and s.name not in gone
     ]

@@ -46,10 +46,9 @@ def kernel_judged(scop: Scop, statement: Statement, *, in_place: bool = False) -
 
 
 def has_register_blocks(scop: Scop, statement: Statement) -> bool:
-    """Whether a statement is a contraction with rows beside its columns, so that a microkernel keeps blocks of sums in
-    registers. One without (a matrix times a vector) is as well off with a sum in a scalar."""
+    """Whether a statement is a contraction that microkernels keep blocks of in registers."""
     found = kernel_contraction(scop, statement)
-    return found is not None and any(found.rows(columns) for columns in found.columns())
+    return found is not None and found.in_blocks
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,36 @@
+"""Programs that sum, find and count: what is tried first is parallel, and gathers in vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from polydl.options import Options
+from polydl.pipeline import load, rank, with_fused
+from tests.programs.corpus import catalogue
+
+FOLDER = Path(__file__).parents[1] / "everyday"
+OPTIONS = Options(space="small", machine="epyc-zen5", threads=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [
+        ("matvec", 2),
+        ("row_extremes", 1),
+        ("row_argmax", 1),
+        ("row_argmin", 1),
+        ("row_statistics", 1),
+        ("row_norms", 1),
+        ("masked_sum", 1),
+        ("variance_two_passes", 2),
+        ("softmax_plain", 3),
+    ],
+)
+def test_the_first_choice(name: str, calls: int) -> None:
+    entry = catalogue(FOLDER)[name]
+    (scop,) = load(entry.path, options=OPTIONS, defines=entry.defines(entry.bench)).scops
+    first = with_fused(rank(scop, options=OPTIONS), OPTIONS).variants[0]
+    assert first.region().count("polydl_row_") == calls, first.region()
+    assert "#pragma omp parallel for" in first.region()
