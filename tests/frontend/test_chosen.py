@@ -100,6 +100,11 @@ def test_a_flat_array_is_read_as_it_is_written(tmp_path: Path) -> None:
     assert same_set(reads(found, "flat")[0].relation.range(), "{ flat[a] : 0 <= a < 240 }")
 
 
+def test_sizes_that_only_values_are_made_of_stay_data(tmp_path: Path) -> None:
+    body = LOOP + "{ int k = 0; if (y[i] > 0) k = n - i; y[i] = x[at[i]] + k; }"
+    assert region(tmp_path, body, HEAD).parameters == ()
+
+
 CSR = "void f(const int ptr[21], const int col[99], const float val[99], const float x[30], float y[20])"
 
 

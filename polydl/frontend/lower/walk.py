@@ -568,7 +568,11 @@ class Walker(State):
         else:
             op, expr, target_read = reduction(write, expr, reads)
         if write.symbol.is_integer and op == "=":
-            self.walked.given.append(Given(write.symbol.name, builder.form(value, where), where))
+            before, self.in_value = self.in_value, True
+            try:
+                self.walked.given.append(Given(write.symbol.name, builder.form(value, where), where))
+            finally:
+                self.in_value = before
         accesses = (*reads, write)
         body = RawAssignment(len(reads), op, expr, target_read)
         self.emit(accesses, body, node)
