@@ -24,6 +24,7 @@ from polydl.rewrite.canonical import Canonical, canonical
 from polydl.schedule.limits import SPACES, Limits
 from polydl.schedule.structure import Structure
 from polydl.search.candidates import CHECKS, TREES, candidates
+from polydl.search.light import light
 from polydl.search.order import NestChoice, by_score, combined, side_by_side
 from polydl.search.regions import segments
 from polydl.search.space import legal_structures
@@ -135,13 +136,21 @@ def ways(
     pruned: Counter[str] = Counter()
     blocks = register_blocks_for(machine)
     structures: dict[str, Sequence[Structure]] = {}
+    small = light(parts)
+    if small:
+        names = ", ".join(nest.name for nest in parts if nest.name in small)
+        given_up.append(f"searched in the small space, for they are hardly any of the work: {names}")
     for nest in parts:
         legality = nest_legality(nest, found, reassociate=o.reassociate)
-        made = list(legal_structures(Limits(nest, legality, SPACES[o.space], blocks, threads, pruned)))
+        space = SPACES["small" if nest.name in small else o.space]
+        made = list(legal_structures(Limits(nest, legality, space, blocks, threads, pruned)))
         structures[nest.name] = packed_ahead(scop, nest, made, o.prepack) if o.prepack else made
     blocked = {name for name, made in structures.items() if any(one.kernel is not None for one in made)}
     regions: list[RegionWays] = []
-    pieces = segments(parts, found, blocked)
+    pieces = [
+        (wanted and not small.issuperset(nest.name for nest in together), together)
+        for wanted, together in segments(parts, found, blocked)
+    ]
     steps = _Steps(tell, sum(_SEARCHED if wanted else len(together) for wanted, together in pieces))
     for wants_schedule, together in pieces:
         trees: list[NestChoice] | None = None
