@@ -7,16 +7,19 @@ from native import Floats
 from sizes import ConvLayer
 
 
-def blocked_inputs(layer: ConvLayer, image: Floats, filters: Floats) -> tuple[Floats, Floats, Floats]:
-    """(input, filter, zeroed output) of conv.c.
+def blocked_inputs(
+    layer: ConvLayer, image: Floats, filters: Floats, *, inside: bool = False
+) -> tuple[Floats, Floats, Floats]:
+    """(input, filter, zeroed output) of conv.c, or (`inside`) of conv_inside.c.
 
-    image [N][C][H][W] unpadded -> [N][C/b][H'][W'][b] padded, cut to what the filter reaches;
+    image [N][C][H][W] unpadded -> [N][C/b][H'][W'][b] padded, cut to what the filter reaches, or as it is;
     filters [K][C][kh][kw] -> [K/B][C/b][kh][kw][b][B], or [K][1][kh][kw] -> [K/B][kh][kw][B] for a depthwise layer.
     """
     count = image.shape[0]
     ifm, ofm = layer.ifm_block, layer.ofm_block
-    height, width = layer.padded
-    padded = np.pad(image, ((0, 0), (0, 0), (layer.pad_h, layer.pad_h), (layer.pad_w, layer.pad_w)))
+    height, width = (layer.ifh, layer.ifw) if inside else layer.padded
+    around = (0, 0) if inside else (layer.pad_h, layer.pad_w)
+    padded = np.pad(image, ((0, 0), (0, 0), *((n, n) for n in around)))
     padded = padded[:, :, :height, :width].reshape(count, layer.C // ifm, ifm, height, width)
     if layer.depthwise:
         channels = filters.reshape(layer.K // ofm, ofm, layer.kh, layer.kw)

@@ -23,6 +23,7 @@ from sizes import DATA, ConvLayer, channel_block, conv_layers
 import polydl
 
 SOURCE = KERNELS / "conv.c"
+INSIDE = KERNELS / "conv_inside.c"
 DEPTHWISE = KERNELS / "depthwise.c"
 PLAIN_OPERATIONS = 2e10
 """The plain code is run on problems of up to this many operations only."""
@@ -40,10 +41,17 @@ def data(layer: ConvLayer, images: int, rng: np.random.Generator, integral: bool
     return [rng.random(shape, dtype=np.float32) - np.float32(0.5) for shape in shapes]
 
 
-def defines(layer: ConvLayer, images: int) -> dict[str, int]:
-    """Macros of conv.c."""
+def source_of(layer: ConvLayer, padding: str) -> Path:
+    """The C file of a layer. A depthwise layer's image always has the zeros around it."""
+    return DEPTHWISE if layer.depthwise else INSIDE if padding == "conditions" else SOURCE
+
+
+def defines(layer: ConvLayer, images: int, source: Path = SOURCE) -> dict[str, int]:
+    """Macros of a layer's C file."""
+    inside = {"IFH": layer.ifh, "IFW": layer.ifw, "PAD_H": layer.pad_h, "PAD_W": layer.pad_w}
     return {
         **({"DILATION": layer.dilation} if layer.dilation > 1 else {}),
+        **(inside if source == INSIDE else {}),
         **({} if layer.depthwise else {"NIFM": layer.C, "IFM_BLOCK": layer.ifm_block}),
         "NIMG": images,
         "NOFM": layer.K,
@@ -63,10 +71,11 @@ def with_best_layout(layer: ConvLayer, images: int, given: argparse.Namespace) -
     if layer.depthwise:
         return layer, 0.0
     predicted = {}
+    source = source_of(layer, given.padding)
     lanes = polydl.Options(isa=given.isa).target().simd.vector_bytes // 4
     for blocks in layer.layouts(lanes):
-        macros = {k: str(v) for k, v in defines(replace(layer, blocks=blocks), images).items()}
-        ranking = polydl.rank(SOURCE, defines=macros, threads=given.threads, space=given.space, isa=given.isa)
+        macros = {k: str(v) for k, v in defines(replace(layer, blocks=blocks), images, source).items()}
+        ranking = polydl.rank(source, defines=macros, threads=given.threads, space=given.space, isa=given.isa)
         predicted[blocks] = ranking.variants[0].score
     best = min(predicted, key=lambda b: (predicted[b], -b[0], -b[1]))
     usual = (channel_block(layer.K), channel_block(layer.C))
@@ -75,11 +84,11 @@ def with_best_layout(layer: ConvLayer, images: int, given: argparse.Namespace) -
     return replace(layer, blocks=best), time.perf_counter() - start
 
 
-def from_c(name: str, layer: ConvLayer, c_file: Path, flags: Sequence[str]) -> Contender:
-    """`conv2d` of a C file."""
+def from_c(name: str, layer: ConvLayer, c_file: Path, flags: Sequence[str], *, inside: bool = False) -> Contender:
+    """`conv2d` of a C file; `inside`: it gets the image as it is."""
 
     def bind(inputs: Sequence[Floats], rng: np.random.Generator) -> Bound:
-        image, filters, out = (placed(a, rng) for a in blocked_inputs(layer, *inputs))
+        image, filters, out = (placed(a, rng) for a in blocked_inputs(layer, *inputs, inside=inside))
         prepare_once(c_file, "conv2d", flags, filters)
         return Bound(bound_call(c_file, "conv2d", flags, (out, image, filters)), lambda: blocked_output(out))
 
@@ -103,31 +112,33 @@ def problem(layer: ConvLayer, images: int, given: argparse.Namespace) -> Problem
     """A layer with everything that is to compute it. The first contender is what the others are compared with."""
     wanted = peers_of(given)
     chosen, choice_seconds = (layer, 0.0) if given.skip_polydl else with_best_layout(layer, images, given)
-    macros = defines(chosen, images)
+    source = source_of(layer, given.padding)
+    inside = source == INSIDE
+    macros = defines(chosen, images, source)
     flags = define_flags(macros)
     contenders: list[Contender] = []
     notes: dict[str, object] = {
         "network": layer.network,
         "images": images,
+        "padding": given.padding,
         "layout": f"{chosen.ofm_block} output and {chosen.ifm_block} input channels together",
     }
     if "onednn" in wanted:
         from peers import onednn
 
         contenders += padded_ahead(layer, onednn.conv_contenders) if given.pad_ahead else onednn.conv_contenders(layer)
-    source = DEPTHWISE if layer.depthwise else SOURCE
     if "xsmm" in wanted and not layer.depthwise and layer.dilation == 1:
         from peers import xsmm
 
         if xsmm.available():
             contenders.append(xsmm.conv_contender(layer))
     if "plain" in wanted and layer.operations(images) <= PLAIN_OPERATIONS:
-        contenders.append(from_c("plain C", chosen, source, flags))
+        contenders.append(from_c("plain C", chosen, source, flags, inside=inside))
     need_peer(contenders)
     if not given.skip_polydl:
         output, seconds = optimized(source, f"conv_{layer.name}", macros, given, "" if layer.depthwise else "filter")
         notes["polydl_seconds"] = seconds + choice_seconds
-        contenders.append(from_c(POLYDL, chosen, output, flags))
+        contenders.append(from_c(POLYDL, chosen, output, flags, inside=inside))
     return Problem(
         layer.name,
         layer.operations(images),
@@ -148,7 +159,16 @@ def main() -> int:
         action="store_true",
         help="oneDNN gets padded images, as polydl does, instead of leaving out what the padding's zeros are in",
     )
+    options.add_argument(
+        "--padding",
+        choices=("ahead", "conditions"),
+        default="ahead",
+        help="polydl's program gets images with the zeros around them, or the images as they are, and leaves out what "
+        "lies beyond them; default: %(default)s",
+    )
     given = options.parse_args()
+    if given.pad_ahead and given.padding == "conditions":
+        sys.exit("--pad-ahead is for comparing with images that have the zeros around them: leave out one of the two")
     prepare(given.threads, given.isa)
     if "onednn" in peers_of(given):
         from peers import onednn
