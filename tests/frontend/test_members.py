@@ -109,12 +109,26 @@ def test_a_pointer_to_an_element(tmp_path: Path) -> None:
         ("struct sum *a", "a->s += held.v[i]", {"'a->s' and 'held.v' do not overlap (neither is restrict)"}),
         ("struct sum *a", "other->s += held.v[i]", {"'other->s' and 'held.v' do not overlap (neither is restrict)"}),
         ("struct sum *a", "held.s += held.v[i]", set()),
+        ("double *x, struct sum a", "x[i] = a.s", set()),
     ],
 )  # fmt: skip
 def test_what_may_overlap_is_said(tmp_path: Path, head: str, body: str, assumed: set[str]) -> None:
     structs = MATRIX + "struct sum { double s, w; double v[9]; };\nstruct sum held, *other;\n"
     found = scop(tmp_path, f"{structs}void f({head}) {{ for (int i = 0; i < 9; i++) {body}; }}")
     assert set(found.assumptions) == assumed
+
+
+def test_structures_of_the_region_are_variables(tmp_path: Path) -> None:
+    found = scop(
+        tmp_path,
+        "struct v { float x, y; };\nvoid f(struct v p[9], struct v q[9]) { for (int i = 0; i < 9; i++) {"
+        " struct v t = {1}, u = { .y = 2 }; t.x += u.y; q[i] = t; u = p[i]; q[i].y = u.x; } }",
+    )
+    assert {"t_x", "t_y", "u_x", "u_y"} <= set(found.arrays)
+    assert [str(a.array) for s in found.statements for a in s.accesses if a.write] == [
+        *("t_x", "t_y", "u_x", "u_y", "t_x"), *("q", "q", "u_x", "u_y", "q")
+    ]  # fmt: skip
+    assert not found.views
 
 
 REFUSED = {
@@ -125,10 +139,12 @@ REFUSED = {
     "'p' is no structure whose members are declared here": "struct unknown *p ! x[i] = p->y",
     "'p' has no member 'nope'": "body *p ! x[i] = p->nope",
     "the pointer 'p->data' is written": "struct matrix *p ! p->data = p->data + 1",
-    "a structure of 'p' is used as a whole": "body *p ! { p[i].x = 0; p[i] = p[0]; }",
-    "elements of type 'body' are not supported": "body *p ! p[i] = p[0]",
+    "a structure of 'p' is used as a whole": "struct vector *p ! { p[i].x = 0; x[i] = p[i]; }",
+    "members of 'p' of the types 'float' and 'char' are used in one region": "body *p ! p[i] = p[0]",
+    "elements of type 'struct matrix' are not supported": "struct matrix *p ! p[i] = p[0]",
+    "this is no member of a variable": "struct vector *p ! p[i] = i > 3 ? p[0] : p[1]",
     "'p.pos' lies in a structure that is neither global nor behind a pointer": "body p ! x[i] = p.pos[1]",
-    "the structure 't' is declared in the scop": "body p ! { body t; t.x = x[i]; x[i] = t.x + p.x; }",
+    "the structure 't' is declared in the scop": "body p ! { struct matrix t; t.rows = i; x[i] = t.rows + p.x; }",
     "'p' is no array of structures": "body **p ! p[i]->x = 0",
     "'p->n' is a bit-field": "struct bits *p ! x[i] = p->n",
 }
@@ -137,6 +153,7 @@ REFUSED = {
 @pytest.mark.parametrize("message", REFUSED)
 def test_what_is_refused(tmp_path: Path, message: str) -> None:
     structs = BODY + MATRIX + "struct bits { float x; int n : 3; };\nunion word { int i; float f; };\n"
+    structs += "struct vector { float x, y; };"
     structs += "struct tagged { union word w; int kind; };\nstruct unknown;\n"
     parameter, body = REFUSED[message].split(" ! ")
     (tmp_path / "f.c").write_text(
@@ -178,6 +195,21 @@ void relax(struct table *t, float w)
         }
 }
 
+void pull(int n, const struct vector *p, struct vector *f)
+{
+    for (int i = 0; i < n; i++) {
+        struct vector sum = {.y = 1};
+        for (int j = 0; j < n; j++) {
+            struct vector d = p[j];
+            d.x -= p[i].x;
+            if (d.x > 3) d.y = 0;
+            sum.x += d.x * d.y;
+            sum.z += d.z;
+        }
+        f[i] = sum;
+    }
+}
+
 void product(const struct matrix *a, struct matrix b, struct matrix *c)
 {
     for (int i = 0; i < c->rows; i++)
@@ -201,6 +233,10 @@ int main(void)
     }
     struct system s = {37, 0.5, bodies, 0};
     struct matrix ma = {20, 20, a}, mb = {20, 20, b}, mc = {20, 20, c};
+    struct vector points[37], forces[37];
+    for (int i = 0; i < 37; i++) points[i].x = i % 5, points[i].y = i % 3, points[i].z = i;
+    pull(37, points, forces);
+    pull(5, points, forces);
     move(&s);
     relax(&t, 0.5f);
     product(&ma, mb, &mc);
@@ -212,6 +248,8 @@ int main(void)
     double sum = s.energy;
     for (int i = 0; i < 37; i++)
         sum += (i + 1) * (bodies[i].at.x + bodies[i].at.y + bodies[i].pull[2] + bodies[i].mass);
+    for (int i = 0; i < 37; i++)
+        sum += (i + 1) * (forces[i].x + forces[i].y + forces[i].z);
     for (int i = 0; i < 400; i++)
         sum += (i + 1) * (c[i] + t.v[i / 20][i % 20] + other.u[i / 20][i % 20]);
     printf("%.17g\\n", sum);
@@ -224,7 +262,7 @@ def test_outputs_compute_the_same(tmp_path: Path) -> None:
     """The files that are written, with several variants, and for sizes that they were not made for."""
     path = tmp_path / "whole.c"
     path.write_text(WHOLE.replace("if (b[0].at.x", "if (s->bodies[i].at.x"))
-    sizes = {"s_n": 37, "t_n": 20, "a_cols": 20, "b_cols": 20, "c_rows": 20, "c_cols": 20}
+    sizes = {"n": 37, "s_n": 37, "t_n": 20, "a_cols": 20, "b_cols": 20, "c_rows": 20, "c_cols": 20}
     program = load(path, sizes=sizes)
     options = Options(space="small", threads=2)
     rankings = [rank(found, options=options) for found in program.scops]

@@ -199,6 +199,8 @@ def _may_change(written: Symbol, member: Symbol) -> bool:
     """Whether writing elements of an array may change a member of a structure: a number, or a pointer."""
     if not written.decays or written.restrict or (written.inside and _holder(written) == _holder(member)):
         return False
+    if "->" not in member.member and Storage.PARAMETER is written.storage is member.storage:
+        return False  # no pointer that a function is given points to its own parameters
     return written.ctype.bits == 8 or (not member.levels and _same_kind(written, member))
 
 

@@ -5,6 +5,7 @@
     m->rows, m.rows    m_rows, with `const int m_rows = m->rows;` in front of the region
     s->sum += e        s_sum[0] += e, with `float *s_sum = &s->sum;`
     struct p *a = &p[i]; a->x      a row of p: a[0]
+    struct p t = p[i]; p[j] = t    t_x = p[i][0], … and p[j][0] = t_x, …
 
 So members that differ are elements that differ, distances in memory are those of C, and nothing behind the front end
 knows of structures but what prints an element (`Members`) and what declares the views (`View`).
@@ -21,6 +22,7 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.base.errors import InputError
+from polydl.frontend.lower import apart
 from polydl.frontend.lower.member_nodes import (
     Slot,
     Step,
@@ -34,6 +36,7 @@ from polydl.frontend.lower.member_nodes import (
 )  # fmt: skip
 from polydl.frontend.lower.regions import Found
 from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.ctypes import OtherType
 from polydl.frontend.meaning.records import Records, Unknown
 from polydl.frontend.meaning.symbols import Level, Scope, Symbol, nodes
 from polydl.frontend.text.parse import Unit
@@ -78,13 +81,20 @@ class _Object:
 
 def plain(found: Found, unit: Unit) -> Plain:
     """The region with members of structures in terms of arrays and scalars. Raises InputError."""
-    if not any(isinstance(node, c_ast.StructRef) for item in found.items for node in nodes(item)):
+    if not any(_of_structures(node, found.scope) for item in found.items for node in nodes(item)):
         return Plain(found.items, found.scope)
     rewriting = _Rewriting(found, unit)
     for _ in range(2):  # what is subscripted, and what is written, has to be known before anything is replaced
         rewriting.run()
     items = rewriting.run(last=True)
     return Plain(items, rewriting.outer, rewriting.views)
+
+
+def _of_structures(node: Any, scope: Scope) -> bool:
+    """Whether a node is a member, or names structures."""
+    symbol = scope.find(node.name) if isinstance(node, c_ast.ID) else None
+    other = symbol is not None and not symbol.is_function and isinstance(symbol.ctype, OtherType)
+    return isinstance(node, c_ast.StructRef) or other
 
 
 class _Rewriting:
@@ -111,6 +121,8 @@ class _Rewriting:
         """Pointers of the region to an element -> the text of the array."""
         self._sure: set[str] = set()
         """Pointers that are followed however often the loops run."""
+        self._parts: dict[tuple[int, str], str] = {}
+        """Structures that the region declares, by their Decl, and the path of a member -> the variable in its place."""
         self._always = True
         """What is looked at is evaluated however often the loops run."""
         self._last = False
@@ -128,7 +140,7 @@ class _Rewriting:
                 for part in (item.init, item.cond):
                     self._visit(part)
             self._always, self.scope = not isinstance(item, _CONTROL), inside
-            made.append(self._visit(item))
+            made += self._several(item)
         return made
 
     def error(self, reason: str, node: Any, hint: str = _COPY) -> InputError:
@@ -153,6 +165,9 @@ class _Rewriting:
                 self.scope.declare(node, Storage.REGION, constant)
                 return node
             case c_ast.Assignment():
+                whole = self._copy(node)
+                if whole is not None:
+                    return self._children(whole)
                 self._changed(node.lvalue)
                 return self._children(node)
             case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--" | "&"):
@@ -173,8 +188,70 @@ class _Rewriting:
             if isinstance(child, c_ast.Node):
                 setattr(made, name, self._visit(child))
             elif isinstance(child, list):
-                setattr(made, name, [self._visit(c) if isinstance(c, c_ast.Node) else c for c in child])
+                parts = [self._several(c) if isinstance(c, c_ast.Node) else [c] for c in child]
+                setattr(made, name, [part for several in parts for part in several])
         return made
+
+    def _several(self, node: Any) -> list[Any]:
+        """A node of a list; a structure that the region declares becomes a variable for each member."""
+        if isinstance(node, c_ast.Decl) and node.name is not None:
+            records = Records(self.scope, constant)
+            if isinstance(records.peeled(node.type), c_ast.Struct) and not node.storage:
+                return self._apart(node, records)
+        return [self._visit(node)]
+
+    def _apart(self, node: Any, records: Records) -> list[Any]:
+        self.scope.declare(node, Storage.REGION, constant)
+        made: list[Any] = []
+        after: list[Any] = []
+        try:
+            leaves = list(records.leaves(node.type))
+            values: dict[str, Any] | None = {}
+            if isinstance(node.init, c_ast.InitList):
+                values = apart.given(records, node.type, node.init)
+            elif node.init is not None:
+                copied = apart.copied(records, node.type, c_ast.ID(node.name, node.coord), node.init)
+                after = copied.block_items if copied is not None else []
+                values = None if copied is None else values
+        except Unknown as error:
+            raise self.error(f"where the members of '{node.name}' lie is not known: {error}", node) from None
+        if values is None or any(leaf.pointer for leaf in leaves):
+            raise self.error(f"the structure '{node.name}' is declared in the scop, and holds more than numbers", node)
+        for leaf in leaves:
+            name = node.name + leaf.path.replace(".", "_")
+            while name in self._words:
+                name += "_"
+            self._parts[id(node), leaf.path] = name
+            type_: Any = c_ast.TypeDecl(name, list(node.quals), None, c_ast.IdentifierType(leaf.ctype.c.split()))
+            for extent in reversed(leaf.dims):
+                type_ = c_ast.ArrayDecl(type_, c_ast.Constant("int", str(extent), node.coord), [], node.coord)
+            value = self._visit(values.get(leaf.path))
+            if isinstance(node.init, c_ast.InitList) and value is None:
+                value = c_ast.Constant("int", "0", node.coord)
+            made.append(c_ast.Decl(name, list(node.quals), [], [], [], type_, value, None, node.coord))
+        return [*made, *(self._visit(assignment) for assignment in after)]
+
+    def _copy(self, node: Any) -> Any:
+        """An assignment of structures member by member; None for other assignments."""
+        base, steps = unwound(node.lvalue)
+        symbol = self.scope.find(base.name) if isinstance(base, c_ast.ID) else None
+        if node.op != "=" or symbol is None or symbol.is_function:
+            return None
+        records = Records(self.scope, constant)
+        type_ = symbol.node.type
+        for step in steps:
+            type_ = records.inner(type_) if step.kind in ("[]", "->") else type_
+            if step.kind != "[]":
+                decl = None if type_ is None else records.member(type_, step.what)
+                type_ = None if decl is None else decl.type
+            if type_ is None:
+                return None
+        if not isinstance(records.peeled(type_), c_ast.Struct):
+            return None
+        try:
+            return apart.copied(records, type_, node.lvalue, node.rvalue)
+        except Unknown:
+            return None
 
     def _changed(self, target: Any) -> None:
         if isinstance(target, c_ast.StructRef):
@@ -223,7 +300,10 @@ class _Rewriting:
         reached, rest = self._followed(symbol, steps, node)
         if all(step.kind == "[]" for step in rest):
             if symbol.storage is Storage.REGION:
-                raise self.error(f"the structure '{symbol.name}' is declared in the scop", node, "use scalars")
+                part = self._parts.get((id(symbol.node), reached.text.removeprefix(symbol.name)))
+                if part is None:
+                    raise self.error(f"the structure '{symbol.name}' is declared in the scop", node, "use scalars")
+                return self._subscripted(c_ast.ID(part, node.coord), rest)
             return self._subscripted(self._view(reached, node), rest)
         return self._element(reached, rest, node)
 
