@@ -112,6 +112,9 @@ class Options:
     strict_alias: bool = option(
         False, "Refuse arrays that might overlap, instead of assuming that they do not.", _READING
     )
+    assume_pure: tuple[str, ...] = option(
+        (), "Take it that this function has no effects and uses its arguments alone.", _READING, metavar="FUNCTION"
+    )
     reassociate: bool = option(
         True, "Sums may be added up in another order.", (*_RANKING, "export"), off="Keep the order of every sum."
     )
@@ -267,6 +270,7 @@ class CommonChanges(TypedDict, total=False):
     threads: int | None
     isa: str | None
     strict_alias: bool
+    assume_pure: tuple[str, ...]
     reassociate: bool
     fast_math: bool
     seed: int

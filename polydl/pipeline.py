@@ -91,6 +91,7 @@ def load(
         preprocessor_flags=o.preprocessor_flags,
         sizes=o.sizes,
         strict_alias=o.strict_alias,
+        assume_pure=o.assume_pure,
         require_sizes=require_sizes,
         cc=o.cc,
     )

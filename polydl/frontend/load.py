@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from polydl.frontend.lower.regions import Finder, Found, pairing_errors
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.symbols import Scope, nodes
 from polydl.frontend.text.parse import Unit, parse
-from polydl.frontend.text.pragmas import Pragma, find_pragmas
+from polydl.frontend.text.pragmas import Pragma, find_pragmas, names_in
 from polydl.frontend.text.preprocess import preprocess
 from polydl.frontend.text.scan import SourceText
 from polydl.model.isl import quota
@@ -57,6 +57,7 @@ def load(
     preprocessor_flags: Sequence[str] = (),
     sizes: Mapping[str, int] | None = None,
     strict_alias: bool = False,
+    assume_pure: Sequence[str] = (),
     require_sizes: bool = True,
     cc: str = "cc",
 ) -> Program:
@@ -67,8 +68,8 @@ def load(
     and -U, `include_dirs` -I; `preprocessor_flags` come before them as they are. `sizes` gives values to integer
     parameters of functions (and to other integer variables that the region only reads); each becomes a Guard. With
     `require_sizes` every integer that a nest depends on needs a value, otherwise it stays a parameter of the Scop.
-    `strict_alias` refuses pointers that may overlap instead of recording the assumption that they do not. `cc` is the
-    compiler that preprocesses.
+    `strict_alias` refuses pointers that may overlap instead of recording the assumption that they do not. `assume_pure`
+    names functions that have no effects and use their arguments alone. `cc` is the compiler that preprocesses.
 
     Raises InputErrors (all errors of the file, each with its place), ToolchainError without a compiler,
     QuotaExceeded when isl needs too long.
@@ -92,6 +93,7 @@ def load(
         raise InputErrors(errors)
     has_regions = any(pragma.kind == "scop" for pragma in pragmas)
     unit = parse(original, pragmas, preprocessed, all_bodies=not has_regions)
+    unit = replace(unit, assumed_pure=_assumed_pure(unit, pragmas, assume_pure))
     options = Options(source, sizes, strict_alias, require_sizes, {p.index: p for p in pragmas})
     with quota("reading the scops"):
         try:
@@ -101,6 +103,25 @@ def load(
             raise InputErrors([InputError(reason, original.line_span(1), "take the nest apart")]) from error
     _check_sizes(scops, sizes, name)
     return Program(source, scops)
+
+
+def _assumed_pure(unit: Unit, pragmas: Sequence[Pragma], given: Sequence[str]) -> frozenset[str]:
+    """The functions that the user says are pure. Raises InputErrors for what is no function of the file."""
+    source = unit.source
+    named = [(name, Span("<command line>", 1, 1)) for name in given]
+    for pragma in pragmas:
+        if pragma.kind == "pure":
+            named += [(token.text, source.span(token)) for token in names_in(source, pragma)]
+    declared = [e.decl if isinstance(e, c_ast.FuncDef) else e for e in unit.externals]
+    functions = {e.name for e in declared if isinstance(e, c_ast.Decl) and isinstance(e.type, c_ast.FuncDecl)}
+    errors = [
+        InputError(f"'{name}' is no function that is declared here", span, "declare it, or correct the name")
+        for name, span in named
+        if name not in functions
+    ]
+    if errors:
+        raise InputErrors(errors)
+    return frozenset(name for name, _ in named)
 
 
 def _read(path: Path, name: str) -> str:
@@ -176,7 +197,7 @@ def _pragma_scops(
     errors = list(finder.errors)
     inside = {pragma.index for found in finder.found for pragma in found.facts}
     for pragma in pragmas:
-        if pragma.index in finder.placed or pragma.index in inside or pragma.kind == "endscop":
+        if pragma.index in finder.placed or pragma.index in inside or pragma.kind in ("endscop", "pure"):
             continue
         if any(found.start <= pragma.start < found.end for found in finder.found):
             continue

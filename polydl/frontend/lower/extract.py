@@ -29,10 +29,10 @@ from polydl.frontend.meaning.liveness import (
     stored_names,
 )
 from polydl.frontend.meaning.lookup import NeedsData, Settings
-from polydl.frontend.meaning.symbols import mentions, type_names
+from polydl.frontend.meaning.symbols import mentions, nodes, type_names
 from polydl.frontend.text.expansions import condition_names, expansions, is_plain
 from polydl.frontend.text.parse import Unit
-from polydl.frontend.text.pragmas import Pragma
+from polydl.frontend.text.pragmas import Pragma, names_in
 from polydl.model import isl
 from polydl.model.scop import Array, Guard, Scop, Source, Storage, View
 
@@ -274,6 +274,10 @@ def _scop(
     indices = index_values(walked, every_access(walked.statements), parameters)
     assumptions += assumed(indices, used_arrays)
     errors += same_memory(found, walked.symbols, statements, places)
+    if any(isinstance(node, c_ast.FuncCall) for item in found.items for node in nodes(item)):
+        assumptions += tuple(
+            f"'{name}' has no effects and uses its arguments alone" for name in sorted(unit.assumed_pure)
+        )
     live, live_errors = _live(unit, found, used_arrays)
     errors += live_errors
     if errors:
@@ -417,9 +421,7 @@ def _live(unit: Unit, found: Found, used: Mapping[str, Any]) -> tuple[frozenset[
             continue
         names: list[str] = []
         source = unit.source
-        for token in source.logical_tokens(pragma.line):
-            if not pragma.body[0] <= token.offset < pragma.body[1] or token.text == ",":
-                continue
+        for token in names_in(source, pragma):
             known = found.scope.find(token.text)
             if token.kind != "name" or known is None:
                 errors.append(

@@ -16,8 +16,8 @@ def result_type(name: str, unit: Unit, scope: Scope) -> ElementType | None:
     """Type of the result of a pure function; None when a function is not known to be pure.
 
     Pure: the libm names of `values.PURE` unless the file defines its own; functions declared
-    `__attribute__((const))`; functions of the file that use nothing but their parameters, variables of their own and
-    other pure functions.
+    `__attribute__((const))`, or assumed to be as if they were; functions of the file that use nothing but their
+    parameters, variables of their own and other pure functions.
     """
     return _result_type(name, unit, scope, frozenset())
 
@@ -35,7 +35,7 @@ def _result_type(name: str, unit: Unit, scope: Scope, visiting: frozenset[str]) 
     returned = _returned(declared.node, scope) if ctype is not None and declared is not None else None
     if returned is None:
         return None
-    if name in unit.const_functions:
+    if name in unit.const_functions or name in unit.assumed_pure:
         return returned
     if definition is not None and _pure_body(definition, unit, scope, visiting | {name}):
         return returned

@@ -546,8 +546,8 @@ class Values:
             raise self.places.error(
                 f"the effects of the call of '{name or 'a function pointer'}' are unknown",
                 node,
-                "call functions of <math.h>, declare it __attribute__((const)), or say what it computes with "
-                "'#pragma polydl microkernel loops(...)'",
+                "call functions of <math.h>, say that it is pure (--assume-pure, __attribute__((const))), or say what "
+                "it computes with '#pragma polydl microkernel loops(...)'",
                 topic="calls",
             )
         arguments: Iterable[Any] = node.args.exprs if node.args is not None else ()

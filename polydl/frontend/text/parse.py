@@ -86,6 +86,8 @@ class Unit:
     """Functions declared `__attribute__((const))`."""
     unread: Mapping[str, InputErrors] = field(default_factory=dict)
     """Function name -> why its body is not read, of functions of the file that may be left out."""
+    assumed_pure: frozenset[str] = frozenset()
+    """Functions that the user says are as if they were."""
 
 
 def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preprocessed, all_bodies: bool) -> Unit:

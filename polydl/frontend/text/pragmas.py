@@ -10,9 +10,9 @@ import difflib
 from dataclasses import dataclass
 
 from polydl.base.errors import InputError, Span
-from polydl.frontend.text.scan import Directive, SourceText, matching
+from polydl.frontend.text.scan import Directive, SourceText, Token, matching
 
-WORDS = ("microkernel", "assume", "live_out", "dead")
+WORDS = ("microkernel", "assume", "live_out", "dead", "pure")
 FORMS = ("call", "loops")
 
 
@@ -21,7 +21,7 @@ class Pragma:
     """One pragma that polydl reads."""
 
     kind: str
-    """scop, endscop, call, loops, assume, live_out, dead."""
+    """scop, endscop, call, loops, assume, live_out, dead, pure."""
     index: int
     """Its number in the file: the name of its marker in the preprocessed text."""
     span: Span
@@ -48,6 +48,12 @@ def find_pragmas(source: SourceText) -> tuple[list[Pragma], list[InputError]]:
         except InputError as error:
             errors.append(error)
     return pragmas, errors
+
+
+def names_in(source: SourceText, pragma: Pragma) -> list[Token]:
+    """What stands between the parentheses of a pragma, without commas."""
+    first, last = pragma.body
+    return [t for t in source.logical_tokens(pragma.line) if first <= t.offset < last and t.text != ","]
 
 
 def _pragma(source: SourceText, directive: Directive, index: int) -> Pragma:
