@@ -82,6 +82,22 @@ def test_a_first_element_is_that_of_the_array(tmp_path: Path) -> None:
     assert not found.views and len(reads(statement, "p")) == 4
 
 
+def test_a_first_element_of_an_array_that_is_named_alone(tmp_path: Path) -> None:
+    found = scop(tmp_path, BODY + "void f(body p[9], float *x) { for (int i = 0; i < 9; i++) x[i] = p->y; }")
+    assert not found.views and found.arrays["p"].members is not None
+
+
+def test_what_a_constant_structure_points_to_may_be_written(tmp_path: Path) -> None:
+    found = scop(tmp_path, MATRIX + "void f(const struct matrix *m) { for (int i = 0; i < 9; i++) m->data[i] = 1; }")
+    assert found.views["m_data"].declaration == "float *m_data"
+
+
+def test_a_bound_that_may_not_be_evaluated_follows_no_pointer_surely(tmp_path: Path) -> None:
+    code = MATRIX + "void f(int n, struct matrix *m, float *restrict x)"
+    found = scop(tmp_path, code + " { for (int i = 0; i < n && i < m->rows; i++) x[i] = 1; }")
+    assert found.views["m_rows"].value == "m ? m->rows : 0"
+
+
 def test_a_pointer_to_an_element(tmp_path: Path) -> None:
     found = scop(
         tmp_path,
@@ -146,6 +162,8 @@ REFUSED = {
     "'p.pos' lies in a structure that is neither global nor behind a pointer": "body p ! x[i] = p.pos[1]",
     "the structure 't' is declared in the scop": "body p ! { struct matrix t; t.rows = i; x[i] = t.rows + p.x; }",
     "'p' is no array of structures": "body **p ! p[i]->x = 0",
+    "'p->data' is volatile": "volatile struct matrix *p ! x[i] = p->data[i]",
+    "'fixed' is a constant of the file": "body *p ! x[i] = fixed.x",
     "'p->n' is a bit-field": "struct bits *p ! x[i] = p->n",
 }
 
@@ -153,7 +171,7 @@ REFUSED = {
 @pytest.mark.parametrize("message", REFUSED)
 def test_what_is_refused(tmp_path: Path, message: str) -> None:
     structs = BODY + MATRIX + "struct bits { float x; int n : 3; };\nunion word { int i; float f; };\n"
-    structs += "struct vector { float x, y; };"
+    structs += "struct vector { float x, y; }; const struct vector fixed = {1, 2};"
     structs += "struct tagged { union word w; int kind; };\nstruct unknown;\n"
     parameter, body = REFUSED[message].split(" ! ")
     (tmp_path / "f.c").write_text(

@@ -164,6 +164,15 @@ class _Rewriting:
             case c_ast.Typedef():
                 self.scope.declare(node, Storage.REGION, constant)
                 return node
+            case c_ast.BinaryOp(op="&&" | "||") | c_ast.TernaryOp():
+                made = copy.copy(node)
+                first = "left" if isinstance(node, c_ast.BinaryOp) else "cond"
+                setattr(made, first, self._visit(getattr(node, first)))
+                always, self._always = self._always, False
+                for name in ("right",) if first == "left" else ("iftrue", "iffalse"):
+                    setattr(made, name, self._visit(getattr(node, name)))
+                self._always = always
+                return made
             case c_ast.Assignment():
                 whole = self._copy(node)
                 if whole is not None:
@@ -318,7 +327,7 @@ class _Rewriting:
             if step.kind == "->":
                 of = records.inner(at.type)
                 row = symbol.storage is Storage.REGION and at.text in self._rows
-                if at.text in self._indexed or row:
+                if at.text in self._indexed or row or isinstance(records.peeled(at.type), c_ast.ArrayDecl):
                     # `p->x` beside `p[i].x` is `p[0].x`
                     zero = c_ast.Constant("int", "0", step.node.coord)
                     return at, [Step("[]", zero, step.node), Step(".", step.what, step.node), *rest[1:]]
@@ -341,6 +350,8 @@ class _Rewriting:
             at.type, at.decl = decl.type, decl
             if decl.bitsize is not None:
                 raise self.error(f"'{at.text}' is a bit-field", step.node)
+            if is_qualified(of, "volatile") or is_qualified(decl.type, "volatile"):
+                raise self.error(f"'{at.text}' is volatile", step.node, "accesses to it cannot be reordered")
             rest.pop(0)
         if self._always:
             self._sure |= {text for text, _ in at.pointers}
@@ -461,6 +472,8 @@ class _Rewriting:
 
     def _declare(self, reached: _Object, node: Any) -> None:
         text, root, type_ = reached.text, reached.root, reached.type
+        if root.storage is Storage.GLOBAL and is_qualified(root.node.type):
+            raise self.error(f"'{root.name}' is a constant of the file", node)
         name = free = "_".join(reached.words)
         number = 0
         while free in self._words or free in self.views:
@@ -506,7 +519,7 @@ class _Rewriting:
         if unsure:
             value = f"{' && '.join(unsure)} ? {value} : 0"
         self.outer.symbols[free] = Symbol(
-            free, ctype, levels, storage, decl, const or reached.const, member=text, inside=inside
+            free, ctype, levels, storage, decl, const or (inside and reached.const), member=text, inside=inside
         )
         self.views[free] = View(
             free,
