@@ -14,27 +14,23 @@ knows of structures but what prints an element (`Members`) and what declares the
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pycparser import c_ast
 
-from polydl.base.errors import InputError
 from polydl.frontend.lower import apart
 from polydl.frontend.lower.member_nodes import (
     Slot,
     Step,
-    bare,
     element_at,
     is_qualified,
-    make_const,
-    renamed,
     unwound,
     written,
 )  # fmt: skip
 from polydl.frontend.lower.regions import Found
+from polydl.frontend.lower.views import Reached, Views
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.ctypes import OtherType
 from polydl.frontend.meaning.records import Records, Unknown
@@ -42,9 +38,6 @@ from polydl.frontend.meaning.symbols import Level, Scope, Symbol, nodes
 from polydl.frontend.text.parse import Unit
 from polydl.model.scop import Members, Storage, View
 from polydl.model.types import ElementType
-
-_TOPIC = "struct-members"
-_COPY = "copy what the region needs into local variables in front of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +50,6 @@ class Plain:
     """Names visible at its start, with the arrays and views that members became."""
     views: dict[str, View] = field(default_factory=dict)
     """By name."""
-
-
-@dataclass(slots=True)
-class _Object:
-    """Where a chain of members leads before its first subscript."""
-
-    root: Symbol
-    text: str
-    words: list[str]
-    type: Any
-    """pycparser type node."""
-    decl: Any
-    """Decl of the last member; None for the root itself."""
-    const: bool = False
-    offset: int = 0
-    """Bytes from the start of what the last pointer points to, or of the root."""
-    unknown: str = ""
-    """Why the offset is not known; empty where it is."""
-    pointers: list[tuple[str, Any]] = field(default_factory=list)
-    """What `->` goes through, with the structure that it points to."""
 
 
 def plain(found: Found, unit: Unit) -> Plain:
@@ -97,41 +70,27 @@ def _of_structures(node: Any, scope: Scope) -> bool:
     return isinstance(node, c_ast.StructRef) or other
 
 
-class _Rewriting:
+class _Rewriting(Views):
     """Passes over the statements of a region, which leave them as they are and give changed ones."""
 
     def __init__(self, found: Found, unit: Unit) -> None:
-        self.found = found
-        self.places = unit.places
-        self._words = frozenset(re.findall(r"[A-Za-z_]\w*", unit.source.text))
-        self.outer = Scope(found.scope)
-        """Of the current pass: names visible at the region's start, with the arrays and views that members became."""
-        self.scope = self.outer
-        self.views: dict[str, View] = {}
-        """Of the current pass."""
-        self._named: dict[str, str] = {}
-        """Of the current pass: text of a member -> name of its view."""
+        super().__init__(found, unit)
         self._indexed: set[str] = set()
         """Pointers to structures, and arrays of them, that are subscripted."""
         self._elements: dict[str, tuple[ElementType, Any]] = {}
         """By the same texts: the type of the members that are used, and the first use."""
-        self._written: set[str] = set()
-        """Members, no elements of arrays, that the region writes."""
         self._rows: dict[str, str] = {}
         """Pointers of the region to an element -> the text of the array."""
-        self._sure: set[str] = set()
-        """Pointers that are followed however often the loops run."""
         self._parts: dict[tuple[int, str], str] = {}
         """Structures that the region declares, by their Decl, and the path of a member -> the variable in its place."""
         self._always = True
         """What is looked at is evaluated however often the loops run."""
-        self._last = False
 
     def run(self, *, last: bool = False) -> list[Any]:
         """One pass; the `last` knows everything."""
-        self._last = last
+        self.last = last
         self.outer = Scope(self.found.scope)
-        self.views, self._named = {}, {}
+        self.views, self.named = {}, {}
         inside = self.scope = Scope(self.outer)
         made = []
         for item in self.found.items:
@@ -142,10 +101,6 @@ class _Rewriting:
             self._always, self.scope = not isinstance(item, _CONTROL), inside
             made += self._several(item)
         return made
-
-    def error(self, reason: str, node: Any, hint: str = _COPY) -> InputError:
-        """About a member."""
-        return self.places.error(reason, node, hint, topic=_TOPIC)
 
     # The walk
 
@@ -228,7 +183,7 @@ class _Rewriting:
             raise self.error(f"the structure '{node.name}' is declared in the scop, and holds more than numbers", node)
         for leaf in leaves:
             name = node.name + leaf.path.replace(".", "_")
-            while name in self._words:
+            while name in self.words:
                 name += "_"
             self._parts[id(node), leaf.path] = name
             type_: Any = c_ast.TypeDecl(name, list(node.quals), None, c_ast.IdentifierType(leaf.ctype.c.split()))
@@ -266,7 +221,7 @@ class _Rewriting:
         if isinstance(target, c_ast.StructRef):
             base, steps = unwound(target)
             if isinstance(base, c_ast.ID):
-                self._written.add(base.name + "".join(f"{step.kind}{step.what}" for step in steps))
+                self.written.add(base.name + "".join(f"{step.kind}{step.what}" for step in steps))
 
     def _declared(self, node: Any) -> Any:
         """A declaration of the region; a pointer to an element of an array of structures is one to a row."""
@@ -313,12 +268,12 @@ class _Rewriting:
                 if part is None:
                     raise self.error(f"the structure '{symbol.name}' is declared in the scop", node, "use scalars")
                 return self._subscripted(c_ast.ID(part, node.coord), rest)
-            return self._subscripted(self._view(reached, node), rest)
+            return self._subscripted(self.view(reached, node), rest)
         return self._element(reached, rest, node)
 
-    def _followed(self, symbol: Symbol, steps: Sequence[Step], node: Any) -> tuple[_Object, list[Step]]:
+    def _followed(self, symbol: Symbol, steps: Sequence[Step], node: Any) -> tuple[Reached, list[Step]]:
         """Follow members up to the first subscript."""
-        at = _Object(symbol, symbol.name, [symbol.name], symbol.node.type, None)
+        at = Reached(symbol, symbol.name, [symbol.name], symbol.node.type, None)
         records = Records(self.scope, constant)
         rest = list(steps)
         while rest and rest[0].kind != "[]":
@@ -354,7 +309,7 @@ class _Rewriting:
                 raise self.error(f"'{at.text}' is volatile", step.node, "accesses to it cannot be reordered")
             rest.pop(0)
         if self._always:
-            self._sure |= {text for text, _ in at.pointers}
+            self.sure |= {text for text, _ in at.pointers}
         return at, rest
 
     def _subscripted(self, base: Any, steps: Sequence[Step]) -> Any:
@@ -362,11 +317,11 @@ class _Rewriting:
             base = c_ast.ArrayRef(base, self._visit(step.what), step.node.coord)
         return base
 
-    def _base(self, reached: _Object, node: Any) -> Any:
+    def _base(self, reached: Reached, node: Any) -> Any:
         """The name of the array that is subscripted."""
-        return c_ast.ID(reached.root.name, node.coord) if reached.decl is None else self._view(reached, node)
+        return c_ast.ID(reached.root.name, node.coord) if reached.decl is None else self.view(reached, node)
 
-    def _element(self, reached: _Object, rest: list[Step], node: Any) -> Any:
+    def _element(self, reached: Reached, rest: list[Step], node: Any) -> Any:
         """A member of an element of an array of structures."""
         records = Records(self.scope, constant)
         self._indexed.add(reached.text)
@@ -441,9 +396,9 @@ class _Rewriting:
                 raise self.error(f"what '{path}' is a member of is {what}", node, "use members of structures")
         return at, path, offset, scaled
 
-    def _record(self, reached: _Object, struct: Any, element: ElementType, node: Any) -> None:
+    def _record(self, reached: Reached, struct: Any, element: ElementType, node: Any) -> None:
         """Declare an array of structures as one of numbers."""
-        name = reached.root.name if reached.decl is None else self._named[reached.text]
+        name = reached.root.name if reached.decl is None else self.named[reached.text]
         old = self.outer.find(name)
         assert old is not None
         if old.members is not None:
@@ -456,86 +411,9 @@ class _Rewriting:
         slots = Level(False, c_ast.Constant("int", str(len(members.paths)), old.node.coord))
         self.outer.symbols[name] = replace(old, ctype=element, levels=(*old.levels, slots), members=members)
 
-    def _view(self, reached: _Object, node: Any) -> Any:
-        """The name of the view of a member."""
-        text = reached.text
-        if text not in self._named:
-            self._declare(reached, node)
-        named = c_ast.ID(self._named[text], node.coord)
-        symbol = self.outer.symbols[named.name]
-        if text in self._written:
-            if self._last and not symbol.inside:
-                raise self.error(f"the pointer '{text}' is written in the scop", node)
-            if len(symbol.levels) == 1 and isinstance(Records(self.scope, constant).peeled(reached.type), _SCALARS):
-                return c_ast.ArrayRef(named, c_ast.Constant("int", "0", node.coord), node.coord)
-        return named
-
-    def _declare(self, reached: _Object, node: Any) -> None:
-        text, root, type_ = reached.text, reached.root, reached.type
-        if root.storage is Storage.GLOBAL and is_qualified(root.node.type):
-            raise self.error(f"'{root.name}' is a constant of the file", node)
-        name = free = "_".join(reached.words)
-        number = 0
-        while free in self._words or free in self.views:
-            number += 1
-            free = f"{name}{number}"
-        self._named[text] = free
-        records = Records(self.scope, constant)
-        kind = records.peeled(type_)
-        ctype, levels, const, _ = self.scope.resolve(type_)
-        scalar = isinstance(kind, _SCALARS)
-        if isinstance(kind, (c_ast.Struct, c_ast.Union)):
-            raise self.error(f"the structure '{text}' is used as a whole", node, "use its members")
-        address = text if not scalar else f"&{text}"
-        shown = renamed(type_, free)
-        # What the structure itself holds, and not what a pointer in it points to.
-        inside = (scalar and text in self._written) or isinstance(kind, c_ast.ArrayDecl)
-        if not scalar or inside:
-            outer = kind.type if not scalar else shown
-            pointed = renamed(outer, free)
-            if inside and reached.const:
-                make_const(pointed)
-            shown = c_ast.PtrDecl([], pointed, node.coord) if inside or isinstance(kind, c_ast.PtrDecl) else shown
-            if isinstance(kind, c_ast.PtrDecl):
-                shown = c_ast.PtrDecl(["restrict"] if "restrict" in (kind.quals or []) else [], pointed, node.coord)
-        else:
-            make_const(shown)
-        if scalar and inside:
-            levels = (Level(False, c_ast.Constant("int", "1", node.coord)),)
-        decl = c_ast.Decl(free, [], [], [], [], shown, None, None, reached.decl.coord)
-        storage = Storage.PARAMETER if root.storage is Storage.PARAMETER else Storage.LOCAL
-        place: tuple[int, int] | None = None
-        if inside:
-            if reached.unknown:
-                raise self.error(f"where '{text}' lies in its structure is not known: {reached.unknown}", node)
-            if not reached.pointers and root.storage is not Storage.GLOBAL:
-                raise self.error(f"'{text}' lies in a structure that is neither global nor behind a pointer", node)
-            try:
-                place = (reached.offset, records.size(type_)[0])
-            except Unknown as error:
-                raise self.error(f"the size of '{text}' is not known: {error}", node) from None
-        value = address if inside else text
-        unsure = [pointer for pointer, _ in reached.pointers if pointer not in self._sure]
-        if unsure:
-            value = f"{' && '.join(unsure)} ? {value} : 0"
-        self.outer.symbols[free] = Symbol(
-            free, ctype, levels, storage, decl, const or (inside and reached.const), member=text, inside=inside
-        )
-        self.views[free] = View(
-            free,
-            written(decl),
-            text,
-            value,
-            root.name,
-            None if root.storage is Storage.GLOBAL else written(bare(root.node)),
-            tuple((pointer, _size(records, of)) for pointer, of in reached.pointers),
-            place,
-        )
-
 
 _CONTROL = (c_ast.For, c_ast.While, c_ast.DoWhile, c_ast.If, c_ast.Switch)
 """Statements of which a part may not run."""
-_SCALARS = (c_ast.IdentifierType, c_ast.Enum)
 
 
 def _paths(records: Records, struct: Any, element: ElementType) -> tuple[str, ...]:
@@ -551,10 +429,3 @@ def _paths(records: Records, struct: Any, element: ElementType) -> tuple[str, ..
                     subscripts = f"[{digit}]{subscripts}"
                 paths[leaf.offset // element.bytes + at] = leaf.path + subscripts
     return tuple(paths)
-
-
-def _size(records: Records, type_: Any) -> int | None:
-    try:
-        return records.size(type_)[0]
-    except Unknown:
-        return None
