@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from polydl.dependences.analysis import Dependence, Kind
@@ -80,7 +80,7 @@ def _broken(
                 )  # fmt: skip
             if wrong_pair is not None:
                 return str(wrong_pair)
-    return _split_sums(tree) or _mixed(scop, of, schedule, found)
+    return _split_sums(tree) or _mixed(scop, of, schedule, found) or _handed_on(scop, of, ways, timed)
 
 
 def _apart(scop: Scop, tree: Node, found: Sequence[Dependence]) -> tuple[Node, ...]:
@@ -142,6 +142,45 @@ def _concurrent(source: Sequence[Step], target: Sequence[Step]) -> Iterator[_Loo
         summed = next(((p, chunk[one.name]) for p, one in loops if share.summed and one.name == share.summed), None)
         yield _Loops(tuple(p for p, _ in loops), first.run, share, summed)
         position += share.loops
+
+
+def _handed_on(
+    scop: Scop,
+    of: Mapping[str, Statement],
+    ways: Mapping[str, Sequence[Step]],
+    timed: Sequence[tuple[Dependence, InTime]],
+) -> str | None:
+    """Which value of a private scalar would pass from one iteration of a parallel loop to another, or None.
+
+    Where a parallel or vector loop writes such a scalar, each of its iterations has one of its own: a value of an
+    earlier run of the whole loop is lost, though the order is kept.
+    """
+    private = private_scalars(scop)
+    with quota("the legality check"):
+        for d, one in timed:
+            if d.array not in private or d.kind is not Kind.RAW:
+                continue
+            for end, other in ((d.source, d.target), (d.target, d.source)):
+                for position, step in enumerate(ways[end]):
+                    if not isinstance(step, Member) or step.run not in (Run.PARALLEL, Run.SIMD):
+                        continue
+                    inside = {name for name in of if ways[name][: position + 1] == ways[end][: position + 1]}
+                    if not any(a.write and a.array == d.array for name in inside for a in of[name].accesses):
+                        continue
+                    if other in inside and one.together(0).is_subset(one.together(position + 1)):
+                        continue
+                    if not _one_iteration([one.schedule[name].range() for name in inside], position):
+                        return f"a value of {d.array} would pass from one iteration of a parallel loop to another"
+    return None
+
+
+def _one_iteration(instances: Iterable[isl.Set], position: int) -> bool:
+    """Whether a loop has the same only value throughout: it does not show in the code.
+
+    `instances`: the times of each statement in it.
+    """
+    ends = {end for at in instances for end in (isl.least(at, position), isl.greatest(at, position))}
+    return len(ends) == 1 and None not in ends
 
 
 def _split_sums(tree: Node) -> str | None:

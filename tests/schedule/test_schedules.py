@@ -322,6 +322,22 @@ def _only(member: Member, node: Node) -> Member:
     return replace(member, affs={s: member.affs[s] for s in statements(node)})
 
 
+@pytest.mark.parametrize("run", [Run.PARALLEL, Run.SIMD])
+def test_values_of_a_private_scalar_stay_in_their_iteration(tmp_path: Path, run: Run) -> None:
+    """The order is kept, but a loop whose iterations have scalars of their own loses what its run before has left."""
+    scop = text(
+        tmp_path,
+        "void f(double A[restrict 9], double B[restrict 9]) {\n#pragma scop\n"
+        "  for (int i = 0; i < 9; i++) { double s = A[i]; B[i] = s * s; }\n#pragma endscop\n}\n",
+    )
+    before = Member({"S0": isl.Aff("{ S0[i] -> [(i)] }"), "S1": isl.Aff("{ S1[i] -> [(i + 1)] }")})
+    inner = Member({"S0": isl.Aff("{ S0[i] -> [(2i)] }"), "S1": isl.Aff("{ S1[i] -> [(2i + 2)] }")})
+    tree = Band((before,), Band((inner,), InOrder((Leaf("S1"), Leaf("S0")))))
+    assert why(scop, tree) is None
+    assert "would pass from one iteration" in (why(scop, with_run(tree, 1, run)) or "")
+    assert why(scop, with_run(written(scop.statements), 0, run)) is None
+
+
 def test_lives_of_a_private_scalar_are_kept_apart(tmp_path: Path) -> None:
     scop = text(
         tmp_path,
