@@ -20,6 +20,7 @@ SCALAR_VALUES = (2, 3, 1, 4)
 """Values of floating-point parameters, in their order."""
 _FUNCTION = re.compile(r"^(?:static )?(?:inline )?[a-z]\w*(?: [a-z]\w*)*[ *]+(\w+)\(([^;{]*?)\)\s*\{", re.MULTILINE)
 _GLOBAL = re.compile(r"^(?:static )?(unsigned char|float|double|int)((?: \w+(?:\[[^\];]+\])+,?)+);", re.MULTILINE)
+_TYPEDEF = re.compile(r"^typedef ((?:unsigned |signed )?\w+) (\w+);", re.MULTILINE)
 _INTEGERS = ("int", "unsigned", "size_t", "long")
 
 
@@ -31,7 +32,7 @@ class Argument:
     ctype: str
     """Element type."""
     extents: tuple[str, ...] | None
-    """C expressions of the array's extents; () for a scalar, None for a plain pointer."""
+    """C expressions of the array's extents; () for a scalar, None for a pointer, also to rows."""
     is_global: bool = False
 
     @property
@@ -55,6 +56,8 @@ class Entry:
     bound: float
     dead: tuple[str, ...]
     elements: Mapping[str, str]
+    """C expressions: how many there are in an array that a pointer stands for, or whose extents the file defines; of a
+    matrix, rows * columns."""
     folder: Path = FOLDER
     contraction: int | None = None
     """Statements that a microkernel is made for, however they are spelled; None: the catalogue does not say."""
@@ -74,7 +77,8 @@ class Entry:
         """The parameters of the function, then the global arrays."""
         text = self.text
         parameters = next(m.group(2) for m in _FUNCTION.finditer(text) if m.group(1) == self.name)
-        found = [_parameter(p) for p in re.split(r",(?![^\[]*\])", parameters) if p.strip() != "void"]
+        named = {name: meaning for meaning, name in _TYPEDEF.findall(text)}
+        found = [_parameter(p, named) for p in re.split(r",(?![^\[]*\])", parameters) if p.strip() != "void"]
         for ctype, names in _GLOBAL.findall(text):
             for name, extents in re.findall(r"(\w+)((?:\[[^\]]+\])+)", names):
                 found.append(Argument(name, ctype, tuple(re.findall(r"\[([^\]]+)\]", extents)), True))
@@ -99,12 +103,15 @@ class Entry:
         return self.arrays.get(array, self.data)
 
 
-def _parameter(text: str) -> Argument:
+def _parameter(text: str, named: Mapping[str, str]) -> Argument:
     plain = re.sub(r"\b(const|restrict)\b", "", text).strip()
-    match = re.fullmatch(r"((?:struct )?[a-z_]\w*(?: char| long)?)\s+(\*?)\s*(\w+)((?:\[[^\]]*\])*)", plain)
+    match = re.fullmatch(
+        r"((?:struct )?[a-z_]\w*(?: char| long)?)(?:\s*\(\*\s*(\w+)\)|\s*(\*)\s*(\w+)|\s+(\w+))((?:\[[^\]]*\])*)", plain
+    )
     assert match is not None, text
-    ctype, pointer, name, extents = match.groups()
-    return Argument(name, ctype, None if pointer else tuple(e.strip() for e in re.findall(r"\[([^\]]*)\]", extents)))
+    ctype, rows, pointer, pointed, name, extents = match.groups()
+    shape = None if rows or pointer else tuple(e.strip() for e in re.findall(r"\[([^\]]*)\]", extents))
+    return Argument(rows or pointed or name, named.get(ctype, ctype), shape)
 
 
 @cache
@@ -199,8 +206,9 @@ def records(entry: Entry, addresses: Mapping[str, str], bounds: Mapping[str, flo
     for argument in entry.arguments:
         if not argument.is_array:
             continue
-        if argument.extents is None:
-            elements, columns = entry.elements[argument.name], "1"
+        if argument.extents is None or argument.name in entry.elements:
+            elements = entry.elements[argument.name]
+            columns = elements.rpartition(" * ")[2]
         else:
             elements = " * ".join(f"(size_t)({e})" for e in argument.extents)
             columns = argument.extents[-1]

@@ -8,7 +8,8 @@
 enum { CORPUS_INT, CORPUS_NATURAL, CORPUS_LETTER, CORPUS_BIT, CORPUS_REAL, CORPUS_LARGE, CORPUS_SMALL, CORPUS_DOMINANT };
 enum { CORPUS_CANARY_BYTES = 264, CORPUS_CANARY = 0xa5 }; /* odd in elements: arrays are not over-aligned */
 
-#define CORPUS_TYPE(type) _Generic((type)0, double: 'd', float: 'f', int: 'i', long: 'l', short: 's', unsigned char: 'c')
+#define CORPUS_TYPE(type) _Generic((type)0, double: 'd', float: 'f', int: 'i', unsigned: 'u', long: 'l', short: 's', \
+                                   signed char: 'b', char: 'b', unsigned char: 'c')
 
 struct corpus_array {
     const char *name;
@@ -68,6 +69,8 @@ static double corpus_get(const char *data, size_t at, char type)
     case 'd': return ((const double *)data)[at];
     case 'f': return ((const float *)data)[at];
     case 'i': return ((const int *)data)[at];
+    case 'u': return ((const unsigned *)data)[at];
+    case 'b': return ((const signed char *)data)[at];
     case 'l': return (double)((const long *)data)[at];
     case 's': return ((const short *)data)[at];
     }
@@ -83,6 +86,8 @@ static void corpus_fill(struct corpus_array *arrays, int count)
             case 'd': ((double *)arrays[a].data)[at] = value; break;
             case 'f': ((float *)arrays[a].data)[at] = (float)value; break;
             case 'i': ((int *)arrays[a].data)[at] = (int)value; break;
+            case 'u': ((unsigned *)arrays[a].data)[at] = (unsigned)value; break;
+            case 'b': ((signed char *)arrays[a].data)[at] = (signed char)value; break;
             case 'l': ((long *)arrays[a].data)[at] = (long)value; break;
             case 's': ((short *)arrays[a].data)[at] = (short)value; break;
             default: ((unsigned char *)arrays[a].data)[at] = (unsigned char)value;
