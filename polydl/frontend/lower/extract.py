@@ -91,13 +91,16 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
             continue
         _check_hiding(walker)
         settled, errors = settle(walker.walked, declared, context, walker.evaluator, unit.places)
+        stores = _unasked_stores(walker, settled, context) if not errors else frozenset()
+        if stores:
+            kept |= stores
+            continue
         if walker.errors or errors:
             raise InputErrors(in_order([*walker.errors, *errors]))
-        value_only, stores = _value_only(walker), _unasked_stores(walker, settled, context)
-        if not value_only and not stores:
+        value_only = _value_only(walker)
+        if not value_only:
             return _scop(unit, found, options, walker, settled, context, simple.views)
         data |= value_only
-        kept |= stores
 
 
 def _unasked_stores(walker: Walker, settled: Settled, context: isl.Set) -> frozenset[int]:
