@@ -84,7 +84,7 @@ class Reader:
         if self.scop.views:
             self.program.trusted["members of structures are read where the region begins"] = None
         if self.scop.guards or self.scop.expansions or self.scop.conditions:
-            self.program.trusted["for other sizes and macros the loops as they were written run"] = None
+            self.program.trusted["for other sizes and macros other code runs"] = None
         self._block(region, _Place(env))
         return self.program
 
