@@ -63,8 +63,13 @@ class Options:
     preprocessor_flags: tuple[str, ...] = ()
     """More flags of the preprocessor (-isystem, -include, -std=…), one argument each, before those above. On the
     command line they come from a compile_commands.json."""
-    sizes: Mapping[str, int] = option(
-        {}, "Tune for these values of integer function parameters.", _READING, "--size", metavar="N=V,…", read=sizes
+    sizes: Mapping[str, int | range] = option(
+        {},
+        "Tune for these values of integer function parameters; LEAST..GREATEST: for all of these, by estimates.",
+        _READING,
+        "--size",
+        metavar="N=V,…",
+        read=sizes,
     )
     function: str | None = option(None, "Only the scops of this function.", _READING, metavar="F")
     ranker: str = option(
@@ -187,6 +192,11 @@ class Options:
         if self.budget is not None and not 0 < self.budget < math.inf:
             raise InputError(f"budget is {self.budget}", hint="--budget takes a positive number of seconds, or none")
 
+    @property
+    def tuned(self) -> dict[str, int]:
+        """A value for each of `sizes`: of a range a quarter of the greatest, where it holds that."""
+        return {n: max(v.start, (v.stop - 1) // 4) if isinstance(v, range) else v for n, v in self.sizes.items()}
+
     def changed(self, **changes: Unpack[OptionChanges]) -> Options:
         """These options with some fields replaced. Raises TypeError for a name that is no field."""
         known = [f.name for f in fields(self)]
@@ -293,7 +303,7 @@ class CommonChanges(TypedDict, total=False):
 class RankChanges(CommonChanges, total=False):
     """The keywords of `rank`, of which some fields are parameters."""
 
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, int | range]
 
 
 class CompileChanges(CommonChanges, total=False):

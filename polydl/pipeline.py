@@ -89,7 +89,7 @@ def load(
         undefines=o.undefines,
         include_dirs=o.include_dirs,
         preprocessor_flags=o.preprocessor_flags,
-        sizes=o.sizes,
+        sizes=o.tuned,
         strict_alias=o.strict_alias,
         assume_pure=o.assume_pure,
         require_sizes=require_sizes,
@@ -384,11 +384,23 @@ def _other_sizes(scop: Scop, o: Options, ranking: Ranking) -> EverySize | str:
             scop.source.path, o, require_sizes=False, sizes={n: v for n, v in o.sizes.items() if n not in tuned}
         )
         symbolic = next(s for s in program.scops if s.region.start == scop.region.start)
-        return every_size(symbolic, tuned, ranking.machine, ranking.threads, reassociate=o.reassociate)
+        around = {name: _around(o.sizes.get(name, value)) for name, value in tuned.items()}
+        return every_size(symbolic, around, ranking.machine, ranking.threads, reassociate=o.reassociate)
     except InputErrors as error:
         return error.errors[0].reason
     except (InputError, QuotaExceeded) as error:
         return error.reason
+
+
+_SMALLER, _LARGER = 64, 32
+"""By what factor sizes for which nothing is tuned are smaller and larger than the one that was given, at most."""
+
+
+def _around(given: int | range) -> tuple[int, int]:
+    """The least and the greatest value of a parameter for which variants are compared."""
+    if isinstance(given, range):
+        return max(1, given.start), max(1, given.stop - 1)
+    return max(1, given // _SMALLER), max(1, given * _LARGER)
 
 
 _QUICK = 0.5
@@ -397,5 +409,5 @@ _QUICK = 0.5
 
 def _at(scop: Scop, o: Options, sizes: Mapping[str, int]) -> Scop:
     """The same scop for other sizes. Raises InputError."""
-    program = load(scop.source.path, o, sizes={**o.sizes, **sizes})
+    program = load(scop.source.path, o, sizes={**o.tuned, **sizes})
     return next(s for s in program.scops if s.region.start == scop.region.start)

@@ -122,8 +122,10 @@ def by_name(name: str, value: object, *, integers: bool) -> None:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise InputError(f"{name} is {value!r}, not values by name", hint=f'give a dict, as {name}={{"n": 1000}}')
     for key, one in value.items():
-        if integers and not hasattr(one, "__index__"):
-            raise InputError(f"the size {key} is {one!r}", hint="give an integer")
+        if integers and not hasattr(one, "__index__") and not isinstance(one, range):
+            raise InputError(f"the size {key} is {one!r}", hint="give an integer, or a range of them")
+        if isinstance(one, range) and (one.step != 1 or not 0 <= one.start < one.stop):
+            raise InputError(f"the size {key} is {one!r}", hint="give a range from a least to a greatest size")
 
 
 def check(options: Any) -> None:
@@ -133,7 +135,7 @@ def check(options: Any) -> None:
     """
     for one in fields(options):
         if str(one.type).startswith("Mapping"):
-            by_name(one.name, getattr(options, one.name), integers=str(one.type) == "Mapping[str, int]")
+            by_name(one.name, getattr(options, one.name), integers=str(one.type) == "Mapping[str, int | range]")
         if isinstance(one.default, tuple) and isinstance(getattr(options, one.name), str):
             raise TypeError(f"{one.name} is a sequence of strings, one for each argument, not one string")
     for known in options_of(type(options)):
@@ -157,17 +159,19 @@ def definitions(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def sizes(texts: Sequence[str]) -> dict[str, int]:
-    """The values in `--size N=V,…`. Raises InputError."""
-    found: dict[str, int] = {}
+def sizes(texts: Sequence[str]) -> dict[str, int | range]:
+    """The values in `--size N=V,…`, of which V may be `LEAST..GREATEST`. Raises InputError."""
+    found: dict[str, int | range] = {}
     for part in (p for text in texts for p in text.split(",") if p.strip()):
         name, equals, value = (word.strip() for word in part.partition("="))
+        least, dots, greatest = value.partition("..")
+        number: int | range = 0
         try:
-            number = int(value, 0)
+            number = range(int(least, 0), int(greatest, 0) + 1) if dots else int(value, 0)
         except ValueError:
-            number, equals = 0, ""
+            equals = ""
         if not equals or not name.isidentifier():
-            raise InputError(f"--size {part}: not NAME=INTEGER", hint="for example --size M=1024,N=512")
+            raise InputError(f"--size {part}: not NAME=INTEGER", hint="for example --size M=1024,N=512,K=1..4096")
         if found.setdefault(name, number) != number:
             raise InputError(f"--size: {name} is {found[name]} and {number}", hint="give each name one value")
     return found

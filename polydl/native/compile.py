@@ -28,7 +28,7 @@ from polydl.search import result_cache
 
 def compile_kernel(
     source: str | Path,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, int | range] | None = None,
     *,
     optimize: bool = True,
     tune: bool = True,
@@ -39,7 +39,8 @@ def compile_kernel(
 ) -> Kernel:
     """Make a Python function of arrays from a C kernel, optimized for its sizes.
 
-    `source` is a C file, or C itself. `sizes` has values by name, of integer parameters of the function and of macros.
+    `source` is a C file, or C itself. `sizes` has values by name, of integer parameters of the function and of macros;
+    a `range` of a parameter means that all its values are as likely.
     With `tune` the best ranked variants are compiled, checked against the original and timed, and the fastest becomes
     the function, as in `optimize`; without it the best ranked variant is taken and nothing is run; without `optimize`
     the loops stay as they are written. Results are cached by content in the user's cache folder, so that the same call

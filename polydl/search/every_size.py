@@ -48,8 +48,6 @@ _COLUMNS = (256, 1024)
 """Columns in a tile, about."""
 _ROWS = (48, 192)
 """Rows in a tile, about."""
-_SMALLER, _LARGER = 64, 32
-"""By what factor sizes are smaller and larger than those given, at most, at the points."""
 _POINTS, _FURTHER = 48, 16
 """Sizes at which ways are compared, and further ones at which the choice among them is judged."""
 _FIRST, _BEST = 12, 6
@@ -85,12 +83,12 @@ class EverySize:
 
 
 def every_size(
-    symbolic: Scop, tuned: Mapping[str, int], machine: Machine, threads: int, *, reassociate: bool
+    symbolic: Scop, sizes: Mapping[str, tuple[int, int]], machine: Machine, threads: int, *, reassociate: bool
 ) -> EverySize | str:
     """Code for all values of a scop's parameters, or why there is none.
 
-    `tuned`: values of the parameters, around which ways to run it are compared by their estimates. Raises
-    QuotaExceeded.
+    `sizes`: the least and the greatest value of each parameter for which ways to run it are compared by their
+    estimates; the code is right for all. Raises QuotaExceeded.
     """
     some = where_all_runs(symbolic)
     program = canonical(some.scop, reassociate=reassociate)
@@ -105,9 +103,9 @@ def every_size(
         ways.append(_blocked(nest, free, machine) if nest.contraction is not None else _plain(nest, free))
         if not ways[-1]:
             return f"no microkernel fits {nest.name}"
-    points = list(_points(scop, found, parts, tuned))
+    points = list(_points(scop, found, parts, sizes))
     if len(points) < 2 * _FURTHER:
-        return f"few sizes around {', '.join(f'{n} = {v}' for n, v in tuned.items())} are possible"
+        return f"few sizes with {', '.join(f'{n} = {v[0]}..{v[1]}' for n, v in sizes.items())} are possible"
     for place, own in enumerate(ways):
         ways[place] = _promising(own, np.array([_scores(p, place, own, machine, threads) for p in points[:_FIRST]]).T)
     tables = [
@@ -130,12 +128,12 @@ def every_size(
         if why is not None:
             return why
     codes = {leaf: generate(scop, structures, other_sizes=True) for leaf, structures in programs.items()}
-    sizes = dict(zip(parts[first].loops, extents(parts[first].statements[0]), strict=True))
+    loops = dict(zip(parts[first].loops, extents(parts[first].statements[0]), strict=True))
 
     def question(at: Tree) -> Dispatch:
         if isinstance(at, int):
             return codes[at]
-        compared = tuple(sizes[loop] for loop in features[at.feature])
+        compared = tuple(loops[loop] for loop in features[at.feature])
         return Question(compared, at.limit, question(at.small), question(at.large))
 
     recipes = tuple(recipe_of(programs[leaf]) for leaf in dict.fromkeys(leaves(grown)))
@@ -165,14 +163,15 @@ class _Point:
 
 
 def _points(
-    scop: Scop, found: Sequence[Dependence], parts: Sequence[Nest], tuned: Mapping[str, int]
+    scop: Scop, found: Sequence[Dependence], parts: Sequence[Nest], ranges: Mapping[str, tuple[int, int]]
 ) -> Iterator[_Point]:
-    """The program at sizes around those given; the same ones each time. Those at which something does not run are left
+    """The program at sizes of these ranges; the same ones each time. Those at which something does not run are left
     out."""
     random = Random(0)
-    corners = [{n: max(1, round(v * f)) for n, v in tuned.items()} for f in (1 / _SMALLER, 1, 4 / _SMALLER, _LARGER)]
-    others = ({n: _size(v, random) for n, v in tuned.items()} for _ in range(_POINTS + _FURTHER - len(corners)))
-    for sizes in (*corners, *others):
+    # All of them small, large and in between: what is left to chance may have none of these.
+    ends = [{n: round(low ** (1 - f) * high**f) for n, (low, high) in ranges.items()} for f in (0.0, 0.2, 0.6, 1.0)]
+    others = ({n: _size(*r, random) for n, r in ranges.items()} for _ in range(_POINTS + _FURTHER - len(ends)))
+    for sizes in (*ends, *others):
         there = at_sizes(scop, sizes)
         if any(statement.domain.is_empty() for statement in there.statements):
             continue
@@ -183,14 +182,16 @@ def _points(
             yield _Point(there, tuple(replace(n, contraction=c) for n, c in zip(made, own, strict=True)))
 
 
-def _size(value: int, random: Random) -> int:
-    """A size that is near to a value as orders of magnitude go: one of a third each any, a multiple of 16, a power of
-    two, which has conflicts in caches of its own."""
-    found = max(1.0, value * math.exp(random.uniform(-math.log(_SMALLER), math.log(_LARGER))))
+def _size(low: int, high: int, random: Random) -> int:
+    """A size of a range, as likely in each order of magnitude; a third each are any number, a multiple of 16, and a
+    power of two, which has conflicts in caches of its own."""
+    value = math.exp(random.uniform(math.log(low), math.log(high)))
     kind = random.randrange(3)
-    if kind == 0 or found < 16:
-        return round(found)
-    return 16 * round(found / 16) if kind == 1 else 2 ** round(math.log2(found))
+    if kind == 0 or value < 16:
+        found = round(value)
+    else:
+        found = 16 * round(value / 16) if kind == 1 else 2 ** round(math.log2(value))
+    return min(max(found, low), high)
 
 
 def _scores(point: _Point, place: int, ways: Sequence[Way], machine: Machine, threads: int) -> list[float]:

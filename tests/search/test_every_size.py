@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import polydl
-from polydl.base.errors import PolyDLError
+from polydl.base.errors import InputError, PolyDLError
+from polydl.base.flags import sizes as sizes_given
 from polydl.dependences.nests import nests
 from polydl.lower.emit import Generated
 from polydl.measure import MeasureOptions, Toolchain
@@ -253,6 +254,34 @@ def test_sizes_that_are_macros_have_no_others() -> None:
     )  # fmt: skip
     assert done.scops[0].other_sizes == ""
     assert "other sizes" not in done.text
+
+
+def test_sizes_as_ranges() -> None:
+    every = {"m": range(1, 4097), "n": range(1, 4097), "k": range(64, 1025)}
+    done = polydl.optimize(MATMUL, sizes=every, run=False, threads=2, machine="epyc-zen5", space="small")
+    assert "if (k == 256 && m == 1024 && n == 1024)" in done.text
+    assert isinstance(done.scops[0].other_sizes, EverySize)
+    assert len(done.text) < 200_000
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        ("n=9..3", r"the size n is range\(9, 4\)"),
+        ("n=-3..5", r"the size n is range\(-3, 6\)"),
+        ("n=1..x", "--size n=1..x: not NAME=INTEGER"),
+        ("n=1..5,n=1..6", "n is"),
+    ],
+)
+def test_ranges_that_are_none(size: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Options(sizes=sizes_given([size]))
+
+
+def test_a_macro_has_one_value() -> None:
+    text = "void f(float x[N])\n{\n    for (int i = 0; i < N; i++)\n        x[i] = i;\n}\n"
+    with pytest.raises(InputError, match="'N' is no parameter of a function"):
+        polydl.compile(text, {"N": range(1, 9)}, tune=False)
 
 
 def test_the_same_input_gives_the_same_text() -> None:
