@@ -121,6 +121,6 @@ def test_what_people_try_first_works(fresh: Path, tmp_path: Path) -> None:
     )
     assert (ranked.returncode, ranked.stderr) == (0, "")
     explained = run([command, "why", "depends-on-data"], tmp_path)
-    assert "which elements they touch" in explained.stdout
+    assert "read through an index" in explained.stdout
     checked = run([command, "doctor", "--json"], tmp_path)
     assert {c["name"]: c["status"] for c in json.loads(checked.stdout)["checks"]}["ranker dnn"] == "ok"

@@ -112,7 +112,8 @@ def every_size(
         np.array([_scores(point, place, own, machine, threads) for point in points]).T for place, own in enumerate(ways)
     ]
     first = max(heavy, key=lambda place: float(np.log(tables[place].min(axis=0)).sum()))
-    losses = np.log(tables[first] / tables[first].min(axis=0))
+    # In figures that every machine's logarithms agree on.
+    losses = np.round(np.log(tables[first] / tables[first].min(axis=0)), 9)
     taking = few(losses[:, :-_FURTHER], _MOST, _NEAR)
     features = _features(parts[first])
     values = np.array([[_value(point.nests[first], loops) for loops in features] for point in points])

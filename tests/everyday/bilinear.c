@@ -1,7 +1,7 @@
-void bilinear(const float image[H][W], const float at_x[OUT_W], const float at_y[OUT_H], float out[OUT_H][OUT_W])
+void bilinear(const float image[H][W], const float at_x[OW], const float at_y[OH], float out[OH][OW])
 {
-    for (int i = 0; i < OUT_H; i++)
-        for (int j = 0; j < OUT_W; j++) {
+    for (int i = 0; i < OH; i++)
+        for (int j = 0; j < OW; j++) {
             float x = at_x[j], y = at_y[i];
             int left = (int)x, top = (int)y;
             int right = left + 1 < W ? left + 1 : W - 1;

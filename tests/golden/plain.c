@@ -2,6 +2,7 @@
  * command: polydl optimize in.c -o out.c --no-run --size n=1000 --machine epyc-zen5 --threads 2
  * machine: AMD EPYC 9755 (be00d3c87d76), 2 threads
  * smooth: variant 7df9949c5b = S0: Tile(loop=i, sizes=(499,)) Permute(order=(i.0, i.1)) Parallelize(loops=(i.0,)) Vectorize()
+ * other sizes: the original loops: no nest in it is a contraction
  */
 typedef double real;
 /* ---- helpers 1 ---- */

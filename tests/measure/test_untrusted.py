@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,13 @@ class Machine:
                 return []
 
         def timed(
-            setting: Setting, contenders: object, joint: Sequence[int], base: object, record: Record, failed: object
+            setting: Setting,
+            contenders: object,
+            joint: Sequence[int],
+            base: object,
+            record: Record,
+            failed: object,
+            data: object,
         ) -> None:
             self.timings += 1
             # Later timings are slower, so that samples show which of them they are of.
@@ -76,6 +83,7 @@ class Machine:
 
         monkeypatch.setattr(timing, "Others", Others)
         monkeypatch.setattr(timing, "joint_pass", timed)
+        monkeypatch.setattr(timing, "timing_inputs", nullcontext)
         monkeypatch.setattr(timing, "buffer_sets", lambda setting: 1)
         monkeypatch.setattr(timing, "machine_warnings", list)
         monkeypatch.setattr(timing, "wait_until_quiet", lambda seconds: None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,10 @@ def test_conversions_are_the_compilers(tmp_path: Path) -> None:
                 f"{one.array}[{0 if where.is_empty() else where.dim_min_val(0)}]"
             )  # what never runs reads nothing
 
-        written = expression(of_body(value, load, lambda number: Int(number.max_val().to_python()), str))
+        def unreachable(access: int, subscripts: Sequence[Expr]) -> Expr:
+            raise AssertionError("nothing here is read through an index")
+
+        written = expression(of_body(value, load, unreachable, lambda number: Int(number.max_val().to_python()), str))
         lines.append(f"    same({text}, {written}, {REAL.index(element)});")
     types = ", ".join(f"{t.c}: {i}" for i, t in enumerate(REAL))
     # long long and long are one type here, as they have the same values.
