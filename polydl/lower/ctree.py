@@ -279,6 +279,8 @@ class For:
         match self.condition:
             case Binary("<=", Name(name), last) if name == self.variable and self.step == Int(1) and not self.once:
                 return last
+            case Binary("<", Name(name), end) if name == self.variable and self.step == Int(1) and not self.once:
+                return Binary("-", end, Int(1))
             case _:
                 return None
 

@@ -11,9 +11,8 @@ from polydl.model.scop import Array, Scop
 
 
 def at_sizes(scop: Scop, values: Mapping[str, int]) -> Scop:
-    """Domains, accesses and extents of a program for values of all of its parameters: what is asked of it where it is
-    counted and estimated. What is printed of it, and conditions inside of expressions, stay in terms of the parameters.
-    """
+    """Domains, accesses and extents of a program for values of its parameters, or of some of them: what is asked of it
+    where it is counted, estimated and scheduled. Conditions inside of expressions stay in terms of the parameters."""
     statements = tuple(
         replace(
             s,
@@ -28,7 +27,7 @@ def at_sizes(scop: Scop, values: Mapping[str, int]) -> Scop:
         scop,
         statements=statements,
         arrays=arrays,
-        parameters=(),
+        parameters=tuple(name for name in scop.parameters if name not in values),
         context=isl.at_values(scop.context, values),
         sizes={**scop.sizes, **values},
     )
@@ -37,10 +36,14 @@ def at_sizes(scop: Scop, values: Mapping[str, int]) -> Scop:
 def _array(array: Array, point: isl.Set) -> Array:
     if not array.layout.is_row_major:
         return array
-    extents = tuple(None if e is None else _constant(e.intersect_params(point)) for e in array.extents)
+    extents = tuple(None if e is None else _constant(e, point) for e in array.extents)
     return replace(array, extents=extents, layout=NO_AXES)
 
 
-def _constant(extent: isl.PwAff) -> isl.PwAff:
-    """An extent that has one value, as a constant."""
-    return isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), isl.to_int(extent.max_val())))
+def _constant(extent: isl.PwAff, point: isl.Set) -> isl.PwAff:
+    """An extent that has one value at a point, as a constant; any other one as it is."""
+    there = extent.intersect_params(point)
+    low, high = there.min_val(), there.max_val()
+    if not (low.is_int() and low.eq(high)):
+        return extent
+    return isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), isl.to_int(high)))

@@ -24,6 +24,7 @@ from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest, nests
 from polydl.lower.dispatch import Dispatch, Question, dispatched, extents, where_all_runs
 from polydl.lower.emit import Generated, generate
+from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
 from polydl.model.contraction import where
 from polydl.model.scop import Scop
@@ -91,26 +92,65 @@ def every_size(
     estimates; the code is right for all. Raises QuotaExceeded.
     """
     some = where_all_runs(symbolic)
-    program = canonical(some.scop, reassociate=reassociate)
+    setting = _Setting(machine, threads, reassociate)
+    made = _chosen(some.scop, sizes, setting, blocked=True)
+    if isinstance(made, str):
+        return made
+    choice, recipes = made.choice, made.recipes
+    for name, extent in made.columns.items():
+        # A block of one column leaves the lanes of vectors idle: then they run along the sum.
+        rest = {other: ends for other, ends in sizes.items() if other != name}
+        single = _chosen(at_sizes(some.scop, {name: 1}), rest, setting, blocked=False)
+        if not isinstance(single, str):
+            choice = Question((extent,), 2, single.choice, choice)
+            recipes = (*single.recipes, *recipes)
+    return EverySize(dispatched(some.scop, some, choice), recipes, made.loss)
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """What it is made for."""
+
+    machine: Machine
+    threads: int
+    reassociate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Code for a program at any size."""
+
+    choice: Dispatch
+    recipes: tuple[Recipe, ...]
+    """How the nests are scheduled: for small sizes first."""
+    loss: float
+    """See `EverySize`."""
+    columns: Mapping[str, isl.PwAff]
+    """Parameters that are the extent of the loop over columns of the heaviest nest, and { [parameters] -> [n] } it."""
+
+
+def _chosen(symbolic: Scop, sizes: Mapping[str, tuple[int, int]], setting: _Setting, *, blocked: bool) -> _Chosen | str:
+    """`blocked`: contractions run in blocks of registers; otherwise like all other nests, in vectors."""
+    program = canonical(symbolic, reassociate=setting.reassociate)
     scop, found = program.scop, program.dependences
     parts = nests(scop, found)
-    heavy = [place for place, nest in enumerate(parts) if nest.contraction is not None]
+    heavy = [place for place, nest in enumerate(parts) if nest.contraction is not None or not blocked]
     if not heavy:
         return "no nest in it is a contraction"
     ways: list[list[Way]] = []
     for nest in parts:
-        free = nest_legality(nest, found, reassociate=reassociate).parallel_loops(nest) if threads > 1 else ()
-        ways.append(_blocked(nest, free, machine) if nest.contraction is not None else _plain(nest, free))
+        legality = nest_legality(nest, found, reassociate=setting.reassociate)
+        free = legality.parallel_loops(nest) if setting.threads > 1 else ()
+        in_blocks = blocked and nest.contraction is not None
+        ways.append(_blocked(nest, free, setting.machine) if in_blocks else _plain(nest, free))
         if not ways[-1]:
             return f"no microkernel fits {nest.name}"
     points = list(_points(scop, found, parts, sizes))
     if len(points) < 2 * _FURTHER:
         return f"few sizes with {', '.join(f'{n} = {v[0]}..{v[1]}' for n, v in sizes.items())} are possible"
     for place, own in enumerate(ways):
-        ways[place] = _promising(own, np.array([_scores(p, place, own, machine, threads) for p in points[:_FIRST]]).T)
-    tables = [
-        np.array([_scores(point, place, own, machine, threads) for point in points]).T for place, own in enumerate(ways)
-    ]
+        ways[place] = _promising(own, np.array([_scores(p, place, own, setting) for p in points[:_FIRST]]).T)
+    tables = [np.array([_scores(p, place, own, setting) for p in points]).T for place, own in enumerate(ways)]
     first = max(heavy, key=lambda place: float(np.log(tables[place].min(axis=0)).sum()))
     # In figures that every machine's logarithms agree on.
     losses = np.round(np.log(tables[first] / tables[first].min(axis=0)), 9)
@@ -123,13 +163,13 @@ def every_size(
     for leaf in leaves(grown):
         way = ways[first][taking[leaf]]
         others = [_beside(own, table, way) for own, table in zip(ways, tables, strict=True)]
-        chosen = [way if place == first else other for place, other in enumerate(others)]
-        programs[leaf] = [apply(nest, list(one)) for nest, one in zip(parts, chosen, strict=True)]
-        why = check(scop, programs[leaf], found, reassociate=reassociate)
+        taken_ways = [way if place == first else other for place, other in enumerate(others)]
+        programs[leaf] = [apply(nest, list(one)) for nest, one in zip(parts, taken_ways, strict=True)]
+        why = check(scop, programs[leaf], found, reassociate=setting.reassociate)
         if why is not None:
             return why
     codes = {leaf: generate(scop, structures, other_sizes=True) for leaf, structures in programs.items()}
-    loops = dict(zip(parts[first].loops, extents(parts[first].statements[0]), strict=True))
+    loops = dict(zip(parts[first].loops, extents(parts[first].statements[0]), strict=False))
 
     def question(at: Tree) -> Dispatch:
         if isinstance(at, int):
@@ -138,7 +178,21 @@ def every_size(
         return Question(compared, at.limit, question(at.small), question(at.large))
 
     recipes = tuple(recipe_of(programs[leaf]) for leaf in dict.fromkeys(leaves(grown)))
-    return EverySize(dispatched(scop, some, question(grown)), recipes, math.expm1(float(np.mean(lost))))
+    columns = {
+        s.kernel.columns.iterator for made in programs.values() for s in made if s.kernel and s.nest is parts[first]
+    }
+    by_name = {n: loops[c] for c in sorted(columns) for n in isl.involved_parameters(loops[c]) if _is(loops[c], n)}
+    return _Chosen(question(grown), recipes, math.expm1(float(np.mean(lost))), by_name)
+
+
+def _is(extent: isl.PwAff, name: str) -> bool:
+    """Whether an extent { [parameters] -> [n] } is one parameter by itself."""
+    functions = [function for _, function in isl.pieces(extent)]
+    if len(functions) != 1 or isl.involved_parameters(functions[0]) != (name,):
+        return False
+    # A line is known by two of its points.
+    there = (extent.intersect_params(isl.parameter_values({name: value})).max_val() for value in (1, 2))
+    return [isl.to_int(value) if value.is_int() else None for value in there] == [1, 2]
 
 
 def _promising(ways: Sequence[Way], scores: FloatArray) -> list[Way]:
@@ -195,10 +249,10 @@ def _size(low: int, high: int, random: Random) -> int:
     return min(max(found, low), high)
 
 
-def _scores(point: _Point, place: int, ways: Sequence[Way], machine: Machine, threads: int) -> list[float]:
+def _scores(point: _Point, place: int, ways: Sequence[Way], setting: _Setting) -> list[float]:
     """Estimated seconds of each way to run a nest."""
     nest = point.nests[place]
-    estimator = Estimator(point.scop, point.nests, machine, threads, TrafficRanker())
+    estimator = Estimator(point.scop, point.nests, setting.machine, setting.threads, TrafficRanker())
     return [one.score for one in estimator.structures(nest, [apply(nest, list(way)) for way in ways])]
 
 
@@ -206,11 +260,9 @@ def _features(nest: Nest) -> list[tuple[str, ...]]:
     """What sizes are told apart by, each a product of loops: every loop without a fixed extent, the elements of each
     operand, all of the work."""
     found = nest.contraction
-    assert found is not None
     free = [loop for loop in nest.loops if nest.counts[loop].extent is None]
-    operands = [
-        tuple(loop for loop in free if one.strides[loop] != 0) for one in (found.output, found.left, found.right)
-    ]
+    arrays = () if found is None else (found.output, found.left, found.right)
+    operands = [tuple(loop for loop in free if one.strides[loop] != 0) for one in arrays]
     return [loops for loops in dict.fromkeys([*((loop,) for loop in free), *operands, tuple(free)]) if loops]
 
 

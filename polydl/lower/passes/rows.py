@@ -122,7 +122,11 @@ class Rows:
 
 
 def _length(first: Expr, last: Expr) -> Expr:
-    return plus(last if first == Int(0) else Binary("-", last, first), Int(1))
+    match last:
+        case Binary("-", end, Int(1)) if first == Int(0):
+            return end
+        case _:
+            return plus(last if first == Int(0) else Binary("-", last, first), Int(1))
 
 
 def _argument(argument: Argument, users: Sequence[Instance]) -> Expr:
