@@ -2,7 +2,7 @@
  * command: polydl optimize in.c -o out.c --no-run --size M=40,N=36,K=24 --machine epyc-zen5 --threads 2
  * machine: AMD EPYC 9755 (be00d3c87d76), 2 threads
  * matmul_linear: variant 08e5952a0c = S0: Parallelize(loops=(i,)); S1: Microkernel(rows=i, columns=j, m=14, n=32, reduce=(k,)) Parallelize(loops=(i, j))
- * other sizes: 4 variants in blocks, 13 % behind the best for each by estimate
+ * other sizes: 6 variants in blocks, 13 % behind the best for each by estimate
  */
 /* C += A * B on linear arrays, as most code has them: the two dimensions are recovered. No scop pragma: the body is
    one affine nest. */
@@ -20,6 +20,31 @@ void matmul_linear(int M, int N, int K, const float *restrict A, const float *re
       }
     } else {
 if (M >= 1 && N >= 1 && K >= 1) {
+if (N < 2) {
+if ((double)M * K < 170000) {
+    {
+      polydl_row_f32_2870302898(M, &C[0]);
+      for (long c0 = 0; c0 < M; c0++) {
+        polydl_row_f32_93362012a4(K, &C[c0], &A[K * c0], &B[0]);
+      }
+    }
+} else {
+    {
+#ifdef _OPENMP
+      #pragma omp parallel for
+#endif
+      for (long c0 = 0; c0 < M; c0++) {
+        C[c0] = 0.0f;
+      }
+#ifdef _OPENMP
+      #pragma omp parallel for
+#endif
+      for (long c0 = 0; c0 < M; c0++) {
+        polydl_row_f32_93362012a4(K, &C[c0], &A[K * c0], &B[0]);
+      }
+    }
+}
+} else {
 if (M < 76) {
 if (M < 5) {
     {
@@ -120,6 +145,7 @@ if (K < 13) {
         }
       }
     }
+}
 }
 }
 } else {
