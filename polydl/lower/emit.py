@@ -13,7 +13,7 @@ from polydl.lower.ast import Writer
 from polydl.lower.cexpr import HELPER_TEXT, Helpers
 from polydl.lower.copies import copies
 from polydl.lower.cprint import lines
-from polydl.lower.ctree import Evaluate, Hint, Invoke, Node, Pragma, Raw, Scope
+from polydl.lower.ctree import Evaluate, Hint, Invoke, Node, Pragma, Raw, Scope, mentions
 from polydl.lower.curve import curve_prologue
 from polydl.lower.initial import absorbed_zeroing
 from polydl.lower.instance import Names
@@ -94,7 +94,7 @@ def generate(
     """
     names = names_for(scop)
     helpers = Helpers(names.prefix + (OTHER_SIZES if other_sizes else ""), set())
-    code: list[Node] = [*storage(scop), *unused_storage(scop)]
+    code: list[Node] = []
     scratch = Scratch()
     beside = _Beside([], [], [], [])
     absorbed, groups = _absorbed(scop, parts), groups_by_place(parts)
@@ -110,6 +110,7 @@ def generate(
             }
             plan = tree_plan(scop, tree, plans)
             code += _written(plan, part, names, helpers, scratch, beside, instances)
+    code = [*storage(scop), *unused_storage(scop, code), *code]
     prologue = [*beside.prologue, *helper_texts(helpers, names)]
     if scratch.buffers:
         prologue.append(scratch.prologue())
@@ -192,12 +193,14 @@ def storage(scop: Scop) -> list[Node]:
     return [Raw((f"{a.declaration};",)) for a in scop.arrays.values() if a.storage is Storage.REGION]
 
 
-def unused_storage(scop: Scop) -> list[Node]:
-    """Code that keeps compilers silent about contracted arrays: the scalar may live in registers of a vector function,
-    and the array is all that is left of an argument."""
+def unused_storage(scop: Scop, code: Sequence[Node]) -> list[Node]:
+    """Code that keeps compilers silent about what lives in registers of vector functions: contracted arrays, of which
+    an argument may be left, and scalars that nothing in `code` mentions."""
     contracted = [name for name in scop.arrays if name.startswith(PREFIX)]
     named = [n for name in contracted for n in (name, name.removeprefix(PREFIX)) if n in scop.arrays]
-    return [_used([name]) for name in named]
+    scalars = [a.name for a in scop.arrays.values() if a.storage is Storage.REGION and a.is_scalar]
+    left = [n for n in scalars if n not in named and not any(mentions(node, n) for node in code)]
+    return [_used([name]) for name in (*named, *left)]
 
 
 def _used(names: Sequence[str]) -> Node:
