@@ -67,11 +67,13 @@ def load(
     options: Options | None = None,
     *,
     require_sizes: bool = True,
+    rows_fit: bool = False,
     **changes: Unpack[OptionChanges],
 ) -> Program:
     """Read a C file, or C itself, and extract its scops.
 
-    Keywords are fields of `Options`. Raises InputError (InputErrors for several) with the place in the file.
+    Keywords are fields of `Options`; `rows_fit` takes leading dimensions without a value to be as long as rows, which
+    the scop's context then says. Raises InputError (InputErrors for several) with the place in the file.
 
     >>> import polydl
     >>> program = polydl.load("examples/matmul.c")
@@ -93,6 +95,7 @@ def load(
         strict_alias=o.strict_alias,
         assume_pure=o.assume_pure,
         require_sizes=require_sizes,
+        rows_fit=rows_fit,
         cc=o.cc,
     )
     return replace(program, scops=tuple(replace(scop, fast_math=o.fast_math) for scop in program.scops))
@@ -381,7 +384,11 @@ def _other_sizes(scop: Scop, o: Options, ranking: Ranking) -> EverySize | str:
         return ""
     try:
         program = load(
-            scop.source.path, o, require_sizes=False, sizes={n: v for n, v in o.sizes.items() if n not in tuned}
+            scop.source.path,
+            o,
+            require_sizes=False,
+            rows_fit=True,
+            sizes={n: v for n, v in o.sizes.items() if n not in tuned},
         )
         symbolic = next(s for s in program.scops if s.region.start == scop.region.start)
         around = {name: _around(o.sizes.get(name, value)) for name, value in tuned.items()}

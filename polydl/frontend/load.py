@@ -59,6 +59,7 @@ def load(
     strict_alias: bool = False,
     assume_pure: Sequence[str] = (),
     require_sizes: bool = True,
+    rows_fit: bool = False,
     cc: str = "cc",
 ) -> Program:
     """Read a C file into the polyhedral model.
@@ -69,7 +70,8 @@ def load(
     parameters of functions (and to other integer variables that the region only reads); each becomes a Guard. With
     `require_sizes` every integer that a nest depends on needs a value, otherwise it stays a parameter of the Scop.
     `strict_alias` refuses pointers that may overlap instead of recording the assumption that they do not. `assume_pure`
-    names functions that have no effects and use their arguments alone. `cc` is the compiler that preprocesses.
+    names functions that have no effects and use their arguments alone. With `rows_fit` leading dimensions without a
+    value are taken to be as long as rows, which the scop's context then says. `cc` is the compiler that preprocesses.
 
     Raises InputErrors (all errors of the file, each with its place), ToolchainError without a compiler,
     QuotaExceeded when isl needs too long.
@@ -94,7 +96,7 @@ def load(
     has_regions = any(pragma.kind == "scop" for pragma in pragmas)
     unit = parse(original, pragmas, preprocessed, all_bodies=not has_regions)
     unit = replace(unit, assumed_pure=_assumed_pure(unit, pragmas, assume_pure))
-    options = Options(source, sizes, strict_alias, require_sizes, {p.index: p for p in pragmas})
+    options = Options(source, sizes, strict_alias, require_sizes, {p.index: p for p in pragmas}, rows_fit)
     with quota("reading the scops"):
         try:
             scops = _scops(unit, pragmas, has_regions, function, options)

@@ -11,7 +11,7 @@ from pycparser import c_ast, c_generator
 from polydl.base.errors import InputError, InputErrors
 from polydl.frontend.lower.check import alias_assumptions, check_bounds, check_microkernels, check_stable
 from polydl.frontend.lower.choices import unasked
-from polydl.frontend.lower.finish import Builder, Settled, arrays, declared_extents, every_access, settle
+from polydl.frontend.lower.finish import Builder, Settled, arrays, declared_extents, every_access, rows_that_fit, settle
 from polydl.frontend.lower.indices import assumed, index_values
 from polydl.frontend.lower.members import plain
 from polydl.frontend.lower.overlap import same_memory
@@ -46,6 +46,8 @@ class Options:
     strict_alias: bool
     require_sizes: bool
     pragmas: Mapping[int, Pragma]
+    rows_fit: bool = False
+    """Take leading dimensions to be at least as long as rows, where linear subscripts need it: the context says so."""
 
 
 def extract(unit: Unit, found: Found, options: Options) -> Scop:
@@ -63,6 +65,7 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
     stored = stored_names(region)
     data: frozenset[str] = frozenset()
     kept: frozenset[int] = frozenset()
+    fitting: isl.Set | None = None
     while True:
         settings = Settings(
             unit,
@@ -80,6 +83,7 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
         try:
             facts = Walker(settings)
             context = _declared_facts(found, region, _context(found, settings, facts), facts)
+            context = context if fitting is None else context.intersect(fitting)
             walker, declared = _walk(simple.items, replace(settings, context=context), facts)
             known = _with_extents(context, declared, walker)
             if not known.is_equal(context):
@@ -91,6 +95,9 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
             continue
         _check_hiding(walker)
         settled, errors = settle(walker.walked, declared, context, walker.evaluator, unit.places)
+        if errors and options.rows_fit and fitting is None:
+            fitting = rows_that_fit(walker.walked, context)
+            continue
         stores = _unasked_stores(walker, settled, context) if not errors else frozenset()
         if stores:
             kept |= stores

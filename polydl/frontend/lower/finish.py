@@ -10,7 +10,7 @@ from polydl.base.errors import InputError, Span
 from polydl.frontend.lower.raw import RawAccess, RawArgument, RawAssignment, RawBlackBox, RawCall, RawStatement, Walked
 from polydl.frontend.lower.spaces import StatementSpace
 from polydl.frontend.meaning.affine import Evaluator, NotAffine
-from polydl.frontend.meaning.delinearize import Shape, recover
+from polydl.frontend.meaning.delinearize import Shape, fitting, recover
 from polydl.frontend.meaning.symbols import Symbol
 from polydl.frontend.text.places import Places
 from polydl.model import isl
@@ -97,6 +97,20 @@ def _not_negative(extent: isl.PwAff, at: int, symbol: Symbol, places: Places) ->
             topic="array-shapes",
         )
     return extent
+
+
+def rows_that_fit(walked: Walked, context: isl.Set) -> isl.Set:
+    """The context with what makes linear subscripts those of rows: leading dimensions that are at least as long."""
+    by_array: dict[str, list[RawAccess]] = {}
+    for access in every_access(walked.statements):
+        if len(access.symbol.levels) == 1 and not access.chosen:
+            by_array.setdefault(access.symbol.name, []).append(access)
+    iterators = frozenset(walked.temporaries)
+    for accesses in by_array.values():
+        used = [(access, access.where.intersect(context)) for access in accesses]
+        if recover(used, iterators) is None and (fits := fitting(used, iterators)) is not None:
+            context = context.intersect(fits)
+    return context
 
 
 def settle(

@@ -51,6 +51,31 @@ def recover(accesses: Sequence[tuple[RawAccess, isl.Set]], iterators: frozenset[
     return None
 
 
+def fitting(accesses: Sequence[tuple[RawAccess, isl.Set]], iterators: frozenset[str]) -> isl.Set | None:
+    """For which values of parameters dimensions are proven, { [] : … }: those for which every inner subscript lies
+    inside its dimension, as `lda >= k` for `A[i*lda + p]` with p < k. None where there are none. Of the longest chain
+    of strides, with the subscripts as they stand."""
+    subscripts = [access.subscripts[0] for access, _ in accesses]
+    polys = [None if subscript is None else subscript.poly for subscript in subscripts]
+    known = [poly for poly in polys if poly is not None]
+    chain = next(_chains(_strides(known, iterators)), None)
+    if len(known) < len(polys) or chain is None:
+        return None
+    sizes = _sizes(chain)
+    if sizes is None:
+        return None
+    found = isl.Set.universe(accesses[0][1].get_space())
+    for poly, (_, where) in zip(known, accesses, strict=True):
+        parts = _split(poly, chain, where)
+        if parts is None:
+            return None
+        for part, size in zip(parts[1:], sizes[1:], strict=True):
+            subscript = poly_aff(part)
+            outside = subscript.lt_set(constant_aff(0)).union(subscript.ge_set(poly_aff(size)))
+            found = found.subtract(isl.some_values(where.intersect(outside), iterators))
+    return None if found.is_empty() else isl.some_values(found, iterators).coalesce()
+
+
 def _strides(polys: Sequence[Poly], iterators: frozenset[str]) -> list[tuple[tuple[str, ...], int]]:
     """Candidate strides > 1, largest first: (product of parameters, number)."""
     found: set[tuple[tuple[str, ...], int]] = set()
@@ -92,13 +117,9 @@ def _try(
     iterators: frozenset[str],
 ) -> Shape | None:
     """The shape with these strides (and 1), when every inner subscript is proven to be inside its dimension."""
-    whole = (*chain, ((), 1))
-    sizes: list[Poly] = [{}]
-    for large, small in pairwise(whole):
-        ratio = _ratio(large, small)
-        if ratio is None:
-            return None
-        sizes.append({ratio[0]: ratio[1]})
+    sizes = _sizes(chain)
+    if sizes is None:
+        return None
     subscripts: list[tuple[isl.PwAff, ...]] = []
     for poly, where in zip(polys, wheres, strict=True):
         parts = _split(poly, chain, where)
@@ -106,6 +127,17 @@ def _try(
             return None
         subscripts.append(tuple(poly_aff(part) for part in parts))
     return Shape((None, *(poly_aff(size) for size in sizes[1:])), tuple(subscripts))
+
+
+def _sizes(chain: Sequence[tuple[tuple[str, ...], int]]) -> list[Poly] | None:
+    """The extent of each dimension, the first one unknown; None when a stride is no multiple of the next."""
+    sizes: list[Poly] = [{}]
+    for large, small in pairwise((*chain, ((), 1))):
+        ratio = _ratio(large, small)
+        if ratio is None:
+            return None
+        sizes.append({ratio[0]: ratio[1]})
+    return sizes
 
 
 def _into_range(parts: list[Poly], sizes: Sequence[Poly], where: isl.Set) -> bool:
