@@ -108,7 +108,7 @@ class Contraction:
         return any(self.rows(columns) for columns in self.columns())
 
 
-def where(found: Contraction, sized: Scop) -> Contraction:
+def contraction_at(found: Contraction, sized: Scop) -> Contraction:
     """The contraction of a program with parameters, in the same program at values of these."""
 
     def operand(one: Operand) -> Operand:

@@ -26,7 +26,7 @@ from polydl.lower.dispatch import Dispatch, Question, dispatched, extents, where
 from polydl.lower.emit import Generated, generate
 from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
-from polydl.model.contraction import where
+from polydl.model.contraction import contraction_at
 from polydl.model.scop import Scop
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.estimator import Estimator
@@ -233,7 +233,7 @@ def _points(
         made = nests(there, found)
         if [(n.name, n.loops) for n in made] == [(n.name, n.loops) for n in parts]:
             # A loop of one iteration moves nothing, which is no reason to take another for it at these sizes.
-            own = [None if n.contraction is None else where(n.contraction, there) for n in parts]
+            own = [None if n.contraction is None else contraction_at(n.contraction, there) for n in parts]
             yield _Point(there, tuple(replace(n, contraction=c) for n, c in zip(made, own, strict=True)))
 
 
