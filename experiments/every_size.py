@@ -1,19 +1,24 @@
 """One output for every size: matrix products at random sizes, which nobody tuned, beside oneDNN and MKL.
 
 python experiments/every_size.py --json every_size.json [--points 40] [--largest 4096] [--tuned]
+python experiments/every_size.py --convolutions --json convolutions.json [--points 40] [--largest 256]
 
 The output is made once, for --size m=512,n=512,k=512. M, N and K of the points are drawn log-uniformly up to --largest;
 a third each are any number, a multiple of 16, a power of two. With --tuned polydl also searches at each point, and what
-it finds is a contender: a ratio under 1 in its column is what one output for all sizes loses.
+it finds is a contender: a ratio under 1 in its column is what one output for all sizes loses. With --convolutions
+layers of resnet with 3x3 and 1x1 filters stand in for the products (experiments/any_size_convolutions.py): one output
+for each filter and stride, batches of 1 to 16, images from 7 to --largest each way.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import any_size_convolutions as convolution
 import gemm
 import numpy as np
 from bench import POLYDL, Bound, Contender, Problem
@@ -61,13 +66,32 @@ def for_any(c_file: Path) -> Contender:
 def main() -> int:
     options = parser(__doc__ or "")
     options.add_argument("--points", type=int, default=40)
-    options.add_argument("--largest", type=int, default=4096)
+    options.add_argument("--largest", type=int, help="of the sizes; default: 4096, of images 256")
     options.add_argument("--tuned", action="store_true", help="search at each point as well")
+    options.add_argument("--convolutions", action="store_true", help="layers of resnet in place of matrix products")
     given = options.parse_args()
+    if given.tuned and given.convolutions:
+        sys.exit("--tuned is for matrix products: leave out one of the two")
     prepare(given.threads, given.isa)
     from peers import onednn
 
     onednn.start(given.threads)
+    return convolutions(given) if given.convolutions else products(given)
+
+
+def convolutions(given: argparse.Namespace) -> int:
+    """Layers of resnet at sizes that were not tuned. Returns the exit code."""
+    points = {point.name: point for point in convolution.drawn(given.points, given.largest or 256, given.seed)}
+    title = (
+        f"Convolutions at sizes that were not tuned, fp32, {given.threads} threads{on_isa(given)}, GFLOP/s hot (cold)"
+    )
+    return run(given, title, [(n, lambda p=p: convolution.problem(p, given)) for n, p in points.items()])
+
+
+def products(given: argparse.Namespace) -> int:
+    """Matrix products at sizes that were not tuned. Returns the exit code."""
+    from peers import onednn
+
     begin = time.perf_counter()
     output = scratch_folder(given) / "gemm_any.c"
     done = polydl.optimize(SOURCE, output, sizes=TUNED, threads=given.threads, top_k=given.top_k, isa=given.isa)
@@ -86,7 +110,7 @@ def main() -> int:
         return Problem(size.name, size.operations, size.bytes, lambda r, i: gemm.data(size, r, i), contenders, notes)
 
     title = f"GEMM at sizes that were not tuned, fp32, {given.threads} threads{on_isa(given)}, GFLOP/s hot (cold)"
-    sizes = {size.name: size for size in drawn(given.points, given.largest, given.seed)}
+    sizes = {size.name: size for size in drawn(given.points, given.largest or 4096, given.seed)}
     return run(given, title, [(s.name, lambda s=s: problem(s)) for s in sizes.values()])
 
 

@@ -1,6 +1,7 @@
 """GEMM, row-major in and out, packing inside the time: polydl against MKL, oneDNN and LIBXSMM.
 
 python experiments/gemm.py --json gemm.json --plot gemm.png
+python experiments/gemm.py --dtype s8s8 --prepack
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import gemm_types
 import numpy as np
 from bench import POLYDL, Bound, Contender, Problem
 from common import define_flags, need_peer, on_isa, optimized, parser, peers_of, prepare, run, scratch_folder
@@ -85,6 +87,7 @@ def problem(size: GemmSize, given: argparse.Namespace) -> Problem:
 def main() -> int:
     options = parser(__doc__ or "")
     options.add_argument("--sizes", type=Path, default=DATA / "gemm_sizes.csv", metavar="CSV")
+    options.add_argument("--dtype", choices=("fp32", *gemm_types.KINDS), default="fp32", help="of A and B")
     given = options.parse_args()
     prepare(given.threads, given.isa)
     if "onednn" in peers_of(given):
@@ -92,7 +95,9 @@ def main() -> int:
 
         onednn.start(given.threads)
     sizes = gemm_sizes(given.sizes)
-    title = f"GEMM, fp32, {given.threads} threads{on_isa(given)}, GFLOP/s hot (cold)"
+    title = f"GEMM, {given.dtype}, {given.threads} threads{on_isa(given)}, GFLOP/s hot (cold)"
+    if given.dtype != "fp32":
+        return run(given, title, [(s.name, lambda s=s: gemm_types.problem(given.dtype, s, given)) for s in sizes])
     return run(given, title, [(s.name, lambda s=s: problem(s, given)) for s in sizes])
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,10 +66,10 @@ def bound_call(c_file: Path, function_name: str, flags: Sequence[str], arrays: S
 
 
 def bound_with_sizes(
-    c_file: Path, function_name: str, sizes: Sequence[int], arrays: Sequence[Floats]
+    c_file: Path, function_name: str, sizes: Sequence[int], arrays: Sequence[Floats], flags: Sequence[str] = ()
 ) -> Callable[[], None]:
     """The same for a function whose first arguments are integers."""
-    entry = getattr(library(c_file), function_name)
+    entry = getattr(library(c_file, tuple(flags)), function_name)
     entry.restype = None
     arguments = [*map(ctypes.c_int, sizes), *(a.ctypes.data_as(ctypes.c_void_p) for a in arrays)]
     return lambda: entry(*arguments)
@@ -81,15 +82,15 @@ def prepare_once(c_file: Path, function_name: str, flags: Sequence[str], array: 
         entry(array.ctypes.data_as(ctypes.c_void_p))
 
 
-def placed(values: Floats, rng: np.random.Generator) -> Floats:
+def placed(values: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     """A contiguous copy that starts at a random multiple of 64 bytes within some 256 KiB.
 
     Placement alone can change the speed of the same code (4 KiB aliasing, pages), so every allocation of a run
     draws another.
     """
-    line = 16  # floats in 64 bytes
+    line = 64 // values.itemsize
     offset = int(rng.integers(0, 4096)) * line
-    room = np.empty(values.size + offset + line, dtype=np.float32)
+    room = np.empty(values.size + offset + line, dtype=values.dtype)
     first = -(room.ctypes.data // room.itemsize) % line + offset
     view = room[first : first + values.size].reshape(values.shape)
     view[...] = values

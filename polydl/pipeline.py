@@ -51,6 +51,7 @@ from polydl.schedule.loopstring import nests_named
 from polydl.schedule.notation import Written
 from polydl.schedule.structure import start as as_written
 from polydl.search.choice import choose
+from polydl.search.default_sizes import default_sizes
 from polydl.search.every_size import EverySize, every_size
 from polydl.search.fused import fused_variants
 from polydl.search.other_sizes import check_other_sizes
@@ -96,9 +97,29 @@ def load(
         assume_pure=o.assume_pure,
         require_sizes=require_sizes,
         rows_fit=rows_fit,
+        fast_math=o.fast_math,
         cc=o.cc,
     )
     return replace(program, scops=tuple(replace(scop, fast_math=o.fast_math) for scop in program.scops))
+
+
+def load_sized(path: str | Path, options: Options) -> tuple[Program, Options]:
+    """A C file with a size for everything, and the options with them: an integer parameter of a function to which they
+    give none may have every value, which `default_sizes` has a range for. Raises InputError."""
+    try:
+        return load(path, options), options
+    except InputErrors as refused:
+        if any(error.topic != "sizes" for error in refused.errors):
+            raise
+        try:
+            symbolic = load(path, options, require_sizes=False, rows_fit=True)
+        except InputError:
+            raise refused from None
+        found = default_sizes(symbolic.scops)
+        if found is None:
+            raise
+        sized = replace(options, sizes={**found, **options.sizes})
+        return load(path, sized), sized
 
 
 def rank(
@@ -267,7 +288,8 @@ def optimize(
     The output (default: FILE.polydl.c beside the input; none for C given as text) has the same functions with the same
     signatures. With run=False the best ranked variant is written without being measured, and only if `output` is
     given; where there is a compiler, it reads the text for errors, without making code. When none of the variants of
-    any scop computes what the original computes, nothing is written (`OptimizeResult.output`).
+    any scop computes what the original computes, nothing is written (`OptimizeResult.output`). An integer parameter
+    without a size may have every value (`OptimizeResult.any_value`).
     Keywords are fields of `Options`. Of `budget` each scop gets an equal share of what those before it left over.
     Raises InputError, ToolchainError, QuotaExceeded; nothing is written then.
     """
@@ -276,7 +298,8 @@ def optimize(
     source, folders = located(path)
     o = o.including(folders)
     toolchain = o.toolchain()
-    program = load(source, o)
+    given = o
+    program, o = load_sized(source, given)
     target = output_path(source, output) if output is not None or (run and not is_c(path)) else None
     budget = math.inf if o.budget is None else o.budget
     done: list[Optimized] = []
@@ -303,7 +326,8 @@ def optimize(
         "measure": sum(r.verify_seconds + r.measure_seconds for r in reports),
         "total": total,
     }
-    return OptimizeResult(written, text, tuple(done), seconds, budget)
+    without = {name: value for name, value in o.tuned.items() if name not in given.sizes}
+    return OptimizeResult(written, text, tuple(done), seconds, budget, without)
 
 
 def with_fused(ranking: Ranking, o: Options, progress: Progress | None = None) -> Ranking:
@@ -390,7 +414,9 @@ def _other_sizes(scop: Scop, o: Options, ranking: Ranking) -> EverySize | str:
             rows_fit=True,
             sizes={n: v for n, v in o.sizes.items() if n not in tuned},
         )
-        symbolic = next(s for s in program.scops if s.region.start == scop.region.start)
+        symbolic = next((s for s in program.scops if s.region.start == scop.region.start), None)
+        if symbolic is None:
+            return "the loops are a region only where sizes are given"
         around = {name: _around(o.sizes.get(name, value)) for name, value in tuned.items()}
         return every_size(symbolic, around, ranking.machine, ranking.threads, reassociate=o.reassociate)
     except InputErrors as error:
@@ -399,15 +425,15 @@ def _other_sizes(scop: Scop, o: Options, ranking: Ranking) -> EverySize | str:
         return error.reason
 
 
-_SMALLER, _LARGER = 64, 32
-"""By what factor sizes for which nothing is tuned are smaller and larger than the one that was given, at most."""
+_LARGER = 32
+"""By what factor sizes for which nothing is tuned are larger than the one that was given, at most."""
 
 
 def _around(given: int | range) -> tuple[int, int]:
     """The least and the greatest value of a parameter for which variants are compared."""
     if isinstance(given, range):
         return max(1, given.start), max(1, given.stop - 1)
-    return max(1, given // _SMALLER), max(1, given * _LARGER)
+    return 1, max(1, given * _LARGER)
 
 
 _QUICK = 0.5

@@ -269,6 +269,16 @@ class OptimizeResult:
     """Wall clock: analysis, compile, measure, total."""
     budget: float = math.inf
     """Seconds that there were for compiling, checking and timing the variants of all scops."""
+    any_value: Mapping[str, int] = field(default_factory=dict)
+    """Parameters without a size, which may have every value, and the one that variants were timed at."""
+
+    @property
+    def timed_at(self) -> str:
+        """What sizes stood for those that were not given, for people; empty: all were given."""
+        if not self.any_value:
+            return ""
+        sizes = ",".join(f"{name}={value}" for name, value in self.any_value.items())
+        return f"made for every size, and for {sizes} above all: --size {sizes} with other numbers changes these"
 
     @property
     def left_out(self) -> str:

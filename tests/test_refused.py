@@ -52,7 +52,7 @@ CASES = {
         "        for (int j = 0; j < n; j++) A[i * lda + j] = 0;\n$\n}"),
     ),
     "control-flow": (
-        "void f(int n, float x[n])\n{\n@\n    int i = 0;\n    while (i < n) { i++; x[i - 1] = 0; }\n$\n}",
+        "void f(int n, float x[n])\n{\n@\n    for (int i = 0; i < n; i++) { if (i > 9) goto e; x[i] = 0; }\ne:;\n$\n}",
         "void f(int n, float x[n])\n{\n@\n    for (int i = 0; i < n; i++) x[i] = 0;\n$\n}",
     ),
     "integers": (
@@ -85,7 +85,7 @@ CASES = {
         "    axpy8(a, &x[0], &y[0]);\n$\n}"),
     ),
     "side-effects": (
-        "void f(float x[9])\n{\n    int j = 0;\n@\n    for (int i = 0; i < 9; i++) x[i] = j++;\n$\n}",
+        "void f(float x[9])\n{\n    int j = 0;\n@\n    for (int i = 0; i < 9; i++) x[i] = i > 3 ? j++ : 0;\n$\n}",
         "void f(float x[9])\n{\n@\n    for (int i = 0; i < 9; i++) x[i] = i;\n$\n}",
     ),
 }  # fmt: skip

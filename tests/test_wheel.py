@@ -116,6 +116,9 @@ def test_what_people_try_first_works(fresh: Path, tmp_path: Path) -> None:
     command = str(fresh / "polydl")
     started = run([command, "init"], tmp_path)
     assert started.returncode == 0, started.stderr
+    header = Path(run([command, "include"], tmp_path).stdout.strip()) / "polydl.h"
+    assert header.is_file()
+    assert header.resolve().is_relative_to(fresh.parent.resolve())
     ranked = run(
         [command, "rank", "example.c", "--ranker", "dnn", "--machine", "epyc-zen5", "--threads", "2"], tmp_path
     )

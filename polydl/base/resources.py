@@ -1,5 +1,5 @@
-"""The only finder of what is not Python: `templates/`, `trained_models/`, a page of `docs/`, the kernels to collect
-with; in wheel and checkout alike."""
+"""The only finder of what is not Python: `templates/`, `trained_models/`, `polydl.h`, a page of `docs/`, the kernels to
+collect with; in wheel and checkout alike."""
 
 from __future__ import annotations
 
@@ -27,6 +27,16 @@ def trained_models() -> Path:
     return _folder("trained_models")
 
 
+def headers() -> Path:
+    """Folder of `polydl.h`, which C programs include."""
+    return _PACKAGE / "include"
+
+
+def header_flags() -> tuple[str, str]:
+    """Flags of a C compiler that finds `polydl.h` with them, after every other folder: a copy of the user's wins."""
+    return "-idirafter", str(headers())
+
+
 def refused() -> dict[str, str]:
     """The paragraphs of docs/refused.md by their headings, in Markdown."""
     text = (_folder("docs") / "refused.md").read_text(encoding="utf-8")
@@ -45,7 +55,7 @@ def kernels() -> Path:
 def own_files() -> Iterator[tuple[str, Path]]:
     """Everything of polydl that a result depends on, as (name wherever it is installed, file), in a fixed order."""
     folders = {
-        "polydl": (_PACKAGE, ("*.py", "*.toml")),
+        "polydl": (_PACKAGE, ("*.py", "*.toml", "*.h")),
         "templates": (templates(), ("*.j2",)),
         "trained_models": (trained_models(), ("*.safetensors",)),
         "kernels": (kernels(), ("*.c",)),

@@ -15,7 +15,21 @@ import typer
 
 from polydl.base.errors import InputWarning, PolyDLError
 from polydl.base.version import __version__
-from polydl.cli import analyze, doctor, explain, export, fuse, init, learn, machine, optimize, rank, report, why
+from polydl.cli import (
+    analyze,
+    doctor,
+    explain,
+    export,
+    fuse,
+    include,
+    init,
+    learn,
+    machine,
+    optimize,
+    rank,
+    report,
+    why,
+)
 
 _INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
@@ -31,7 +45,8 @@ app = typer.Typer(
 
 for command in (
     optimize.optimize, rank.rank, explain.explain, learn.collect, fuse.fuse, learn.train, learn.evaluate,
-    analyze.analyze, export.export, machine.machine, doctor.doctor, init.init, why.why, report.report,
+    analyze.analyze, export.export, machine.machine, doctor.doctor, init.init, include.include, why.why,
+    report.report,
 ):  # fmt: skip
     app.command()(command)
 

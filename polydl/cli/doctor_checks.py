@@ -104,6 +104,11 @@ def _installation() -> Iterator[Check]:
         yield _failed("templates", str(error), "install polydl again: pip install --force-reinstall polydl")
     else:
         yield _ok("templates", f"{len(templates)} in {resources.templates()}")
+    header = resources.headers() / "polydl.h"
+    if header.is_file():
+        yield _ok("header", str(header))
+    else:
+        yield _failed("header", f"no {header}", "install polydl again: pip install --force-reinstall polydl")
 
 
 _THREADS = """#include <omp.h>

@@ -20,7 +20,7 @@ def init(
 ) -> None:
     """Write a commented example to start from, and print the command to try it with; nothing is overwritten."""
     from polydl.base.errors import InputError
-    from polydl.base.resources import templates
+    from polydl.base.resources import headers, templates
 
     target = folder / NAME
     text = (templates() / NAME).read_bytes()
@@ -34,4 +34,5 @@ def init(
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror}", hint="name another folder") from error
     command = ["polydl"] if shutil.which("polydl") else [sys.executable, "-m", "polydl"]
-    sys.stdout.write(f"wrote {target}\nnext: {shlex.join([*command, 'optimize', str(target)])}\n")
+    sys.stdout.write(f"wrote {target}\nheader: {headers() / 'polydl.h'} (bfloat16; polydl finds it, cc with -I)\n")
+    sys.stdout.write(f"next: {shlex.join([*command, 'optimize', str(target)])}\n")

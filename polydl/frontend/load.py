@@ -16,7 +16,9 @@ from polydl.base.errors import InputError, InputErrors, Span
 from polydl.frontend.lower.counting import count
 from polydl.frontend.lower.extract import Options, extract, in_order
 from polydl.frontend.lower.regions import Finder, Found, pairing_errors
+from polydl.frontend.lower.steps import stepped_apart
 from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.narrow import check_compiler
 from polydl.frontend.meaning.symbols import Scope, nodes
 from polydl.frontend.text.parse import Unit, parse
 from polydl.frontend.text.pragmas import Pragma, find_pragmas, names_in
@@ -60,6 +62,7 @@ def load(
     assume_pure: Sequence[str] = (),
     require_sizes: bool = True,
     rows_fit: bool = False,
+    fast_math: bool = False,
     cc: str = "cc",
 ) -> Program:
     """Read a C file into the polyhedral model.
@@ -71,7 +74,8 @@ def load(
     `require_sizes` every integer that a nest depends on needs a value, otherwise it stays a parameter of the Scop.
     `strict_alias` refuses pointers that may overlap instead of recording the assumption that they do not. `assume_pure`
     names functions that have no effects and use their arguments alone. With `rows_fit` leading dimensions without a
-    value are taken to be as long as rows, which the scop's context then says. `cc` is the compiler that preprocesses.
+    value are taken to be as long as rows, which the scop's context then says. `fast_math` takes it that every
+    value is finite and that no sign of a zero matters. `cc` is the compiler that preprocesses.
 
     Raises InputErrors (all errors of the file, each with its place), ToolchainError without a compiler,
     QuotaExceeded when isl needs too long.
@@ -96,7 +100,7 @@ def load(
     has_regions = any(pragma.kind == "scop" for pragma in pragmas)
     unit = parse(original, pragmas, preprocessed, all_bodies=not has_regions)
     unit = replace(unit, assumed_pure=_assumed_pure(unit, pragmas, assume_pure))
-    options = Options(source, sizes, strict_alias, require_sizes, {p.index: p for p in pragmas}, rows_fit)
+    options = Options(source, sizes, strict_alias, require_sizes, {p.index: p for p in pragmas}, rows_fit, fast_math)
     with quota("reading the scops"):
         try:
             scops = _scops(unit, pragmas, has_regions, function, options)
@@ -104,6 +108,7 @@ def load(
             reason = "the code is nested too deeply to be analysed"
             raise InputErrors([InputError(reason, original.line_span(1), "take the nest apart")]) from error
     _check_sizes(scops, sizes, name)
+    check_compiler(scops, cc)
     return Program(source, scops)
 
 
@@ -179,11 +184,12 @@ def _scops(
             ]
         )
     for definition in functions:
+        stepped_apart(definition.body)
         count(definition.body)
     finder = Finder(unit, {p.index: p for p in pragmas}, file_scope, constant)
     if has_regions:
         return _pragma_scops(unit, pragmas, functions, finder, function, options)
-    return _nest_scops(unit, functions, finder, function, options)
+    return _nest_scops(unit, pragmas, functions, finder, function, options)
 
 
 def _pragma_scops(
@@ -204,14 +210,7 @@ def _pragma_scops(
         if any(found.start <= pragma.start < found.end for found in finder.found):
             continue
         if not finder.errors:
-            errors.append(
-                InputError(
-                    "this pragma stands outside any function",
-                    pragma.span,
-                    "put it inside the function",
-                    topic="regions",
-                )
-            )
+            errors.append(_outside(pragma))
     scops: list[Scop] = []
     for found in finder.found:
         if function is not None and found.name != function:
@@ -228,17 +227,36 @@ def _pragma_scops(
 
 
 def _nest_scops(
-    unit: Unit, functions: Sequence[Any], finder: Finder, function: str | None, options: Options
+    unit: Unit,
+    pragmas: Sequence[Pragma],
+    functions: Sequence[Any],
+    finder: Finder,
+    function: str | None,
+    options: Options,
 ) -> tuple[Scop, ...]:
+    inside = {pragma.index for definition in functions for pragma in finder.inside_of(definition)}
+    lost = [p for p in pragmas if p.index not in inside and p.kind != "pure"]
+    if lost:
+        raise InputErrors([_outside(pragma) for pragma in lost])
     scops: list[Scop] = []
     errors: list[InputError] = []
     others: list[tuple[Any, InputError]] = []
 
-    def read(found: Found) -> None:
+    def read(found: Found) -> bool:
         try:
             scops.append(extract(unit, found, options))
         except InputErrors as several:
             errors.extend(several.errors)
+            return False
+        return True
+
+    def read_within(found: Found) -> None:
+        """Read loops, or those inside of them where they are no region as a whole."""
+        if not read(found):
+            known = len(errors)
+            for inner in finder.inside(found):
+                read_within(inner)
+            del errors[known:]  # What is said of the whole nest says enough.
 
     for definition in functions:
         name = str(definition.decl.name)
@@ -246,14 +264,14 @@ def _nest_scops(
             continue  # a helper in a file that polydl wrote, or nothing that was asked for
         found = finder.nest(definition)
         if isinstance(found, Found):
-            read(found)
+            read_within(found)
         else:
             others.append((definition, found))
     if not scops and not errors and not unit.source.text.startswith(GENERATED):
         # No function is loops and nothing else: what loops stand among other statements?
         for definition, _ in others:
             for found in finder.runs(definition):
-                read(found)
+                read_within(found)
     if scops:
         return tuple(scops)
     # The nearest to a scop first: functions that have loops.
@@ -268,6 +286,11 @@ def _nest_scops(
 
 GENERATED = "/* Generated by polydl"
 """Begins the files that polydl wrote. Loops among other statements of those are its own."""
+
+
+def _outside(pragma: Pragma) -> InputError:
+    reason = "this pragma stands outside any function"
+    return InputError(reason, pragma.span, "put it inside the function", topic="regions")
 
 
 def _no_scop(unit: Unit, function: str | None) -> InputError:

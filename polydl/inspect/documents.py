@@ -152,6 +152,7 @@ def optimize_json(result: OptimizeResult) -> dict[str, Any]:
     document = {
         "output": str(result.output) if result.output else None,
         **scops[0],
+        "any_value": dict(result.any_value),
         "left_out": result.left_out,
         "seconds": dict(result.seconds),
     }

@@ -120,8 +120,9 @@ def show_optimized(result: OptimizeResult, *, ran: bool, console: Console | None
             say(console, f"assumed: {assumption}")
         if done.report is not None:
             say(console, f"{done.ranking.scop.function}: {done.verdict}", "bold")
-    if result.left_out:
-        say(console, f"note: {result.left_out}", "yellow")
+    for text in (result.timed_at, result.left_out):
+        if text:
+            say(console, f"note: {text}", "yellow")
     if result.seconds["analysis"] > result.budget:
         took = f"the analysis took {result.seconds['analysis']:.0f} s, which the budget does not count"
         say(console, f"note: {took}: --space small has fewer variants to rank", "yellow")

@@ -9,6 +9,7 @@ from functools import cache
 from polydl.dependences.nests import Nest
 from polydl.kernels.block_cycles import block_cycles
 from polydl.kernels.family import Cycles
+from polydl.kernels.grouping import grouping
 from polydl.kernels.microkernel import Microkernel, MicrokernelSpec, generate
 from polydl.kernels.reference import loops
 from polydl.model.contraction import Operand
@@ -16,6 +17,7 @@ from polydl.model.layout import Layout, row_major
 from polydl.model.types import ElementType
 from polydl.schedule.structure import Structure
 from polydl.target.isa import Isa, register_blocks
+from polydl.target.products import BYTES, DOT_8, FMA, SINGLE, Product, inner_product, of_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,19 @@ class ContractionUse:
     """Rows that are cut into blocks; None: not known."""
     column_extent: int | None
     reduction_extents: tuple[int | None, ...]
+    product: Product = FMA
+    """How it multiplies."""
     spec: MicrokernelSpec | None = None
     """What the calls pass, which is decided when operands and what is fused have their places; its block is a shape's.
     None: not yet."""
+
+    def told(self, product: str) -> ContractionUse:
+        """The same with the inner product that a microkernel was told to take (`Microkernel.product`)."""
+        if product == BYTES:
+            a, b = of_bytes(self.left.element), of_bytes(self.right.element)
+            assert a is not None and b is not None
+            return replace(self, product=DOT_8[a, b])
+        return replace(self, product=FMA) if product == SINGLE else self
 
 
 class Contractions:
@@ -77,6 +89,7 @@ class Contractions:
                     1 if rows is None else piece.counts[rows].extent,
                     piece.counts[columns].extent,
                     tuple(piece.counts[r].extent for r in found.reductions),
+                    inner_product(found) or FMA,
                 )
                 for rows in found.rows(columns) or (None,)
             )
@@ -85,7 +98,7 @@ class Contractions:
     def shapes(self, use: ContractionUse, isa: Isa) -> Sequence[Block]:
         """For each number of vectors the block that loses least to remainders and ports, by `price`."""
         best: dict[int, tuple[tuple[float, float], int]] = {}
-        for m, n in register_blocks(use.element, isa, 0.0):
+        for m, n in register_blocks(use.element, isa.multiplying(use.product), 0.0):
             m = m if use.row_extent is None else min(m, max(use.row_extent, 1))
             n = n if use.column_extent is None else min(n, max(use.column_extent, 1))
             offer = price(use, Block(m, n), isa), m
@@ -93,18 +106,21 @@ class Contractions:
         return [Block(m, n) for _, n, m in sorted((cost, n, m) for n, (cost, m) in best.items())]
 
     def layouts(self, use: ContractionUse, shape: Block) -> Mapping[str, Layout]:
-        """B has to have neighbours along the columns. Where it has not, a panel holds the columns of a block side by
-        side for each step of the reductions."""
-        if use.right.strides[use.columns] == 1:
-            return {}
-        return {"B": row_major([*use.reduction_extents, shape.n])}
+        """B has to have neighbours along the columns, and both operands elements of the sum's type. Where they have
+        not, a panel holds the columns, or rows, of a block side by side for each step of the reductions; which of
+        these are in groups of neighbours depends on the loops inside (`kernels.grouping`)."""
+        mixed = not use.left.element is use.right.element is use.element
+        needed = ("A", "B") if mixed else () if use.right.strides[use.columns] == 1 else ("B",)
+        widths = {"A": shape.m, "B": shape.n}
+        return {role: row_major([*use.reduction_extents, widths[role]]) for role in needed}
 
     def cycles(self, use: ContractionUse, shape: Block, isa: Isa) -> Cycles:
-        """A step is one of the reductions over all rows and columns, an extent that is not known being a block's. C is
-        loaded and stored once per block: one store per cycle, the loads beside them. The pipeline of FMAs fills and
-        drains once per call."""
+        """A step is one of the reductions over all rows and columns, an extent that is not known being a block's: a
+        part of one where groups of iterations are multiplied at once. C is loaded and stored once per block: one store
+        per cycle, the loads beside them. The pipeline of FMAs fills and drains once per call."""
         rows, columns = _extents(use, shape)
-        step = block_cycles(isa, use.element, shape.m, shape.n, rows, columns)
+        isa = isa.multiplying(use.product)
+        step = block_cycles(isa, use.element, shape.m, shape.n, rows, columns) / use.product.group
         return Cycles(step, float(shape.m * -(-shape.n // isa.lanes(use.element))), float(2 * isa.latency))
 
     def emit(self, use: ContractionUse, shape: Block) -> Microkernel:
@@ -129,6 +145,7 @@ def inside(use: ContractionUse, structure: Structure) -> ContractionUse:
         row_extent=1 if rows is None else counts[rows].extent,
         reductions=reductions,
         reduction_extents=tuple(loop.within or counts[loop.iterator].extent for loop in kernel.reductions),
+        product=grouping(structure).product,
     )
 
 
@@ -146,7 +163,7 @@ def price(use: ContractionUse, shape: Block, isa: Isa) -> tuple[float, float]:
     """By which blocks are ordered, the least first: the modelled fraction of the FMA peak (to the percent, negative),
     then the bytes that a block loads per FMA, 1/m + 1/n."""
     rows, columns = _extents(use, shape)
-    lost = -round(block_efficiency(isa, use.element, shape.m, shape.n, rows, columns), 2)
+    lost = -round(block_efficiency(isa.multiplying(use.product), use.element, shape.m, shape.n, rows, columns), 2)
     return lost, 1 / shape.m + 1 / shape.n
 
 

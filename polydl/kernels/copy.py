@@ -10,7 +10,8 @@ from polydl.kernels.microkernel import MOST_REDUCTIONS
 from polydl.kernels.packing import PackLoop, PackRoutine, PackSpec, pack_routine, plain_loops
 from polydl.model.layout import Layout
 from polydl.model.types import ElementType
-from polydl.target.isa import VECTOR_TYPES, Isa
+from polydl.target.isa import Isa
+from polydl.target.products import FMA
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +20,21 @@ class CopyPiece:
     it."""
 
     element: ElementType
+    """Of the copy."""
     width_stride: int | None
     """Elements between neighbours along the width; None: an argument of the function."""
     loops: tuple[PackLoop, ...]
     """Outermost first."""
+    source: ElementType | None = None
+    """Of the operand; None: that of the copy."""
+    group: int = 1
+    """Neighbours along a loop in a word of the copy; 1: none."""
+    grouped: int = 0
+    """Index of that loop."""
+    sums: int = 0
+    """See `PackSpec.sums`."""
+    flips: bool = False
+    """See `PackSpec.flips`."""
 
 
 class Packing:
@@ -32,7 +44,8 @@ class Packing:
 
     def matches(self, piece: CopyPiece) -> Sequence[CopyPiece]:
         """A copy is what it is: there are no roles to find."""
-        return (piece,) if piece.element in VECTOR_TYPES and len(piece.loops) <= MOST_REDUCTIONS else ()
+        known = piece.element in FMA.sums or piece.group > 1
+        return (piece,) if known and len(piece.loops) <= MOST_REDUCTIONS else ()
 
     def shapes(self, use: CopyPiece, isa: Isa) -> Sequence[int]:
         """None of its own: a panel is as wide as the block of the kernel that reads it."""
@@ -55,4 +68,6 @@ class Packing:
 
 
 def _specified(use: CopyPiece, shape: int) -> PackSpec:
-    return PackSpec(use.element, shape, use.width_stride, use.loops)
+    return PackSpec(
+        use.element, shape, use.width_stride, use.loops, use.source, use.group, use.grouped, use.sums, use.flips
+    )

@@ -26,6 +26,8 @@ class RowOptions:
     """Sums may be added up in another order."""
     fast_math: bool = False
     """See Scop."""
+    jam: bool = False
+    """Iterations of the loops around that are written out inside of a row are part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,11 @@ class Printed:
     def relation(self, at: int, access: Access) -> isl.Map:
         """{ [c…] -> A[a…] } what a statement's access touches, in terms of the loops in C."""
         return self.body[at].schedule.reverse().apply_range(access.relation)
+
+    def apart(self, one: isl.Map, other: isl.Map) -> bool:
+        """Whether a row never touches the same element in two ways. `one`, `other`: { [c…] -> A[a…] } the ways."""
+        pairs = one.apply_range(other.reverse())
+        return bool(isl.agree(pairs, range(self.loops.dims[0])).is_empty())
 
     def growth(self, at: int, value: isl.PwAff) -> int | None:
         """By how much a value of a statement grows from one column to the next; None where it is not one number."""
@@ -179,18 +186,14 @@ def _elements(array: Array, relation: isl.Map, loop: int) -> int | None:
 
 def _check_independent(piece: Innermost, where: Printed) -> None:
     """No iteration of the row needs another. Raises NotVectorised."""
-    accumulated = set()
     for at, statement in enumerate(piece.statements):
         assert isinstance(statement.body, Assignment)
-        move = piece.moves[at][statement.body.target]
-        target = statement.accesses[statement.body.target].array
-        if move is None:
+        if piece.moves[at][statement.body.target] is None:
+            target = statement.accesses[statement.body.target].array
             raise NotVectorised(f"{target} does not move by the same number of elements all along the row")
-        if move == 0:
-            accumulated.add(target)
     for one, statement in enumerate(piece.statements):
-        for a in statement.accesses:
-            if not a.write or a.array in accumulated:
+        for number, a in enumerate(statement.accesses):
+            if not a.write or piece.moves[one][number] == 0:
                 continue
             for two, other in enumerate(piece.statements):
                 for b in other.accesses:
@@ -201,5 +204,4 @@ def _check_independent(piece: Innermost, where: Printed) -> None:
 def _conflict(where: Printed, a: isl.Map, b: isl.Map) -> bool:
     """Whether two different iterations of one row touch the same element."""
     pairs = a.apply_range(b.reverse())
-    outer = (d for d in range(isl.domain_arity(pairs)) if d not in where.loops.dims)
-    return not isl.differ(isl.agree(pairs, outer), where.loops.dims).is_empty()
+    return not isl.differ(isl.agree(pairs, range(where.loops.dims[0])), where.loops.dims).is_empty()

@@ -9,7 +9,7 @@ all reduction loops, vectors of B are loaded, elements of A are broadcast.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import jinja2
@@ -17,6 +17,7 @@ import jinja2
 from polydl.base import resources
 from polydl.model.types import F64, ElementType
 from polydl.target.isa import ISAS, VECTOR_TYPES, RegisterBlock, paired_rows, split_block
+from polydl.target.products import FMA, Product
 
 MOST_CASES = max(target.registers for target in ISAS)
 """Longest POLYDL_EACH_n list of the prologue: no register block has more rows."""
@@ -88,6 +89,13 @@ class MicrokernelSpec:
     load of the lanes in range) and the prologue's `polydl_f32_*` functions."""
     epilogue_parameters: tuple[str, ...] = ()
     """C declarations of further arguments the epilogue uses: `const float *bias`."""
+    product: Product = field(default=FMA, repr=False)
+    """Where it multiplies groups, A and B are words of them, and strides and extents count groups."""
+
+    @property
+    def word(self) -> ElementType:
+        """What A and B are made of."""
+        return self.product.word(self.dtype)
 
     def __post_init__(self) -> None:
         """Raises ValueError for a contradictory specification."""
@@ -97,6 +105,8 @@ class MicrokernelSpec:
             raise ValueError(f"{len(self.reductions)} reduction loops, at most {MOST_REDUCTIONS}")
         if self.beta not in (0, 1):
             raise ValueError(f"beta must be 0 or 1, not {self.beta}")
+        if self.dtype not in self.product.sums:
+            raise ValueError(f"{self.product.name} does not compute in {self.dtype}")
         if (
             any(r.extent is not None and r.extent < 0 for r in self.reductions)
             or min(self.prefetch, self.prefetch_rows) < 0
@@ -170,17 +180,43 @@ def environment() -> jinja2.Environment:
 def isa_prologue(element: ElementType) -> str:
     """What every microkernel of one element type needs: includes and reserved `polydl_`/`POLYDL_` names, with include
     guards. Once per file and element type, before the first microkernel."""
-    portable = [target for target in ISAS if not target.intrinsics]
-    # One set of definitions for each width of vectors; the narrowest is that of the one that is left.
-    widths = sorted({target.vector_bytes for target in portable}, reverse=True)
-    conditions = [(w, " || ".join(t.condition for t in portable if t.vector_bytes == w)) for w in widths]
+    if element not in VECTOR_TYPES:
+        return _words_prologue()
     template = environment().get_template("microkernel_prologue.c.j2")
-    return template.render(t=element, x86=VECTOR_TYPES[element], most_cases=MOST_CASES, isas=ISAS, portable=conditions)
+    return template.render(t=element, x86=VECTOR_TYPES[element], most_cases=MOST_CASES, isas=ISAS, portable=_portable())
+
+
+def _portable() -> list[tuple[int, str]]:
+    """(bytes of a vector, C condition) of the instruction sets whose vectors are the compiler's own: one set of
+    definitions for each width; the narrowest is that of the one that is left."""
+    portable = [target for target in ISAS if not target.intrinsics]
+    widths = sorted({target.vector_bytes for target in portable}, reverse=True)
+    return [(w, " || ".join(t.condition for t in portable if t.vector_bytes == w)) for w in widths]
+
+
+def _words_prologue() -> str:
+    """Vectors of 32-bit integers: sums of integers, and words of groups."""
+    template = environment().get_template("microkernel_words.c.j2")
+    return template.render(most_cases=MOST_CASES, isas=ISAS, portable=_portable())
+
+
+def product_prologue(product: Product) -> str:
+    """The function of an inner product, with include guards; after `isa_prologue` of I32 and of the type of its sums.
+    Empty for the FMA."""
+    if not product.in_words:
+        return ""
+    return environment().get_template("microkernel_dot.c.j2").render(product=product.call)
+
+
+def prologues(spec: MicrokernelSpec) -> tuple[str, ...]:
+    """What the function for `spec` needs before it, without that of its epilogue."""
+    found = (isa_prologue(spec.dtype), isa_prologue(spec.word), product_prologue(spec.product))
+    return tuple(dict.fromkeys(text for text in found if text))
 
 
 def parameters(spec: MicrokernelSpec) -> tuple[Parameter, ...]:
     """The arguments of the function for `spec`, in call order (see `Microkernel.parameters`)."""
-    read, written = f"const {spec.dtype} *", f"{spec.dtype} *"
+    read, written = f"const {spec.word} *", f"{spec.dtype} *"
     fixed = [Parameter("ptrdiff_t", "m"), Parameter("ptrdiff_t", "n")]
     fixed += [Parameter(read, "A"), Parameter(read, "B"), Parameter(written, "C")]
     strides = [("a_m", spec.a_m), ("c_m", spec.c_m)]
@@ -229,13 +265,16 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
     pairs = _is_paired(spec)
     choices = []
     for target in ISAS:
-        block = split_block(target, spec.dtype, spec.m, spec.n, pairs)
+        block = split_block(target.multiplying(spec.product), spec.dtype, spec.m, spec.n, pairs)
         choices.append(_Choice(target.condition, block, min(block.rows, paired_rows(target))))
     text = (
         environment()
         .get_template("microkernel.c.j2")
         .render(
             t=spec.dtype,
+            word=spec.word,
+            multiply=f"polydl_{spec.product.call}" if spec.product.in_words else f"polydl_{spec.dtype.name}_fma",
+            start=start_text(spec),
             name=name,
             spec=spec,
             summary=_summary(spec),
@@ -291,7 +330,7 @@ def _joined(spec: MicrokernelSpec) -> list[tuple[int, Reduction]]:
 
 def _is_paired(spec: MicrokernelSpec) -> bool:
     """Whether blocks one vector wide take two reduction steps at a time: neighbours in A, a whole number of pairs."""
-    if spec.dtype is F64 and spec.m >= _PAIRED_DOUBLE_ROWS:
+    if spec.word not in VECTOR_TYPES or (spec.dtype is F64 and spec.m >= _PAIRED_DOUBLE_ROWS):
         return False
     loop = _joined(spec)[-1][1]
     return spec.a_m is not None and loop.a_stride == 1 and loop.extent is not None and loop.extent % 2 == 0
@@ -335,14 +374,24 @@ def _result(spec: MicrokernelSpec) -> str:
     return f"{old} + {product}" if spec.beta else product
 
 
+def start_text(spec: MicrokernelSpec) -> str:
+    """Elements from the start of B to what the sums start from; empty: they start from zero. It is in a copy of B,
+    whose steps follow each other without gaps: behind the last iteration of the outermost reduction."""
+    if not spec.product.correction:
+        return ""
+    outermost = _loop(0, spec.reductions[0])
+    return f"{outermost.extent} * {outermost.b_stride}"
+
+
 def _extents(spec: MicrokernelSpec) -> str:
     return "x".join("n" if r.extent is None else str(r.extent) for r in spec.reductions) or "1"
 
 
 def _name(spec: MicrokernelSpec) -> str:
     """A readable name, made unique by a hash of the whole specification."""
-    digest = hashlib.sha256(repr(spec).encode()).hexdigest()[:8]
-    return f"polydl_mk_{spec.dtype.name}_{spec.m}x{spec.n}_k{_extents(spec)}_b{spec.beta}_{digest}"
+    product = "" if spec.product is FMA else spec.product.name
+    digest = hashlib.sha256((repr(spec) + product).encode()).hexdigest()[:8]
+    return f"polydl_mk_{product or spec.dtype.name}_{spec.m}x{spec.n}_k{_extents(spec)}_b{spec.beta}_{digest}"
 
 
 def _summary(spec: MicrokernelSpec) -> str:
@@ -353,7 +402,9 @@ def _summary(spec: MicrokernelSpec) -> str:
     sign = "-" if spec.negate else "+" if spec.beta else ""
     alpha = "alpha * " if spec.alpha else ""
     over = f"sum over r < {_extents(spec)} of " if spec.reductions else ""
-    return f"{c} {sign}= {alpha}{over}A[i*{_shown(spec.a_m)}{a}] * B[j{b}], i < m <= {spec.m}, j < n <= {spec.n}"
+    left, right = f"A[i*{_shown(spec.a_m)}{a}]", f"B[j{b}]"
+    product = f"{spec.product.name}({left}, {right})" if spec.product.in_words else f"{left} * {right}"
+    return f"{c} {sign}= {alpha}{over}{product}, i < m <= {spec.m}, j < n <= {spec.n}"
 
 
 def _shown(stride: int | None) -> str:

@@ -6,6 +6,10 @@ into panels of `block` along the width, and a panel holds for each reduction ste
 
     packed[panel][reduction step][block]        zeros where the width ends inside a panel
 
+Where the kernel multiplies groups of neighbours along a reduction (`target.products`), an element of that layout is a
+word of 32 bits with a group in it, the first in its lowest bits; elements of another type than the kernel's are
+converted while they are copied.
+
 which is the packing of BLIS (Van Zee and van de Geijn, TOMS 2015) and of TPP-MLIR's `pack`.
 """
 
@@ -13,12 +17,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from polydl.kernels.microkernel import MOST_REDUCTIONS, Parameter, environment, stride_text
 from polydl.model.layout import Layout, row_major
-from polydl.model.types import ElementType
+from polydl.model.types import I32, ElementType
 from polydl.target.isa import ISAS
+from polydl.target.products import is_bf16
 
 _LINE_BYTES = 64
 """Unit in which a transposing routine reads: the cache line of every machine with these instruction sets, and at
@@ -46,6 +51,26 @@ class PackSpec:
     """Elements of the source between neighbours along the width; None = argument."""
     loops: tuple[PackLoop, ...]
     """Outermost first; none: one step."""
+    source: ElementType | None = field(default=None, repr=False)
+    """Of the elements that are copied, each of which is exact in `dtype`; None: `dtype`."""
+    group: int = field(default=1, repr=False)
+    """Neighbours along a loop that are side by side in a word of 32 bits; 1: none."""
+    grouped: int = field(default=0, repr=False)
+    """Index of that loop, where there are groups."""
+    sums: int = field(default=0, repr=False)
+    """Where it is not 0, words follow the steps of a panel: the sums of all elements of each column times this."""
+    flips: bool = field(default=False, repr=False)
+    """Whether the highest bit of each copied byte is inverted."""
+
+    @property
+    def converts(self) -> bool:
+        """Whether it is more than a copy of elements."""
+        return self.group > 1 or self.source not in (None, self.dtype)
+
+    @property
+    def word(self) -> ElementType:
+        """What the copy is made of."""
+        return self.dtype if self.group == 1 else I32
 
     def __post_init__(self) -> None:
         """Raises ValueError for a panel, an extent or a number of loops outside of the limits."""
@@ -55,6 +80,8 @@ class PackSpec:
             raise ValueError(f"{len(self.loops)} reduction loops, at most {MOST_REDUCTIONS}")
         if any(loop.extent is not None and loop.extent < 0 for loop in self.loops):
             raise ValueError("extents are >= 0")
+        if self.group > 1 and (self.group * self.dtype.bytes != I32.bytes or not 0 <= self.grouped < len(self.loops)):
+            raise ValueError(f"a group of {self.group} elements of type {self.dtype} along loop {self.grouped}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +116,10 @@ def packed_layout(width: int, extents: Sequence[int], block: int) -> Layout:
 
 
 def pack_prologue(element: ElementType) -> str:
-    """What pack routines need beside `microkernel.isa_prologue`, after it: transposition in registers."""
+    """What pack routines need beside `microkernel.isa_prologue`, after it: transposition in registers; of words, how
+    they are made of groups, and of single elements how they are converted."""
+    if element is I32:
+        return environment().get_template("pack_words.c.j2").render()
     widths = []
     for lanes in sorted({target.lanes(element) for target in ISAS}):
         distances = []
@@ -104,8 +134,10 @@ def pack_prologue(element: ElementType) -> str:
 
 def pack_parameters(spec: PackSpec) -> tuple[Parameter, ...]:
     """The arguments of the function, in call order (see `PackRoutine.parameters`)."""
-    fixed = [Parameter("ptrdiff_t", "width"), Parameter(f"const {spec.dtype} *", "source")]
-    fixed.append(Parameter(f"{spec.dtype} *", "packed"))
+    source = spec.source or spec.dtype
+    # C has no type for bf16 everywhere: their bits are copied.
+    read = "const void *" if is_bf16(source) else f"const {source} *"
+    fixed = [Parameter("ptrdiff_t", "width"), Parameter(read, "source"), Parameter(f"{spec.word} *", "packed")]
     strides = [("width_stride", spec.width_stride)]
     for index, loop in enumerate(spec.loops):
         strides += [(f"extent{index}", loop.extent), (f"stride{index}", loop.stride)]
@@ -116,8 +148,11 @@ def pack_routine(spec: PackSpec) -> PackRoutine:
     """The C function for `spec`.
 
     A source contiguous along the width is copied by vectors; one contiguous along the innermost reduction is
-    transposed in registers, a square of vectors at a time; any other is copied element by element.
+    transposed in registers, a square of vectors at a time; any other is copied element by element. What is converted
+    or put into groups is left to the compiler's vectors.
     """
+    if spec.converts:
+        return _converting(spec)
     arguments = pack_parameters(spec)
     loops = _joined(spec)
     inner = loops[-1][1]
@@ -150,8 +185,56 @@ def pack_routine(spec: PackSpec) -> PackRoutine:
     return PackRoutine(name, text, tuple(p.name for p in arguments), spec)
 
 
+def _converting(spec: PackSpec) -> PackRoutine:
+    """The function for a copy that converts elements, or puts groups of them into words."""
+    arguments = pack_parameters(spec)
+    source, name = spec.source or spec.dtype, _name(spec)
+    loops = [
+        _LoopText(i, stride_text(loop.extent, f"extent{i}"), stride_text(loop.stride, f"stride{i}"))
+        for i, loop in enumerate(spec.loops)
+    ]
+    grouped = loops[spec.grouped] if spec.group > 1 else None
+    text = (
+        environment()
+        .get_template("pack_converted.c.j2")
+        .render(
+            name=name,
+            summary=_summary(spec),
+            word=spec.word.c,
+            read=_read(source),
+            one=_taken(spec, source),
+            make=f"({spec.word.c})" if spec.group == 1 else f"polydl_word_{spec.group}",
+            block=spec.block,
+            group=spec.group,
+            grouped=spec.grouped if grouped else -1,
+            loops=loops,
+            sums=spec.sums,
+            step=grouped.stride if grouped else "0",
+            there=f"{grouped.extent} - r{grouped.index}" if grouped else "1",
+            width_stride=stride_text(spec.width_stride, "width_stride"),
+            ignored=[],
+            signature=", ".join(p.declaration for p in arguments),
+        )
+    )
+    return PackRoutine(name, text, tuple(p.name for p in arguments), spec)
+
+
+def _taken(spec: PackSpec, source: ElementType) -> str:
+    """C of what is copied of an element `@`, before C converts it."""
+    if spec.flips:
+        return "(@ ^ 0x80)"
+    return "polydl_widened(@)" if is_bf16(source) and not is_bf16(spec.dtype) else "@"
+
+
+def _read(source: ElementType) -> str:
+    """The C type as which the elements of a source are read."""
+    return "polydl_bits_16" if is_bf16(source) else source.c
+
+
 def plain_loops(spec: PackSpec) -> str:
     """C statements in terms of a pack routine's parameters that do what it does."""
+    if spec.converts:
+        return _plain_conversion(spec)
     extents = [stride_text(loop.extent, f"extent{i}") for i, loop in enumerate(spec.loops)]
     moved = "".join(f" + r{i} * {stride_text(loop.stride, f'stride{i}')}" for i, loop in enumerate(spec.loops))
     width = stride_text(spec.width_stride, "width_stride")
@@ -160,6 +243,40 @@ def plain_loops(spec: PackSpec) -> str:
         f"for (ptrdiff_t panel = 0; panel < width; panel += {spec.block}) "
         f"{inside}for (ptrdiff_t w = panel; w < panel + {spec.block}; ++w) "
         f"*packed++ = w < width ? source[w * {width}{moved}] : 0;\n"
+    )
+
+
+def _plain_conversion(spec: PackSpec) -> str:
+    """Those of a copy that converts or groups: element by element, by where each goes."""
+    source = spec.source or spec.dtype
+    counts = [stride_text(loop.extent, f"extent{i}") for i, loop in enumerate(spec.loops)]
+    steps = [f"(({e} + {spec.group - 1}) / {spec.group})" if i == spec.grouped else e for i, e in enumerate(counts)]
+    steps = steps if spec.group > 1 else counts
+    moved = "".join(f" + r{i} * {stride_text(loop.stride, f'stride{i}')}" for i, loop in enumerate(spec.loops))
+    place = "0"
+    for i, e in enumerate(steps):
+        at = f"r{i} / {spec.group}" if spec.group > 1 and i == spec.grouped else f"r{i}"
+        place = f"({place}) * {e} + {at}"
+    inside = "".join(f"for (ptrdiff_t r{i} = 0; r{i} < {e}; ++r{i}) " for i, e in enumerate(counts))
+    width = stride_text(spec.width_stride, "width_stride")
+    element = f"((const {_read(source)} *)source)[w * {width}{moved}]"
+    if spec.group == 1:
+        value = f"polydl_widened({element})" if is_bf16(source) else f"({spec.dtype}){element}"
+        put = f"packed[to] = {value};"
+    else:
+        bits = 8 * spec.dtype.bytes
+        flipped = f"({element} ^ 0x80)" if spec.flips else element
+        put = f"packed[to] |= (int)((uint32_t)(uint{bits}_t){flipped} << {bits} * (r{spec.grouped} % {spec.group}));"
+        if spec.sums:
+            put += f" packed[last] = (int)((uint32_t)packed[last] + (uint32_t)({spec.sums} * {element}));"
+    whole = "(ptrdiff_t)" + " * ".join(steps or ["1"])
+    size = f"({whole} + 1)" if spec.sums else whole
+    last = f", last = panel + {whole} * {spec.block} + w % {spec.block}" if spec.sums else ""
+    return (
+        f"for (ptrdiff_t i = 0; i < (width + {spec.block - 1}) / {spec.block} * {spec.block} * {size}; ++i) "
+        f"packed[i] = 0;\nfor (ptrdiff_t w = 0; w < width; ++w) {inside}{{ "
+        f"const ptrdiff_t panel = w / {spec.block} * {spec.block} * {size}, "
+        f"to = panel + ({place}) * {spec.block} + w % {spec.block}{last}; {put} }}\n"
     )
 
 
@@ -184,9 +301,13 @@ def _joined(spec: PackSpec) -> list[tuple[int, PackLoop]]:
 
 
 def _name(spec: PackSpec) -> str:
-    digest = hashlib.sha256(repr(spec).encode()).hexdigest()[:8]
+    made = f"{spec.source} {spec.group} {spec.grouped} {spec.sums} {spec.flips}" if spec.converts else ""
+    digest = hashlib.sha256((repr(spec) + made).encode()).hexdigest()[:8]
     extents = "x".join("n" if loop.extent is None else str(loop.extent) for loop in spec.loops) or "1"
-    return f"polydl_pack_{spec.dtype.name}_{spec.block}_k{extents}_{digest}"
+    kind = spec.dtype.name
+    if spec.converts:
+        kind = f"{(spec.source or spec.dtype).name}_to_{spec.dtype.name}{f'x{spec.group}' if spec.group > 1 else ''}"
+    return f"polydl_pack_{kind}_{spec.block}_k{extents}_{digest}"
 
 
 def _summary(spec: PackSpec) -> str:
@@ -194,6 +315,15 @@ def _summary(spec: PackSpec) -> str:
         return "s" if value is None else str(value)
 
     steps = "".join(f" + r{i}*{shown(loop.stride)}" for i, loop in enumerate(spec.loops))
+    if spec.converts:
+        words = f" in words of {spec.group} neighbours along r{spec.grouped}" if spec.group > 1 else ""
+        return (
+            f"copied[w / {spec.block}][r][w % {spec.block}] = source[w*{shown(spec.width_stride)}{steps}] as "
+            f"{spec.dtype}{words}, w < width; zeros up to a multiple of {spec.block}"
+            + (f" and {spec.group}" if spec.group > 1 else "")
+            + ("; highest bits inverted" if spec.flips else "")
+            + (f"; then {spec.sums} times the sums of the columns" if spec.sums else "")
+        )
     return (
         f"packed[w / {spec.block}][r][w % {spec.block}] = source[w*{shown(spec.width_stride)}{steps}], w < width; "
         f"zeros up to a multiple of {spec.block}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from polydl.kernels import microkernel
 from polydl.kernels.microkernel import MicrokernelSpec
+from polydl.model.types import I8, I16, I32, U8, U32
 
 
 def reference_name(spec: MicrokernelSpec) -> str:
@@ -21,7 +22,8 @@ def reference(spec: MicrokernelSpec) -> str:
 
 
 def loops(spec: MicrokernelSpec) -> str:
-    """C statements in terms of a microkernel's parameters that compute what it does.
+    """C statements in terms of a microkernel's parameters that compute what it does; those on bf16 need the functions
+    of `packing.pack_prologue` for words.
 
     Raises ValueError for a specification with an epilogue, whose vector statements have no scalar form.
     """
@@ -32,7 +34,10 @@ def loops(spec: MicrokernelSpec) -> str:
         .get_template("reference.c.j2")
         .render(
             loops=microkernel.plain_loops(spec),
-            ctype=spec.dtype.c,
+            ctype=U32.c if spec.dtype is I32 else spec.dtype.c,
+            start=_start(spec),
+            added=_added,
+            spec=spec,
             a_m=microkernel.stride_text(spec.a_m, "a_m"),
             c_m=microkernel.stride_text(spec.c_m, "c_m"),
             result=_result(spec),
@@ -40,10 +45,33 @@ def loops(spec: MicrokernelSpec) -> str:
     )
 
 
+def _start(spec: MicrokernelSpec) -> str:
+    """C expression of what the sum starts from."""
+    behind = microkernel.start_text(spec)
+    return f"B[j + {behind}]" if behind else "0"
+
+
+def _added(spec: MicrokernelSpec, a: str, b: str) -> list[str]:
+    """C expressions of what is added to the sum for two elements or words, in this order."""
+    match spec.product.call:
+        case "dot_i16":
+            return [f"({U32})(({I16}){a} * ({I16}){b})", f"({U32})(({a} >> 16) * ({b} >> 16))"]
+        case "dot_u8i8" | "dot_i8u8" as which:
+            kinds = (U8, I8) if which == "dot_u8i8" else (I8, U8)
+            return [f"({U32})(({kinds[0]})({a} >> {k}) * ({kinds[1]})({b} >> {k}))" for k in (0, 8, 16, 24)]
+        case "dot_bf16":
+            halves = (f"polydl_widened((uint16_t)({{}} >> {k}))" for k in (16, 0))
+            return [f"{half.format(a)} * {half.format(b)}" for half in halves]
+        case _:
+            # Sums of integers are modulo 2^32, as the instructions make them.
+            return [f"({U32}){a} * ({U32}){b}" if spec.dtype is I32 else f"{a} * {b}"]
+
+
 def _result(spec: MicrokernelSpec) -> str:
     """C expression of the new element."""
-    product = "alpha * sum" if spec.alpha else "sum"
-    old = f"C[i * {microkernel.stride_text(spec.c_m, 'c_m')} + j]" if spec.beta else "0"
+    unsigned = f"({U32})" if spec.dtype is I32 else ""
+    product = f"{unsigned}alpha * sum" if spec.alpha else "sum"
+    old = f"{unsigned}C[i * {microkernel.stride_text(spec.c_m, 'c_m')} + j]" if spec.beta else "0"
     if spec.negate:
         return f"{old} - {product}"
     return f"{old} + {product}" if spec.beta else product

@@ -1,4 +1,7 @@
-"""Reads from the printed loops whether the innermost ones form a row: its loops, bounds and statements."""
+"""Reads from the printed loops whether the innermost ones form a row: its loops, bounds and statements.
+
+Iterations of a loop that is written out are statements beside one another.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,48 @@ class RowLoops:
     """Positions among the printed loops, neighbours."""
     extents: tuple[int, ...]
     """Iterations of all but the first."""
+
+
+def together(body: Sequence[RowStatement]) -> list[RowStatement]:
+    """The statements of a body in terms of the loops that are not written out, where all of them run. Raises
+    NotVectorised."""
+    found = [_in_loops(at) for at in body]
+    if len({isl.range_arity(schedule) for schedule in found}) > 1:
+        raise NotVectorised("statements in different loops")
+    common = found[0].range()
+    for other in found[1:]:
+        common = common.intersect(other.range())
+    return [
+        RowStatement(at.statement, schedule.intersect_range(common).coalesce())
+        for at, schedule in zip(body, found, strict=True)
+    ]
+
+
+def may_run(running: Sequence[RowStatement], others: Sequence[RowStatement]) -> bool:
+    """Whether in some iteration of the loops that are not written out these statements run and the others don't."""
+    found = [_in_loops(at).range() for at in (*running, *others)]
+    if len({isl.arity(times) for times in found}) > 1:
+        return True
+    common = found[0] if running else isl.Set.universe(found[0].get_space())
+    for times in found[1 : len(running)]:
+        common = common.intersect(times)
+    for times in found[len(running) :]:
+        common = common.subtract(times)
+    return not common.is_empty()
+
+
+def _in_loops(at: RowStatement) -> isl.Map:
+    """{ S[i…] -> [c…] } of the loops that are not written out."""
+    return isl.range_onto(at.schedule, range(_loops(at.schedule.range())))
+
+
+def _loops(times: isl.Set) -> int:
+    """How many loops are left without the innermost ones that have one iteration each time."""
+    depth = arity = isl.arity(times)
+    pairs = isl.Map.from_domain_and_range(times, times)
+    while depth and isl.range_onto(isl.agree(pairs, range(depth - 1)), [depth - 1]).is_single_valued():
+        depth -= 1
+    return depth or arity
 
 
 def row_loops(body: Sequence[RowStatement], inner: Sequence[tuple[int, int]]) -> RowLoops:

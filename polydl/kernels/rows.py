@@ -9,8 +9,8 @@ that several statements write is stored once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from polydl.kernels.accumulators import Accumulator, Winner, extreme, together, winners
@@ -18,6 +18,16 @@ from polydl.kernels.family import Cycles
 from polydl.kernels.innermost import Argument, Innermost, OfRows, Printed, RowFunction
 from polydl.kernels.instructions import RATE, VECTOR_CALL, arithmetic, vector_cycles
 from polydl.kernels.microkernel import environment, isa_prologue
+from polydl.kernels.narrow_text import (
+    Narrow,
+    converts,
+    everywhere,
+    fetched,
+    narrow_prologue,
+    register,
+    row_element,
+    stored_value,
+)
 from polydl.kernels.scalar_text import scalar_text
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.model import isl
@@ -52,6 +62,9 @@ class Store:
     address: str
     value: str
     stream: bool
+    form: str = field(default="", repr=False)
+    """Behind `store` in the name of the vector function, where the array's elements are narrow: what is declared says
+    it too, so names of functions need not."""
 
 
 @dataclass(slots=True)
@@ -69,6 +82,8 @@ class _Builder:
     accumulators: list[Accumulator] = field(default_factory=list)
     plain: list[str] = field(default_factory=list)
     """Plain C that does what `lines` do, in column j."""
+    narrow: bool = False
+    """Whether it converts (kernels.narrow_text)."""
 
     @property
     def vector(self) -> str:
@@ -76,6 +91,16 @@ class _Builder:
 
     def move(self, at: int, access: int) -> float | None:
         return self.piece.moves[at][access]
+
+    def held(self, at: int, access: int) -> ElementType:
+        """The type of what an access touches."""
+        return self.piece.arrays[self.piece.statements[at].accesses[access].array].element
+
+    def vectors(self, at: int, load: Callable[[int], str]) -> Vectors:
+        """How the right-hand side of a statement is printed."""
+        if self.narrow:
+            return Narrow(self.element, load, self.where.options.fast_math, lambda access: self.held(at, access))
+        return Vectors(self.element, load, self.where.options.fast_math)
 
     def argument(self, at: int, access: int, *, pointer: bool) -> _Argument:
         touched = self.piece.statements[at].accesses[access]
@@ -99,13 +124,15 @@ class _Builder:
         for array, element, variable in reversed(self.values):
             if array == read.array and relation.is_subset(element):
                 return variable, variable
-        move = self.move(at, access)
+        move, held = self.move(at, access), self.held(at, access)
         if move == 0:
             name = self.argument(at, access, pointer=False).name
-            return f"{self.vector}_all({name})", name
+            return f"{self.vector}_all({name})" if held is self.element else everywhere(held, name), name
         if move != 1:
             raise NotVectorised(f"{read.array} moves by {move} elements")
         name = self.argument(at, access, pointer=True).name
+        if held is not self.element:
+            return fetched(held, f"{name} + polydl_column"), f"{name}[j]"
         return f"POLYDL_FETCH({name} + polydl_column)", f"{name}[j]"
 
     def affine(self, at: int, value: isl.PwAff) -> str:
@@ -143,6 +170,8 @@ class _Builder:
         statement = self.piece.statements[at]
         body = statement.body
         assert isinstance(body, Assignment)
+        if self.narrow:
+            body = replace(body, value=stored_value(body, lambda access: self.held(at, access)))
         target, move = statement.accesses[body.target], self.move(at, body.target)
         plain: dict[int, str] = {}
 
@@ -150,7 +179,7 @@ class _Builder:
             vector, plain[access] = self.load(at, access)
             return vector
 
-        vectors = Vectors(self.element, load, self.where.options.fast_math)
+        vectors = self.vectors(at, load)
         if move == 0 and target.array not in self.where.private:
             self._accumulate(at, body, vectors, plain, beside)
             return
@@ -165,9 +194,9 @@ class _Builder:
                 raise NotVectorised(f"the operator {body.op}")
             value = f"{load(body.target_read)} {body.op[:-1]} {value}"
             written = f"{plain[body.target_read]} {body.op[:-1]} {written}"
-        name = f"polydl_v{len(self.values)}"
-        self.lines.append(f"const {self.vector} {name} = {value};")
-        self.plain.append(f"const {self.element} {name} = {written};")
+        name, held = f"polydl_v{len(self.values)}", self.held(at, body.target)
+        self.lines.append(f"const {self.vector if held is self.element else register(held)} {name} = {value};")
+        self.plain.append(f"const {held} {name} = {written};")
         self.values.append((target.array, self.where.relation(at, target), name))
         if move == 1:
             address = f"{self.argument(at, body.target, pointer=True).name} + polydl_column"
@@ -179,8 +208,13 @@ class _Builder:
         statement = self.piece.statements[at]
         target = statement.accesses[body.target]
         own = [i for i, a in enumerate(statement.accesses) if a.array == target.array]
+        mine = self.where.relation(at, target)
+        if not all(mine.is_equal(self.where.relation(at, statement.accesses[i])) for i in own):
+            raise NotVectorised(f"{statement.name} reads another element of {target.array}")
         alone = all(
-            other == at or other in beside or all(a.array != target.array for a in s.accesses)
+            other == at
+            or other in beside
+            or all(a.array != target.array or self.where.apart(mine, self.where.relation(other, a)) for a in s.accesses)
             for other, s in enumerate(self.piece.statements)
         )
         if not alone:
@@ -206,8 +240,8 @@ class _Builder:
             text = vectors.text(value)
             if beside or (operation in ("max", "min") and not self.where.options.fast_math):
                 x = scalar_text(value, plain.__getitem__)
-            mine = plain | dict.fromkeys(own, f"*{place}")
-            doing = f"*{place} = {scalar_text(body.value, mine.__getitem__)};"
+            held = plain | dict.fromkeys(own, f"*{place}")
+            doing = f"*{place} = {scalar_text(body.value, held.__getitem__)};"
         if not x and not self.where.options.reassociate:
             raise NotVectorised(f"{statement.name} is computed in another order")
         kept += [self._kept(other, one, operation, text) for other, one in beside.items()]
@@ -282,14 +316,15 @@ class GeneralRow(OfRows):
     def matches(self, piece: Innermost) -> Sequence[RowUse]:
         """Of a piece that is not printed, it is taken for granted that its operations have vector forms."""
         types = {piece.arrays[a.array].element for s in piece.statements for a in s.accesses}
-        widest = max(types, key=lambda t: (t.is_float, t.bytes))
+        widest = row_element(types)
         if piece.printed is None:
             return (RowUse(piece, widest, None),)
         built = _Builder(piece, piece.printed, widest)
         keeping = built.winners()
         others = [s for at, s in enumerate(piece.statements) if at not in keeping]
         types = {piece.arrays[a.array].element for s in others for a in s.accesses}
-        if types != {widest} or not types <= VECTOR_TYPES.keys():
+        built.narrow = converts(types)
+        if (types != {widest} and (not built.narrow or keeping)) or widest not in VECTOR_TYPES:
             return ()
         try:
             for at in range(len(piece.statements)):
@@ -354,8 +389,11 @@ def _rendered(builder: _Builder) -> RowFunction:
     many = len(builder.piece.statements)
     loaded = {name for (name, _, pointer), a in zip(builder.keys, builder.arguments, strict=True) if not a.written}
     past = builder.where.options.stream
+    held = {array: builder.piece.arrays[array].element for array, _ in builder.stored.values()}
     stores = [
         Store(address, variable, array in past and array not in loaded)
+        if held[array] is t
+        else Store(address, variable, False, f"_{held[array].name}")
         for address, (array, variable) in builder.stored.items()
     ]
     streamed = [s.address.partition(" ")[0] for s in stores if s.stream]
@@ -384,7 +422,7 @@ def _rendered(builder: _Builder) -> RowFunction:
     called = [*builder.lines, *(a.gathered(builder.vector) for a in accumulators)]
     called += [f"{builder.vector}_any(" for a in accumulators if a.beside]
     math = uses_functions(" ".join(called), builder.element)
-    before = (*row_prologue(t), *([math_prologue(t)] if math else []))
+    before = (*row_prologue(t), *([math_prologue(t)] if math else []), *([narrow_prologue()] if builder.narrow else []))
     return RowFunction(
         name, text, f"const ptrdiff_t n{declared}", before, tuple(a.of for a in arguments), bool(streamed)
     )

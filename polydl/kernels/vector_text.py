@@ -15,7 +15,19 @@ from typing import assert_never
 import numpy as np
 
 from polydl.kernels.microkernel import environment
-from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Gather, Load, Unary
+from polydl.model.expr import (
+    AffineValue,
+    Binary,
+    Call,
+    Conditional,
+    Const,
+    Convert,
+    Expr,
+    Gather,
+    Load,
+    Unary,
+    constant_number,
+)
 from polydl.model.types import F32, F64, ElementType, float_literal
 from polydl.target.isa import VECTOR_TYPES
 
@@ -90,7 +102,10 @@ class Vectors:
             case Convert(_, target, _):
                 raise NotVectorised(f"a cast to {target} among {self.element}s")
             case AffineValue():
-                raise NotVectorised("a value made of loop variables")
+                number = constant_number(value)
+                if number is None:
+                    raise NotVectorised("a value made of loop variables")
+                return f"{self.prefix}_all({number})"
             case Gather():
                 raise NotVectorised("an element that data choose")
             case Unary(op, _) | Binary(op, _, _):
@@ -169,6 +184,8 @@ def _is_integer(value: Expr) -> bool:
             return _is_integer(operand)
         case Binary(_, left, right):
             return _is_integer(left) and _is_integer(right)
+        case AffineValue():
+            return True
         case _:
             return False
 

@@ -32,6 +32,7 @@ class Ahead:
 
     pack: PackCall
     element: ElementType
+    """Of the copy's words."""
     printer: Callable[[Place], Node]
     """Prints a panel's copy, from the operand to `buffer`."""
     buffer: str
@@ -51,7 +52,8 @@ class Ahead:
             .get_template("ahead.c.j2")
             .render(
                 function=self.pack.pack.function,
-                ctype=self.element.c,
+                ctype=self.pack.operand.element.c,
+                word=self.element.c,
                 array=array,
                 buffer=self.buffer,
                 bytes=self.bytes,
@@ -63,14 +65,14 @@ class Ahead:
     def before(self) -> Node:
         """Code of the region before the nest: the copy, or one made now."""
         buffer, given = Name(self.buffer), Unary("&", Item(self.pack.operand.array, (Int(0),)))
-        fill = Invoke(f"{self.buffer}_fill", (Cast(f"const {self.element.c} *", given), Name(self.own)))
+        fill = Invoke(f"{self.buffer}_fill", (Cast(f"const {self.pack.operand.element.c} *", given), Name(self.own)))
         found = Invoke(f"{self.buffer}_find", (given,))
         make = Block((Evaluate(fill), Assign(buffer, "=", Name(self.own))))
         return Block((Declare(f"const {self.element.c}", ((f"*{self.buffer}", found),)), If(Unary("!", buffer), make)))
 
     def call(self) -> str:
         """The statement that a user would write before the first run."""
-        return f"{self.pack.pack.function}((const {self.element.c} *)&{self.pack.operand.array}[0]);"
+        return f"{self.pack.pack.function}((const {self.pack.operand.element.c} *)&{self.pack.operand.array}[0]);"
 
 
 def _tree(pack: PackCall) -> isl.Schedule:

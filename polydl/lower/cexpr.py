@@ -11,6 +11,7 @@ from polydl.lower import ctree
 from polydl.lower.cprint import AND, MUL, POSTFIX, level
 from polydl.lower.ctree import Binary, Choice, Int, Invoke, Item, Name, Paren, Unary
 from polydl.model import expr, isl
+from polydl.model.conversions import steps
 from polydl.model.isl import to_int
 from polydl.model.isl.trees import expression_kind, operands_of, operation
 from polydl.model.types import F32, F64
@@ -154,8 +155,11 @@ def of_body(
                 return Paren(affine(number))
             case expr.Unary(op, operand):
                 return Unary(op, made(operand))
-            case expr.Convert(_, target, operand):
-                return ctree.Cast(str(target), made(operand))
+            case expr.Convert(source, target, operand):
+                inner = made(operand)
+                for step in steps(source, target):
+                    inner = Invoke(step.name, (inner,)) if step.call else ctree.Cast(step.name, inner)
+                return inner
             case expr.Binary(op, left, right):
                 sides = [made(left), made(right)]
                 if op in _MIXED:

@@ -25,6 +25,7 @@ from polydl.lower.tree import TreePlan, isl_tree, tree_plan
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Source, Storage
+from polydl.model.types import HEADER_NAMES
 from polydl.rewrite.contract import PREFIX
 from polydl.schedule.as_tree import tree_of
 from polydl.schedule.fused import groups_by_place, runs
@@ -57,7 +58,7 @@ class Generated:
 
 def names_for(scop: Scop) -> Names:
     """Names that no identifier of the source has."""
-    taken = set(_IDENTIFIER.findall(scop.source.text))
+    taken = set(_IDENTIFIER.findall(scop.source.text)) - HEADER_NAMES
 
     def free(stem: str, pattern: str) -> str:
         number = 0
@@ -111,6 +112,10 @@ def generate(
             plan = tree_plan(scop, tree, plans)
             code += _written(plan, part, names, helpers, scratch, beside, instances)
     code = [*storage(scop), *unused_storage(scop, code), *code]
+    for array in scop.arrays.values():
+        if array.storage is Storage.SCRATCH:
+            assert array.layout.size is not None, "memory is reserved for so many elements"
+            scratch.reserve(array.name, array.element, array.layout.size * array.element.bytes)
     prologue = [*beside.prologue, *helper_texts(helpers, names)]
     if scratch.buffers:
         prologue.append(scratch.prologue())
@@ -180,7 +185,7 @@ def row_options(scop: Scop, part: Structure | Scheduled) -> RowOptions | None:
     rows = part.rows
     if rows is None or (isinstance(part, Structure) and part.summed):
         return None
-    return RowOptions(frozenset(rows.stream), reassociate=not rows.keep_order, fast_math=scop.fast_math)
+    return RowOptions(frozenset(rows.stream), not rows.keep_order, scop.fast_math, bool(rows.jam))
 
 
 def helper_texts(helpers: Helpers, names: Names) -> list[str]:
@@ -196,9 +201,10 @@ def storage(scop: Scop) -> list[Node]:
 def unused_storage(scop: Scop, code: Sequence[Node]) -> list[Node]:
     """Code that keeps compilers silent about what lives in registers of vector functions: contracted arrays, of which
     an argument may be left, and scalars that nothing in `code` mentions."""
-    contracted = [name for name in scop.arrays if name.startswith(PREFIX)]
+    inner = [a for a in scop.arrays.values() if a.storage is Storage.REGION]
+    contracted = [a.name for a in inner if a.name.startswith(PREFIX)]
     named = [n for name in contracted for n in (name, name.removeprefix(PREFIX)) if n in scop.arrays]
-    scalars = [a.name for a in scop.arrays.values() if a.storage is Storage.REGION and a.is_scalar]
+    scalars = [a.name for a in inner if a.is_scalar]
     left = [n for n in scalars if n not in named and not any(mentions(node, n) for node in code)]
     return [_used([name]) for name in (*named, *left)]
 
@@ -248,7 +254,8 @@ def _reprefix(text: str, names: Names) -> str:
     stem = names.prefix[:-1]
     if stem == "polydl":
         return text
-    return re.sub(r"\b(_*)polydl_", rf"\1{stem}_", re.sub(r"\b(_*)POLYDL_", rf"\1{stem.upper()}_", text))
+    own = rf"\b(_*)polydl_(?!(?:{'|'.join(sorted(n.removeprefix('polydl_') for n in HEADER_NAMES))})\b)"
+    return re.sub(own, rf"\1{stem}_", re.sub(r"\b(_*)POLYDL_", rf"\1{stem.upper()}_", text))
 
 
 def _indentation(scop: Scop) -> str:

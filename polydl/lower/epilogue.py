@@ -13,7 +13,7 @@ from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, us
 from polydl.lower.ctree import Expr, Unary
 from polydl.lower.instance import Place
 from polydl.model import isl
-from polydl.model.contraction import known, linear_strides
+from polydl.model.contraction import Stride, linear_strides
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.types import ElementType
 from polydl.rewrite.conditions import Fused, Group
@@ -29,22 +29,25 @@ class Operand:
     """C name of the argument."""
     access: Access
     """In terms of the heavy statement's instances."""
-    row: int
-    """Elements from one row of the block to the next."""
+    row: Stride
+    """Elements from one row of the block to the next; an argument where they depend on parameters."""
     column: int
     """0 or 1 elements from one column to the next."""
     scalar: bool
     element: ElementType
 
     @property
-    def declaration(self) -> str:
+    def declarations(self) -> tuple[str, ...]:
+        """Of its arguments."""
         if self.scalar:
-            return f"{self.element} {self.name}"
-        return f"{'' if self.access.write else 'const '}{self.element} *{self.name}"
+            return (f"{self.element} {self.name}",)
+        pointer = f"{'' if self.access.write else 'const '}{self.element} *{self.name}"
+        return (pointer,) if isinstance(self.row, int) else (pointer, f"ptrdiff_t {self.name}_row")
 
     @property
     def address(self) -> str:
-        row = f" + polydl_row * {self.row}" if self.row else ""
+        distance = self.row if isinstance(self.row, int) else f"{self.name}_row"
+        row = f" + polydl_row * {distance}" if distance else ""
         return f"{self.name}{row}{' + polydl_column' if self.column else ''}"
 
 
@@ -58,7 +61,7 @@ class Epilogue:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        return tuple(o.declaration for o in self.operands)
+        return tuple(declaration for o in self.operands for declaration in o.declarations)
 
     def arguments(self, at: Place, call: KernelCall) -> list[Expr]:
         """The arguments at a call."""
@@ -66,6 +69,7 @@ class Epilogue:
         for operand in self.operands:
             element = at.element(operand.access.array, _subscript(operand.access, call))
             found.append(element if operand.scalar else Unary("&", element))
+            found += [] if isinstance(operand.row, int) else [at.distance(operand.row)]
         return found
 
 
@@ -79,7 +83,7 @@ class _Writer:
     structure: Structure
     group: Group
     element: ElementType
-    stride: Callable[[str, int], int]
+    stride: Callable[[str, Stride], Stride]
     lines: list[str] = field(default_factory=list)
     operands: list[Operand] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
@@ -149,19 +153,18 @@ class _Writer:
         self.operands.append(operand)
         return operand
 
-    def _strides(self, statement: Statement, access: Access) -> tuple[int, int]:
+    def _strides(self, statement: Statement, access: Access) -> tuple[Stride, int]:
         strides = linear_strides(self.scop, statement, access)
         if strides is None:
             raise NotVectorised(f"the subscripts of {access.array} are not affine in the loops of {statement.name}")
         kernel = self.structure.kernel
         assert kernel is not None
-        moves = [0 if loop is None else strides[loop.iterator] for loop in (kernel.rows, kernel.columns)]
-        if not all(isinstance(move, int) for move in moves):
-            raise NotVectorised(f"the distances between elements of {access.array} depend on parameters")
         rows, columns = (
-            0 if loop is None else self.stride(loop.iterator, known(move))
-            for loop, move in zip((kernel.rows, kernel.columns), moves, strict=True)
+            0 if loop is None else self.stride(loop.iterator, strides[loop.iterator])
+            for loop in (kernel.rows, kernel.columns)
         )
+        if not isinstance(columns, int):
+            raise NotVectorised(f"the distance between neighbouring columns of {access.array} depends on parameters")
         if columns not in (0, 1):
             raise NotVectorised(f"neighbouring columns of {access.array} are {columns} elements apart")
         return rows, columns
@@ -172,7 +175,7 @@ def epilogue(
     structure: Structure,
     group: Group,
     element: ElementType,
-    stride: Callable[[str, int], int],
+    stride: Callable[[str, Stride], Stride],
     *,
     before: bool,
     after: bool,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -10,8 +10,9 @@ from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
 from polydl.kernels.copy import CopyPiece
 from polydl.kernels.families import block_kernel, copy_function
+from polydl.kernels.grouping import Grouping, grouping
 from polydl.kernels.microkernel import Microkernel as GeneratedMicrokernel
-from polydl.kernels.microkernel import MicrokernelSpec, Reduction, isa_prologue
+from polydl.kernels.microkernel import MicrokernelSpec, Reduction, isa_prologue, prologues
 from polydl.kernels.packing import PackLoop, PackRoutine, pack_prologue
 from polydl.kernels.vector_text import NotVectorised
 from polydl.lower.ahead import Ahead
@@ -25,10 +26,11 @@ from polydl.model.contraction import Operand, Stride, known
 from polydl.model.expr import Const, Load
 from polydl.model.isl import to_int
 from polydl.model.scop import Scop, Statement
-from polydl.model.types import ElementType
+from polydl.model.types import I32, ElementType
 from polydl.rewrite.conditions import Group
 from polydl.schedule.kernel_call import Edge, KernelCall, edge_rows, kernel_call
 from polydl.schedule.structure import Loop, Structure
+from polydl.target.isa import VECTOR_TYPES
 
 PAGE_BYTES = 4096
 """Hardware prefetchers stop at the boundary of a (base) page."""
@@ -62,7 +64,10 @@ class NestPlan:
 def _stride(nest: Nest, operand: Operand, iterator: str) -> Stride:
     """Elements between neighbours along a counted loop (execution order, steps of one)."""
     factor = nest.counts[iterator].stride * (-1 if iterator in nest.statements[0].descending else 1)
-    stride = operand.strides[iterator]
+    return _times(operand.strides[iterator], factor)
+
+
+def _times(stride: Stride, factor: int) -> Stride:
     return stride * factor if isinstance(stride, int) else stride.times(factor)
 
 
@@ -95,12 +100,13 @@ def microkernel_spec(
     assert kernel is not None and found is not None
     rows = kernel.rows.iterator if kernel.rows is not None else None
     a, b = _operands(structure)
+    groups = grouping(structure)
 
     def stride(role: str, operand: Operand, loop: Loop) -> int | None:
         return packs[role].stride(loop) if role in packs else _given(_stride(nest, operand, loop.iterator))
 
     reductions = tuple(
-        Reduction(_constant(call.extent(loop), call.domain), stride("A", a, loop), stride("B", b, loop))
+        Reduction(_constant(_steps(groups, call, loop), call.domain), stride("A", a, loop), stride("B", b, loop))
         for loop in kernel.reductions
     )
     a_m = 0 if rows is None else 1 if "A" in packs else _given(_stride(nest, a, rows))
@@ -128,7 +134,16 @@ def microkernel_spec(
         prefetch_output=c_m is None or c_m * size >= PAGE_BYTES,
         epilogue=fused.lines,
         epilogue_parameters=fused.parameters,
+        product=groups.product,
     )
+
+
+def _steps(groups: Grouping, call: KernelCall, loop: Loop) -> isl.PwAff:
+    """{ S_mk[…] -> [n] } steps of a reduction inside of a call."""
+    extent, group = call.extent(loop), groups.of(loop)
+    if group == 1:
+        return extent
+    return extent.add_constant_val(isl.value(group - 1)).scale_down_val(isl.value(group)).floor()
 
 
 def _always_whole(structure: Structure, call: KernelCall) -> bool:
@@ -161,10 +176,14 @@ class _Versions:
     last: GeneratedMicrokernel
     fused_first: Epilogue
     fused_last: Epilogue
+    only: GeneratedMicrokernel | None = None
+    """For a block that has one call at some sizes and several at others; None: `first` does."""
+    fused_only: Epilogue = NOTHING_FUSED
 
     def distinct(self, *, repeats: bool) -> list[GeneratedMicrokernel]:
         """Those that are called, each once."""
         called = [self.first, self.between, self.last] if repeats else [self.first]
+        called += [] if self.only is None else [self.only]
         return list({m.name: m for m in called}.values())
 
 
@@ -190,17 +209,22 @@ def _versions(
     first, fused_first = made(first=True, last=not repeats)
     between, _ = made(first=False, last=False)
     last, fused_last = made(first=False, last=True)
-    return _Versions(first, between, last, fused_first, fused_last)
+    if not repeats or _repeats_always(structure) or last.name == between.name:
+        return _Versions(first, between, last, fused_first, fused_last)
+    only, fused_only = made(first=True, last=True)
+    return _Versions(first, between, last, fused_first, fused_last, only, fused_only)
 
 
 def fused_epilogue(scop: Scop, structure: Structure, group: Group, *, before: bool, after: bool) -> Epilogue:
     """The epilogue of a structure's microkernel. Raises NotVectorised."""
     found = structure.nest.contraction
     assert found is not None
+    if found.element not in VECTOR_TYPES:
+        raise NotVectorised(f"sums of type {found.element}")
 
-    def stride(iterator: str, elements: int) -> int:
+    def stride(iterator: str, elements: Stride) -> Stride:
         sign = -1 if iterator in structure.nest.statements[0].descending else 1
-        return elements * structure.nest.counts[iterator].stride * sign
+        return _times(elements, structure.nest.counts[iterator].stride * sign)
 
     return epilogue(scop, structure, group, found.element, stride, before=before, after=after)
 
@@ -243,8 +267,9 @@ def plan_nest(
     family, use, block = block_kernel(structure)
     for role in family.layouts(use, block):
         if not any(p.operand == role for p in structure.packs):
-            why = f"nest {structure.nest.name}: {role} is not contiguous along the columns"
-            raise InputError(why, hint=f"add Pack({role}, …)")
+            kind = "of the type of the sum" if not found.uniform else "contiguous along the columns"
+            why = f"nest {structure.nest.name}: {role} is not {kind}"
+            raise InputError(why, hint=f"add Pack({role}, …), or pack={role} to --blocks")
     call = kernel_call(structure, structure.nest.statements[0])
     edge = edge_rows(structure, call)
     element = found.element
@@ -254,19 +279,24 @@ def plan_nest(
     packs = {p.operand: pack_call(structure, p, call) for p in structure.packs}
     versions = _versions(scop, structure, call, packs, zeroed, group)
     needed = versions.distinct(repeats=_repeats(structure))
-    texts = [isa_prologue(element), *([pack_prologue(element)] if packs else [])]
+    product = versions.between.spec.product
+    word = product.word(element)
+    texts = list(prologues(versions.between.spec))
+    converts = any(p.operand.element is not word for p in packs.values())
+    texts += [pack_prologue(word)] if packs and word in VECTOR_TYPES else []
+    texts += [pack_prologue(I32)] if converts else []
     texts += [*versions.fused_first.prologue, *versions.fused_last.prologue, *(m.text for m in needed)]
-    buffers = {r: f"polydl_{p.name}" if p.pack.function else scratch.add(p, element) for r, p in packs.items()}
+    buffers = {r: f"polydl_{p.name}" if p.pack.function else scratch.add(p, word) for r, p in packs.items()}
     printers = {call.name: _call_printer(structure, call, versions, packs, buffers)}
     ahead: list[Ahead] = []
     for role, pack in packs.items():
-        routine = copy_function(_copy(structure, pack, element), pack.block)
+        routine = copy_function(_copy(structure, role, pack, product.copy(role, element)), pack.block)
         texts.append(routine.text)
         printers[pack.name] = _copy_printer(structure, pack, routine, buffers[role])
         if pack.pack.function:
-            size = pack.elements * element.bytes
-            own = scratch.reserve(f"{buffers[role]}_own", element, size)
-            ahead.append(Ahead(pack, element, printers.pop(pack.name), buffers[role], own, size))
+            size = pack.words * word.bytes
+            own = scratch.reserve(f"{buffers[role]}_own", word, size)
+            ahead.append(Ahead(pack, word, printers.pop(pack.name), buffers[role], own, size))
     thread_lines = tuple(scratch.thread_line(buffers[r]) for r, p in packs.items() if not p.shared)
     now = tuple(p for p in packs.values() if not p.pack.function)
     if edge is not None:
@@ -283,14 +313,27 @@ def _rows(edge: Edge, element: ElementType) -> tuple[tuple[str, ...], dict[str, 
     return (isa_prologue(element), versions.between.text), {edge.call.name: printer}
 
 
-def _copy(structure: Structure, pack: PackCall, element: ElementType) -> CopyPiece:
+def _copy(structure: Structure, role: str, pack: PackCall, element: ElementType) -> CopyPiece:
     nest, operand = structure.nest, pack.operand
     width = None if pack.width is None else pack.width.iterator
     loops = tuple(
         PackLoop(_constant(extent, pack.domain), _given(_stride(nest, operand, loop.iterator)))
         for loop, extent in zip(pack.reductions, pack.extents, strict=False)
     )
-    return CopyPiece(element, 1 if width is None else _given(_stride(nest, operand, width)), loops)
+    stride, groups = 1 if width is None else _given(_stride(nest, operand, width)), pack.grouping
+    source = None if operand.element is element else operand.element
+    grouped = 0 if groups.loop is None else pack.reductions.index(groups.loop)
+    sums = groups.product.correction
+    return CopyPiece(
+        element,
+        stride,
+        loops,
+        source,
+        groups.product.group,
+        grouped,
+        sums if role == "B" else 0,
+        bool(sums) and role == "A",
+    )
 
 
 def _copy_printer(structure: Structure, pack: PackCall, routine: PackRoutine, buffer: str) -> Callable[[Place], Node]:
@@ -340,14 +383,17 @@ def _last_repetitions(structure: Structure, call: KernelCall) -> list[isl.PwAff]
 
 
 def _repeats(structure: Structure) -> bool:
-    """Whether a block of the output is visited by more than one call."""
-    found = structure.nest.contraction
-    assert found is not None
-    for loop in structure.loops:
-        extent = structure.nest.counts[loop.iterator].extent if loop.within is None else loop.within
-        if found.output.strides[loop.iterator] == 0 and (extent is None or extent > loop.step):
-            return True
-    return False
+    """Whether a block of the output is visited by more than one call, at some sizes."""
+    loops = (structure.loops[position] for position in _repeated(structure))
+    extents = ((structure.nest.counts[i.iterator].extent if i.within is None else i.within, i.step) for i in loops)
+    return any(extent is None or extent > step for extent, step in extents)
+
+
+def _repeats_always(structure: Structure) -> bool:
+    """Whether a block of the output is visited by more than one call, at all sizes."""
+    if any(isl.involved_parameters(statement.domain) for statement in structure.statements):
+        return False
+    return _repeats(structure)
 
 
 def _factor(factor: Const | Load, at: Place, statement: Statement) -> Expr:
@@ -368,6 +414,7 @@ def _call_printer(
     kernel, found, statement = structure.kernel, structure.nest.contraction, structure.nest.statements[0]
     assert kernel is not None and found is not None
     a, b = _operands(structure)
+    groups = grouping(structure)
 
     def address(at: Place, role: str, operand: Operand) -> Expr:
         if role in packs:
@@ -383,7 +430,7 @@ def _call_printer(
         run_time = [] if kernel.rows is None or "A" in packs else _stride_at(at, nest, a, kernel.rows)
         run_time += [] if kernel.rows is None else _stride_at(at, nest, found.output, kernel.rows)
         for loop, reduction in zip(kernel.reductions, versions.between.spec.reductions, strict=True):
-            run_time += [at.affine(call.extent(loop))] if reduction.extent is None else []
+            run_time += [at.affine(_steps(groups, call, loop))] if reduction.extent is None else []
             for role, operand in (("A", a), ("B", b)):
                 run_time += [] if role in packs else _stride_at(at, nest, operand, loop)
         factors = [_factor(f, at, statement) for f in found.scale]
@@ -393,17 +440,24 @@ def _call_printer(
         def called(which: GeneratedMicrokernel, fused: Epilogue = NOTHING_FUSED) -> Node:
             return Evaluate(Invoke(which.name, (*arguments, *fused.arguments(at, call))))
 
-        node = called(versions.between)
         again = [at.affine(t) for t in _repetitions(structure, call)] if _repeats(structure) else []
-        if versions.last.name != versions.between.name and again:
-            ends = [at.affine(t) for t in _last_repetitions(structure, call)]
-            done = tuple(Binary("==", t, end) for t, end in zip(again, ends, strict=True) if t != end)
-            node = If(every(done), called(versions.last, versions.fused_last), node, short=True)
         fresh = tuple(Binary("==", t, Int(0)) for t in again if t != Int(0))
-        if not fresh:
-            return called(versions.first, versions.fused_first)
-        if versions.first.name != versions.between.name:
-            node = If(every(fresh), called(versions.first, versions.fused_first), node, short=True)
-        return node
+        finishes = versions.last.name != versions.between.name and bool(again)
+        ends = [at.affine(t) for t in _last_repetitions(structure, call)] if finishes else []
+        done = tuple(Binary("==", t, end) for t, end in zip(again, ends, strict=False) if t != end)
+        cases: list[tuple[tuple[Binary, ...], Node]] = []
+        if versions.only is not None:
+            cases.append(((*fresh, *done), called(versions.only, versions.fused_only)))
+        if not fresh or versions.first.name != versions.between.name:
+            cases.append((fresh, called(versions.first, versions.fused_first)))
+        if finishes:
+            cases.append((done, called(versions.last, versions.fused_last)))
+        return _chosen([*cases, ((), called(versions.between))])
 
     return print_call
+
+
+def _chosen(cases: Sequence[tuple[tuple[Binary, ...], Node]]) -> Node:
+    """The first of the cases whose conditions hold; the last one has none."""
+    (conditions, node), *others = cases
+    return If(every(conditions), node, _chosen(others), short=True) if conditions else node

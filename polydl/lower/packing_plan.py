@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from polydl.kernels.grouping import Grouping, grouping
 from polydl.model import isl
 from polydl.model.contraction import Operand
 from polydl.model.layout import Axis, Layout
@@ -44,23 +45,26 @@ class PackCall:
     block: int
     """Rows (A) or columns (B) of a panel."""
     layout: Layout
-    """Of the buffer: an axis for each of `panels`, then for each of `reductions`, and the panel's width innermost. Its
-    dimensions are the iterators that move the operand."""
+    """Of the buffer: an axis for each of `panels`, then for each of `reductions`, the panel's width, and the elements
+    of a group innermost where there are groups. Its dimensions are the iterators that move the operand."""
+    grouping: Grouping
+    """Of the microkernel that reads the copy. Words of the buffer have a group each."""
 
     @property
-    def elements(self) -> int:
-        """Elements of the buffer."""
+    def words(self) -> int:
+        """Words of the buffer: its elements where there are no groups."""
         assert self.layout.size is not None, "only rectangular nests are packed"
-        return self.layout.size
+        return self.layout.size // self.grouping.product.group
 
     @property
     def strides(self) -> dict[Loop, int]:
-        """Elements in the buffer between iterations of the loops that move the operand."""
-        loops = (*self.panels, *self.reductions)
-        return {loop: s for loop, s in zip(loops, self.layout.axis_strides, strict=False) if s is not None}
+        """Words in the buffer between iterations of the loops that move the operand; of a reduction that is taken in
+        groups, between groups."""
+        loops, group = (*self.panels, *self.reductions), self.grouping.product.group
+        return {loop: s // group for loop, s in zip(loops, self.layout.axis_strides, strict=False) if s is not None}
 
     def stride(self, loop: Loop) -> int:
-        """Elements in the buffer between iterations of a loop inside the microkernel; 0 if it does not move it."""
+        """Words in the buffer between steps of a loop inside the microkernel; 0 if it does not move it."""
         return self.strides.get(loop, 0)
 
     def offset(self, space: isl.Set, loops: tuple[Loop, ...]) -> isl.PwAff:
@@ -91,12 +95,20 @@ def pack_call(structure: Structure, pack: Packed, call: KernelCall) -> PackCall:
     to_pack = isl.range_named(to_pack, name)
     section = to_pack.reverse().lexmin_pw_multi_aff()
     wanted = [*reductions]
-    digits = [(loop.iterator, loop.step, _trips(structure, loop)) for loop in (*panels, *reductions)]
+    groups = grouping(structure)
+    digits = [(loop.iterator, loop.step, _trips(structure, loop)) for loop in panels]
+    for loop in reductions:
+        steps = -(-_trips(structure, loop) // groups.of(loop))
+        # Behind the steps of B, where the kernel starts from something else than zero, is what it starts from.
+        more = groups.product.correction != 0 and pack.operand == "B" and loop is reductions[0]
+        digits.append((loop.iterator, groups.of(loop), steps + more))
     width = kernel.rows if pack.operand == "A" else kernel.columns
     if width is not None:
         wanted.append(width)
     # A panel is as wide as the microkernel's block also where no loop runs along its width.
     digits.append(("" if width is None else width.iterator, 1, block))
+    if groups.loop is not None:
+        digits.append((groups.loop.iterator, 1, groups.product.group))
     extents = tuple(call.extent(loop).pullback_pw_multi_aff(section) for loop in wanted)
     return PackCall(
         name=name,
@@ -114,6 +126,7 @@ def pack_call(structure: Structure, pack: Packed, call: KernelCall) -> PackCall:
         corner=call.corner.pullback_pw_multi_aff(section),
         block=block,
         layout=_layout(digits),
+        grouping=groups,
     )
 
 

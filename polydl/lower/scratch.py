@@ -84,8 +84,8 @@ class Scratch:
     buffers: list[Buffer] = field(default_factory=list)
 
     def add(self, pack: PackCall, element: ElementType) -> str:
-        """Reserve a buffer for a packed operand; returns its C name."""
-        return self.reserve(f"polydl_{pack.name}", element, pack.elements * element.bytes, pack.shared)
+        """Reserve a buffer for a packed operand, `element` the type of its words; returns its C name."""
+        return self.reserve(f"polydl_{pack.name}", element, pack.words * element.bytes, pack.shared)
 
     def reserve(self, name: str, element: ElementType, size: int, shared: bool = True) -> str:
         """Reserve `size` bytes; returns the C name."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from polydl.kernels.vector_text import FAST_ULPS
 from polydl.measure.data import AnyArray
 from polydl.measure.values import WorstError
 from polydl.model import isl
@@ -29,23 +27,15 @@ from polydl.model.expr import (
     operands,
 )
 from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop, Statement
-from polydl.model.types import ElementType
 
 _CHUNK = 1 << 22
 """Elements compared at a time, to bound the memory of temporaries."""
-_CALL_ROUNDINGS = 8
-"""Units in the last place by which a libm call may differ: glibc documents 4 for its vector variants (libmvec)."""
-
-
-_OPERATIONS = re.compile(r"[-+*/(]")
 
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
     """Properties of the right-hand sides of a scop that matter for the comparison of results."""
 
-    roundings: int
-    """Operations that may round, over all statements."""
     singular: bool
     """Whether they divide or call functions: inputs around zero could be outside of the domain."""
     monotone: bool
@@ -53,23 +43,26 @@ class Arithmetic:
 
 
 def longest_sum(scop: Scop) -> int:
-    """Additions into one element, at most: the product of the iterations of the loops that do not move a target."""
-    most = 1
-    for statement in scop.statements:
-        product = 1
-        for iterator in statement.iterators:
-            low, high = isl.least(statement.domain, iterator), isl.greatest(statement.domain, iterator)
-            if low is not None and high is not None:
-                product *= max(1, high - low + 1)
-        product *= _kept(statement) if isinstance(statement.body, BlackBox) else 1
-        written = 1
-        for access in statement.accesses:
-            if access.write and not access.relation.is_empty():
-                hull = access.relation.range()
-                ends = (isl.bounds(hull, d) for d in range(isl.arity(hull)))
-                written = max(written, math.prod(high - low + 1 for low, high in ends))
-        most = max(most, -(-product // written))
-    return most
+    """Additions into one element, at most, over all statements."""
+    return max((terms(statement) for statement in scop.statements), default=1)
+
+
+def terms(statement: Statement) -> int:
+    """Values that a statement adds to one element or stores there, at most: the product of the iterations of the loops
+    that do not move its target."""
+    product = 1
+    for iterator in statement.iterators:
+        low, high = isl.least(statement.domain, iterator), isl.greatest(statement.domain, iterator)
+        if low is not None and high is not None:
+            product *= max(1, high - low + 1)
+    product *= _kept(statement) if isinstance(statement.body, BlackBox) else 1
+    written = 1
+    for access in statement.accesses:
+        if access.write and not access.relation.is_empty():
+            hull = access.relation.range()
+            ends = (isl.bounds(hull, d) for d in range(isl.arity(hull)))
+            written = max(written, math.prod(high - low + 1 for low, high in ends))
+    return max(1, -(-product // written))
 
 
 _MOST_KEPT = 1 << 16
@@ -91,12 +84,10 @@ def _kept(statement: Statement) -> int:
 
 def arithmetic(scop: Scop) -> Arithmetic:
     """The properties of all right-hand sides together."""
-    roundings, singular, monotone = 0, False, True
+    singular, monotone = False, True
     for statement in _assignments(scop.statements):
         if isinstance(statement.body, BlackBox):
-            # only its text is known: each operator and parenthesis counts as an operation
-            singular, monotone = True, False
-            roundings += len(_OPERATIONS.findall(statement.body.text))
+            singular, monotone = True, False  # only its text is known
             continue
         assert isinstance(statement.body, Assignment)
         singular |= statement.body.op in ("/=", "%=")
@@ -104,9 +95,8 @@ def arithmetic(scop: Scop) -> Arithmetic:
         for node in _nodes(statement.body.value):
             match node:
                 case Call():
-                    roundings, singular = roundings + (FAST_ULPS if scop.fast_math else _CALL_ROUNDINGS), True
+                    singular = True
                 case Binary(op):
-                    roundings += 1
                     singular |= op in ("/", "%")
                     monotone &= op in ("+", "*")
                 case Unary(op):
@@ -115,11 +105,9 @@ def arithmetic(scop: Scop) -> Arithmetic:
                     monotone &= not text.startswith("-")
                 case AffineValue() | Conditional():
                     monotone = False
-                case Convert():
-                    roundings += not node.exact
-                case Load() | Gather():
+                case Convert() | Load() | Gather():
                     pass
-    return Arithmetic(roundings, singular, monotone and not singular)
+    return Arithmetic(singular, monotone and not singular)
 
 
 def _assignments(statements: Iterable[Statement]) -> Iterator[Statement]:
@@ -138,17 +126,6 @@ def _nodes(value: Expr) -> Iterator[Expr]:
         return
     for one in operands(value):
         yield from _nodes(one)
-
-
-def gamma(n: int, element: ElementType) -> float:
-    """n·u / (1 − n·u), u the unit roundoff: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., §3.1.
-
-    A sum of n terms in any order, each with one rounding, is within gamma(n)·Σ|terms| of the exact sum (§3.1 and
-    §4.2); so two orders are within twice that of each other. 0 for integers. At most 1: with so many terms the
-    original has no certain digit either.
-    """
-    unit = element.roundoff
-    return n * unit / (1 - n * unit) if n * unit < 0.5 else 1.0
 
 
 @dataclass(frozen=True, slots=True)

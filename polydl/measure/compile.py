@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from polydl.base.errors import ToolchainError
+from polydl.base.resources import header_flags
+from polydl.frontend.text.linkage import as_c
 from polydl.measure.values import Toolchain
 from polydl.model.scop import Source
 
@@ -66,8 +68,9 @@ def find_compiler(toolchain: Toolchain) -> str:
 
 
 def unit_flags(source: Source) -> list[str]:
-    """Flags with which a file in another folder compiles as the user's file does: its -D and -I, and its folder."""
-    return [*source.preprocessor_flags, "-iquote", str(source.path.absolute().parent)]
+    """Flags with which a file in another folder compiles as the user's file does: its -D and -I, and its folder. Then
+    that of polydl.h."""
+    return [*source.preprocessor_flags, "-iquote", str(source.path.absolute().parent), *header_flags()]
 
 
 def link_flags(toolchain: Toolchain) -> list[str]:
@@ -215,7 +218,7 @@ def check_compiles(
     compiler = find_compiler(toolchain)
     with tempfile.TemporaryDirectory(prefix="polydl-") as folder:
         path = Path(folder, "output.c")
-        path.write_bytes(text.encode("utf-8", "surrogateescape"))
+        path.write_bytes(as_c(text).encode("utf-8", "surrogateescape"))
         flags = [*toolchain.cflags, *unit_flags(source), *warnings]
         wanted = ["-c", "-o", Path(folder, "output.o")] if object_code else ["-fsyntax-only"]
         result = run_compiler([compiler, *flags, *wanted, path], timeout)

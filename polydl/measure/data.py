@@ -18,6 +18,7 @@ from polydl.measure.driver import Block, Place
 from polydl.measure.indices import Values, assumed_elements, filled, values_of
 from polydl.measure.unit import passed_arrays, written_arrays
 from polydl.model import isl
+from polydl.model.bfloat16 import narrowed, widened
 from polydl.model.layout import Layout, row_major
 from polydl.model.scop import Array, Scop, Storage
 from polydl.model.types import F32, ElementType
@@ -53,8 +54,16 @@ class Buffer:
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """NumPy's type of the elements."""
-        return np.dtype(self.element.numpy)
+        """NumPy's type of the elements as they lie in memory: where it has none, of their bits."""
+        return np.dtype(np.uint16 if self.element.numpy is None else self.element.numpy)
+
+    def stored(self, values: AnyArray) -> AnyArray:
+        """Numbers as they lie in memory, rounded to the element's type."""
+        return narrowed(values) if self.element.numpy is None else values.astype(self.dtype)
+
+    def numbers(self, stored: AnyArray) -> AnyArray:
+        """What lies in memory as numbers of a type that NumPy computes with; the same array where it is."""
+        return widened(stored) if self.element.numpy is None else stored
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -79,19 +88,13 @@ def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[
     """The buffers of a scop whose sizes all have values.
 
     `description` has a row (element bytes, object bytes, is pointer) for each of `passed_arrays`, as the compiled unit
-    reports it. Raises InputError for element types that cannot be compared or have another size than polydl takes
-    them to have, and for extents without a bound.
+    reports it. Raises InputError for element types that have another size than polydl takes them to have, and for
+    extents without a bound.
     """
     written = written_arrays(scop)
     values = {guard.name: guard.value for guard in scop.guards if not guard.macro}
     buffers = []
     for array, (element, size, pointer) in zip(passed_arrays(scop), description, strict=True):
-        if array.element.numpy is None:
-            raise InputError(
-                f"array '{array.name}' has elements of type '{array.element}', which cannot be compared",
-                array.span,
-                "use another type, or rank without running (--no-run)",
-            )
         if element != array.element.bytes:
             raise InputError(
                 f"the compiler gives {element} bytes to an element of '{array.name}' ('{array.element}'), "
@@ -180,16 +183,16 @@ _PERIOD = 16_777_213
 that swapped elements have different values."""
 
 
-def _filled(shape: tuple[int, ...], dtype: np.dtype[np.generic], values: Callable[[int], AnyArray]) -> AnyArray:
-    """An array of `values(count)`, repeated with the period `_PERIOD`."""
-    count = int(np.prod(shape, dtype=np.int64))
-    period = np.asarray(values(min(count, _PERIOD))).astype(dtype)
+def _filled(buffer: Buffer, values: Callable[[int], AnyArray]) -> AnyArray:
+    """What an array holds: `values(count)`, repeated with the period `_PERIOD`."""
+    count = int(np.prod(buffer.shape, dtype=np.int64))
+    period = buffer.stored(np.asarray(values(min(count, _PERIOD))))
     if count <= _PERIOD:
-        return period.reshape(shape)
-    flat = np.empty(count, dtype)
+        return period.reshape(buffer.shape)
+    flat = np.empty(count, buffer.dtype)
     for start in range(0, count, _PERIOD):
         flat[start : start + _PERIOD] = period[: count - start]
-    return flat.reshape(shape)
+    return flat.reshape(buffer.shape)
 
 
 def integer_inputs(buffers: Sequence[Buffer], seed: int, largest: int, *, dominant: bool = False) -> list[AnyArray]:
@@ -198,19 +201,19 @@ def integer_inputs(buffers: Sequence[Buffer], seed: int, largest: int, *, domina
     inputs: list[AnyArray] = []
     for i, buffer in enumerate(buffers):
         if buffer.fixed is not None:
-            inputs.append(np.full(buffer.shape, buffer.fixed).astype(buffer.dtype))
+            inputs.append(buffer.stored(np.full(buffer.shape, buffer.fixed)))
             continue
         rng = np.random.default_rng([seed, 0, i])
         if buffer.indices is not None:
             inputs.append(_subscripts(buffer, buffer.indices, rng))
             continue
         top = min(largest, buffer.element.maximum) if buffer.element.is_int else largest
-        values = _filled(buffer.shape, buffer.dtype, partial(_integers, rng, top))
-        inputs.append(_dominant(values, top) if dominant and buffer.element.rounds else values)
+        values = _filled(buffer, partial(_integers, rng, top))
+        inputs.append(_dominant(buffer, values, top) if dominant and buffer.element.rounds else values)
     return inputs
 
 
-def _dominant(values: AnyArray, largest: float) -> AnyArray:
+def _dominant(buffer: Buffer, values: AnyArray, largest: float) -> AnyArray:
     """The values, with the diagonal of a square matrix of reals made larger than the sum of any row.
 
     Factorisations and triangular systems are then well conditioned, and rounding in another order (or not, in an FMA)
@@ -219,7 +222,7 @@ def _dominant(values: AnyArray, largest: float) -> AnyArray:
     """
     if values.ndim == 2 and values.shape[0] == values.shape[1]:
         at = np.arange(values.shape[0])
-        values[at, at] = np.asarray(values[at, at] + 2 * largest * values.shape[0], values.dtype)
+        values[at, at] = buffer.stored(np.asarray(buffer.numbers(values[at, at]) + 2 * largest * values.shape[0]))
     return values
 
 
@@ -232,22 +235,22 @@ def real_inputs(
     for i, buffer in enumerate(buffers):
         rng = np.random.default_rng([seed, 1, i])
         if buffer.fixed is not None:
-            inputs.append(np.full(buffer.shape, buffer.fixed).astype(buffer.dtype))
+            inputs.append(buffer.stored(np.full(buffer.shape, buffer.fixed)))
         elif buffer.indices is not None:
             inputs.append(_subscripts(buffer, buffer.indices, rng))
         elif buffer.element.rounds:
-            values = _filled(buffer.shape, buffer.dtype, partial(_reals, rng, low, high))
-            inputs.append(_dominant(values, max(abs(low), abs(high))) if dominant else values)
+            values = _filled(buffer, partial(_reals, rng, low, high))
+            inputs.append(_dominant(buffer, values, max(abs(low), abs(high))) if dominant else values)
         else:
             top = min(4, buffer.element.maximum)
-            inputs.append(_filled(buffer.shape, buffer.dtype, partial(_integers, rng, top)))
+            inputs.append(_filled(buffer, partial(_integers, rng, top)))
     return inputs
 
 
 def _subscripts(buffer: Buffer, values: Values, rng: np.random.Generator) -> AnyArray:
     if values.ordered:
-        return filled(values, rng, buffer.elements).astype(buffer.dtype).reshape(buffer.shape)
-    return _filled(buffer.shape, buffer.dtype, partial(filled, values, rng))
+        return buffer.stored(filled(values, rng, buffer.elements)).reshape(buffer.shape)
+    return _filled(buffer, partial(filled, values, rng))
 
 
 def _integers(rng: np.random.Generator, top: int, count: int) -> AnyArray:
@@ -288,10 +291,10 @@ def write_inputs(mapping: mmap.mmap, blocks: Sequence[Block], inputs: Sequence[A
 
 
 def read_array(mapping: mmap.mmap, block: Block, buffer: Buffer) -> AnyArray:
-    """The contents of an array, as a view of the shared file that is valid until the mapping is closed."""
-    return np.frombuffer(mapping, buffer.dtype, buffer.elements, block.file_offset + block.data_offset).reshape(
-        buffer.shape
-    )
+    """The contents of an array as numbers: a view of the shared file that is valid until the mapping is closed, or a
+    copy where NumPy has not the type."""
+    start = block.file_offset + block.data_offset
+    return buffer.numbers(np.frombuffer(mapping, buffer.dtype, buffer.elements, start).reshape(buffer.shape))
 
 
 def damaged_canary(mapping: mmap.mmap, block: Block) -> int | None:

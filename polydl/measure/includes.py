@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from polydl.base.errors import ToolchainError
+from polydl.base.resources import header_flags
 
 _TIMEOUT = 60
 """Seconds that the compiler may take."""
@@ -24,7 +25,7 @@ def included(path: Path, cc: str, flags: Sequence[str], *, system: bool = True) 
     file = f"./{path}" if str(path).startswith("-") else str(path)
     try:
         done = subprocess.run(
-            [cc, listing, "-x", "c", *flags, file], capture_output=True, timeout=_TIMEOUT, check=False
+            [cc, listing, "-x", "c", *flags, *header_flags(), file], capture_output=True, timeout=_TIMEOUT, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(f"'{cc} {listing}' does not list the headers: {error}", hint="check --cc") from error

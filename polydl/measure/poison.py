@@ -49,7 +49,7 @@ def overwritten(scop: Scop) -> frozenset[str]:
 def poisoned(inputs: Sequence[AnyArray], buffers: Sequence[Buffer]) -> list[AnyArray]:
     """The inputs, with NaN in the floating-point arrays that are overwritten before they are read."""
     return [
-        np.full_like(values, np.nan) if buffer.overwritten and buffer.element.rounds else values
+        buffer.stored(np.full(values.shape, np.nan)) if buffer.overwritten and buffer.element.rounds else values
         for values, buffer in zip(inputs, buffers, strict=True)
     ]
 

@@ -18,6 +18,7 @@ import jinja2
 
 from polydl.base import resources
 from polydl.base.errors import InputError
+from polydl.frontend.text.linkage import as_c
 from polydl.lower.emit import Generated, protected
 from polydl.measure.structures import Structures
 from polydl.measure.values import ORIGINAL
@@ -39,9 +40,10 @@ def environment() -> jinja2.Environment:
 
 
 def passed_arrays(scop: Scop) -> tuple[Array, ...]:
-    """The arrays and scalars that the harness provides: all but those declared in the region, in the order of the
+    """The arrays and scalars that the harness provides: all but those that only the region knows, in the order of the
     unit's table."""
-    return tuple(array for array in scop.arrays.values() if array.storage is not Storage.REGION)
+    inner = (Storage.REGION, Storage.SCRATCH)
+    return tuple(array for array in scop.arrays.values() if array.storage not in inner)
 
 
 def size_guards(scop: Scop) -> tuple[Guard, ...]:
@@ -79,7 +81,7 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
             scop.span,
             "give it with --size NAME=VALUE (a function parameter) or -D NAME=VALUE (a macro)",
         )
-    text, region = scop.source.text, scop.region
+    text, region = as_c(scop.source.text), scop.region
     before, after = text[: region.helpers], text[region.helpers :]
     file_line = f'#line {{}} "{_c_string(str(scop.source.path))}"\n'
     written = written_arrays(scop)

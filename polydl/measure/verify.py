@@ -6,8 +6,8 @@ The runs, in their order:
    the original rounded (its FE_INEXACT flag stayed clear), every order of the sums gives the same bits, so that the
    comparison is exact; otherwise it uses the bound below.
 2. random reals, one more thread (the result must not depend on the number), arrays that end at their rear guards and
-are aligned to their elements only. Bound: |x − ref| <= 2·gamma(n)·m, with gamma as in `compare.gamma`, n the terms of
-   the longest reduction plus the roundings of the right-hand sides, and m an upper bound of Σ|terms|. Where the
+are aligned to their elements only. Bound: |x − ref| <= 2·gamma·m, with gamma as `measure.tolerance` says of the terms
+   of reductions and the roundings of right-hand sides, and m an upper bound of Σ|terms|. Where the
    right-hand sides only add and multiply, that is, element by element, the original's result on the reals' absolute
    values or, when the original is not quick enough to be run once more, on the integer inputs, whose terms are at
    least as large in magnitude (integers >= 1, reals in [-1, 1]), which is a wider bound. Where they
@@ -27,13 +27,15 @@ from __future__ import annotations
 import math
 import mmap
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from polydl.base.errors import Span, ToolchainError
 from polydl.measure.allowance import Allowance
-from polydl.measure.compare import arithmetic, difference, gamma
+from polydl.measure.compare import arithmetic, difference
 from polydl.measure.data import (
     AnyArray,
     Buffer,
@@ -48,6 +50,7 @@ from polydl.measure.data import (
 from polydl.measure.driver import Limits, Outcome, Place, Word, describe_offset, run_job
 from polydl.measure.loaded import Loaded, Run, loaded
 from polydl.measure.poison import poisoned
+from polydl.measure.tolerance import tolerances
 from polydl.measure.values import Measurement, MeasureOptions, Status, WorstError
 from polydl.model.scop import Scop
 
@@ -170,7 +173,7 @@ def verify(
     `report_step(steps done, steps)` is called once per candidate and kind of input. Raises ToolchainError when the
     original itself fails.
     """
-    options, traits = setting.options, arithmetic(setting.scop)
+    options, traits, bounds = setting.options, arithmetic(setting.scop), tolerances(setting.scop)
     trials = [Trial(built, None, {}, []) for built in candidates]
     warnings: list[str] = []
     if not any(buffer.written and buffer.live for buffer in setting.buffers):
@@ -185,9 +188,9 @@ def verify(
         reference = run_reference(setting, original, data, None)
         times = [reference.seconds]
         if reference.seconds <= _QUICK:
-            _check_in(setting, data, reference, trials, traits.roundings, lambda n: None)
+            _check_in(setting, data, reference, trials, bounds, lambda n: None)
             data.run = replace(first, name="integers, other threads", threads=2 * options.threads + 1)
-        _check_in(setting, data, reference, trials, traits.roundings, lambda n: report_step(n, steps))
+        _check_in(setting, data, reference, trials, bounds, lambda n: report_step(n, steps))
     exactly, magnitude = reference.exact, reference.outputs if traits.monotone else None
     del integers, first, data
 
@@ -205,7 +208,10 @@ def verify(
         )
         if magnitude is not None and reference.seconds <= _CHEAP:
             of_both = zip(second.inputs, setting.buffers, strict=True)
-            greater = [values if buffer.indices is not None else abs(values) for values, buffer in of_both]
+            greater = [
+                values if buffer.indices is not None else buffer.stored(np.abs(buffer.numbers(values)))
+                for values, buffer in of_both
+            ]
             magnitudes = replace(second, inputs=greater, blocks=aligned)
             with loaded(magnitudes) as data:
                 magnitude = run_reference(setting, original, data, None).outputs
@@ -215,7 +221,7 @@ def verify(
             with loaded(run) as data:
                 found = run_reference(setting, original, data, magnitude)
                 progress = lambda n: report_step(len(trials) + n, steps)  # noqa: E731
-                _check_in(setting, data, found, trials, traits.roundings, progress)
+                _check_in(setting, data, found, trials, bounds, progress)
             return found.seconds
 
         try:
@@ -268,7 +274,7 @@ def _check_in(
     data: Loaded,
     reference: Reference,
     trials: Sequence[Trial],
-    roundings: int,
+    bounds: Mapping[str, float],
     done: Callable[[int], None],
 ) -> None:
     """Run every candidate that has not failed yet in one way."""
@@ -277,7 +283,7 @@ def _check_in(
     def check(which: Sequence[Trial], original_seconds: float) -> None:
         for number, trial in enumerate(quickest_first(which), start=len(trials) - len(which)):
             if not left_out(setting, trial, trials):
-                _check(setting, trial, data, (reference, least_seconds(original_seconds, trials)), roundings)
+                _check(setting, trial, data, (reference, least_seconds(original_seconds, trials)), bounds)
                 done(number + 1)
 
     check(alive, reference.whole_seconds)
@@ -320,8 +326,11 @@ def left_out(setting: Setting, trial: Trial, trials: Sequence[Trial], least: int
     return True
 
 
-def _check(setting: Setting, trial: Trial, data: Loaded, compared: tuple[Reference, float], roundings: int) -> None:
-    """`compared`: with the original's results, and the seconds by which the candidate's are limited."""
+def _check(
+    setting: Setting, trial: Trial, data: Loaded, compared: tuple[Reference, float], bounds: Mapping[str, float]
+) -> None:
+    """`compared`: with the original's results, and the seconds by which the candidate's are limited. `bounds`: see
+    `tolerance.tolerances`."""
     (reference, original_seconds), run = compared, data.run
     if not execute(setting, trial, data, original_seconds):
         return
@@ -331,7 +340,7 @@ def _check(setting: Setting, trial: Trial, data: Loaded, compared: tuple[Referen
         if not (buffer.written and buffer.live):
             continue
         value = read_array(data.mapping, block, buffer)
-        tolerance = 0.0 if reference.exact else 2 * gamma(setting.terms + roundings, buffer.element)
+        tolerance = 0.0 if reference.exact else bounds[name]
         magnitude = None if reference.magnitude is None else reference.magnitude[name]
         found = difference(name, value, reference.outputs[name], magnitude, tolerance)
         trial.max_error[name] = max(trial.max_error.get(name, 0.0), found.max_error)

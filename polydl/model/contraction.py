@@ -75,17 +75,27 @@ class Contraction:
     def roles(self, columns: str) -> tuple[Operand, Operand] | None:
         """(A, B) when `columns` can be the vectorised loop: unit stride in C, moves B, absent from A. Else None.
 
-        With another stride than 1 in B, the microkernel needs a packed copy of B (`transposed`).
+        With another stride than 1 in B, the microkernel needs a packed copy of B (`copied`).
         """
         for a, b in ((self.left, self.right), (self.right, self.left)):
             if self.output.strides[columns] == 1 and b.strides[columns] != 0 and a.strides[columns] == 0:
                 return a, b
         return None
 
-    def transposed(self, columns: str) -> bool:
-        """Whether B has to be packed for `columns` to be vectorised."""
+    @property
+    def uniform(self) -> bool:
+        """Whether both operands are of the type of the sum."""
+        return self.left.element is self.right.element is self.element
+
+    def copied(self, columns: str) -> tuple[str, ...]:
+        """The operands, `A` and `B`, that a microkernel can read only from a copy with `columns` vectorised: those of
+        another type than the sum, which a copy converts or interleaves, and B without neighbours along `columns`."""
         operands = self.roles(columns)
-        return operands is not None and operands[1].strides[columns] != 1
+        if operands is None:
+            return ()
+        if not self.uniform:
+            return ("A", "B")
+        return () if operands[1].strides[columns] == 1 else ("B",)
 
     def columns(self) -> tuple[str, ...]:
         """Loops that can be vectorised."""
@@ -122,7 +132,7 @@ def contraction_at(found: Contraction, sized: Scop) -> Contraction:
 class Lack(Enum):
     """What a statement has not that a contraction with a microkernel needs; the value says it to people."""
 
-    DATA = "data decide what of it runs"
+    DATA = "data decide what of it runs; --fast-math drops tests that skip products with zero"
     SUM = "it does not add to what is there"
     PRODUCT = "what it adds is no product of two array elements and of factors that stay the same"
     FACTOR = "a factor changes, or is of another type than the sum"
@@ -131,7 +141,7 @@ class Lack(Enum):
     ADDRESS = "a subscript is not one affine expression of the loops"
     COLUMNS = "no loop leads to the next element of the result and of just one factor"
     TYPES = "its products are not of the type of the sum"
-    OPERANDS = "its factors are not of the type of the sum"
+    OPERANDS = "not every value of its factors is one of the type of the sum"
     ELEMENT = "there are no microkernels for its type"
 
 
@@ -238,8 +248,8 @@ def judged(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contr
         if not in_place and accesses[access].array == used[0].array:
             return NoContraction(Lack.ITSELF, access)
     if scop.arrays[used[0].array].is_scalar:
-        same = {scop.arrays[accesses[access].array].element for access in moving} == {output_type}
-        return NoContraction(Lack.SCALAR if same else Lack.OPERANDS, body.target)
+        fits = all(output_type.holds(scop.arrays[accesses[access].array].element) for access in moving)
+        return NoContraction(Lack.SCALAR if fits else Lack.OPERANDS, body.target)
     operands = []
     for index, one in zip((body.target, left, right), used, strict=True):
         strides = linear_strides(scop, statement, one)

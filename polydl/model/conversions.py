@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from polydl.model.expr import (
     AffineValue,
@@ -17,7 +18,7 @@ from polydl.model.expr import (
     Unary,
     on_operands,
 )
-from polydl.model.types import I32, ElementType, common, float_literal, integer_literal, promoted
+from polydl.model.types import F32, I32, TYPES, ElementType, common, float_literal, integer_literal, promoted
 
 _TRUTHS = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||"})
 """Operators whose result is 0 or 1."""
@@ -72,6 +73,33 @@ def explicit(value: Expr, of_load: Callable[[int], ElementType]) -> tuple[Expr, 
 def converted(value: Expr, source: ElementType, target: ElementType) -> Expr:
     """The value in the target's type: itself where it is of that type."""
     return value if source is target else Convert(source, target, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What C writes in front of an operand in parentheses, to convert it."""
+
+    name: str
+    """Of a type, for a cast, or of a function."""
+    call: bool = False
+
+
+def steps(source: ElementType, target: ElementType) -> tuple[Step, ...]:
+    """How C converts a value, the first step first: by a cast, or by functions of polydl.h where a type has those."""
+    found = []
+    if source.through is not None and source is not target:
+        found, source = [Step(source.through[1], call=True)], F32
+    if target.through is not None and source is not target:
+        return (*found, *steps(source, F32)[: source is not F32], Step(target.through[0], call=True))
+    return (*found, Step(target.c)) if source is not target or not found else tuple(found)
+
+
+def conversion_of(function: str) -> tuple[ElementType, ElementType] | None:
+    """What a function of polydl.h converts, source and target; None for others."""
+    for row in TYPES:
+        if row.through is not None and function in row.through:
+            return (F32, row) if function == row.through[0] else (row, F32)
+    return None
 
 
 def _literal(text: str) -> ElementType:

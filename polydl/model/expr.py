@@ -142,6 +142,12 @@ def affine_values(value: Expr) -> list[AffineValue]:
     return [value] if isinstance(value, AffineValue) else [v for one in operands(value) for v in affine_values(one)]
 
 
+def constant_number(value: AffineValue) -> int | None:
+    """The number that it always is; None where loop variables or parameters change it."""
+    found = {isl.offset(aff) if aff.is_cst() else None for _, aff in isl.pieces(value.value)}
+    return found.pop() if len(found) == 1 else None
+
+
 def sure_loads(value: Expr) -> frozenset[int]:
     """The accesses that an expression reads whatever the data are: none behind a `?`, `&&` or `||`."""
     match value:

@@ -30,6 +30,8 @@ class Storage(Enum):
     """Declared in the function outside the region."""
     REGION = "region"
     """Declared inside the region: dead outside it; the output must declare it again (`Array.declaration`)."""
+    SCRATCH = "scratch"
+    """Made by a rewrite: nothing outside of the region knows it; the output reserves its memory. Its size is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,9 @@ class ElementType:
     """Behind literals of a float and the names of libm's functions on it: `1.0f`, `expf`; None where C has neither."""
     also: tuple[str, ...] = ()
     """Standard typedefs that name it on LP64: `uint8_t`, `size_t`."""
+    through: tuple[str, str] | None = None
+    """Of a type that C does not compute with: the functions of polydl.h that make one of a float, and a float of one.
+    Nothing else converts it."""
 
     def __repr__(self) -> str:
         return repr(self.c)
@@ -152,6 +155,10 @@ I64, U64, LONG_LONG, UNSIGNED_LONG_LONG = _integers(
 )  # fmt: skip
 F16 = ElementType("f16", "_Float16", 2, Kind.FLOAT, 11, 15, "f32", "float16", "float16")
 BF16 = ElementType("bf16", "__bf16", 2, Kind.FLOAT, 8, 127, "f32", None, "bfloat16")
+BF16_BITS = ElementType(
+    "bf16", "polydl_bf16", 2, Kind.FLOAT, 8, 127, "f32", None, "bfloat16", through=("polydl_to_bf16", "polydl_to_float")
+)
+# A structure of polydl.h, for compilers that have no __bf16.
 F32 = ElementType("f32", "float", 4, Kind.FLOAT, 24, 127, "f32", "float32", "float32", "f", ("float_t",))
 F64 = ElementType("f64", "double", 8, Kind.FLOAT, 53, 1023, "f64", "float64", "float64", "", ("double_t",))
 # 64 bits on x86-64, 113 on AArch64: NumPy has the compiler's own. (Its nmant leaves the leading bit out.)
@@ -164,9 +171,14 @@ C128 = ElementType("c128", "double _Complex", 16, Kind.COMPLEX, 53, 1023, "c128"
 
 TYPES: tuple[ElementType, ...] = (
     F64, F32, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, BOOL,
-    CHAR, LONG_LONG, UNSIGNED_LONG_LONG, LONG_DOUBLE, C64, C128,
+    CHAR, LONG_LONG, UNSIGNED_LONG_LONG, LONG_DOUBLE, C64, C128, BF16_BITS,
 )  # fmt: skip
 """Every row. Of several with one name, the first is the one that the name stands for."""
+
+HEADER_NAMES: frozenset[str] = frozenset(
+    name for row in TYPES if row.through is not None for name in (row.c, *row.through)
+)
+"""What polydl.h declares: names of the user's program, though they begin as those of generated code do."""
 
 
 def _key(words: Iterable[str]) -> tuple[str, ...]:

@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polydl.base.errors import ArgumentTypeError, ArgumentValueError
+from polydl.model.bfloat16 import narrowed
 from polydl.model.layout import row_major
+from polydl.model.types import BF16, F32
 from polydl.native.signature import Parameter
 
 
@@ -110,6 +112,8 @@ def _conversion(given: str, expected: str) -> str:
     """What to do with elements of another type."""
     if given.startswith("complex") and not expected.startswith("complex"):
         return "the kernel computes with real numbers: pass copies of .real and .imag, one after the other"
+    if expected == BF16.torch:  # NumPy has it where ml_dtypes is installed, once that is imported
+        return f"convert it: .astype(ml_dtypes.{expected}), for a tensor .to(torch.{expected})"
     return f"convert it: .astype('{expected}'), for a tensor .to(torch.{expected})"
 
 
@@ -204,13 +208,14 @@ def check_apart(found: Sequence[Memory], *, all_apart: bool) -> None:
 
 
 def scalar(parameter: Parameter, value: Any) -> np.ndarray[Any, np.dtype[Any]]:
-    """A scalar argument converted to its C type, as an array of shape (). Raises ArgumentTypeError, and
-    ArgumentValueError for a value out of the range of the type."""
-    name, dtype = parameter.name, np.dtype(parameter.element.numpy)
+    """A scalar argument converted to its C type, as an array of shape (), of the bits where NumPy has not the type.
+    Raises ArgumentTypeError, and ArgumentValueError for a value out of the range of the type."""
+    bits = parameter.element.numpy is None
+    name, dtype = parameter.name, np.dtype(F32.numpy if bits else parameter.element.numpy)
     if torch_tensor(value) or isinstance(value, np.ndarray):
         if value.ndim:
             raise ArgumentTypeError(
-                f"argument '{name}' has shape {_tuple(value.shape)}; expected a number ({dtype.name})"
+                f"argument '{name}' has shape {_tuple(value.shape)}; expected a number ({parameter.dtypes[0]})"
             )
         value = value.item()
     try:
@@ -222,7 +227,8 @@ def scalar(parameter: Parameter, value: Any) -> np.ndarray[Any, np.dtype[Any]]:
             raise TypeError("text is no number")
         if not isinstance(value, np.longdouble):
             value = complex(value) if dtype.kind == "c" else float(value)
-        return np.array(value, dtype=dtype)
+        made = np.array(value, dtype=dtype)
+        return narrowed(made) if bits else made
     except (TypeError, OverflowError) as error:
         expected = f"expected a number ({parameter.element})"
         raise ArgumentTypeError(f"argument '{name}' is {value!r}; {expected}") from error

@@ -20,7 +20,7 @@ from polydl.native.shared import Unit
 from polydl.native.signature import Signature, signature
 from polydl.native.sizes import with_sizes
 from polydl.options import CompileChanges, Options
-from polydl.pipeline import load
+from polydl.pipeline import load_sized
 from polydl.pipeline import optimize as optimize_file
 from polydl.results import OptimizeResult
 from polydl.search import result_cache
@@ -40,7 +40,8 @@ def compile_kernel(
     """Make a Python function of arrays from a C kernel, optimized for its sizes.
 
     `source` is a C file, or C itself. `sizes` has values by name, of integer parameters of the function and of macros;
-    a `range` of a parameter means that all its values are as likely.
+    a `range` of a parameter means that all its values are as likely, and none that it may have every value: it is then
+    an argument of the function without a default.
     With `tune` the best ranked variants are compiled, checked against the original and timed, and the fastest becomes
     the function, as in `optimize`; without it the best ranked variant is taken and nothing is run; without `optimize`
     the loops stay as they are written. Results are cached by content in the user's cache folder, so that the same call
@@ -81,11 +82,12 @@ def compile_kernel(
     found = result_cache.load(key) if key is not None and not fresh else None
     if found is not None:
         return _kernel(found.text, found.document, o)
-    program = load(path, o)
+    program, sized = load_sized(path, o)
     function = _only_function(program)
     # Before the search, which takes long: is this a function that Python can call?
     declared = signature([s for s in program.scops if s.function == function], o.cc)
-    text, made = _optimized(program, function, how, o, progress)
+    declared = declared.without_sizes(sized.sizes.keys() - o.sizes.keys())
+    text, made = _optimized(program, function, how, sized, progress)
     document = {"signature": declared.to_data(), "made": asdict(made), "flags": unit_flags(program.source)}
     if key is not None:
         result_cache.save(key, result_cache.CachedResult(text, document, "", time.time()), path, o)

@@ -14,6 +14,7 @@ import numpy as np
 from polydl.base import html
 from polydl.base.errors import ArgumentTypeError, ArgumentValueError
 from polydl.measure.unit import environment
+from polydl.model.bfloat16 import widened
 from polydl.model.types import ElementType
 from polydl.native import shared
 from polydl.native.arguments import Memory, check, check_apart, memory, scalar, torch_tensor
@@ -67,6 +68,7 @@ class Kernel:
         self._free = any(not p.is_array and p.element.is_int for p in self._positional)  # integers without a size
         self._known = {p.name for p in signature.parameters}
         self._defaults = {p.name: scalar(p, p.default) for p in signature.parameters if p.default is not None}
+        self._any_size = any(p.any_value for p in signature.parameters)
         self._extents = sum(e is not None for p in signature.parameters for e in p.dims or ())
         library, self.path = shared.load(Unit(unit.text + _wrapper(signature), unit.flags, unit.toolchain))
         self._library = library
@@ -108,7 +110,7 @@ class Kernel:
             if not p.is_array:
                 numbers.append(scalar(p, values[p.name]) if p.name in values else self._defaults[p.name])
                 pointers[i] = numbers[-1].__array_interface__["data"][0]
-        sized = all(
+        sized = not self._any_size and all(
             p.name not in values or values[p.name] == p.default for p in self._parameters if p.default is not None
         )
         extents = self._declared(pointers, sized)
@@ -132,7 +134,7 @@ class Kernel:
             self.made.threads,
         )  # fmt: skip
         _mark_changed_tensors(found)
-        return _returned(result, made)
+        return _returned(result, self.signature.result, made)
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by name. Raises ArgumentTypeError for those that do not fit the signature."""
@@ -230,7 +232,8 @@ def _wrapper(signature: Signature) -> str:
 
 
 def _zeros(parameter: Parameter, extents: Sequence[int | None], tensor: bool) -> Any:
-    """A new array of zeros, a torch tensor if `tensor`. Raises ArgumentTypeError where an extent is not declared."""
+    """A new array of zeros, a torch tensor if `tensor`. Raises ArgumentTypeError where an extent is not declared, or
+    NumPy has not the type."""
     if any(e is None for e in extents):
         raise ArgumentTypeError(
             f"argument '{parameter.name}' is missing, and C does not declare its size", hint="give an array"
@@ -239,17 +242,28 @@ def _zeros(parameter: Parameter, extents: Sequence[int | None], tensor: bool) ->
     if tensor:
         torch = sys.modules["torch"]
         return torch.zeros(shape, dtype=getattr(torch, str(parameter.element.torch)))
-    return np.zeros(shape, dtype=parameter.element.numpy)
+    if parameter.element.numpy is not None:
+        return np.zeros(shape, dtype=parameter.element.numpy)
+    more = sys.modules.get("ml_dtypes")  # where it is not imported, the caller has no such arrays
+    if more is None:
+        raise ArgumentTypeError(
+            f"argument '{parameter.name}' is missing, and NumPy has no {parameter.dtypes[0]}",
+            hint=f"give an array, or import ml_dtypes, which has {parameter.dtypes[0]} for NumPy",
+        )
+    return np.zeros(shape, dtype=getattr(more, parameter.dtypes[0]))
 
 
 def _result_cell(element: ElementType | None) -> Numbers | None:
-    """An array of shape () that receives the value of the C function; None for void."""
-    return None if element is None else np.zeros((), dtype=element.numpy)
+    """An array of shape () that receives the value of the C function, its bits where NumPy has not the type; None for
+    void."""
+    return None if element is None else np.zeros((), dtype=element.numpy or np.uint16)
 
 
-def _returned(result: Numbers | None, made: list[Any]) -> Any:
-    """What the call returns: the value of the C function and the arrays that the call made."""
+def _returned(result: Numbers | None, element: ElementType | None, made: list[Any]) -> Any:
+    """What the call returns: the value of the C function, of a type, and the arrays that the call made."""
     if result is not None:
+        if element is not None and element.numpy is None:
+            result = widened(result)
         value = result[()] if result.dtype == np.longdouble else result.item()
         return (value, *made) if made else value
     return None if not made else made[0] if len(made) == 1 else tuple(made)

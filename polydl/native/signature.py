@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
 
@@ -60,6 +60,8 @@ class Parameter:
     the scops reach at the sizes that they were read with. None: they reach none."""
     default: int | None = None
     """For an integer: the size that the kernel was made for."""
+    any_value: bool = False
+    """For an integer: no size was given, and the kernel is made for every value."""
 
     @property
     def is_array(self) -> bool:
@@ -79,6 +81,11 @@ class Signature:
     parameters: tuple[Parameter, ...]
     result: ElementType | None
     """Of the value it returns; None: void."""
+
+    def without_sizes(self, names: Collection[str]) -> Signature:
+        """The same for a kernel that is made for every value of these parameters."""
+        free = (replace(p, default=None, any_value=True) if p.name in names else p for p in self.parameters)
+        return replace(self, parameters=tuple(free))
 
     def to_data(self) -> dict[str, Any]:
         """For JSON; `from_data` reads it back."""
@@ -160,7 +167,7 @@ def signature(scops: Sequence[Scop], cc: str) -> Signature:
 
 def _in_python(ctype: CType) -> ElementType | None:
     """A type of which Python has values; None for others."""
-    return ctype if isinstance(ctype, ElementType) and ctype.numpy is not None else None
+    return ctype if isinstance(ctype, ElementType) and dtypes(ctype) else None
 
 
 def _parameter(node: Any, scope: Scope, scops: Sequence[Scop], outside: frozenset[str]) -> Parameter:

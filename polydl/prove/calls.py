@@ -11,6 +11,7 @@ from pycparser import c_ast, c_generator
 
 from polydl.model.types import spelled
 from polydl.prove.accumulators import RowLine, accumulating, accumulators
+from polydl.prove.forms import check_forms
 from polydl.prove.integers import ZERO, Affine, Unreadable, affine, number
 from polydl.prove.program import Pointer
 from polydl.prove.symbols import (
@@ -150,7 +151,7 @@ def _straight(item: Any, env: dict[str, Any], strides: Strides, stores: list[tup
             other = item.iffalse.iffalse if isinstance(item.iffalse, c_ast.If) else item.iffalse
             if not (same_in_part if why == "cut" else _same_past_caches)(item.iftrue, other):
                 raise Unreadable("a store of a remainder, or past the caches, that differs from the usual one")
-        case c_ast.FuncCall(name=c_ast.ID(name=name)) if re.fullmatch(r"polydl\d*_f\d\d_store", name):
+        case c_ast.FuncCall(name=c_ast.ID(name=name)) if re.fullmatch(r"polydl\d*_f\d\d_store(_[a-z]+\d+)?", name):
             to, value = item.args.exprs
             stores.append((pointer(to, env, strides), symbol(value, env, strides)))
         case c_ast.Cast() | c_ast.EmptyStatement() | c_ast.ExprList():
@@ -184,6 +185,7 @@ def row_step(
         raise Unreadable(f"the function {name} cannot be read")
     if f"{name}_piece" in parsed.functions:
         raise Unreadable(f"{name} keeps the place of a value")
+    check_forms(step)
     env: dict[str, Any] = {**bound, "polydl_column": column}
     ends = accumulators(whole, env, strides)
     env |= {a: Accumulator(a) for a in ends}

@@ -186,7 +186,7 @@ def _matches(scop: Scop, program: Program, sources: Copied) -> list[Match]:
             statement = _statement(scop, printed.hint.statement)
             if statement is None:
                 raise Unreadable(f"line {printed.line}: {printed.hint.statement} is not a statement of the original")
-            pairs = assignment_pairs(printed, statement)
+            pairs = assignment_pairs(scop, printed, statement)
             if pairs is None:
                 body = statement.body
                 other = isinstance(body, Assignment) and (printed.op != body.op or differs(printed.value, body.value))
@@ -394,15 +394,19 @@ def _copies_hold(order: Order, program: Program) -> None:
                 value = order.time(printed).reverse().apply_range(flow)
                 if not both or not all(isl.agrees(value, d) for d in range(max(entry.times) + 1)):
                     raise Wrong(f"line {printed.line}: a copy in {at.base} that another thread may have made")
-    _apart(program)
+    _apart(order.scop, program)
 
 
-def _apart(program: Program) -> None:
-    """Buffers do not overlap: each ends before the next one begins, the last before the memory ends. Raises Wrong."""
+def _apart(scop: Scop, program: Program) -> None:
+    """Buffers and scratch arrays do not overlap: each ends before the next one begins, the last before the memory ends.
+    Raises Wrong."""
     for own in (False, True):
         buffers = sorted((b for b in program.buffers.values() if b.own == own), key=lambda b: b.start)
+        buffers = sorted((*buffers, *(() if own else program.scratch.values())), key=lambda b: b.start)
         ends = [*(b.start for b in buffers[1:]), program.memory.get(own, 0)]
         for one, end in zip(buffers, ends, strict=bool(buffers)):
+            if one.name in program.scratch and one.start + (scop.arrays[one.name].layout.size or 0) * one.element > end:
+                raise Wrong(f"{one.name} does not fit into its memory")
             for copy in program.statements:
                 if copy.kind != "copy" or copy.target is None or copy.target.base != one.name:
                     continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import permutations
 from typing import assert_never
@@ -12,10 +12,13 @@ import numpy as np
 
 from polydl.model import expr as e
 from polydl.model import isl
+from polydl.model.conversions import converted, explicit
 from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.types import ElementType, common
 from polydl.prove.integers import Affine, Unreadable, Wrong, integer, number, with_choices
 from polydl.prove.program import Hint, Pointer, Printed, dims, value_map
-from polydl.prove.symbols import Accumulator, Integer, Literal, Load, Made, Operation, Symbol
+from polydl.prove.symbols import Accumulator, Integer, Literal, Load, Made, Operation, Symbol, conversion
+from polydl.target.isa import VECTOR_TYPES
 
 ACCUMULATING = {"+=": "+", "-=": "+", "*=": "*"}
 """Operators whose order does not matter in exact arithmetic, with what they accumulate by."""
@@ -82,12 +85,25 @@ def value_pairs(found: Symbol, wanted: e.Expr) -> list[Pair] | None:
                 same = _operands(found, "?:", (turned, then, otherwise))
             return same
         case e.Convert(source, target, operand):
-            same = _operands(found, f"({target})", (operand,))
+            same = _operands(found, conversion(target.name), (operand,))
+            if same is None and isinstance(found, Literal) and found.vector and _literal(operand) is not None:
+                return [] if same_literal(found, _literal(operand) or "") else None
             return value_pairs(found, operand) if same is None and source is target else same
         case e.Call(function, arguments):
             return _operands(found, function, arguments, call=True)
         case _:
             assert_never(wanted)
+
+
+def _literal(value: e.Expr) -> str | None:
+    """The text of a literal, with its sign."""
+    match value:
+        case e.Const(text):
+            return text
+        case e.Unary("-", e.Const(text)):
+            return f"-{text}"
+        case _:
+            return None
 
 
 def whole(found: Symbol) -> Affine | None:
@@ -149,11 +165,30 @@ def differs(found: Symbol, wanted: e.Expr) -> bool:
     return any(differs(f, w) for f, w in zip(found.operands, (wanted.left, wanted.right), strict=True))
 
 
-def assignment_pairs(printed: Printed, statement: Statement) -> list[Pair] | None:
-    """What the reads of an assignment correspond to in the printed one, when both have the same shape."""
+def assignment_pairs(scop: Scop, printed: Printed, statement: Statement) -> list[Pair] | None:
+    """What the reads of an assignment correspond to in the printed one, when both have the same shape: as it is
+    written, or, in vector code on several types, with all of C's conversions."""
     body = statement.body
     if not isinstance(body, Assignment):
         return None
+    types = {scop.arrays[access.array].element for access in statement.accesses}
+    if printed.lanes and (len(types) > 1 or not types <= VECTOR_TYPES.keys()):
+        return _pairs(printed, _explicit(scop, statement, body))
+    return _pairs(printed, body)
+
+
+def _explicit(scop: Scop, statement: Statement, body: Assignment) -> Assignment:
+    """The assignment with all of C's conversions."""
+
+    def of(access: int) -> ElementType:
+        return scop.arrays[statement.accesses[access].array].element
+
+    value, made = explicit(body.value, of)
+    target = of(body.target)
+    return replace(body, value=converted(value, made, target if body.op == "=" else common(made, target)))
+
+
+def _pairs(printed: Printed, body: Assignment) -> list[Pair] | None:
     if printed.op == body.op:
         pairs = value_pairs(printed.value, body.value)
         if pairs is None or body.target_read is None or printed.target is None:

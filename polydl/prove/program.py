@@ -99,6 +99,8 @@ class Program:
 
     statements: list[Printed] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
+    scratch: dict[str, Buffer] = field(default_factory=dict)
+    """Where the program's own scratch arrays lie."""
     memory: dict[bool, int] = field(default_factory=dict)
     """Bytes of the shared copies (False) and of each thread's own (True)."""
     trusted: dict[str, None] = field(default_factory=dict)

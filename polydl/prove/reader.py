@@ -21,6 +21,7 @@ from polydl.prove.calls import (
     pack_contract,
     row_step,
 )
+from polydl.prove.forms import check_passed
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, affine, condition, loop, number
 from polydl.prove.members import without_members
 from polydl.prove.program import Buffer, ConcurrentLoop, Hint, Pointer, Printed, Program, domain
@@ -150,6 +151,9 @@ class Reader:
         """A declaration; its effect is on the block that it stands in."""
         name, text = item.name, names_in(item.init)
         if name in self.scop.arrays:
+            if self.scop.arrays[name].storage is Storage.SCRATCH and at.depth == 0:
+                self._buffer(name, item, False, self.program.scratch)
+                return
             inside = self.scop.arrays[name].storage is Storage.REGION and at.depth == 0
             if item.init is not None or not inside:
                 raise Unreadable(f"line {line_of(item)}: the declaration of {name}")
@@ -164,7 +168,7 @@ class Reader:
                     raise Wrong(f"line {line_of(item)}: the threads' copies overlap the shared ones")
                 return
             if own or memory:
-                self._buffer(name, item, own)
+                self._buffer(name, item, own, self.program.buffers)
                 at.env[name] = Pointer(name, ZERO)
                 return
         elif isinstance(item.type, c_ast.TypeDecl):
@@ -177,7 +181,7 @@ class Reader:
             return
         raise Unreadable(f"line {line_of(item)}: the declaration of {name}")
 
-    def _buffer(self, name: str, item: Any, own: bool) -> None:
+    def _buffer(self, name: str, item: Any, own: bool, among: dict[str, Buffer]) -> None:
         init = item.init.expr if isinstance(item.init, c_ast.Cast) else item.init
         if not (isinstance(init, c_ast.BinaryOp) and isinstance(init.right, c_ast.Constant)):
             raise Unreadable(f"line {line_of(item)}: the place of the buffer {name}")
@@ -185,7 +189,7 @@ class Reader:
         if element is None:
             raise Unreadable(f"line {line_of(item)}: the type of the buffer {name}")
         found = Buffer(name, own, affine(init.right, {}).constant, element.bytes)
-        if self.program.buffers.setdefault(name, found) != found:
+        if among.setdefault(name, found) != found:
             raise Unreadable(f"two buffers are called {name}")
 
     def _if(self, item: Any, now: _Place, waiting: _Waiting) -> None:
@@ -444,6 +448,7 @@ class Reader:
         for parameter, argument in zip(parameters, arguments[1:], strict=True):
             if isinstance(parameter.type, c_ast.PtrDecl):
                 operands.append(pointer(argument, at.env, self.strides))
+                check_passed(item, parameter, operands[-1], self.scop.arrays)
             else:
                 operands.append(symbol(argument, at.env, self.strides))
         self.program.use(meant or name, at.depth, at.constraints, (length,))

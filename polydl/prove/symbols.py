@@ -9,6 +9,8 @@ from typing import Any
 
 from pycparser import c_ast, c_generator
 
+from polydl.model.conversions import conversion_of
+from polydl.model.types import spelled
 from polydl.prove.integers import ZERO, Affine, Unreadable, affine
 from polydl.prove.program import Pointer
 
@@ -37,7 +39,7 @@ class Integer:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A C operator, `?:`, a cast (`(float)`) or a function of <math.h> with its operands."""
+    """A C operator, `?:`, a conversion (`conversion`) or a function of <math.h> with its operands."""
 
     name: str
     operands: tuple[Symbol, ...]
@@ -66,10 +68,20 @@ class Accumulator:
 Symbol = Load | Literal | Integer | Operation | Made | Sum | Accumulator
 
 TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&&", "or": "||"}
-MATH = {"abs": "fabs", "sqrt": "sqrt", "exp": "exp", "tanh": "tanh", "erf": "erf", "fmax": "fmax", "fmin": "fmin"}
+MATH = {
+    "abs": "fabs", "sqrt": "sqrt", "exp": "exp", "tanh": "tanh", "erf": "erf", "fmax": "fmax", "fmin": "fmin",
+    "rint": "rint", "nearbyint": "nearbyint", "lrint": "lrint",
+}  # fmt: skip
 LANE_BY_LANE = (*TESTS, *MATH, "negative", "not", "max", "min", "select")
 """Functions of the vector prologues that make each lane of the same lanes of their operands."""
 _VECTOR = re.compile(r"polydl\d*_f(32|64)_(\w+)")
+_NARROW_LOAD = re.compile(r"load_[a-z]+\d+(_part)?")
+_CONVERSION = re.compile(r"convert_[a-z]+\d+_([a-z]+\d+)")
+
+
+def conversion(target: str) -> str:
+    """The name of the operation that converts to a type, which is named as in the table of types: `(f32)`."""
+    return f"({target})"
 
 
 Strides = Mapping[str, tuple[int, ...]]
@@ -182,7 +194,9 @@ def symbol(node: Any, env: Mapping[str, Any], strides: Strides) -> Symbol:
         case c_ast.TernaryOp():
             return Operation("?:", (of(node.cond), of(node.iftrue), of(node.iffalse)))
         case c_ast.Cast():
-            return Operation(f"({_shown(node.to_type)})", (of(node.expr),))
+            shown = _shown(node.to_type)
+            element = spelled(shown)
+            return Operation(conversion(shown if element is None else element.name), (of(node.expr),))
         case c_ast.FuncCall(name=c_ast.ID()):
             return _called(node, env, strides)
     raise Unreadable(f"the expression {_shown(node)}")
@@ -224,6 +238,9 @@ def _called(node: Any, env: Mapping[str, Any], strides: Strides) -> Symbol:
     own = re.fullmatch(r"polydl\d*_(f(?:min|max)f?)", name)
     if own is not None:  # <math.h>'s, in a form that compilers vectorise
         name = own.group(1)
+    converts = conversion_of(name)
+    if converts is not None:
+        return Operation(conversion(converts[1].name), tuple(symbol(a, env, strides) for a in arguments))
     if name.startswith("polydl"):
         raise Unreadable(f"the function {name}")
     return Operation(name, tuple(symbol(a, env, strides) for a in arguments), call=True)
@@ -231,8 +248,12 @@ def _called(node: Any, env: Mapping[str, Any], strides: Strides) -> Symbol:
 
 def _vector(name: str, suffix: str, arguments: list[Any], env: Mapping[str, Any], strides: Strides) -> Symbol:
     """One lane of what a function of the vector prologues computes. Raises Unreadable."""
-    if name in ("load", "load_part"):
+    if name in ("load", "load_part") or _NARROW_LOAD.fullmatch(name):
         return Load(pointer(arguments[0], env, strides))
+    if re.fullmatch(r"all_[a-z]+\d+", name) and isinstance(arguments[0], c_ast.UnaryOp):  # the address of a parameter
+        return symbol(arguments[0].expr, env, strides)
+    if name == "i32_all":
+        name = "all"
     if name == "zero":
         return Literal("0", vector=True)
     if name == "keep":
@@ -249,6 +270,9 @@ def _vector(name: str, suffix: str, arguments: list[Any], env: Mapping[str, Any]
 
 def of_lanes(name: str, suffix: str, lanes: tuple[Symbol, ...]) -> Symbol:
     """What a function of the vector prologues makes of a lane of each of its operands. Raises Unreadable."""
+    converts = _CONVERSION.fullmatch(name)
+    if converts is not None:
+        return Operation(conversion(converts.group(1)), lanes)
     if name == "negative":
         return Operation("-", lanes)
     if name == "not":

@@ -31,6 +31,7 @@ _ONE_LANE = """\
 #define POLYDL_PACK_F64
 #define POLYDL_MATH_F32
 #define POLYDL_MATH_F64
+#define POLYDL_NARROW_F32
 #define POLYDL_STREAM_END
 #define POLYDL_INLINE static inline
 #define POLYDL_OUTLINE static
@@ -39,6 +40,7 @@ _ONE_LANE = """\
 #define POLYDL_UNROLL_4
 typedef float polydl_f32;
 typedef double polydl_f64;
+typedef int polydl_f32_bits;
 typedef int polydl_f32_part;
 typedef int polydl_f64_part;
 """

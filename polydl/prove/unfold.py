@@ -123,7 +123,7 @@ def _named(scop: Scop, printed: Printed, sources: Sources, elsewhere: list[str])
         body = statement.body
         if not isinstance(body, Assignment) or statement.accesses[body.target].array != printed.target.base:  # type: ignore[union-attr]
             continue
-        for pairs in _ways(printed, statement):
+        for pairs in _ways(scop, printed, statement):
             instances = by_address(scop, printed, statement, pairs, sources)
             if instances is None:
                 continue
@@ -134,7 +134,7 @@ def _named(scop: Scop, printed: Printed, sources: Sources, elsewhere: list[str])
     return None
 
 
-def _ways(printed: Printed, statement: Statement) -> Iterator[list[Pair]]:
+def _ways(scop: Scop, printed: Printed, statement: Statement) -> Iterator[list[Pair]]:
     body = statement.body
     assert isinstance(body, Assignment) and printed.target is not None
     if printed.kind == "product":
@@ -142,6 +142,6 @@ def _ways(printed: Printed, statement: Statement) -> Iterator[list[Pair]]:
             for pairs in product_pairs(symbol_factors(printed.value), statement):
                 yield [*pairs, (body.target_read, Load(printed.target))]
         return
-    found = assignment_pairs(printed, statement)
+    found = assignment_pairs(scop, printed, statement)
     if found is not None:
         yield found

@@ -12,6 +12,7 @@ from polydl.rank.register_blocks import target_isa
 from polydl.schedule.structure import RegisterBlocks
 from polydl.target import Machine
 from polydl.target.isa import register_blocks
+from polydl.target.products import preferred
 
 _LEAST = 0.8
 """Fraction of the best block's modelled efficiency below which a block is not tried: what a better place in the
@@ -20,21 +21,26 @@ experiments/microkernel_peak.py shows."""
 
 
 def register_blocks_for(machine: Machine) -> RegisterBlocks:
-    """(rows loop, columns loop, m, n) to try for a contraction's microkernel, most promising first.
+    """(rows loop, columns loop, m, n) to try for a contraction's microkernel, most promising first, and the inner
+    product that suits the machine better than that of the types.
 
     For each pair of loops and each number of vectors the block that loses least to remainders and ports; ordered by
     that efficiency (to the percent), then by the bytes that a block loads per FMA, 1/m + 1/n.
     """
     target = target_isa(machine)
 
-    def blocks(nest: Nest) -> Sequence[tuple[str | None, str, int, int]]:
+    def blocks(nest: Nest) -> Sequence[tuple[str | None, str, int, int] | tuple[str | None, str, int, int, str]]:
+        found = nest.contraction
+        better = "" if found is None else preferred(found, target.name, target.features)
         ordered = sorted(
             ((*price(use, b, target), b.m), (use.rows or "", use.columns, b.n), (use.rows, use.columns, b.m, b.n))
             for family in NESTS
-            for use in family.matches(nest)
+            for one in family.matches(nest)
+            for use in (one.told(better),)
             for b in family.shapes(use, target)
         )
-        return [block for cost, _, block in ordered if cost[0] <= _LEAST * ordered[0][0][0]]
+        best = [block for cost, _, block in ordered if cost[0] <= _LEAST * ordered[0][0][0]]
+        return [(*block, better) for block in best] if better else best
 
     return blocks
 

@@ -106,7 +106,7 @@ class Program:
         run = around.run if around is not None else Run.SERIAL
         way = {Run.SIMD: Way.VECTOR, Run.SUM: Way.SUM}.get(run) or way_of_compiler(inner, target)
         unrolled = any(m.unroll for name in names for m in self._paths[name].loops[level:])
-        in_rows = self.vectors is not None and level and not unrolled
+        in_rows = self.vectors is not None and level and (self.vectors.jam or not unrolled)
         if in_rows and self.vectors and rowable(inner, reassociate=not self.vectors.keep_order):
             way, trips = Way.ROW, self._row_length(names, level)
         cycles = iteration_cycles(inner, way, max(trips, 1.0), target) * iterations

@@ -13,11 +13,13 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+from polydl.dependences.analysis import is_reduction
 from polydl.dependences.nests import Count1D, counted
 from polydl.kernels.accumulators import keeps
 from polydl.kernels.families import row_cycles
 from polydl.kernels.innermost import Innermost
-from polydl.kernels.instructions import CALL, INLINE, SLOW, Arithmetic, arithmetic, vector_cycles
+from polydl.kernels.instructions import CALL, INLINE, RATE, SLOW, Arithmetic, arithmetic, vector_cycles
+from polydl.kernels.narrow_text import converts, row_element
 from polydl.model.contraction import affine_rows
 from polydl.model.counting import count
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
@@ -230,7 +232,7 @@ def rowable(several: Sequence[Inner], *, reassociate: bool) -> bool:
     """Whether the statements of an innermost loop may become a row (kernels.rows), as far as an estimate knows."""
     vectors = [one for one in several if not keeps(one.work.statement)]
     types = {one.work.scop.arrays[a.array].element for one in vectors for a in one.work.statement.accesses}
-    if len(types) != 1 or not types <= set(VECTOR_TYPES):
+    if not types or not (len(types) == 1 or converts(types)) or row_element(types) not in VECTOR_TYPES:
         return False
     if any(not isinstance(one.work.statement.body, Assignment) for one in several):
         return False
@@ -298,4 +300,28 @@ def _in_rows(several: Sequence[Inner], trips: float, target: Isa) -> float:
     )
     vectors = [work for work in works if not keeps(work.statement)]
     lanes = max(1, target.vector_bytes // max(work.element_bytes for work in vectors))
-    return (math.ceil(trips / lanes) * row_cycles(piece, target).step + LOOP_CYCLES) / trips
+    gathering = sum(one.times for one in several if is_reduction(one.work.statement)) * 2 * math.log2(lanes) / RATE
+    step = row_cycles(piece, target).step + 2.0 * max(0.0, _held(several) - target.registers) / RATE
+    return (math.ceil(trips / lanes) * step + LOOP_CYCLES + gathering) / trips
+
+
+_TEMPORARY = 6
+"""Registers for what is loaded and for values between statements."""
+
+
+def _held(several: Sequence[Inner]) -> float:
+    """Registers that stay what they are, or are accumulated in, while a row runs; further ones are stored and loaded
+    in each of its steps."""
+    found: dict[object, float] = {}
+    written = {
+        one.work.statement.accesses[b.target].array
+        for one in several
+        if isinstance(b := one.work.statement.body, Assignment)
+    }
+    for one in several:
+        accesses = one.work.statement.accesses
+        for access, row, move, share in zip(accesses, one.work.rows, one.work.moves(one.step), one.share, strict=True):
+            temporary = one.work.scop.arrays[access.array].is_scalar and access.array in written
+            if move == 0 and (not temporary or is_reduction(one.work.statement)):
+                found[access.array, row] = max(found.get((access.array, row), 0.0), one.times * share)
+    return sum(found.values()) + _TEMPORARY

@@ -27,5 +27,6 @@ def target_isa(machine: Machine) -> Isa:
         # the width is half of what other cores do.
         fmas=max(1, round(fmas)),
         loads=max(1, round(loads)),
+        features=tuple(machine.simd.features.split()),
         shares=tuple((int(rows), int(vectors), share) for (rows, _, vectors), share in blocks),
     )

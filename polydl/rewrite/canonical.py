@@ -20,8 +20,10 @@ from enum import Enum
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.model.scop import Scop
+from polydl.rewrite.beside import beside
 from polydl.rewrite.borders import borders
 from polydl.rewrite.dead import LeftOut, without_dead
+from polydl.rewrite.expand import expand
 from polydl.rewrite.forward import forward
 from polydl.rewrite.interiors import interiors
 from polydl.rewrite.linear import linear_sums
@@ -29,9 +31,11 @@ from polydl.rewrite.multiply_add import multiply_adds
 from polydl.rewrite.reroll import reroll
 from polydl.rewrite.scalars import in_place, lives_apart
 from polydl.rewrite.split import split
+from polydl.rewrite.staircase import staircase
 from polydl.rewrite.step import Step, applied
 from polydl.rewrite.terms import terms_apart
 from polydl.rewrite.upwards import upwards
+from polydl.rewrite.widen import widen
 
 
 class Form(Enum):
@@ -84,10 +88,13 @@ def canonical(
     order: list[Callable[[Scop], Iterator[Step]]] = [without_dead, lives_apart]
     if reassociate:
         order += [multiply_adds, linear_sums]
+        order += [expand, beside] if form is Form.SEARCHED else []
     order += [lambda one: in_place(one, reassociate=reassociate), forward]
     if form is Form.SEARCHED:
         order += [terms_apart] if reassociate else []
         order += [lambda one: reroll(one, reassociate=reassociate), lambda one: upwards(one, reassociate=reassociate)]
+        order += [widen] if reassociate else []
+        order += [staircase]
         order += [borders, interiors]
     steps: list[Step] = []
     refused: list[str] = []

@@ -71,7 +71,7 @@ def _without(scop: Scop, name: str) -> Scop:
         return replace(s, accesses=tuple(access(a) for a in s.accesses))
 
     arrays = {scalar if n == name else n: new if n == name else a for n, a in scop.arrays.items()}
-    if old.storage is not Storage.REGION:
+    if old.storage not in (Storage.REGION, Storage.SCRATCH):
         arrays[name] = old  # a parameter stays declared
     return replace(
         scop,

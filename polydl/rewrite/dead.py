@@ -57,6 +57,6 @@ def without_dead(scop: Scop) -> Iterator[Step]:
         return
     statements = tuple(s for s in scop.statements if s.name in kept)
     used = {a.array for s in statements for a in s.accesses}
-    arrays = {n: a for n, a in scop.arrays.items() if n in used or a.storage is not Storage.REGION}
+    arrays = {n: a for n, a in scop.arrays.items() if n in used or a.storage not in (Storage.REGION, Storage.SCRATCH)}
     gone = tuple(s.name for s in scop.statements if s.name not in kept)
     yield Step(LeftOut(gone), scop, replace(scop, statements=statements, arrays=arrays))

@@ -19,6 +19,7 @@ from polydl.model.scop import Assignment, Scop, Statement, without_scalar
 from polydl.rewrite.lifetimes import Lifetimes, lifetimes, prefix, written_meanwhile
 from polydl.rewrite.rebuilt import Rebuilt
 from polydl.rewrite.step import Step
+from polydl.rewrite.terms import products
 from polydl.target.isa import has_register_blocks, kernel_contraction
 
 
@@ -114,12 +115,18 @@ def _useful(scop: Scop, names: list[str], made: Scop) -> list[str]:
         good = {
             s.name
             for s in made.statements
-            if has_register_blocks(made, s) and kernel_contraction(scop, scop.statement(s.name)) is None
+            if _in_blocks(made, s) and kernel_contraction(scop, scop.statement(s.name)) is None
         }
         kept = [name for name in useful if all(s.name in good | holding for s in users(scop, name)[1:])]
         if kept == useful:
             return useful
         useful = kept
+
+
+def _in_blocks(scop: Scop, statement: Statement) -> bool:
+    """Whether a microkernel keeps blocks of what a statement adds in registers: a product, or products one by one."""
+    terms = products(scop, statement)
+    return all(has_register_blocks(scop, one) for one in terms) if terms else has_register_blocks(scop, statement)
 
 
 def _step(scop: Scop, name: str) -> Step | None:

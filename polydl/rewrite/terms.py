@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.model import isl
@@ -42,7 +42,7 @@ class Terms:
     def broken(self, before: Scop, after: Scop) -> str | None:
         """See `polydl.rewrite.step.Rewrite`."""
         parts = {s.name: (s.name,) for s in before.statements} | dict(self.parts)
-        if [s.name for s in after.statements] != [name for s in before.statements for name in parts[s.name]]:
+        if sorted(s.name for s in after.statements) != sorted(n for s in before.statements for n in parts[s.name]):
             return f"other statements than {', '.join(name for name, _ in self.parts)} were taken apart"
         for old in before.statements:
             new = [after.statement(name) for name in parts[old.name]]
@@ -81,26 +81,37 @@ def terms_apart(scop: Scop) -> Iterator[Step]:
 
     Changes the order of sums.
     """
-    cut = {s.name: found for s in scop.statements if (found := _terms(scop, s))}
+    cut = {s.name: found for s in scop.statements if (found := products(scop, s))}
     if not cut:
         return
+    apart = _cut(scop, cut, reductions=True)
+    yield apart if apart.broken() is None else _cut(scop, cut, reductions=False)
+
+
+def _cut(scop: Scop, cut: Mapping[str, Sequence[Statement]], *, reductions: bool) -> Step:
+    """The step to the terms `cut`, each in loops of its own below those that its statement shares with others;
+    `reductions`: each runs through the terms of the sum in loops of its own, whatever else is in these."""
     most = max(len(found) for found in cut.values())
     statements: list[Statement] = []
     for statement in scop.statements:
         # Room for the terms at each depth: order and equality of positions stay as they are.
         position = tuple(most * p for p in statement.position)
         shared = max((common_depth(statement, other) for other in scop.statements if other is not statement), default=0)
+        if reductions and statement.name in cut:
+            found = kernel_contraction(scop, cut[statement.name][0])
+            assert found is not None  # says `products`
+            shared = min(shared, *map(statement.iterators.index, found.reductions), statement.depth)
         for which, term in enumerate(cut.get(statement.name, ())):
             place = (*position[:shared], position[shared] + which, *position[shared + 1 :])
             statements.append(replace(term, position=place))
         if statement.name not in cut:
             statements.append(replace(statement, position=position))
     named = tuple((name, tuple(s.name for s in found)) for name, found in cut.items())
-    yield Step(Terms(named), scop, replace(scop, statements=tuple(statements)))
+    return Step(Terms(named), scop, replace(scop, statements=tuple(sorted(statements, key=lambda s: s.position))))
 
 
-def _terms(scop: Scop, statement: Statement) -> list[Statement]:
-    """The statements that add one term each; empty where that is not what the statement does."""
+def products(scop: Scop, statement: Statement) -> list[Statement]:
+    """The statements that add one product each, all contractions; empty where that is not what the statement does."""
     body = statement.body
     if not isinstance(body, Assignment) or body.op not in ("+=", "-="):
         return []

@@ -12,6 +12,7 @@ from polydl.model.schedule import time_affs
 from polydl.model.scop import Statement
 from polydl.rewrite.conditions import Group
 from polydl.schedule import tree
+from polydl.schedule.jam import jammed
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.structure import HILBERT, Loop, Structure, loop_aff, normalised
 from polydl.schedule.tree import Band, Copy, Cut, Kernel, Leaf, Member, Node, Run, Share
@@ -161,11 +162,10 @@ def _is_fixed(statement: Statement, iterator: str) -> bool:
 def tree_of(part: Structure | Scheduled, group: Group | None = None) -> Node:
     """The tree of one part of a program. `group`: what is fused into it. Raises IllegalVariant where it has no
     microkernel for that."""
-    if isinstance(part, Scheduled):
-        return part.tree
-    if group is not None and part.kernel is None:
+    if isinstance(part, Structure) and group is not None and part.kernel is None:
         raise IllegalVariant(f"nothing can be fused into {part.name}: it has no microkernel")
-    return as_tree(part, group=group)
+    found = part.tree if isinstance(part, Scheduled) else as_tree(part, group=group)
+    return jammed(found, part.rows.jam) if part.rows is not None and part.rows.jam else found
 
 
 def program_tree(parts: Sequence[Structure | Scheduled], groups: Mapping[int, Group]) -> tree.Sequence:

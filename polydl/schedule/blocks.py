@@ -44,7 +44,12 @@ def blocked(
     `points` are the loops of the band, `sizes` their tile sizes. The body itself where there is nothing to give.
     """
     names = list(points[0].affs)
-    found = {name: kernel_contraction(scop, of[name], in_place=True) for name in names}
+    # Copies that convert need a box.
+    found = {
+        name: one if one is not None and one.uniform else None
+        for name in names
+        for one in (kernel_contraction(scop, of[name], in_place=True),)
+    }
     sized = list(zip(points, sizes, strict=True))
     tile_of = {
         name: map_from_affs(of[name].domain, [isl.floor_div(m.affs[name], s) for m, s in sized]) for name in names

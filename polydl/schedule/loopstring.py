@@ -79,7 +79,7 @@ def _kernel(
     upwards = [c for c in found.columns() if c not in nest.statements[0].descending and nest.counts[c].stride == 1]
     best = next((b for b in choose(nest) if b[1] in upwards), None)
     if written is None:
-        return (None, True) if best is None else (Microkernel(*best, reduce=()), False)
+        return (None, True) if best is None else (Microkernel(*best[:4], reduce=(), product="".join(best[4:])), False)
     said = _KERNEL.fullmatch(written.text.strip())
     if said is None:
         raise written.error("not a microkernel", hint="as in mk=14x32:k, or mk=14(i)x32(j):k, mk=32(j), mk=none")
@@ -98,7 +98,8 @@ def _kernel(
             known = ", ".join(found.reductions)
             raise written.error(f"loop {loop} is not a reduction", hint=f"the reductions: {known}")
     n = int(second or first)
-    return Microkernel(rows, columns, int(first) if rows else 1, n, reduce), inside is not None
+    product = "" if best is None else "".join(best[4:])
+    return Microkernel(rows, columns, int(first) if rows else 1, n, reduce, product=product), inside is not None
 
 
 def parse(nest: Nest, loops: Written, blocks: Written, choose: RegisterBlocks) -> tuple[Transform, ...]:
@@ -148,7 +149,7 @@ def parse(nest: Nest, loops: Written, blocks: Written, choose: RegisterBlocks) -
         reduce = kernel.reduce if named else tuple(i for i in nest.loops if i in inside)
         rows = None if kernel.rows is None else point.get(kernel.rows, kernel.rows)
         body = (*body, Microkernel(rows, point.get(kernel.columns, kernel.columns), kernel.m, kernel.n,
-                                   tuple(inside[r] for r in reduce)))  # fmt: skip
+                                   tuple(inside[r] for r in reduce), product=kernel.product))  # fmt: skip
     pieces = _pieces(found, names, tiles)
     transforms = body + _order(nest, body, (*idle, *pieces), blocks)
     transforms += _parallel(found, pieces, schedule, loops)

@@ -21,8 +21,9 @@ from polydl.model.schedule import map_from_affs, time_affs
 from polydl.model.scop import Statement
 from polydl.schedule.transform import Transform
 
-RegisterBlocks = Callable[[Nest], Sequence[tuple[str | None, str, int, int]]]
-"""(rows loop, columns loop, m, n) worth trying for a contraction, most promising first."""
+RegisterBlocks = Callable[[Nest], Sequence[tuple[str | None, str, int, int] | tuple[str | None, str, int, int, str]]]
+"""(rows loop, columns loop, m, n) worth trying for a contraction, most promising first; where it is not that of the
+types, then the inner product (`Microkernel.product`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class KernelLoops:
     """Within the block."""
     reductions: tuple[Loop, ...]
     """Outermost first."""
+    product: str = ""
+    """See `Microkernel.product`."""
 
     @property
     def block(self) -> tuple[Loop, ...]:
@@ -91,6 +94,8 @@ class Rows:
     """Arrays that are stored past the caches."""
     keep_order: int = 0
     """1: sums stay in their order, which leaves them out."""
+    jam: tuple[int, ...] = ()
+    """Iterations of the loops around it that a row takes together (see `schedule.jam`); empty: one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,7 +254,9 @@ def _ways(
 def kernel_ways(scop: Scop, statements: Sequence[Statement], machine: Machine, tiles: Sequence[int]) -> list[Schedule]:
     """Tiles with the best register block that divides them, where a statement is a contraction (in place or not)."""
     types = {
-        c.element for s in statements if (c := kernel_contraction(scop, s, in_place=True)) is not None and s.depth > 2
+        c.element
+        for s in statements
+        if (c := kernel_contraction(scop, s, in_place=True)) is not None and c.uniform and s.depth > 2
     }
     found: list[Schedule] = []
     for element in sorted(types, key=str):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -104,3 +104,10 @@ def leaves(of: Tree) -> Iterator[int]:
         yield from leaves(of.large)
     else:
         yield of
+
+
+def renumbered(of: Tree, names: Sequence[int]) -> Tree:
+    """The tree with the variant `names[v]` where it has v."""
+    if isinstance(of, Question):
+        return replace(of, small=renumbered(of.small, names), large=renumbered(of.large, names))
+    return names[of]

@@ -22,6 +22,7 @@ from polydl.schedule.plan import Scheduled
 from polydl.schedule.recipe import NestRecipe, Recipe, recipe_of
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize
+from polydl.search.jams import best_jam
 from polydl.search.variant import Variant
 from polydl.target import Machine
 
@@ -67,12 +68,12 @@ def _variants(
     for base in ranked:
         scop = base.program
         near = [g for g in groups if any(_names(g) <= {s.name for _, s in run} for run in runs(base.parts))]
-        fused = _into_kernels(scop, base.structures, near, refused)
+        fused = into_kernels(scop, base.structures, near, refused)
         following = iter(fused)
         joined = [next(following) if isinstance(part, Structure) else part for part in base.parts]
         gone = {fused[place].name for place in absorbed_zeroing(scop, fused)}
         vectors = False
-        for parts in _in_rows(scop, joined, gone, estimator.machine, base.origin.reassociate):
+        for parts in _in_rows(base, joined, gone, estimator):
             in_rows = any(part.rows for part in parts)
             if (parts == list(base.parts) and not made.changed) or (vectors and not in_rows):
                 continue
@@ -141,7 +142,7 @@ def _pieces(loop: str, cut: str) -> tuple[str, ...]:
     return (f"{loop}.0", f"{loop}.1") if loop == cut else (loop,)
 
 
-def _into_kernels(
+def into_kernels(
     scop: Scop, structures: Sequence[Structure], groups: Sequence[Group], refused: dict[str, None]
 ) -> list[Structure]:
     """The structures with everything in the epilogues of microkernels that can be."""
@@ -173,12 +174,12 @@ def _obstacle(scop: Scop, structures: Sequence[Structure], heavy: Nest) -> str |
     return obstacle(scop, structures[place], groups[place]) if place in groups else None
 
 
-def _in_rows(
-    scop: Scop, parts: Sequence[Part], gone: Container[str], machine: Machine, reassociate: bool
-) -> Iterator[list[Part]]:
-    """The parts with plain nests and regions in rows of vectors: past the caches where the output is larger than they
-    are, the usual way, and as loops; regions with and without. `gone`: names of nests that a microkernel does away
-    with. Contractions in blocks are left to the microkernels of the search; a matrix times a vector is a sum."""
+def _in_rows(base: Variant, parts: Sequence[Part], gone: Container[str], estimator: Estimator) -> Iterator[list[Part]]:
+    """The parts of a variant with plain nests and regions in rows of vectors: several iterations of the loops around
+    them together where that promises more, past the caches where the output is larger than they are, the usual way,
+    and as loops; regions with and without. `gone`: names of nests that a microkernel does away with. Contractions in
+    blocks are left to the microkernels of the search; a matrix times a vector is a sum."""
+    scop, machine, reassociate = base.program, estimator.machine, base.origin.reassociate
     plain: list[Part] = [
         s
         for s in parts
@@ -193,6 +194,10 @@ def _in_rows(
     choices = [[*plain, *regions], plain] if regions else [plain]
     for several in choices:
         large = {part.name: _large_outputs(scop, part.statements, machine) for part in several}
+        found, threads = base.origin.dependences, estimator.threads
+        jams = {p.name: best_jam(scop, p, found, machine, threads, reassociate=reassociate) for p in several}
+        if any(jams.values()):
+            yield _each(parts, {name: Vectorize((), order, jam) for name, jam in jams.items()})
         if any(large.values()):
             yield _each(parts, {name: Vectorize(outputs, order) for name, outputs in large.items()})
         if several:

@@ -13,6 +13,7 @@ import platformdirs
 from polydl.target.files import load, preset, preset_match, preset_names
 from polydl.target.model import CacheLevel, Machine, Provenance, Simd
 from polydl.target.narrow import narrowed
+from polydl.target.products import features_of
 
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 
@@ -162,9 +163,10 @@ def _with_processor(machine: Machine, processor: Processor, root: Path) -> Machi
     simd, frequency = machine.simd, machine.frequency_ghz
     if processor.flags:
         simd = next((unit for flags, unit in _VECTOR_UNITS if flags <= processor.flags), _NO_VECTOR_UNIT)
+        simd = replace(simd, features=features_of(simd.isa, processor.flags))
         if known and simd.vector_bytes < machine.simd.vector_bytes:
             # A virtual machine hides the wide registers; pipes that are no wider than what is left lose nothing.
-            machine = narrowed(machine, "generic" if simd is _NO_VECTOR_UNIT else simd.isa)
+            machine = narrowed(machine, "generic" if simd.isa == _NO_VECTOR_UNIT.isa else simd.isa)
     provenance = dict(machine.provenance)
     if processor.flags:
         provenance |= {f"simd.{item.name}": Provenance.SYSFS for item in fields(Simd)}

@@ -37,7 +37,7 @@ _SECTIONS: dict[str, dict[str, type]] = {
         "parallel_region_us": float,
         "base": str,
     },
-    "simd": {"isa": str, "vector_bytes": int, "registers": int},
+    "simd": {"isa": str, "vector_bytes": int, "registers": int, "features": str},
     "memory": {"latency_ns": float, "bandwidth_gbs": float, "shared_bandwidth_gbs": float},
     "tlb": {
         "page_bytes": int,
@@ -59,6 +59,8 @@ _SECTIONS: dict[str, dict[str, type]] = {
     "match": {"vendor": str, "family": int, "models": list},
 }
 """Keys of each section and the type of their values; a float may be written as an integer."""
+_DEFAULTS = {"simd.features": ""}
+"""Of keys that may be left out."""
 _TABLES = ("simd", "cache", "memory", "tlb", "fma_peak_gflops", "register_blocks", "observed", "provenance", "match")
 _NAMES = {str: "a string", int: "an integer", float: "a number", list: "a list of integers"}
 
@@ -136,7 +138,7 @@ class _Reader:
                 self.unknown_base = True
                 self._fault(f"no machine preset '{top['base']}'", "base", 1, _nearest(top["base"], preset_names()))
         given = set(top) - {"base"}
-        figures: dict[str, Any] = {} if base is None else _figures(base)
+        figures: dict[str, Any] = dict(_DEFAULTS) if base is None else _figures(base)
         figures.update((k, v) for k, v in top.items() if k != "base")
         for name in ("simd", "memory", "tlb"):
             table = self._table(document, name)
@@ -333,7 +335,9 @@ def dumps(machine: Machine) -> str:
     figures = _figures(machine)
     lines = [f"{key} = {_value(figures[key])}" for key in _SECTIONS[""] if key != "base"]
     for name in ("simd", "memory", "tlb"):
-        lines += ["", f"[{name}]", *(f"{key} = {_value(figures[f'{name}.{key}'])}" for key in _SECTIONS[name])]
+        lines += ["", f"[{name}]"]
+        given = [key for key in _SECTIONS[name] if figures[f"{name}.{key}"] != _DEFAULTS.get(f"{name}.{key}")]
+        lines += [f"{key} = {_value(figures[f'{name}.{key}'])}" for key in given]
     for cache in machine.caches:
         lines += ["", "[[cache]]"]
         lines += [f"{key} = {_value(figures[f'cache.{cache.level}.{key}'])}" for key in _SECTIONS["cache"]]

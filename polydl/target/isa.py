@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from polydl.model.contraction import Contraction, Lack, NoContraction, judged
 from polydl.model.scop import Scop, Statement
 from polydl.model.types import F32, F64, ElementType
+from polydl.target.products import FMA, Product, inner_product
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Intrinsics:
 
 
 VECTOR_TYPES: Mapping[ElementType, Intrinsics] = {F32: Intrinsics("ps", ""), F64: Intrinsics("pd", "d")}
-"""The element types that kernels are generated for. Statements on others stay plain C."""
+"""The element types that have vectors in all kinds of kernels. Contractions may be of others: `target.products`."""
 
 
 def kernel_contraction(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contraction | None:
@@ -39,10 +40,9 @@ def kernel_judged(scop: Scop, statement: Statement, *, in_place: bool = False) -
     found = judged(scop, statement, in_place=in_place)
     if isinstance(found, NoContraction):
         return found
-    for operand in (found.left, found.right):
-        if operand.element is not found.element:
-            return NoContraction(Lack.OPERANDS, operand.access)
-    return found if found.element in VECTOR_TYPES else NoContraction(Lack.ELEMENT, found.output.access)
+    if found.element not in FMA.sums:
+        return NoContraction(Lack.ELEMENT, found.output.access)
+    return found if inner_product(found) is not None else NoContraction(Lack.OPERANDS, found.left.access)
 
 
 def has_register_blocks(scop: Scop, statement: Statement) -> bool:
@@ -67,7 +67,7 @@ class Isa:
     vector_bytes: int
     registers: int
     """Architectural vector registers."""
-    fmas: int
+    fmas: float
     """Vector FMAs per cycle."""
     loads: int
     """Vector loads (or broadcasts from memory) per cycle, from the first-level cache."""
@@ -81,6 +81,8 @@ class Isa:
     """(rows, vectors, fraction of the FMA peak) of register blocks that were measured on a machine."""
     intrinsics: str = ""
     """Header of the intrinsics that the prologue's operations are written with; empty: the compiler's own vectors."""
+    features: tuple[str, ...] = ()
+    """Extensions that the machine has beside, as Linux names them: `avx512_vnni`."""
 
     @property
     def condition(self) -> str:
@@ -90,6 +92,15 @@ class Isa:
     def lanes(self, element: ElementType) -> int:
         """Elements per vector."""
         return self.vector_bytes // element.bytes
+
+    def multiplying(self, product: Product) -> Isa:
+        """The same with another inner product in place of the FMA: its rate, its latency, the registers it needs."""
+        rate = product.rate(self.name, self.features)
+        if rate is None:
+            return self
+        return replace(
+            self, fmas=self.fmas * rate.share, latency=rate.latency, scratch=self.scratch + rate.scratch, pairs=False
+        )
 
 
 _X86 = "immintrin.h"

@@ -36,6 +36,9 @@ class Simd:
     """Bytes of one vector register."""
     registers: int
     """Architectural vector registers."""
+    features: str = ""
+    """Extensions with instructions for products of small types, as Linux names them, with a space between:
+    `avx512_vnni avx512_bf16` (those of `polydl.target.products.FEATURES`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +185,14 @@ class Machine:
             del data["register_blocks"]
         if not self.observed:
             del data["observed"]
+        if not self.simd.features:
+            del data["simd"]["features"]
         return data
 
     @property
     def fingerprint(self) -> str:
-        """Stable id of the figures (not of the name, of where they come from, nor of what no ranker uses): 12
-        hexadecimal digits."""
-        figures = replace(self, observed={}).as_data()
+        """Stable id of the figures (not of the name, of where they come from, of what no ranker uses, nor of the
+        vectors' extensions, without which it was measured before): 12 hexadecimal digits."""
+        figures = replace(self, observed={}, simd=replace(self.simd, features="")).as_data()
         del figures["name"], figures["provenance"]
         return hashlib.sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()[:12]

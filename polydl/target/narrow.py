@@ -8,6 +8,7 @@ from polydl.base.errors import InputError, one_of
 from polydl.model.types import element_type
 from polydl.target.isa import isa
 from polydl.target.model import Machine, Provenance, Simd
+from polydl.target.products import features_of
 
 _NARROWER = {"avx512": ("avx512", "avx2", "generic"), "avx2": ("avx2", "generic"), "none": ("generic",)}
 """By what an x86 machine has, what its code can be kept to, widest first."""
@@ -50,7 +51,12 @@ def narrowed(machine: Machine, name: str) -> Machine:
     provenance = {**machine.provenance, **{f"simd.{item.name}": Provenance.DEFAULT for item in fields(Simd)}}
     return replace(
         machine,
-        simd=Simd("none" if name == "generic" else name, width, target.registers),
+        simd=Simd(
+            "none" if name == "generic" else name,
+            width,
+            target.registers,
+            features_of(name, frozenset(machine.simd.features.split())),
+        ),
         caches=(first, *machine.caches[1:]),
         fma_peak_gflops=peaks,
         register_blocks={},

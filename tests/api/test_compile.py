@@ -360,7 +360,6 @@ def test_a_kernel_can_be_pickled() -> None:
         ("float y[8];\nvoid f(void) {\n for (int i = 0; i < 8; i++) y[i] = 1;\n}", {}, "writes to the global 'y'"),
         (AXPY, {"n": 1.5}, r"the size n is 1\.5"),
         (AXPY, {"m": 5}, "has nothing called 'm'"),
-        (AXPY, {}, "'n'"),
         (AXPY + AXPY.replace("axpy", "other"), {"n": 5}, "has 2 kernels: axpy, other"),
         ("struct s { float a; };\nvoid f(struct s p, float x[4]) {\n for (int i = 0; i < 4; i++) x[i] = 1;\n}", {},
          "parameter 'p' of f has no counterpart in Python"),
@@ -447,3 +446,21 @@ def test_memory_of_a_thread_goes_with_it() -> None:
 def resident() -> int:
     """Bytes of this process in memory."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_without_sizes_one_kernel_is_for_every_value() -> None:
+    text = """
+void scale(int n, float a, const float x[restrict n], float y[restrict n])
+{
+    for (int i = 0; i < n; i++)
+        y[i] = a * x[i];
+}
+"""
+    scale = polydl.compile(text, tune=False, threads=1)
+    assert str(scale) == "scale(n: int, a: float, x: const float[n], y: float[n])"
+    assert scale.sizes == {}
+    for n in (*range(41), 1000, 100_000):
+        np.testing.assert_array_equal(scale(n, 3, np.arange(n, dtype=np.float32)), 3 * np.arange(n, dtype=np.float32))
+    pointers = polydl.compile(text.replace("x[restrict n]", "*x").replace("y[restrict n]", "*y"), tune=False, threads=1)
+    with pytest.raises(ArgumentValueError, match="is known only for the sizes that the kernel was made for"):
+        pointers(4, 3, np.ones(4, np.float32), np.ones(4, np.float32))

@@ -40,7 +40,7 @@ def fake(folder: Path, script: str) -> Path:
 def test_a_machine_that_runs_these_tests_can_be_used(tmp_path: Path) -> None:
     code, checks = run(tmp_path)
     assert code == 0
-    for name in ("compiler", "compiling", "OpenMP", "templates", "result cache"):
+    for name in ("compiler", "compiling", "OpenMP", "templates", "header", "result cache"):
         assert checks[name].status is Status.OK
     wanted = {
         "SIMD", "caches", "calibration", "temporary files", "thread pinning", "huge pages", "memory", "CPU quota",

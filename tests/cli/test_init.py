@@ -6,14 +6,16 @@ import shlex
 import subprocess
 from pathlib import Path
 
+from polydl.base import resources
 from tests.cli.running import compile_c, environment, polydl, refused
 
 
 def test_the_command_that_is_printed_works(tmp_path: Path) -> None:
     outcome = polydl(tmp_path, "init", "start here/now")
     assert outcome.code == 0
-    wrote, following = outcome.stdout.splitlines()
+    wrote, header, following = outcome.stdout.splitlines()
     assert wrote == "wrote start here/now/example.c"
+    assert Path(header.removeprefix("header: ").partition(" (")[0]) == resources.headers() / "polydl.h"
     compile_c(tmp_path, ["start here/now/example.c"], "example.o", "-c", "-Wno-unknown-pragmas")
     command = shlex.split(following.removeprefix("next: "))
     done = subprocess.run(

@@ -55,6 +55,25 @@ def test_a_loop_around_the_region_comes_back_to_it(tmp_path: Path) -> None:
     assert live(tmp_path, "double w = 0.0, t[50];", "", reads) == {"y", "t", "w"}
 
 
+AROUND = "for (int again = 0; again < 3; again++) {{\n{0}\n{1}{2}\n}}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        ("w = 0.0;", "", True),
+        ("w = 0.0;", "if (y[1] > 5.0) break;\n w = 1.0;", True),
+        ("w = 0.0;", "if (y[1] > 5.0) continue;\n w = 1.0;", True),
+        ("w = 0.0;", "w = 1.0;", False),
+    ],
+)
+def test_a_loop_around_the_region_may_end_before_what_it_begins_with(
+    tmp_path: Path, before: str, after: str, kept: bool
+) -> None:
+    again = AROUND.format(before, REGION, after)
+    assert ("w" in live(tmp_path, "double w = 0.0, t[50];", "y[0] = w;", again)) is kept
+
+
 def test_a_jump_may_come_back(tmp_path: Path) -> None:
     assert live(tmp_path, "double w, t[50];\nagain:;", "if (y[0] > 5.0) goto again;") >= {"y", "t"}
 

@@ -2,7 +2,7 @@
  * command: polydl optimize in.c -o out.c --no-run --size M=40,N=36,K=24 --machine epyc-zen5 --threads 2
  * machine: AMD EPYC 9755 (be00d3c87d76), 2 threads
  * matmul_vla: variant b3ffefcba2 = S0: Microkernel(rows=i, columns=j, m=14, n=32, reduce=(k,)) Parallelize(loops=(i, j))
- * other sizes: 5 variants in blocks, 13 % behind the best for each by estimate
+ * other sizes: 6 variants in blocks, 13 % behind the best for each by estimate
  */
 /* C += A * B with sizes known at run time: tune with --size M=...,N=...,K=... */
 /* ---- helpers 1 ---- */
@@ -20,11 +20,22 @@ void matmul_vla(int M, int N, int K, float A[restrict M][K], float B[restrict K]
     } else {
 if (M >= 1 && N >= 1 && K >= 1) {
 if (N < 2) {
+if ((double)M * K < 170000) {
     {
       for (long c0 = 0; c0 < M; c0++) {
         polydl_row_f32_93362012a4(K, &C[c0][0], &A[c0][0], &B[0][0]);
       }
     }
+} else {
+    {
+#ifdef _OPENMP
+      #pragma omp parallel for
+#endif
+      for (long c0 = 0; c0 < M; c0++) {
+        polydl_row_f32_93362012a4(K, &C[c0][0], &A[c0][0], &B[0][0]);
+      }
+    }
+}
 } else {
 if (M < 76) {
 if (M < 5) {

@@ -10,20 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydl.measure import compare
-from polydl.measure.compare import arithmetic, difference, gamma
+from polydl.measure.compare import arithmetic, difference
+from polydl.measure.tolerance import gamma, roundings, tolerances
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary
-from polydl.model.types import BF16, F16, F32, F64, I32
+from polydl.model.types import F32, F64, ElementType
 from tests.measure.builders import array, extent, matmul, scop, statement
 
 
 def test_gamma() -> None:
-    unit = 2.0**-24
-    assert gamma(1, F32) == pytest.approx(unit, rel=1e-6)
-    assert gamma(1000, F32) == pytest.approx(1000 * unit / (1 - 1000 * unit))
-    assert gamma(1000, F64) == pytest.approx(1000 * 2.0**-53)
-    assert gamma(5, I32) == 0.0
-    assert gamma(2**24, F32) == 1.0  # no digit is left
-    assert gamma(10, BF16) > 8 * gamma(10, F16)  # 8 bits of significand in as many bytes as 11
+    unit = F32.roundoff
+    assert gamma(unit) == pytest.approx(unit, rel=1e-6)
+    assert gamma(1000 * unit) == pytest.approx(1000 * unit / (1 - 1000 * unit))
+    assert gamma(2**24 * unit) == 1.0  # no digit is left
+    assert gamma(0) == 0.0
 
 
 @given(st.integers(1, 400), st.integers(0, 2**32 - 1))
@@ -33,7 +32,7 @@ def test_the_bound_holds_for_any_order(n: int, seed: int) -> None:
     terms = (rng.uniform(-1, 1, n).astype("f4") * rng.uniform(-1, 1, n).astype("f4")).astype("f4")
     forwards, backwards = np.add.accumulate(terms)[-1:], np.add.accumulate(terms[::-1])[-1:]
     magnitude = np.array([np.abs(terms).sum(dtype="f8")]).astype("f4")
-    assert difference("C", backwards, forwards, magnitude, 2 * gamma(n + 1, F32)).worst is None
+    assert difference("C", backwards, forwards, magnitude, 2 * gamma((n + 1) * F32.roundoff)).worst is None
 
 
 def test_exact_comparison_names_the_worst_element(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,28 +92,31 @@ TWO = Const("2.0f")
 
 
 @pytest.mark.parametrize(
-    ("value", "op", "roundings", "singular", "monotone"),
+    ("value", "op", "rounded", "singular", "monotone"),
     [
-        (Binary("*", Load(0), TWO), "=", 1, False, True),
-        (Binary("+", Binary("*", Load(0), TWO), Load(0)), "+=", 2, False, True),
-        (Binary("-", Load(0), TWO), "=", 1, False, False),
-        (Binary("*", Load(0), Const("-2")), "=", 1, False, False),
-        (Unary("-", Load(0)), "=", 0, False, False),
-        (Load(0), "-=", 0, False, False),
-        (Load(0), "/=", 0, True, False),
-        (Binary("/", Load(0), TWO), "=", 1, True, False),
-        (Call("sqrtf", (Binary("*", Load(0), TWO),), F32), "=", 9, True, False),
-        (Convert(F64, F32, Load(0)), "=", 1, False, True),
-        (Convert(F32, F64, Load(0)), "=", 0, False, True),
-        (Conditional(Binary(">", Load(0), TWO), Load(0), TWO), "=", 1, False, False),
-        (AffineValue(extent(3)), "=", 0, False, False),
+        (Binary("*", Load(0), TWO), "=", {F32: 1}, False, True),
+        (Binary("+", Binary("*", Load(0), TWO), Load(0)), "+=", {F32: 2}, False, True),
+        (Binary("-", Load(0), TWO), "=", {F32: 1}, False, False),
+        (Binary("*", Load(0), Const("-2")), "=", {F32: 1}, False, False),
+        (Unary("-", Load(0)), "=", {}, False, False),
+        (Load(0), "-=", {}, False, False),
+        (Load(0), "/=", {}, True, False),
+        (Binary("/", Load(0), TWO), "=", {F32: 1}, True, False),
+        (Call("sqrtf", (Binary("*", Load(0), TWO),), F32), "=", {F32: 9}, True, False),
+        (Convert(F32, F32, Load(0)), "=", {}, False, True),
+        (Convert(F32, F64, Load(0)), "=", {F32: 1}, False, True),
+        (Conditional(Binary(">", Load(0), TWO), Load(0), TWO), "=", {}, False, False),
+        (AffineValue(extent(3)), "=", {F32: 1}, False, False),
     ],
 )
-def test_arithmetic(value: Expr, op: str, roundings: int, singular: bool, monotone: bool) -> None:
+def test_arithmetic(value: Expr, op: str, rounded: dict[ElementType, int], singular: bool, monotone: bool) -> None:
     one = statement("{ S0[i] : 0 <= i < 9 }", ("y", "i"), (("x", "i"),), value, op)
     text = "void kernel(void)\n{\n#pragma scop\n;\n#pragma endscop\n}\n"
-    found = arithmetic(scop(text, (array("x", 9), array("y", 9)), (one,)))
-    assert found == compare.Arithmetic(roundings, singular, monotone)
+    program = scop(text, (array("x", 9), array("y", 9)), (one,))
+    assert arithmetic(program) == compare.Arithmetic(singular, monotone)
+    found, added = roundings(program, one)
+    assert {element: times for element, times in found.items() if element.rounds} == rounded
+    assert added == (None if op == "=" else F32.roundoff)
 
 
 def test_arithmetic_looks_into_microkernel_calls() -> None:
@@ -124,4 +126,7 @@ def test_arithmetic_looks_into_microkernel_calls() -> None:
     inner = program.statements[0]
     call = dataclasses.replace(inner, name="S1", body=MicrokernelCall("f", (), (inner,), "loops"))
     program = dataclasses.replace(program, statements=(call,))
-    assert arithmetic(program) == compare.Arithmetic(1, False, True)
+    assert arithmetic(program) == compare.Arithmetic(False, True)
+    n = program.arrays["A"].shape[1]
+    assert n is not None
+    assert tolerances(program)["C"] == pytest.approx(2 * (n + 2) * F32.roundoff, rel=1e-3)

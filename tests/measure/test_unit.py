@@ -93,12 +93,6 @@ def test_typedef_names_stay_in_declarations() -> None:
     assert statuses(program, RIGHT, WRONG) == [Status.VERIFIED, Status.WRONG]
 
 
-def test_types_that_numpy_has_not_are_refused() -> None:
-    program = vector(f"void kernel()\n{LOOP}", arrays=(array("x", 10, ctype="__bf16"), array("y", 10)))
-    with pytest.raises(InputError, match="'x' has elements of type '__bf16', which cannot be compared"):
-        describe_buffers(program, [(2, 0, 0), (4, 0, 0)])
-
-
 def test_compilers_with_other_sizes_are_refused() -> None:
     program = vector(f"void kernel()\n{LOOP}", arrays=(array("x", 10, ctype="long"), array("y", 10)))
     with pytest.raises(InputError, match=r"gives 4 bytes to an element of 'x' \('long'\).* to have 8"):

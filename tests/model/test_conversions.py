@@ -16,11 +16,12 @@ from polydl.model.contraction import Contraction, contraction
 from polydl.model.conversions import converted, explicit
 from polydl.model.expr import Binary, Const, Convert, Load
 from polydl.model.scop import Assignment, Statement
-from polydl.model.types import BF16, BOOL, F32, F64, I8, I16, I32, I64, TYPES, U8, ElementType, Kind
+from polydl.model.types import BF16, BOOL, F32, F64, I8, I16, I32, I64, TYPES, U8, U16, ElementType, Kind
 from polydl.target.isa import kernel_contraction
+from polydl.target.products import DOT_I16, FMA, Product, inner_product
 from tests.frontend.reading import scop
 
-REAL = [t for t in TYPES if t.kind is not Kind.COMPLEX and t is not BF16]
+REAL = [t for t in TYPES if t.kind is not Kind.COMPLEX and t.name != BF16.name]
 FLOATS = ("float", "double", "long double", "_Float16")
 
 
@@ -151,23 +152,31 @@ def test_conversions_that_change_nothing_are_seen_through(
 
 
 @pytest.mark.parametrize(
-    ("types", "value", "elements"),
+    ("types", "value", "elements", "multiplied"),
     [
-        (("double", "float", "float"), "(double)A[i][k] * B[k][j]", (F64, F32, F32)),
-        (("int", "signed char", "unsigned char"), "A[i][k] * B[k][j]", (I32, I8, U8)),
-        (("int", "short", "short"), "(int)A[i][k] * B[k][j]", (I32, I16, I16)),
-        (("long", "int", "int"), "(long)A[i][k] * B[k][j]", (I64, I32, I32)),
-        (("int", "int", "_Bool"), "A[i][k] * B[k][j]", (I32, I32, BOOL)),
+        (("double", "float", "float"), "(double)A[i][k] * B[k][j]", (F64, F32, F32), FMA),
+        (("float", "short", "signed char"), "(float)A[i][k] * B[k][j]", (F32, I16, I8), FMA),
+        (("int", "signed char", "unsigned char"), "A[i][k] * B[k][j]", (I32, I8, U8), DOT_I16),
+        (("int", "short", "short"), "(int)A[i][k] * B[k][j]", (I32, I16, I16), DOT_I16),
+        (("int", "unsigned short", "short"), "A[i][k] * B[k][j]", (I32, U16, I16), FMA),
+        (("int", "int", "_Bool"), "A[i][k] * B[k][j]", (I32, I32, BOOL), FMA),
+        (("long", "int", "int"), "(long)A[i][k] * B[k][j]", (I64, I32, I32), None),
     ],
 )
-def test_contractions_without_kernels(
-    types: tuple[str, str, str], value: str, elements: tuple[ElementType, ...], tmp_path: Path
+def test_contractions_of_mixed_types(
+    types: tuple[str, str, str],
+    value: str,
+    elements: tuple[ElementType, ...],
+    multiplied: Product | None,
+    tmp_path: Path,
 ) -> None:
-    """They are contractions of elements of these types, which nothing mistakes for floats."""
+    """They are contractions of elements of these types, with the inner product that is exact for them, if any."""
     found, kernels = product(tmp_path, types, value)
     assert found is not None
     assert (found.element, found.left.element, found.right.element) == elements
-    assert not kernels
+    assert inner_product(found) == multiplied
+    assert kernels == (multiplied is not None)
+    assert found.copied("j") == ("A", "B")
 
 
 @pytest.mark.parametrize(

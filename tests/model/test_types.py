@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 from polydl.base.errors import InputError
+from polydl.base.resources import header_flags
 from polydl.model.types import (
     BF16,
+    BF16_BITS,
     BOOL,
     CHAR,
     F16,
@@ -36,7 +38,7 @@ from polydl.model.types import (
     spelled,
 )
 
-REAL = [t for t in TYPES if t.kind is not Kind.COMPLEX and t is not BF16]
+REAL = [t for t in TYPES if t.kind is not Kind.COMPLEX and t.name != BF16.name]
 """Types that every C compiler of today computes with."""
 
 
@@ -59,7 +61,7 @@ def generic(expression: str) -> str:
 
 
 def test_sizes_and_signs_are_the_compilers(tmp_path: Path) -> None:
-    rows = [t for t in TYPES if t is not BF16]
+    rows = [t for t in TYPES if t.name != BF16.name]
     assert compiled(tmp_path, [f"sizeof({t.c})" for t in rows]) == [t.bytes for t in rows]
     integers = [t for t in TYPES if t.is_int and t is not CHAR]
     assert compiled(tmp_path, [f"({t.c})-1 < 0" for t in integers]) == [not t.unsigned for t in integers]
@@ -124,7 +126,7 @@ def test_torch_has_the_same_types() -> None:
 
 def every_value(t: ElementType) -> np.ndarray:
     """All finite values of a type of at most 16 bits, or of a wider one those next to its limits, as long doubles."""
-    if t is BF16:
+    if t.name == BF16.name:
         bits = np.arange(2**16, dtype=np.uint32) << 16
         values = bits.view(np.float32)
     elif t is F16:
@@ -148,7 +150,7 @@ def kept(values: np.ndarray, t: ElementType) -> bool:
         low = 0 if t.unsigned else -t.maximum - 1
         return bool(((values == np.floor(values)) & (values >= low) & (values <= t.maximum)).all())
     with np.errstate(over="ignore"):
-        if t is BF16:
+        if t.name == BF16.name:
             single = values.astype(np.float32)
             exact = (single.view(np.uint32) & 0xFFFF) == 0
             return bool((exact & (single == values)).all())
@@ -194,6 +196,18 @@ def test_sums_are_kept_in_types_that_hold_the_elements() -> None:
         assert t.accumulator.holds(t)
         assert t.accumulator.accumulator is t.accumulator
     assert (BF16.accumulator, F16.accumulator, I8.accumulator, U8.accumulator) == (F32, F32, I32, I32)
+
+
+def test_the_type_of_the_header_is_as_large_as_the_table_says(tmp_path: Path) -> None:
+    (tmp_path / "size.c").write_text(f"""#include <polydl.h>
+#include <stdio.h>
+int main(void) {{ printf("%zu\\n", sizeof({BF16_BITS})); return 0; }}""")
+    command = ["cc", *header_flags(), str(tmp_path / "size.c"), "-o", str(tmp_path / "size")]
+    subprocess.run(command, check=True)
+    out = subprocess.run([str(tmp_path / "size")], check=True, capture_output=True, text=True).stdout
+    assert int(out) == BF16_BITS.bytes
+    assert BF16_BITS.holds(BF16)
+    assert BF16.holds(BF16_BITS)
 
 
 def test_rows_stay_the_same_object() -> None:

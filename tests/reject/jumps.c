@@ -1,9 +1,7 @@
-// expect: 10:20: 'goto'
-// expect: 12:20: 'return'
-// expect: 14:1: a label
-// expect: 16:5: a 'while' loop
-// expect: 18:5: a 'do' loop
-// expect: 21:5: code of this 'switch' stands before its first case
+// expect: 8:20: 'goto'
+// expect: 10:20: 'return'
+// expect: 12:1: a label
+// expect: 14:5: code of this 'switch' stands before its first case
 void f(int n, float A[restrict 100]) {
 #pragma scop
     for (int i = 0; i < 10; i++) {
@@ -13,11 +11,6 @@ void f(int n, float A[restrict 100]) {
     }
 out:
     A[0] = 1.0f;
-    while (A[0] > 0.0f)
-        A[0] -= 1.0f;
-    do
-        A[0] -= 1.0f;
-    while (A[0] > 0.0f);
     switch (n) { A[0] = 1.0f; case 1: A[0] = 0.0f; }
 #pragma endscop
 }

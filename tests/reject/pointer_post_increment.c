@@ -1,7 +1,7 @@
-// expect: 5:10: this is not an element of an array
-void f(float *p) {
+// expect: 5:25: an expression has a side effect
+void f(float *p, float *q) {
 #pragma scop
     for (int i = 0; i < 10; i++)
-        *p++ = 0.0f;
+        q[i] = i > 3 ? *p++ : 0;
 #pragma endscop
 }

@@ -8,7 +8,7 @@ void f(int n, float A[restrict 8][8], float x[restrict 8]) {
         float *q = A[i];
         float *p;
         float *r = &A[i][0];
-        x[i] = r[1]; r += 1;
+        x[i] = r[1]; r = A[0];
         x[i] = q[2];
         const double *c = A[i];
         if (q[0] > 1.0f) q[0] -= 1.0f;

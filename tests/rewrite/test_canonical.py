@@ -136,6 +136,7 @@ def test_what_is_rewritten_of_the_corpus() -> None:
         "attention_causal": ["InPlace"],
         "fir": ["InPlace"],
         "linear_layout": ["InPlace"],
+        "complex_gemm": ["Beside", "Beside", "Terms"],
     }
     for found in made.values():
         assert found.refused == ()
@@ -295,8 +296,11 @@ def spaced(recipe: str) -> str:
 STEPS = {
     f"polydl.rewrite.{name}"
     for name in (
+        "beside",
         "dead",
+        "expand",
         "scalars",
+        "staircase",
         "terms",
         "split",
         "borders",
@@ -306,6 +310,7 @@ STEPS = {
         "multiply_add",
         "reroll",
         "upwards",
+        "widen",
     )
 }
 

@@ -24,6 +24,7 @@ from polydl.rank.traffic import TrafficRanker
 from polydl.results import OptimizeResult
 from polydl.rewrite.canonical import canonical
 from polydl.schedule.structure import apply
+from polydl.search.default_sizes import default_sizes
 from polydl.search.dispatch import Question, few, taken, tree
 from polydl.search.every_size import EverySize
 from polydl.search.other_sizes import check_other_sizes
@@ -328,3 +329,38 @@ def test_the_output_is_run_at_other_sizes() -> None:
     assert len(tried(code)) == 6
     with pytest.raises(PolyDLError, match="computes something else"):
         tried(replace(code, otherwise="(void)0;"))
+
+
+def test_without_sizes_it_is_made_for_every_value() -> None:
+    done = polydl.optimize(MATMUL, run=False, threads=2, machine="epyc-zen5", space="small")
+    assert done.any_value == {"m": 512, "n": 512, "k": 512}
+    assert isinstance(done.scops[0].other_sizes, EverySize)
+    assert "--size m=512,n=512,k=512" in done.timed_at
+    given = polydl.optimize(MATMUL, sizes={"n": 100}, run=False, threads=2, machine="epyc-zen5", space="small")
+    assert given.any_value == {"m": 1024, "k": 1024}
+    assert "n == 100" in given.text
+
+
+def test_sizes_of_the_tools_choice_keep_to_what_is_assumed() -> None:
+    source = """
+void f(int n, int lda, const float *restrict x, float *restrict y)
+{
+#pragma scop
+#pragma polydl assume(n % 12 == 0 && n <= 96)
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+            y[i * lda + j] = 2 * x[i * lda + j];
+#pragma endscop
+}
+"""
+    found = default_sizes(polydl.load(source, require_sizes=False, rows_fit=True).scops)
+    assert found is not None
+    assert found["n"] == range(1, 4 * 96 + 1)
+    assert max(found["lda"]) // 4 >= 4096
+
+
+@pytest.mark.parametrize("text", ["x[i * i + n]", "x[n * i * n]"])
+def test_without_sizes_what_needs_them_says_so(text: str) -> None:
+    source = f"void f(int n, float *restrict x)\n{{\n    for (int i = 0; i < n; i++)\n        {text} = 1;\n}}\n"
+    with pytest.raises(InputError):
+        polydl.optimize(source, run=False)

@@ -50,7 +50,7 @@ def _counted(loop: Any, before: Sequence[Any]) -> Any:
     rest = c_ast.Compound(items, loop.stmt.coord)
     if variable in assigned_names(rest) or (step is not None and changed_names(loop.cond)):
         return None
-    start = _start(variable, before)
+    start = value_before(variable, before)
     if start is None:
         return None
     init = c_ast.Assignment("=", c_ast.ID(variable, loop.coord), start, loop.coord)
@@ -78,8 +78,8 @@ def _stepped(statement: Any) -> str | None:
             return None
 
 
-def _start(variable: str, before: Sequence[Any]) -> Any:
-    """The value that a variable is given in front of a loop, where it still is that value there; None where none is
+def value_before(variable: str, before: Sequence[Any]) -> Any:
+    """The value that a variable is given in front of code, where it still is that value there; None where none is
     found. Between the two may stand declarations, and statements that set other variables."""
     changed: set[str] = set()
     for item in reversed(before):

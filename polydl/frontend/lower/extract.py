@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,30 +11,25 @@ from pycparser import c_ast, c_generator
 from polydl.base.errors import InputError, InputErrors
 from polydl.frontend.lower.check import alias_assumptions, check_bounds, check_microkernels, check_stable
 from polydl.frontend.lower.choices import unasked
+from polydl.frontend.lower.counting import value_before
 from polydl.frontend.lower.finish import Builder, Settled, arrays, declared_extents, every_access, rows_that_fit, settle
 from polydl.frontend.lower.indices import assumed, index_values
+from polydl.frontend.lower.live_out import live_out
+from polydl.frontend.lower.macros import guards_of
 from polydl.frontend.lower.members import plain
 from polydl.frontend.lower.overlap import same_memory
 from polydl.frontend.lower.promises import promises
 from polydl.frontend.lower.regions import Found, model_region, outlined
+from polydl.frontend.lower.steps import subscripted
 from polydl.frontend.lower.walk import Walker
-from polydl.frontend.meaning.affine import Evaluator, NotAffine, constant_aff, symbol_aff, tidy, universe
-from polydl.frontend.meaning.guards import condition_names_around, end_of_block, macro_guards, names_between
-from polydl.frontend.meaning.liveness import (
-    assigned_names,
-    changed_names,
-    has_address_taken,
-    jumps,
-    mentioned_apart,
-    stored_names,
-)
+from polydl.frontend.meaning.affine import NotAffine, constant_aff, symbol_aff, tidy, universe
+from polydl.frontend.meaning.liveness import assigned_names, changed_names, stored_names
 from polydl.frontend.meaning.lookup import NeedsData, Settings
-from polydl.frontend.meaning.symbols import mentions, nodes, type_names
-from polydl.frontend.text.expansions import condition_names, expansions, is_plain
+from polydl.frontend.meaning.symbols import mentions, nodes
 from polydl.frontend.text.parse import Unit
-from polydl.frontend.text.pragmas import Pragma, names_in
+from polydl.frontend.text.pragmas import Pragma
 from polydl.model import isl
-from polydl.model.scop import Array, Guard, Scop, Source, Storage, View
+from polydl.model.scop import Guard, Scop, Source, Storage, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +43,15 @@ class Options:
     pragmas: Mapping[int, Pragma]
     rows_fit: bool = False
     """Take leading dimensions to be at least as long as rows, where linear subscripts need it: the context says so."""
+    fast_math: bool = False
+    """See `Settings.fast_math`."""
 
 
 def extract(unit: Unit, found: Found, options: Options) -> Scop:
     """Read a region. Raises InputErrors with everything that is wrong in it."""
     found = outlined(found, unit.source)
     try:
-        simple = plain(found, unit)
+        simple = plain(subscripted(found, unit), unit)
     except InputError as error:
         raise InputErrors([error]) from None
     found = replace(found, scope=simple.scope)
@@ -63,6 +60,7 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
     escaping = frozenset(name for name in assigned if found.escapes(name))
     changed = changed_names(found.function.body)
     stored = stored_names(region)
+    begins = _begins(found, assigned - escaping)
     data: frozenset[str] = frozenset()
     kept: frozenset[int] = frozenset()
     fitting: isl.Set | None = None
@@ -77,8 +75,10 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
             escaping,
             changed,
             options.pragmas,
+            begins,
             stored,
             kept,
+            options.fast_math,
         )
         try:
             facts = Walker(settings)
@@ -108,6 +108,18 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
         if not value_only:
             return _scop(unit, found, options, walker, settled, context, simple.views)
         data |= value_only
+
+
+def _begins(found: Found, names: frozenset[str]) -> dict[str, Any]:
+    """What integers of the function are given in front of a region."""
+    begins: dict[str, Any] = {}
+    for name in sorted(names):
+        symbol = found.scope.find(name)
+        if symbol is not None and symbol.is_integer and symbol.storage is Storage.LOCAL and not symbol.volatile:
+            value = value_before(name, found.before)
+            if value is not None:
+                begins[name] = value
+    return begins
 
 
 def _unasked_stores(walker: Walker, settled: Settled, context: isl.Set) -> frozenset[int]:
@@ -223,7 +235,8 @@ def _extents(walker: Walker, context: isl.Set) -> dict[str, tuple[isl.PwAff | No
 
 
 def _with_extents(context: isl.Set, declared: Mapping[str, tuple[isl.PwAff | None, ...]], walker: Walker) -> isl.Set:
-    """The context with array extents >= 0 and unsigned parameters >= 0."""
+    """The context with array extents >= 0 unsigned parameters >= 0, and locals worth what they are
+    initialised with."""
     for extents in declared.values():
         for extent in extents:
             if extent is not None and isl.parameters(extent):
@@ -232,6 +245,8 @@ def _with_extents(context: isl.Set, declared: Mapping[str, tuple[isl.PwAff | Non
         found = walker.scope.find(name)
         if found is not None and found.ctype.unsigned:
             context = context.intersect(symbol_aff(name).ge_set(constant_aff(0)))
+    for name, value in walker.walked.derived.items():
+        context = context.intersect(symbol_aff(name).eq_set(value))
     return context
 
 
@@ -257,7 +272,7 @@ def _scop(
             [InputError("the scop computes nothing", found.span, "put the loops between its pragmas", topic="regions")]
         )
     if options.require_sizes:
-        for name in parameters:
+        for name in (name for name in parameters if name not in walked.derived):
             errors.append(
                 places.error(
                     f"the size of '{name}' is missing",
@@ -282,17 +297,17 @@ def _scop(
     )
     errors += alias_errors
     indices = index_values(walked, every_access(walked.statements), parameters)
-    assumptions += assumed(indices, used_arrays)
+    assumptions += (*assumed(indices, used_arrays), *walked.granted)
     errors += same_memory(found, walked.symbols, statements, places)
     if any(isinstance(node, c_ast.FuncCall) for item in found.items for node in nodes(item)):
         assumptions += tuple(
             f"'{name}' has no effects and uses its arguments alone" for name in sorted(unit.assumed_pure)
         )
-    live, live_errors = _live(unit, found, used_arrays)
+    live, live_errors = live_out(unit, found, used_arrays)
     errors += live_errors
     if errors:
         raise InputErrors(in_order(errors))
-    guards, texts, conditions = _guards(unit, found, walker, used_arrays)
+    guards, texts, conditions = guards_of(unit, found, walker, used_arrays)
     runtime = dict(walked.sized)
     for name, symbol in walked.constants.items():
         if places.token_of(symbol.node) is None and symbol.value is not None:
@@ -332,122 +347,3 @@ def _scop(
         indices,
         {name: view for name, view in views.items() if name in used_arrays or name in runtime or name in parameters},
     )
-
-
-def _conditions(unit: Unit, found: Found, names: Iterable[str]) -> set[str]:
-    """Macros that decide which declaration of the names (types, objects, functions) is compiled."""
-    waiting = [found.function.decl]
-    for name in names:
-        symbol = found.scope.find(name)
-        waiting.append(found.scope.find_typedef(name) if symbol is None else symbol.node)
-    declared: list[Any] = []
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in declared:
-            declared.append(node)
-            waiting += [found.scope.find_typedef(word) for word in type_names(node)]
-    tokens = [unit.places.token_of(node) for node in declared]
-    return {n for token in tokens if token is not None for n in condition_names_around(unit.source, token.offset)}
-
-
-def _guards(
-    unit: Unit, found: Found, walker: Walker, used: Mapping[str, Any]
-) -> tuple[list[Guard], tuple[tuple[str, str], ...], dict[str, bool]]:
-    """Macros that the region, the function's head, the declarations of arrays or a pragma mention: integers as
-    guards, others with their expansions; and those that decide which declarations hold, with whether they are
-    defined."""
-    source = unit.source
-    names = names_between(source, found.start, found.end)
-    head = unit.places.token_of(found.function.decl)
-    body = unit.places.token_of(found.function.body)
-    if head is not None and body is not None:
-        names |= names_between(source, head.offset, body.offset)
-    nodes = [walker.walked.symbols[name].node for name in used]
-    nodes += [symbol.node for symbol in walker.walked.temporaries.values()]
-    for node in nodes:
-        token = unit.places.token_of(node)
-        if token is not None:
-            names |= names_between(source, source.line_start(token.line), source.text.find(";", token.offset))
-    for pragma in found.facts:
-        names |= names_between(source, pragma.start, pragma.end)
-    for symbol in walker.walked.constants.values():
-        token = unit.places.token_of(symbol.node)
-        if token is not None:
-            # from the end of the declaration before, so that all enumerators of an enum count
-            names |= names_between(
-                source, source.text.rfind(";", 0, token.offset) + 1, source.text.find(";", token.offset)
-            )
-    texts_of_called = []
-    for definition in walker.walked.called.values():
-        token = unit.places.token_of(definition.decl)
-        if token is not None:
-            start, end = source.line_start(token.line), end_of_block(source, token.offset)
-            names |= names_between(source, start, end)
-            texts_of_called.append(source.text[start:end])
-    marker = f"#pragma polydl {next((p.index for p in walker.settings.pragmas.values() if p.span == found.span), -1)}\n"
-    offset = unit.preprocessed.text.find(marker)
-    at = offset if offset >= 0 else len(unit.preprocessed.text)
-    around = _conditions(unit, found, names)
-    guards = macro_guards(names | around, unit.preprocessed, at, Evaluator(walker), walker.scope)
-    integers = {guard.name for guard in guards}
-    cc, flags, folder = unit.preprocessed.command
-    tested = condition_names("\n".join([source.text[found.start : found.end], *texts_of_called]))
-    texts = expansions(names, tested | integers | around, source.text, unit.preprocessed, at, flags, folder, cc)
-    # a macro without a definition expands to itself
-    defined = {name: texts.get(name) != f'"{name}"' for name in sorted(around)}
-    shown = names | tested
-    return (
-        [replace(guard, plain=is_plain(texts.get(guard.name, '""'))) for guard in guards],
-        tuple((use, text) for use, text in texts.items() if use not in integers and use.partition("(")[0] in shown),
-        defined,
-    )
-
-
-def _may_be_read(found: Found, name: str, array: Array) -> bool:
-    """Whether what the region leaves in an array or scalar may be read behind it, as far as the function says."""
-    if array.storage is Storage.REGION:
-        return False
-    symbol = found.scope.find(name)
-    if symbol is not None and symbol.member:
-        return True  # what a structure points to, or holds, others may know
-    own = array.storage is Storage.LOCAL or (array.storage is Storage.PARAMETER and array.is_scalar)
-    if not own or symbol is None or {"static", "extern"} & set(symbol.node.storage):
-        return True
-    if array.is_scalar:
-        return has_address_taken(found.function.body, name) or found.escapes(name)
-    # The region may run again; and a pointer into it may go on, once it is named anywhere outside of the region.
-    again = jumps(found.function.body) or any(name in mentions(node) for node in found.after)
-    return again or mentioned_apart(found.function.body, found.items, name)
-
-
-def _live(unit: Unit, found: Found, used: Mapping[str, Any]) -> tuple[frozenset[str], list[InputError]]:
-    """Arrays that are read after the region, by default or by pragma."""
-    live = {name for name, array in used.items() if _may_be_read(found, name, array)}
-    errors: list[InputError] = []
-    only: set[str] | None = None
-    dead: set[str] = set()
-    for pragma in found.facts:
-        if pragma.kind not in ("live_out", "dead"):
-            continue
-        names: list[str] = []
-        source = unit.source
-        for token in names_in(source, pragma):
-            known = found.scope.find(token.text)
-            if token.kind != "name" or known is None:
-                errors.append(
-                    InputError(
-                        f"'{token.text}' is not an array of this function",
-                        source.span(token),
-                        f"arrays of the scop: {', '.join(sorted(used)) or 'none'}",
-                        topic="pragmas",
-                    )
-                )
-            else:
-                names.append(token.text)
-        if pragma.kind == "live_out":
-            only = (only or set()) | set(names)
-        else:
-            dead |= set(names)
-    if only is not None:
-        live &= only
-    return frozenset(live - dead), errors

@@ -116,6 +116,8 @@ class Walked:
     """Integer symbols left symbolic -> the node of their first use."""
     shaping: set[str] = field(default_factory=set)
     """Those of them that bounds, conditions, subscripts or extents mention: the others are data."""
+    derived: dict[str, isl.PwAff] = field(default_factory=dict)
+    """Those of them that locals hold which keep what they are initialised with -> that, a function of others."""
     sized: dict[str, int] = field(default_factory=dict)
     """Symbols that took their value from `sizes`."""
     symbols: dict[str, Symbol] = field(default_factory=dict)
@@ -132,5 +134,7 @@ class Walked:
     """Loop variables and affine temporaries."""
     given: list[Given] = field(default_factory=list)
     """What integers are given of which only data know the value."""
+    granted: dict[str, None] = field(default_factory=dict)
+    """What conditions were dropped with, for people, in the order of the text."""
     stores: dict[int, tuple[Any, Any]] = field(default_factory=dict)
     """id of an assignment that stores where the `if` that it was made of may not -> the two."""

@@ -9,13 +9,17 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.base.errors import InputError, InputErrors, Span
-from polydl.frontend.meaning.liveness import Effect, effect, jumps
+from polydl.frontend.lower.member_nodes import Counted
+from polydl.frontend.meaning.liveness import Beyond, Effect, effect, jumps
 from polydl.frontend.meaning.symbols import Scope, mentions, nodes
 from polydl.frontend.text.outline import balanced, check_threads, declaration_start, pragmas_before
 from polydl.frontend.text.parse import Unit
 from polydl.frontend.text.pragmas import Pragma
 from polydl.frontend.text.scan import SourceText, statement_end
 from polydl.model.scop import Region, Storage
+
+_FACTS = ("assume", "live_out", "dead")
+_LOOPS = {"for", "while", "do"}
 
 Evaluate = Callable[[Any, Scope], int | None]
 
@@ -38,6 +42,8 @@ class Found:
     """Statements that may run after it, in order: of its block, of the blocks around, and of loops around again."""
     facts: list[Pragma] = field(default_factory=list)
     """assume, live_out and dead pragmas that hold for it."""
+    before: list[Any] = field(default_factory=list)
+    """Statements of its block in front of it."""
     marked: bool = False
     """Whether `#pragma scop` and `#pragma endscop` stand around it."""
 
@@ -47,7 +53,7 @@ class Found:
 
     def escapes(self, name: str) -> bool:
         """Whether the value that a scalar has after the region may be read."""
-        if any(name in mentions(node) for node in self.after) and jumps(self.function.body):
+        if jumps(self.function.body) and any(name in mentions(node) for node in self.after):
             return True
         return effect(self.after, name) is Effect.READS
 
@@ -129,7 +135,7 @@ class Finder:
             if pragma is None:
                 scope.declare(item, Storage.LOCAL, self.evaluate)
                 self._inside(function, item, scope, [*items[at + 1 :], *after])
-            elif pragma.kind in ("assume", "live_out", "dead"):
+            elif pragma.kind in _FACTS:
                 self._facts.append(pragma)
             elif pragma.kind == "scop":
                 end = self._closing(items, at)
@@ -185,7 +191,7 @@ class Finder:
         facts: list[Pragma] = []
         for node in (n for part in inside for n in nodes(part) if isinstance(n, c_ast.Pragma)):
             pragma = self._pragma(node)
-            if pragma is not None and pragma.kind in ("assume", "live_out", "dead"):
+            if pragma is not None and pragma.kind in _FACTS:
                 facts.append(pragma)
             elif pragma is not None and pragma.kind == "scop":
                 self.errors.append(
@@ -204,6 +210,7 @@ class Finder:
                 closing.start,
                 [*items[last + 1 :], *after],
                 facts,
+                items[:first],
                 marked=True,
             )
         )
@@ -230,16 +237,15 @@ class Finder:
                 if isinstance(node.init, c_ast.DeclList):
                     for decl in node.init.decls:
                         inner.declare(decl, Storage.LOCAL, self.evaluate)
-                again = [node.next, node.cond, node.stmt]
-                self._inside(function, node.stmt, inner, [*(n for n in again if n is not None), *after])
+                self._inside(function, node.stmt, inner, [*_again(node), *after])
             case c_ast.While() | c_ast.DoWhile():
-                self._inside(function, node.stmt, scope, [node.cond, node.stmt, *after])
+                self._inside(function, node.stmt, scope, [*_again(node), *after])
             case c_ast.If():
                 self._inside(function, node.iftrue, scope, after)
                 if node.iffalse is not None:
                     self._inside(function, node.iffalse, scope, after)
             case c_ast.Switch() | c_ast.Label():
-                self._inside(function, node.stmt, scope, [node.stmt, *after])
+                self._inside(function, node.stmt, scope, [node.stmt, Beyond(), *after])
             case c_ast.Case() | c_ast.Default():
                 for statement in node.stmts or ():
                     self._inside(function, statement, scope, [*(node.stmts or ()), *after])
@@ -262,7 +268,8 @@ class Finder:
         first = next((i for i in loops if isinstance(i, c_ast.For)), None)
         if first is None or (rest and not bare_return):
             return self._no_nest(function, rest[0] if rest else None)
-        return self._run(function, loops, scope, rest) or self._no_nest(function, first)
+        before = items[: len(items) - len(loops) - len(rest)]
+        return self._run(function, loops, scope, rest, before) or self._no_nest(function, first)
 
     def _no_nest(self, function: Any, stops: Any) -> InputError:
         """Why the loops of a function are no region by themselves."""
@@ -273,9 +280,9 @@ class Finder:
             )
         if isinstance(stops, c_ast.For):
             return self.unit.places.error(
-                f"'{name}': a macro makes this loop",
+                f"'{name}': a macro makes this loop, and perhaps more",
                 stops,
-                "write it out, or put the pragmas around it",
+                "put what makes the loop on lines of its own, or the pragmas around it",
                 topic="regions",
             )
         return self.unit.places.error(
@@ -285,47 +292,89 @@ class Finder:
             topic="regions",
         )
 
-    def _run(self, function: Any, loops: list[Any], scope: Scope, after: list[Any]) -> Found | None:
-        """Loops that follow each other as a region; None where a macro makes the first or the last of them."""
+    def _run(self, function: Any, loops: list[Any], scope: Scope, after: list[Any], before: list[Any]) -> Found | None:
+        """Loops that follow each other as a region; None where macros make more than them."""
         source, places = self.unit.source, self.unit.places
         own = [item for item in loops if isinstance(item, c_ast.For)]
         start, last = places.token_of(own[0]), places.token_of(own[-1])
-        if start is None or last is None or not {start.text, last.text} <= {"for", "while", "do"}:
+        if start is None or last is None:
             return None
-        try:
-            end = source.tokens[statement_end(source.tokens, source.index_at(last.offset)) - 1]
-        except ValueError:
-            return None
-        return Found(function, loops, scope, source.span(start), start.offset, end.offset + len(end.text), after)
+        if {start.text, last.text} <= _LOOPS:
+            try:
+                end = source.tokens[statement_end(source.tokens, source.index_at(last.offset)) - 1]
+            except ValueError:
+                return None
+        else:
+            whole, final = places.statement(_spelled(own[0])), places.statement(_spelled(own[-1]))
+            if whole is None or final is None:
+                return None
+            start, end = whole[0], final[1]
+        past = end.offset + len(end.text)
+        facts = [pragma for pragma in self.inside_of(function) if pragma.kind in _FACTS]
+        return Found(function, loops, scope, source.span(start), start.offset, past, after, facts, before)
+
+    def inside_of(self, function: Any) -> list[Pragma]:
+        """The pragmas in the body of a function."""
+        found = (self._pragma(node) for node in nodes(function.body) if isinstance(node, c_ast.Pragma))
+        return [pragma for pragma in found if pragma is not None]
 
     def runs(self, function: Any) -> list[Found]:
-        """The loops of a function among other statements: each run of for loops of a block that stands in no loop."""
+        """The loops of a function among other statements: each run of for loops of a block that stands in no other for
+        loop."""
+        return self._runs(function, function.body, self.function_scope(function), [])
+
+    def inside(self, found: Found) -> list[Found]:
+        """The runs of for loops in the bodies of those of a region."""
+        inner: list[Found] = []
+        for at, item in enumerate(found.items):
+            if isinstance(item, c_ast.For):
+                scope = Scope(found.scope)
+                for decl in item.init.decls if isinstance(item.init, c_ast.DeclList) else ():
+                    scope.declare(decl, Storage.LOCAL, self.evaluate)
+                inner += self._runs(
+                    found.function, item.stmt, scope, [*_again(item), *found.items[at + 1 :], *found.after]
+                )
+        return inner
+
+    def _runs(self, function: Any, node: Any, outer: Scope, after: list[Any]) -> list[Found]:
+        """The runs of for loops in a statement that is no for loop, or a body."""
         found: list[Found] = []
-
-        def block(items: list[Any], outer: Scope, after: list[Any]) -> None:
-            scope, at = Scope(outer), 0
-            while at < len(items):
-                item = items[at]
-                if isinstance(item, c_ast.For):
-                    end = at
-                    while end < len(items) and isinstance(items[end], c_ast.For):
-                        end += 1
-                    # What is declared behind the loops is not visible in them.
-                    run = self._run(function, items[at:end], scope.copy(), [*items[end:], *after])
-                    found.extend([run] if run is not None else [])
-                    at = end
-                    continue
-                scope.declare(item, Storage.LOCAL, self.evaluate)
-                rest = [*items[at + 1 :], *after]
-                parts = [item] if isinstance(item, c_ast.Compound) else []
-                if isinstance(item, c_ast.If):
-                    parts = [part for part in (item.iftrue, item.iffalse) if part is not None]
-                for part in parts:
-                    block(list(part.block_items or []) if isinstance(part, c_ast.Compound) else [part], scope, rest)
-                at += 1
-
-        block(list(function.body.block_items or []), self.function_scope(function), [])
+        scope, at = Scope(outer), 0
+        items = list(node.block_items or []) if isinstance(node, c_ast.Compound) else [node]
+        while at < len(items):
+            item = items[at]
+            if isinstance(item, c_ast.For):
+                end = at
+                while end < len(items) and isinstance(items[end], c_ast.For):
+                    end += 1
+                # What is declared behind the loops is not visible in them.
+                run = self._run(function, items[at:end], scope.copy(), [*items[end:], *after], items[:at])
+                found.extend([run] if run is not None else [])
+                at = end
+                continue
+            scope.declare(item, Storage.LOCAL, self.evaluate)
+            rest = [*items[at + 1 :], *after]
+            match item:
+                case c_ast.Compound():
+                    found += self._runs(function, item, scope, rest)
+                case c_ast.If():
+                    for part in (item.iftrue, item.iffalse):
+                        found += self._runs(function, part, scope, rest) if part is not None else []
+                case c_ast.While() | c_ast.DoWhile():
+                    found += self._runs(function, item.stmt, scope, [*_again(item), *rest])
+            at += 1
         return found
+
+
+def _spelled(loop: Any) -> Any:
+    """A loop as it stands in the file."""
+    return loop.spelled if isinstance(loop, Counted) else loop
+
+
+def _again(loop: Any) -> list[Any]:
+    """What runs behind the body of a loop: its condition, and perhaps all of it once more."""
+    following = [loop.next] if isinstance(loop, c_ast.For) and loop.next is not None else []
+    return [Beyond(), *following, c_ast.If(loop.cond, loop.stmt, None, loop.coord), Beyond()]
 
 
 def model_region(

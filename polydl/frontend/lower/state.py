@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,12 +14,13 @@ from polydl.base.errors import InputError
 from polydl.frontend.lower.raw import RawAccess, RawStatement, SourceLoop
 from polydl.frontend.meaning.lookup import Lookup, Settings
 from polydl.frontend.meaning.symbols import mentions
+from polydl.frontend.text.pragmas import Pragma
 from polydl.model import isl
 from polydl.model.types import ElementType
 
 
-class State(Lookup):
-    """The state of a walk. Only its own methods and those of the Walker change it."""
+class State(Lookup, ABC):
+    """The state of a walk. Only its own methods and those of the walk change it."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -33,6 +35,26 @@ class State(Lookup):
         """The loops of a `microkernel loops(...)` pragma are walked: their variables need no declaration."""
         self.in_black_box = False
         """Code that data steer is walked to learn what it touches."""
+        self.pending: Pragma | None = None
+        """The microkernel pragma before the next statement."""
+
+    @abstractmethod
+    def walk(self, node: Any) -> None:
+        """Walk one statement, collecting its errors."""
+
+    def no_pending(self) -> None:
+        """Report a microkernel pragma that nothing follows."""
+        if self.pending is not None:
+            pragma, self.pending = self.pending, None
+            what = "a loop" if pragma.kind == "call" else "a call"
+            self.errors.append(
+                InputError(
+                    f"the microkernel pragma is not followed by {what}",
+                    pragma.span,
+                    f"put {what} behind it",
+                    topic="microkernels",
+                )
+            )
 
     def emit(self, accesses: tuple[RawAccess, ...], body: Any, node: Any, domain: isl.Set | None = None) -> None:
         """Add a statement at the current place, for the current iterations or those of `domain`."""

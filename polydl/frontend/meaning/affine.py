@@ -297,19 +297,23 @@ class Evaluator:
                     raise NotAffine(error.why, node) from None
                 return self._no_wrap(result, ctype, node, where)
             case "*":
-                return self._product(left, right, ctype, node)
+                return self.product(left, right, ctype, node)
             case "/" | "%":
                 return self._division(left, right, ctype, node, where)
             case "<<" | ">>" if b is not None and 0 <= b < ctype.bits:
                 if node.op == "<<":
-                    return self._product(left, number(1 << b, ctype), ctype, node)
+                    return self.product(left, number(1 << b, ctype), ctype, node)
                 shifted = self.require(left, node.left).scale_down_val(isl.value(1 << b)).floor()
                 return Value(shifted, None, ctype)
+            case "&" if b is not None and b >= 0 and b & (b + 1) == 0:
+                # the low digits, which in two's complement are those of the remainder
+                return Value(self.require(left, node.left).mod_val(isl.value(b + 1)), None, ctype)
             case "&" | "|" | "^" if a is not None and b is not None:
                 return number({"&": a & b, "|": a | b, "^": a ^ b}[node.op], ctype)
         raise NotAffine(f"'{node.op}' of values that are not constant", node)
 
-    def _product(self, left: Value, right: Value, ctype: ElementType, node: Any) -> Value:
+    def product(self, left: Value, right: Value, ctype: ElementType, node: Any = None) -> Value:
+        """left * right. Raises NotAffine."""
         for one, other in ((left, right), (right, left)):
             factor = one.constant
             if factor is not None:

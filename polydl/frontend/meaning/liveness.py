@@ -89,11 +89,17 @@ def mentioned_apart(node: Any, apart: Iterable[Any], name: str) -> bool:
     return any(isinstance(at, c_ast.ID) and at.name == name for at in nodes(node, lambda at: id(at) in parts))
 
 
+class Beyond(c_ast.EmptyStatement):  # type: ignore[misc]
+    """Where a `break` or `continue` before it may go on."""
+
+
 def effect(nodes: Iterable[Any], name: str) -> Effect:
     """What a sequence of statements does to the value that `name` has before it. Jumps make any mention a read."""
-    for node in nodes:
-        if node is None:
-            continue
+    items = [node for node in nodes if node is not None]
+    for at, node in enumerate(items):
+        targets = [k for k in range(at + 1, len(items)) if isinstance(items[k], Beyond)] if leaves(node) else []
+        if any(effect(items[k:], name) is Effect.READS for k in targets):
+            return Effect.READS
         one = _effect(node, name)
         if one is not Effect.NONE:
             return one

@@ -10,7 +10,7 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.frontend.lower.raw import SourceLoop, Walked
-from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, symbol
+from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, symbol, universe
 from polydl.frontend.meaning.calls import returned
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.ctypes import CType, OtherType
@@ -39,6 +39,13 @@ def undeclared(name: str) -> str:
     return f"if it is a macro, define it, as in -D {name}=1000; or is a header missing (-I)?"
 
 
+def _before(one: Any, other: Any) -> bool:
+    """Whether a declaration stands in front of another in the file."""
+    if one.coord is None or other.coord is None or str(one.coord.file) != str(other.coord.file):
+        return False
+    return (one.coord.line, one.coord.column or 0) < (other.coord.line, other.coord.column or 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What the walk has to know from outside the region."""
@@ -59,10 +66,15 @@ class Settings:
     """Names that the function assigns to anywhere, initialisers apart."""
     pragmas: Mapping[int, Any] = field(default_factory=dict)
     """Pragma index -> Pragma."""
+    begins: Mapping[str, Any] = field(default_factory=dict)
+    """Integers that the region changes -> the expressions of what they are worth where it starts, where that is
+    known."""
     stored: frozenset[str] = frozenset()
     """Names of what the region stores something in (liveness.stored_names)."""
     kept: frozenset[int] = frozenset()
     """`if`s, by identity, that stay as they are written."""
+    fast_math: bool = False
+    """Values that are not finite, and signs of zeros, may be taken for others."""
 
 
 class Lookup:
@@ -107,6 +119,9 @@ class Lookup:
             self.walked.constants[name] = found
             return number(known_value, integer)
         if name in self.settings.data:
+            if name in self.settings.escaping:
+                hint = f"count in a variable of the loops' own, and give '{name}' its value behind them"
+                raise NotAffine(f"'{name}' is changed here and read behind the region", node, data=True, hint=hint)
             raise NotAffine(f"'{name}' is computed from data or read before the scop gives it a value", node, data=True)
         if name in self.settings.assigned:
             known = self.environment.get(name)
@@ -118,7 +133,8 @@ class Lookup:
         return self._outside(found, integer, node)
 
     def begin_parameters(self) -> None:
-        """Where a region starts, parameters of the function that it changes have the values that they were given."""
+        """Where a region starts, parameters of the function that it changes have the values that they were given, and
+        locals those that statements in front of it gave them."""
         for name in sorted(self.settings.assigned - self.settings.data):
             found = self.settings.scope.find(name)
             if found is not None and found.integer is not None and found.storage is Storage.PARAMETER:
@@ -127,6 +143,17 @@ class Lookup:
                     self.environment[name] = (self._outside(found, found.integer, node), node)
                 except NotAffine:
                     self.environment[name] = None
+        for name, node in self.settings.begins.items():
+            if name not in self.settings.data:
+                try:
+                    value = self.evaluator.value(node, self.settings.context)
+                    found = self.settings.scope.find(name)
+                    assert found is not None, "extract finds it"
+                    value = self.evaluator.convert(value, found.ctype, node, self.settings.context)
+                except (NotAffine, NeedsData):
+                    continue
+                self.environment[name] = (value, None)
+                self.walked.begun[name] = value
 
     def _outside(self, found: Symbol, integer: ElementType, node: Any) -> Value:
         """Value of an integer that the region does not change. Raises NotAffine."""
@@ -136,10 +163,41 @@ class Lookup:
         if name in self.settings.sizes:
             self.walked.sized[name] = self.settings.sizes[name]
             return number(self.settings.sizes[name], integer)
+        derived = self._derived(found, integer)
+        if derived is not None and derived.poly is not None and derived.pw is not None:
+            if derived.constant is not None:
+                self.walked.sized[name] = derived.constant
+            return derived
         self.walked.parameters.setdefault(name, node)
         if not self.in_value:
             self.walked.shaping.add(name)
+        if derived is not None and derived.pw is not None:
+            self.walked.derived[name] = derived.pw
         return symbol(name, integer)
+
+    def _derived(self, found: Symbol, integer: ElementType) -> Value | None:
+        """Value of a local that keeps what it is initialised with, a function of others that keep theirs:
+        `int half = n / 2;`."""
+        node = found.node
+        init = getattr(node, "init", None)
+        if init is None or found.storage is not Storage.LOCAL or found.name in self.settings.changed:
+            return None
+        names = set(mentions(init))
+        if not names or {"static", "extern"} & set(node.storage or ()):
+            return None
+        for name in names:
+            other = self.settings.scope.find(name)
+            if other is None or other.integer is None or other.volatile or name in self.settings.changed:
+                return None
+            own = other.value is not None or other.storage in (Storage.PARAMETER, Storage.LOCAL)
+            # What is declared behind it is another variable of the name.
+            if not own or not _before(other.node, node):
+                return None
+        context = self.settings.context
+        try:
+            return self.evaluator.convert(self.evaluator.value(init, context), integer, init, context)
+        except NotAffine:
+            return None
 
     def _known(self, found: Symbol) -> int | None:
         """Value of an enumerator, a constant, or a local that keeps its constant initialiser; None otherwise."""
@@ -151,14 +209,26 @@ class Lookup:
         return constant(init, self.scope)
 
     def size_of(self, node: Any) -> int | None:
-        """sizeof of an arithmetic type or scalar."""
+        """sizeof of an arithmetic type, scalar or element, or of an array of so many of them."""
+        below = 0
+        while isinstance(node, c_ast.ArrayRef) or (isinstance(node, c_ast.UnaryOp) and node.op == "*"):
+            node = node.name if isinstance(node, c_ast.ArrayRef) else node.expr
+            below += 1
+        pointer = False
         if isinstance(node, c_ast.Typename):
             ctype, levels, _, _ = self.scope.resolve(node)
         elif isinstance(node, c_ast.ID) and (found := self.scope.find(node.name)) is not None:
-            ctype, levels = found.ctype, found.levels
+            ctype, levels, pointer = found.ctype, found.levels, found.decays and not below
         else:
             return None
-        return ctype.bytes if ctype.bytes and not levels else None
+        size = 0 if pointer or len(levels) < below else ctype.bytes
+        for level in levels[below:]:
+            try:
+                extent = None if level.extent is None else self.evaluator.value(level.extent, universe()).constant
+            except NotAffine:
+                extent = None
+            size *= extent or 0
+        return size or None
 
     def type_of(self, node: Any) -> CType:
         """The type that a Typename names."""

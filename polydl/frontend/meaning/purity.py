@@ -9,15 +9,16 @@ from pycparser import c_ast
 from polydl.frontend.meaning.symbols import Scope
 from polydl.frontend.meaning.values import LIBRARY_CONSTANTS, PURE
 from polydl.frontend.text.parse import Unit
+from polydl.model.conversions import conversion_of
 from polydl.model.types import ElementType, Kind
 
 
 def result_type(name: str, unit: Unit, scope: Scope) -> ElementType | None:
     """Type of the result of a pure function; None when a function is not known to be pure.
 
-    Pure: the libm names of `values.PURE` unless the file defines its own; functions declared
-    `__attribute__((const))`, or assumed to be as if they were; functions of the file that use nothing but their
-    parameters, variables of their own and other pure functions.
+    Pure: the conversions of polydl.h; the libm names of `values.PURE` unless the file defines its own; functions
+    declared `__attribute__((const))`, or assumed to be as if they were; functions of the file that use nothing but
+    their parameters, variables of their own and other pure functions.
     """
     return _result_type(name, unit, scope, frozenset())
 
@@ -25,6 +26,9 @@ def result_type(name: str, unit: Unit, scope: Scope) -> ElementType | None:
 def _result_type(name: str, unit: Unit, scope: Scope, visiting: frozenset[str]) -> ElementType | None:
     if name in visiting:
         return None
+    conversion = conversion_of(name)
+    if conversion is not None:
+        return conversion[1]
     definition = next(
         (e for e in unit.externals if isinstance(e, c_ast.FuncDef) and e.decl.name == name and e.body is not None), None
     )

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from pycparser import c_ast
 
 from polydl.base.errors import InputError
 from polydl.frontend.lower.raw import RawAccess
-from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, universe
+from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, symbol_aff, universe
 from polydl.frontend.meaning.chosen import Chosen, Form, Subscript, added, form_of
 from polydl.frontend.meaning.ctypes import CType
+from polydl.frontend.meaning.narrow import check_argument, check_operands
 from polydl.frontend.meaning.symbols import Symbol, mentions
 from polydl.frontend.text.places import Places
 from polydl.model import isl
+from polydl.model.conversions import conversion_of, converted
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Gather, Load, Unary
 from polydl.model.types import (
-    BF16,
     F32,
     F64,
     I32,
@@ -84,6 +86,8 @@ PURE = {
     **{f"{name}l": LONG_DOUBLE for name in _MATH if name != "lgamma"},
     "abs": I32,
     "labs": I64,
+    "lrint": I64,
+    "lrintf": I64,
     **{f"__builtin_{name}": F64 for name in _MATH if name != "lgamma"},
     **{f"__builtin_{name}f": F32 for name in _MATH if name != "lgamma"},
 }
@@ -118,6 +122,8 @@ LIBRARY_CONSTANTS = {
 }
 """Macros of <math.h> and <float.h> that the fake headers do not define: they stay as they are spelled."""
 
+_SIDE_EFFECT = "an expression has a side effect"
+_OWN_STATEMENT = "write the update as its own statement"
 _COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||"})
 
 
@@ -174,6 +180,7 @@ class Values:
                 return self._load(node, where)
             case c_ast.UnaryOp(op="+" | "-" | "!" | "~"):
                 operand, ctype = self.expression(node.expr, where)
+                check_operands(self.places, node, ctype)
                 return Unary(node.op, operand), I32 if node.op == "!" else promoted(ctype)
             case c_ast.UnaryOp(op="&"):
                 raise self.places.error(
@@ -183,12 +190,7 @@ class Values:
                     topic="pointers",
                 )
             case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--") | c_ast.Assignment():
-                raise self.places.error(
-                    "an expression has a side effect",
-                    node,
-                    "write the update as its own statement",
-                    topic="side-effects",
-                )
+                raise self.places.error(_SIDE_EFFECT, node, _OWN_STATEMENT, topic="side-effects")
             case c_ast.BinaryOp():
                 return self._binary(node, where)
             case c_ast.TernaryOp():
@@ -200,6 +202,7 @@ class Values:
                         f"a cast to '{target.c}' is not arithmetic", node, "cast to arithmetic types", topic="types"
                     )
                 operand, source = self.expression(node.expr, where)
+                check_operands(self.places, node, source, target)
                 return Convert(source, target, operand), target
             case c_ast.FuncCall():
                 return self._call(node, where)
@@ -230,9 +233,31 @@ class Values:
         finally:
             symbols.in_value = before
         if value.pw is None:
-            return None
+            # A product of symbols is written as it stands; one that a variable holds, as what it holds.
+            return self._product(value) if isinstance(node, c_ast.ID) and value.poly else None
         expr: Expr = AffineValue(value.pw)
         return (expr if value.ctype is I32 else Convert(I64, value.ctype, expr)), value.ctype
+
+    @staticmethod
+    def _product(value: Value) -> tuple[Expr, ElementType]:
+        """A polynomial of symbols, as C computes it."""
+
+        def factor(name: str) -> Expr:
+            one: Expr = AffineValue(symbol_aff(name))
+            return one if value.ctype is I32 else Convert(I64, value.ctype, one)
+
+        whole: Expr | None = None
+        for monomial, coefficient in sorted((value.poly or {}).items(), key=lambda term: (term[1] < 0, term[0])):
+            parts = [factor(name) for name in monomial]
+            if abs(coefficient) != 1 or not parts:
+                parts.insert(0, Const(str(abs(coefficient))))
+            term = reduce(lambda left, right: Binary("*", left, right), parts)
+            if whole is None:
+                whole = term if coefficient > 0 else Unary("-", term)
+            else:
+                whole = Binary("+" if coefficient > 0 else "-", whole, term)
+        assert whole is not None, "zero is affine"
+        return whole, value.ctype
 
     def _integral(self, node: Any) -> bool:
         """Whether a subtree is made of integer identifiers and arithmetic alone, with at least one identifier."""
@@ -423,6 +448,8 @@ class Values:
                     index = self._subscript(index_node, where)
                     base = number(0, I64) if offset is None else offset
                     return symbol, subscripts, self._sum(base, index, 1 if node.op == "+" else -1)
+            case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--"):
+                raise self.places.error(_SIDE_EFFECT, node, _OWN_STATEMENT, topic="side-effects")
             case c_ast.StructRef():
                 raise self.places.error(
                     "struct members are not supported",
@@ -500,11 +527,11 @@ class Values:
                 f"use one block of memory, such as '{symbol.ctype.c} (*{symbol.name})[N]'",
                 topic="pointers",
             )
-        if not (symbol.ctype.is_int or symbol.ctype.is_float) or symbol.ctype is BF16:
+        if not (symbol.ctype.is_int or symbol.ctype.is_float):
             raise self.places.error(
                 f"elements of type '{symbol.ctype.c}' are not supported",
                 node,
-                "use float" if symbol.ctype is BF16 else "use arrays of arithmetic types",
+                "use arrays of arithmetic types",
                 topic="types",
             )
         if symbol.volatile:
@@ -513,9 +540,11 @@ class Values:
     def _binary(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
         left, left_type = self.expression(node.left, where)
         if node.op in ("&&", "||"):
-            right, _ = self._guarded(node.left, node.right, where, node.op == "&&")
+            right, right_type = self._guarded(node.left, node.right, where, node.op == "&&")
+            check_operands(self.places, node, left_type, right_type)
             return Binary(node.op, left, right), I32
         right, right_type = self.expression(node.right, where)
+        check_operands(self.places, node, left_type, right_type)
         if node.op in _COMPARISONS:
             return Binary(node.op, left, right), I32
         ctype = promoted(left_type) if node.op in ("<<", ">>") else common(left_type, right_type)
@@ -534,9 +563,10 @@ class Values:
                 self._exact = before
 
     def _conditional(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
-        condition, _ = self.expression(node.cond, where)
+        condition, tested = self.expression(node.cond, where)
         then, then_type = self._guarded(node.cond, node.iftrue, where, True)
         otherwise, else_type = self._guarded(node.cond, node.iffalse, where, False)
+        check_operands(self.places, node, tested, *(() if then_type is else_type else (then_type, else_type)))
         return Conditional(condition, then, otherwise), common(then_type, else_type)
 
     def _call(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
@@ -550,5 +580,14 @@ class Values:
                 "it computes with '#pragma polydl microkernel loops(...)'",
                 topic="calls",
             )
-        arguments: Iterable[Any] = node.args.exprs if node.args is not None else ()
-        return Call(name, tuple(self.expression(argument, where)[0] for argument in arguments), result), result
+        given: Iterable[Any] = node.args.exprs if node.args is not None else ()
+        arguments = [self.expression(argument, where) for argument in given]
+        conversion = conversion_of(name)
+        if conversion is not None and len(arguments) == 1:
+            ((operand, ctype),) = arguments
+            source, target = conversion
+            check_argument(self.places, node, source, ctype)
+            return Convert(source, target, converted(operand, ctype, source)), target
+        if name in PURE:
+            check_operands(self.places, node, *(ctype for _, ctype in arguments))
+        return Call(name, tuple(operand for operand, _ in arguments), result), result

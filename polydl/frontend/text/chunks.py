@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from polydl.frontend.text.linkage import as_c
 from polydl.frontend.text.preprocess import LINE_MARKER
 from polydl.model.types import BF16, F16
 
@@ -98,10 +99,11 @@ class Chunk:
 
 
 def clean(text: str) -> tuple[str, frozenset[int]]:
-    """The text with GNU spellings replaced or blanked, length and lines unchanged.
+    """The text with GNU spellings and C++'s linkage replaced or blanked, length and lines unchanged.
 
     Also the offsets at which an `__attribute__((const))` stood.
     """
+    text = as_c(text)
     consts: set[int] = set()
     parts: list[str] = []
     position = 0

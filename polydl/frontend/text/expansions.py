@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 
 from polydl.base.errors import ToolchainError
+from polydl.base.resources import header_flags
 from polydl.frontend.text import limited
 from polydl.frontend.text.preprocess import HEADERS, MOST_EXPANDED, Preprocessed
 
@@ -54,7 +55,7 @@ def expansions(
         return {}
     questions = "".join(f"polydl_answer_{i} polydl_text({call})\n" for i, call in enumerate(calls))
     asked = f"{text}\n#define polydl_text_(...) #__VA_ARGS__\n#define polydl_text(...) polydl_text_(__VA_ARGS__)\n"
-    command = [cc, "-E", "-P", "-x", "c", *flags, "-iquote", folder or "."]
+    command = [cc, "-E", "-P", "-x", "c", *flags, "-iquote", folder or ".", *header_flags()]
     for headers in ((), HEADERS):
         try:
             stdin = (asked + questions).encode("utf-8", "surrogateescape")

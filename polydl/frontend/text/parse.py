@@ -17,6 +17,7 @@ from polydl.frontend.text.places import Places
 from polydl.frontend.text.pragmas import Pragma
 from polydl.frontend.text.preprocess import Preprocessed
 from polydl.frontend.text.scan import SourceText
+from polydl.model.types import HEADER_NAMES
 
 FRAGMENT = "__polydl_fragment_{}__"
 _MARKED = re.compile(r"#pragma polydl \d")
@@ -239,13 +240,8 @@ def _not_c(source: SourceText, message: str, places: Places) -> InputErrors:
         reason = f"the macro '{written}' puts '{what}' here, where C has a name"
         return InputErrors([InputError(f"this is not C that can be read: {reason}", span, hint, topic="reading-c")])
     reason = f"syntax error before '{what}'" if reason.startswith("before: ") else reason
-    return InputErrors(
-        [
-            InputError(
-                f"this is not C that can be read: {reason}",
-                span,
-                "check that the file compiles with cc -std=c11",
-                topic="reading-c",
-            )
-        ]
-    )
+    hint = "check that the file compiles with cc -std=c11"
+    ours = HEADER_NAMES.intersection(re.findall(r"\w+", span.text or ""))
+    if ours and "polydl.h" not in source.text:
+        hint = f"'{min(ours)}' is declared in polydl.h: #include <polydl.h>"
+    return InputErrors([InputError(f"this is not C that can be read: {reason}", span, hint, topic="reading-c")])

@@ -10,11 +10,13 @@ from typing import Any
 from polydl.base.errors import InputError, Span
 from polydl.frontend.text.chunks import unescape
 from polydl.frontend.text.preprocess import LINE_MARKER
-from polydl.frontend.text.scan import TOKEN, SourceText, Token, matching
+from polydl.frontend.text.scan import TOKEN, SourceText, Token, matching, statement_end
 
 _MOST_ALIGNED = 100_000
 """Tokens of a preprocessed line that are told apart: macros can make millions of one line, which then all stand where
 the last of these stands."""
+
+_NO_TOKENS = ("space", "newline", "splice", "comment")
 
 
 class Places:
@@ -28,6 +30,7 @@ class Places:
         self.source = source
         self._parsed = parsed
         self._segments: dict[int, list[str]] | None = None
+        self._tokens: list[tuple[tuple[int, int], Token]] | None = None
         self._aligned: dict[int, list[tuple[int, Token]]] = {}
 
     def _segments_of(self, line: int) -> list[str]:
@@ -54,7 +57,7 @@ class Places:
             found = (
                 (match.start() + 1, match.group())
                 for match in TOKEN.finditer(segment)
-                if match.lastgroup not in ("space", "newline", "splice", "comment")
+                if match.lastgroup not in _NO_TOKENS
             )
             expanded += islice(found, _MOST_ALIGNED - len(expanded))
         texts = [text for _, text in expanded]
@@ -86,6 +89,66 @@ class Places:
         if coord is None or str(coord.file) != self.source.path:
             return None
         return self.token(int(coord.line), int(coord.column or 1))
+
+    def statement(self, node: Any) -> tuple[Token, Token] | None:
+        """The original tokens at which a statement that macros may have made starts and ends: all of the macros' uses
+        that it comes from. None where they make more than the statement, or where that is not known."""
+        coord = getattr(node, "coord", None)
+        if coord is None or str(coord.file) != self.source.path:
+            return None
+        expanded = self._expanded()
+        here = (int(coord.line), int(coord.column or 1))
+        firsts = [k for k, (place, _) in enumerate(expanded) if place == here]
+        if len(firsts) != 1:
+            return None
+        first = firsts[0]
+        try:
+            last = statement_end([token for _, token in expanded], first) - 1
+        except ValueError:
+            return None
+        start, end = (self._exactly(expanded[k][0]) for k in (first, last))
+        if start is None or end is None:
+            return None
+        tokens = self.source.tokens
+        at = self.source.index_at(end.offset)
+        if end.text != expanded[last][1].text:  # a macro's name: its use ends behind its arguments
+            if at + 1 < len(tokens) and tokens[at + 1].text == "(":
+                try:
+                    at = matching(tokens, at + 1)
+                except ValueError:
+                    return None
+            end = tokens[at]
+        before, behind = self.source.index_at(start.offset) - 1, at + 1
+        neighbours = [(first - 1, before), (last + 1, behind)]
+        for k, original in neighbours:
+            known = 0 <= k < len(expanded) and 0 <= original < len(tokens)
+            if not known or self._exactly(expanded[k][0]) != tokens[original]:
+                return None
+        return start, end
+
+    def _exactly(self, place: tuple[int, int]) -> Token | None:
+        """The original token of the token at a line and column of the preprocessed text."""
+        line, column = place
+        return next((token for at, token in self._alignment(line) if at == column), None)
+
+    def _expanded(self) -> list[tuple[tuple[int, int], Token]]:
+        """The tokens of the file's own preprocessed text, each with its line and column."""
+        if self._tokens is None:
+            self._tokens = []
+            file, number = "", 1
+            for text in self._parsed.split("\n"):
+                marker = LINE_MARKER.match(text)
+                if marker:
+                    file, number = unescape(marker.group(2)), int(marker.group(1))
+                    continue
+                if file == self.source.path and not text.lstrip().startswith("#"):
+                    for match in TOKEN.finditer(text):
+                        kind = match.lastgroup or "punct"
+                        if kind not in _NO_TOKENS:
+                            token = Token(match.group(), match.start(), number, match.start() + 1, number, kind)
+                            self._tokens.append(((number, token.column), token))
+                number += 1
+        return self._tokens
 
     def span(self, node: Any) -> Span | None:
         """The place of a pycparser node, subscripts included in its length; None when nothing is known."""

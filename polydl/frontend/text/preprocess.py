@@ -12,6 +12,7 @@ from pathlib import Path
 import pycparser_fake_libc
 
 from polydl.base.errors import InputError, InputErrors, PolyDLError, Span, ToolchainError
+from polydl.base.resources import header_flags
 from polydl.frontend.text import limited
 from polydl.frontend.text.pragmas import Pragma
 from polydl.frontend.text.scan import SourceText
@@ -101,7 +102,7 @@ def preprocess(
     """
     _check_includes(source, flags, folder)
     quoted = source.path.replace("\\", "\\\\").replace('"', '\\"')
-    command = [cc, "-E", "-dD", "-x", "c", *flags, "-iquote", folder or ".", *HEADERS]
+    command = [cc, "-E", "-dD", "-x", "c", *flags, "-iquote", folder or ".", *HEADERS, *header_flags()]
     marked = f'# 1 "{quoted}"\n{with_markers(source, pragmas)}'
     most = MOST_EXPANDED + 2 * len(source.text)
     try:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from polydl.kernels.families import row_function
 from polydl.kernels.innermost import Argument, RowOptions, printed
-from polydl.kernels.row_loops import row_loops
+from polydl.kernels.row_loops import may_run, row_loops, together
 from polydl.kernels.vector_text import NotVectorised
 from polydl.lower.ctree import (
     Binary,
@@ -16,15 +17,18 @@ from polydl.lower.ctree import (
     Evaluate,
     Expr,
     For,
+    If,
     Instance,
     Int,
     Invoke,
     Marked,
     Name,
     Node,
+    Paren,
     Scope,
     Unary,
     Way,
+    every,
     names,
     plus,
     substituted,
@@ -33,6 +37,9 @@ from polydl.lower.ctree import (
 from polydl.lower.instance import Names
 from polydl.lower.instance_marks import row_mark
 from polydl.model.scop import Scop
+
+_MOST_CONDITIONS = 6
+"""In a row, at most: each of the ways in which they may hold has a row of its own."""
 
 
 @dataclass(slots=True)
@@ -70,26 +77,57 @@ class Rows:
         chain = [node]
         while isinstance(chain[-1].body, For):
             chain.append(chain[-1].body)
-        body = chain[-1].body
-        parts = body.parts if isinstance(body, Block) else (body,)
-        users = [(part, part.row) for part in parts if isinstance(part, Instance) and part.row is not None]
-        last = [loop.last for loop in chain]
-        if len(users) < len(parts) or None in last:
+        parts = _parts(chain[-1].body)
+        if parts is None:
             return None
-        if len({at.statement.name for _, at in users}) < len(users):
+        conditions = tuple(dict.fromkeys(condition for part in parts for condition in part.conditions))
+        if not conditions:
+            return self._call(chain, [part.instance for part in parts])
+        inside = {loop.variable for loop in chain}
+        if not self.options.jam or any(inside & set(names(condition)) for condition in conditions):
+            return None
+        return self._cases(chain, parts, conditions)
+
+    def _cases(self, chain: Sequence[For], parts: Sequence[_Part], conditions: tuple[Expr, ...]) -> Node | None:
+        """A row for each of the ways in which conditions may hold that do not change in it: where iterations are left
+        over that do not fill a block, less runs. None where these are too many."""
+        if len(conditions) > _MOST_CONDITIONS or any(part.instance.row is None for part in parts):
+            return None
+        found: Node | None = None
+        for held in product((False, True), repeat=len(conditions)):
+            true = {one for one, holds in zip(conditions, held, strict=True) if holds}
+            running = [part.instance for part in parts if true.issuperset(part.conditions)]
+            others = [part.instance for part in parts if not true.issuperset(part.conditions)]
+            if not may_run([one.row for one in running if one.row], [one.row for one in others if one.row]):
+                continue
+            called = self._call(chain, running) if running else Block(())
+            if called is None:
+                return None
+            guard = tuple(one if one in true else Unary("!", Paren(one)) for one in conditions)
+            found = called if found is None else If(every(guard), called, found)
+        return found
+
+    def _call(self, chain: Sequence[For], instances: Sequence[Instance]) -> Node | None:
+        """The call that runs the loops with these statements in the innermost one."""
+        node = chain[0]
+        users = [(one, one.row) for one in instances if one.row is not None]
+        last = [loop.last for loop in chain]
+        if len(users) < len(instances) or None in last:
+            return None
+        if not self.options.jam and len({at.statement.name for _, at in users}) < len(users):
             return None  # iterations written out, which share what they load
         inner = [(loop.first, loop.last) for loop in chain[1:]]
         numbers = [(low.value, high.value) for low, high in inner if isinstance(low, Int) and isinstance(high, Int)]
         if len(numbers) + 1 < len(chain):
             return None
-        statements = [at for _, at in users]
-        inside = {at.statement.name for at in statements}
+        inside = {at.statement.name for _, at in users}
         private = frozenset(
             name
             for name in self.private
             if all(s.name in inside for s in self.scop.statements if any(a.array == name for a in s.accesses))
         )
         try:
+            statements = together([at for _, at in users])
             loops = row_loops(statements, numbers)
             piece = printed(self.scop.arrays, private, loops, statements, self.options)
         except NotVectorised:
@@ -119,6 +157,29 @@ class Rows:
         if not declared:
             return Block((*hinted, Evaluate(call)))
         return Scope((Declare(f"const {self.names.integer}", declared), *hinted, Evaluate(call)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A statement in the body of a loop."""
+
+    instance: Instance
+    conditions: tuple[Expr, ...]
+    """It runs where these hold."""
+
+
+def _parts(node: Node, conditions: tuple[Expr, ...] = ()) -> list[_Part] | None:
+    """The statements in the body of a loop; None where there is anything else."""
+    match node:
+        case Instance():
+            return [_Part(node, conditions)]
+        case Block(parts):
+            found = [_parts(part, conditions) for part in parts]
+            return None if None in found else [one for part in found if part is not None for one in part]
+        case If(condition, then, None):
+            return _parts(then, (*conditions, condition))
+        case _:
+            return None
 
 
 def _length(first: Expr, last: Expr) -> Expr:

@@ -11,6 +11,7 @@ from polydl.schedule.limits import BLOCKS, Limits
 from polydl.schedule.structure import KernelLoops, Loop, Structure
 from polydl.schedule.transform import Transform, stated
 from polydl.schedule.transforms.tile import Tile
+from polydl.target.products import BYTES, SINGLE, of_bytes
 
 
 class Microkernel(Transform, frozen=True):
@@ -36,6 +37,9 @@ class Microkernel(Transform, frozen=True):
     """Reduction loops that run inside the call, outermost first."""
     statement: str = stated("")
     """The statement; may be left out when the nest has only one."""
+    product: str = ""
+    """The inner product, where it is not that of the operands' types: `dot_8`, of groups of four bytes; `fma`, of
+    single elements in the type of the sum (`target.products`)."""
 
     def applied(self, structure: Structure) -> Structure:
         if structure.nest.contraction is None:
@@ -58,7 +62,12 @@ class Microkernel(Transform, frozen=True):
                 raise InputError(f"loop '{name}' cannot run inside the microkernel: it is not innermost in its tile")
             reductions.append(loop)
             loops.remove(loop)
-        inside = KernelLoops(rows, columns, tuple(reductions))
+        if self.product not in ("", BYTES, SINGLE):
+            raise InputError(f"no inner product '{self.product}'", hint=f"there are {BYTES} and {SINGLE}")
+        operands = (structure.nest.contraction.left, structure.nest.contraction.right)
+        if self.product == BYTES and not all(of_bytes(operand.element) for operand in operands):
+            raise InputError(f"{BYTES} takes integers of 8 bits", hint="leave the product out")
+        inside = KernelLoops(rows, columns, tuple(reductions), self.product)
         return structure.after(self, loops=tuple(loops), kernel=inside)
 
 
@@ -73,9 +82,9 @@ def microkernels(limits: Limits) -> Iterator[Microkernel | None]:
     allowed = unit_columns(nest)
     possible = [b for b in limits.blocks(nest) if b[1] in allowed]
     limits.pruned[BLOCKS] += max(0, len(possible) - space.blocks)
-    for rows, columns, m, n in possible[: space.blocks]:
+    for rows, columns, m, n, *product in possible[: space.blocks]:
         for inside in range(max(len(reductions), 1)):
-            yield Microkernel(rows, columns, m, n, tuple(reductions[inside:]))
+            yield Microkernel(rows, columns, m, n, tuple(reductions[inside:]), product=product[0] if product else "")
 
 
 def unit_columns(nest: Nest) -> tuple[str, ...]:
@@ -83,7 +92,7 @@ def unit_columns(nest: Nest) -> tuple[str, ...]:
     assert nest.contraction is not None
     upwards = [c for c in nest.contraction.columns() if c not in nest.statements[0].descending]
     neighbours = [c for c in upwards if nest.counts[c].stride == 1]
-    return tuple(c for c in neighbours if nest.box or not nest.contraction.transposed(c))
+    return tuple(c for c in neighbours if nest.box or not nest.contraction.copied(c))
 
 
 def inside_tiles(kernel: Microkernel, tiles: Sequence[Tile]) -> Microkernel:
@@ -91,4 +100,5 @@ def inside_tiles(kernel: Microkernel, tiles: Sequence[Tile]) -> Microkernel:
     point = {tile.loop: f"{tile.loop}.{len(tile.sizes)}" for tile in tiles}
     rows = None if kernel.rows is None else point.get(kernel.rows, kernel.rows)
     reduce = tuple(point.get(r, r) for r in kernel.reduce)
-    return Microkernel(rows, point.get(kernel.columns, kernel.columns), kernel.m, kernel.n, reduce)
+    columns = point.get(kernel.columns, kernel.columns)
+    return Microkernel(rows, columns, kernel.m, kernel.n, reduce, product=kernel.product)

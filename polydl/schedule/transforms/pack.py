@@ -60,19 +60,21 @@ def choices(structure: Structure, limits: Limits) -> Iterator[Structure]:
     Only operands whose neighbours in the microkernel are at least `least_packed` elements apart, or that cannot be read
     otherwise.
     """
-    needed = _needs_packed_columns(structure)
+    needed = _copied(structure)
     if not needed:
         yield structure
     if not limits.nest.box or structure.kernel is None:
         return
     chosen: list[list[str | None]] = [
         [None, *_pack_places(structure, operand)]
-        if _spread(structure, operand) >= limits.space.least_packed or (needed and operand == "B")
+        if _spread(structure, operand) >= limits.space.least_packed or operand in needed
         else [None]
         for operand in ("A", "B")
     ]
     for after_b, after_a in itertools.product(chosen[1], chosen[0]):
-        if (after_a is None and after_b is None) or (needed and after_b is None):
+        if (after_a is None and after_b is None) or (after_a is None and "A" in needed):
+            continue
+        if after_b is None and "B" in needed:
             continue
         try:
             made = structure
@@ -83,12 +85,12 @@ def choices(structure: Structure, limits: Limits) -> Iterator[Structure]:
         yield made
 
 
-def _needs_packed_columns(structure: Structure) -> bool:
-    """Whether the microkernel can read B only from a packed copy."""
+def _copied(structure: Structure) -> tuple[str, ...]:
+    """The operands that the microkernel can read only from packed copies."""
     found = structure.nest.contraction
     if structure.kernel is None or found is None:
-        return False
-    return found.transposed(structure.kernel.columns.iterator)
+        return ()
+    return found.copied(structure.kernel.columns.iterator)
 
 
 def _spread(structure: Structure, operand: str) -> int:
@@ -110,7 +112,7 @@ def _pack_places(structure: Structure, operand: str) -> list[str]:
     for depth in range(len(loops)):
         moved = depth == 0 or strides[loops[depth - 1].iterator] != 0
         reused = any(strides[loop.iterator] == 0 and trips(structure.nest, loop) != 1 for loop in loops[depth:])
-        if moved and reused and _copied(structure, strides, depth) <= _MOST_PACKED:
+        if moved and reused and _elements(structure, strides, depth) <= _MOST_PACKED:
             places.append(loops[depth - 1].name if depth else "")
     return places
 
@@ -119,7 +121,7 @@ _MOST_PACKED = 1 << 24
 """Elements of a packed copy, at most."""
 
 
-def _copied(structure: Structure, strides: Mapping[str, Stride], depth: int) -> int:
+def _elements(structure: Structure, strides: Mapping[str, Stride], depth: int) -> int:
     """Elements of the copy made inside `depth` loops."""
     extents = {i: c.extent or 1 for i, c in structure.nest.counts.items()}
     covered: dict[str, int] = {}

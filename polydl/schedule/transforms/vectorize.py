@@ -14,13 +14,18 @@ class Vectorize(Transform, frozen=True):
 
     before:    for j in [0, N): T = f(x[j]); y[j] = T > 0 ? T : 0
     after:     row(N, &x[0], &y[0])
-    requires:  no dependence between the iterations of a row but a sum or an extreme (kernels.rows)
+    before:    for i in [0, M): for j in [0, N): s[i] += A[i][j] * x[j]
+    after:     for i in steps of 4: row(N, &s[i], &A[i][0], &x[0], …, &s[i + 3], &A[i + 3][0]), with a jam of 4
+    requires:  no dependence between the iterations of a row but a sum or an extreme (kernels.rows);
+               the order that a jam makes keeps all dependences (schedule.jam)
     """
 
     stream: tuple[str, ...] = ()
     """Arrays that are stored past the caches."""
     keep_order: int = 0
     """1: sums stay in their order, which leaves them out."""
+    jam: tuple[int, ...] = ()
+    """Iterations of the loop around a row that it takes together, then of the one around that; empty: one."""
 
     def applied(self, structure: Any) -> Any:
-        return structure.after(self, rows=Rows(self.stream, self.keep_order))
+        return structure.after(self, rows=Rows(self.stream, self.keep_order, self.jam))

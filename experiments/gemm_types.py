@@ -1,0 +1,134 @@
+"""GEMM on operands of small types: sources, inputs and peers for `gemm.py --dtype`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bench import POLYDL, Bound, Contender, Problem
+from common import define_flags, need_peer, optimized, peers_of, scratch_folder
+from native import bound_call, placed, prepare_once
+from sizes import GemmSize
+
+import polydl
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Types of a product."""
+
+    a: str
+    """C's, as of `b` and of the sums `c`."""
+    b: str
+    c: str
+    product: str
+    """C of what is added."""
+    stored: Callable[[Array], Array]
+    """Whole numbers as elements of A, and of B."""
+    ranges: tuple[tuple[int, int], tuple[int, int]]
+    """Least and greatest element of A and of B that is timed."""
+    header: str = "stdint.h"
+    rounded: Callable[[Array], Array] = lambda x: x
+    """Sums as the peers give them, whose results have the type of the operands where these are floats."""
+
+
+def _bits_of_bf16(values: Array) -> Array:
+    """NumPy has no bf16: its bits. Whole numbers up to 256 are exact."""
+    return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def _rounded_to_bf16(values: Array) -> Array:
+    """Floats to the nearest bf16, even ones in the middle between two."""
+    bits = values.view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+
+
+def _signed(bits: int) -> tuple[int, int]:
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+
+KINDS: Mapping[str, Kind] = {
+    "u8s8": Kind("uint8_t", "int8_t", "int32_t", "A[i][k] * B[k][j]", lambda x: x, ((0, 255), _signed(8))),
+    "s8s8": Kind("int8_t", "int8_t", "int32_t", "A[i][k] * B[k][j]", lambda x: x, (_signed(8), _signed(8))),
+    "s16": Kind("int16_t", "int16_t", "int32_t", "A[i][k] * B[k][j]", lambda x: x, (_signed(9), _signed(9))),
+    "bf16": Kind(
+        "polydl_bf16", "polydl_bf16", "float", "polydl_to_float(A[i][k]) * polydl_to_float(B[k][j])", _bits_of_bf16,
+        ((-2, 2), (-2, 2)), "polydl.h", _rounded_to_bf16,
+    ),
+    "half": Kind(
+        "_Float16", "_Float16", "float", "(float)A[i][k] * (float)B[k][j]", lambda x: x.astype(np.float16),
+        ((-2, 2), (-2, 2)), rounded=lambda x: x.astype(np.float16),
+    ),
+}  # fmt: skip
+"""By the value of --dtype."""
+_NUMPY = {"uint8_t": np.uint8, "int8_t": np.int8, "int16_t": np.int16}
+SOURCE = """#include <{header}>
+/* C = A * B, row-major. */
+void matmul(const {a} A[restrict M][K], const {b} B[restrict K][N], {c} C[restrict M][N])
+{{
+#pragma scop
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++) {{
+            C[i][j] = 0;
+            for (int k = 0; k < K; k++)
+                C[i][j] += {product};
+        }}
+#pragma endscop
+}}
+"""
+
+
+def data(kind: Kind, size: GemmSize, rng: np.random.Generator, integral: bool) -> Sequence[Array]:
+    """A and B; sums of floats are exact as long as K < 4 million."""
+    made = []
+    for (low, high), name, shape in zip(
+        kind.ranges, (kind.a, kind.b), ((size.M, size.K), (size.K, size.N)), strict=True
+    ):
+        low, high = (max(low, -2), min(high, 2)) if integral else (low, high)
+        values = rng.integers(low, high + 1, shape, dtype=np.int32)
+        made.append(kind.stored(values.astype(_NUMPY.get(name, np.int32))))
+    return made
+
+
+def _from_c(kind: Kind, name: str, c_file: Path, flags: Sequence[str]) -> Contender:
+    """`matmul` of a C file."""
+
+    def bind(inputs: Sequence[Array], rng: np.random.Generator) -> Bound:
+        a, b = (placed(x, rng) for x in inputs)
+        prepare_once(c_file, "matmul", flags, b)
+        sums = np.int32 if kind.c == "int32_t" else np.float32
+        c = placed(np.zeros((a.shape[0], b.shape[1]), dtype=sums), rng)
+        return Bound(bound_call(c_file, "matmul", flags, (a, b, c)), lambda: kind.rounded(c).astype(np.float64))
+
+    return Contender(name, bind)
+
+
+def problem(dtype: str, size: GemmSize, given: argparse.Namespace) -> Problem:
+    """A size with everything that is to solve it."""
+    kind, wanted = KINDS[dtype], peers_of(given)
+    defines = {"M": size.M, "N": size.N, "K": size.K}
+    source = scratch_folder(given) / f"gemm_{dtype}_source.c"
+    source.write_text(SOURCE.format(header=kind.header, a=kind.a, b=kind.b, c=kind.c, product=kind.product))
+    flags = [f"-I{Path(polydl.__file__).parent / 'include'}", *define_flags(defines)]
+    notes: dict[str, object] = {"workload": size.workload, "dtype": dtype}
+    contenders: list[Contender] = []
+    if "onednn" in wanted:
+        from peers import small_types
+
+        contenders += small_types.gemm_contenders(dtype)
+    if "plain" in wanted:
+        contenders.append(_from_c(kind, "plain C", source, flags))
+    need_peer(contenders)
+    if not given.skip_polydl:
+        output, seconds = optimized(source, f"gemm_{dtype}_{size.name}", defines, given, "B")
+        notes["polydl_seconds"] = seconds
+        contenders.append(_from_c(kind, POLYDL, output, flags))
+    a, b = data(kind, GemmSize(size.workload, 1, 1, 1), np.random.default_rng(0), True)
+    traffic = a.itemsize * size.M * size.K + b.itemsize * size.K * size.N + 4 * size.M * size.N
+    return Problem(size.name, size.operations, traffic, lambda r, i: data(kind, size, r, i), contenders, notes)

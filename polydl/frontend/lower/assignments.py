@@ -1,0 +1,175 @@
+"""What statements store and declarations declare, in a walk over a region."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.frontend.lower import written_out
+from polydl.frontend.lower.raw import Given, RawAccess, RawAssignment
+from polydl.frontend.lower.reductions import reduction
+from polydl.frontend.lower.state import State
+from polydl.frontend.meaning.affine import NotAffine, Value
+from polydl.frontend.meaning.chosen import Chosen
+from polydl.frontend.meaning.lookup import NeedsData
+from polydl.frontend.meaning.narrow import check_operands, check_stored
+from polydl.frontend.meaning.symbols import Symbol, mentions
+from polydl.frontend.meaning.values import LIBRARY_CONSTANTS, Pointer
+from polydl.model.scop import Storage
+
+
+class Assignments(State):
+    """A walk as far as assignments and declarations go."""
+
+    def _declaration(self, node: Any) -> None:
+        array = isinstance(node.type, c_ast.ArrayDecl) and node.init is not None
+        found = self.declare(written_out.without_const(node) if array else node)
+        if found.levels:
+            if found.levels[0].pointer:
+                self._pointer(node, found)
+            elif node.init is not None:
+                for statement in written_out.initialised(node, found, self):
+                    self.walk(statement)
+            return
+        if found.is_integer and found.value is None:
+            self.environment.pop(found.name, None)
+            self.walked.temporaries.setdefault(found.name, found)
+            self.environment[found.name] = None
+        if node.init is not None and found.value is None:
+            target = c_ast.ID(found.name, node.coord)
+            self._assignment(node, target, "=", node.init, begins=True)
+
+    def _pointer(self, node: Any, found: Symbol) -> None:
+        """A pointer into an array becomes another name for that part of it."""
+        if node.init is None or self.in_black_box or len(found.levels) != 1:
+            raise self.places.error(
+                f"the pointer '{found.name}' is declared in the scop",
+                node,
+                "give it the row that it points to where it is declared, or use the array it points into",
+                topic="pointers",
+            )
+        builder = self.values()
+        if not builder.is_pointer(node.init):
+            raise self.places.error(
+                f"'{found.name}' is given something else than a place in an array",
+                node.init,
+                "use the array it points into",
+                topic="pointers",
+            )
+        symbol, subscripts, offset = builder.pointed_at(node.init, self.domain)
+        for term in (t for one in (*subscripts, offset) if isinstance(one, Chosen) for _, t in one.terms):
+            changing = None if isinstance(term, Value) else self._changing(term)
+            if changing is not None:
+                raise self.places.error(
+                    f"'{changing}' decides where the pointer '{found.name}' points, and changes in the region",
+                    node.init,
+                    "use the array it points into",
+                    topic="pointers",
+                )
+        if symbol.ctype is not found.ctype or len(symbol.levels) != len(subscripts) + 1:
+            raise self.places.error(
+                f"'{found.name}' points to '{found.declaration}', not to a row of '{symbol.declaration}'",
+                node,
+                "declare it with the type of the array's elements",
+                topic="pointers",
+            )
+        self.pointers[found.name] = Pointer(found, (symbol, subscripts, offset))
+
+    def _changing(self, node: Any) -> str | None:
+        """A name in an expression whose value may be another one where it is evaluated later; None: it stays."""
+        for name in mentions(node):
+            found = self.scope.find(name)
+            looping = any(loop.name == name for loop, _ in self.loops)
+            if looping or found is None or found.const or name in LIBRARY_CONSTANTS:
+                continue
+            if name in self.settings.stored or name in self.undecided:
+                return name
+        return None
+
+    def _no_pointers(self, node: Any) -> None:
+        """Code that is kept as text must not use a pointer of the region, which the output does not declare."""
+        for name in mentions(node):
+            known = self.pointers.get(name)
+            if known is not None and self.scope.find(name) is known.symbol:
+                raise self.places.error(
+                    f"the pointer '{name}' is declared in the scop, and data decide what is done with it",
+                    node,
+                    "use the array it points into",
+                    topic="pointers",
+                )
+
+    def _assignment(self, node: Any, target: Any, op: str, value: Any, *, begins: bool = False) -> None:
+        """`begins`: the value that a declaration gives, to a constant as well."""
+        if isinstance(target, c_ast.ID):
+            name = target.name
+            if any(loop.name == name for loop, _ in self.loops):
+                raise self.places.error(
+                    f"the loop variable '{name}' is written in its loop",
+                    node,
+                    "use another variable",
+                    topic="loop-variables",
+                )
+            found = self.scope.find(name)
+            if found is None:
+                raise self.places.error(
+                    f"'{name}' is not declared", target, "is a header or a -D missing?", topic="declarations"
+                )
+            if found.levels:
+                raise self.places.error(
+                    f"the pointer '{name}' is written in the scop", node, "subscript it instead", topic="pointers"
+                )
+            if found.is_integer and found.storage is Storage.PARAMETER and name in self.settings.escaping:
+                raise self.places.error(
+                    f"the function parameter '{name}' is written in the scop and read behind it",
+                    node,
+                    "copy it to a local variable before",
+                    topic="loop-variables",
+                )
+            if found.is_integer and name not in self.settings.data:
+                self._temporary(node, found, op, value)
+                return
+        self._store(node, target, op, value, begins=begins)
+
+    def _temporary(self, node: Any, found: Symbol, op: str, value: Any) -> None:
+        """An integer scalar: remember its value instead of making a statement."""
+        if found.storage is Storage.GLOBAL or found.name in self.settings.escaping:
+            raise NeedsData(found.name)
+        self.walked.temporaries.setdefault(found.name, found)
+        if op != "=":
+            value = c_ast.BinaryOp(op[:-1], c_ast.ID(found.name, node.coord), value, node.coord)
+        try:
+            new_value = self.evaluator.value(value, self.domain)
+            new_value = self.evaluator.convert(new_value, found.ctype, value, self.domain)
+        except NotAffine:
+            raise NeedsData(found.name) from None
+        self.environment[found.name] = (new_value, self.substituted(value))
+
+    def _store(self, node: Any, target: Any, op: str, value: Any, *, begins: bool) -> None:
+        builder = self.values()
+        where = self.domain
+        write = builder.written(target, where)
+        if write.symbol.const and not begins:
+            raise self.places.error(
+                f"'{write.symbol.name}' is const and written", target, "remove const", topic="types"
+            )
+        expr, ctype = builder.expression(value, where)
+        if op != "=":
+            check_operands(self.places, node, write.symbol.ctype)
+        check_stored(self.places, node, write.symbol.ctype, ctype)
+        reads = builder.accesses
+        target_read: int | None = None
+        if op != "=":
+            reads.append(RawAccess(write.symbol, False, write.subscripts, where, target))
+            target_read = len(reads) - 1
+        else:
+            op, expr, target_read = reduction(write, expr, reads)
+        if write.symbol.is_integer and op == "=":
+            before, self.in_value = self.in_value, True
+            try:
+                self.walked.given.append(Given(write.symbol.name, builder.form(value, where), where))
+            finally:
+                self.in_value = before
+        accesses = (*reads, write)
+        body = RawAssignment(len(reads), op, expr, target_read)
+        self.emit(accesses, body, node)

@@ -1,0 +1,92 @@
+"""Statements of which data decide what runs, in a walk over a region: choices, or code that is kept as written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.frontend.lower import blackbox, microkernels
+from polydl.frontend.lower.assignments import Assignments
+from polydl.frontend.lower.choices import choices
+from polydl.frontend.lower.raw import RawBlackBox
+from polydl.frontend.lower.zeros import unskipped
+from polydl.frontend.meaning.affine import Value
+from polydl.frontend.meaning.liveness import leaves
+
+
+class Undecided(Assignments):
+    """A walk as far as data steer it."""
+
+    def _undecided(self, node: Any, condition: Any, branches: list[Any]) -> None:
+        """A statement of which data decide what runs."""
+        if not self.in_black_box:
+            if any(leaves(branch) for branch in branches):
+                # the loop that the jump belongs to was not kept as a whole: the message is about the jump
+                for branch in branches:
+                    self._branch(branch)
+                return
+            dropped = unskipped(node, self) if isinstance(node, c_ast.If) else None
+            if dropped is not None:
+                self._branch(dropped)
+                return
+            chosen = choices(node, self) if isinstance(node, c_ast.If) else ()
+            for one in chosen:
+                self.walk(one)
+            if not chosen:
+                self._keep(node)
+            return
+        self._condition(condition)
+        before = dict(self.environment)
+        after: list[dict[str, tuple[Value, Any] | None]] = []
+        for branch in branches:
+            self.environment = dict(before)
+            self._branch(branch)
+            after.append(self.environment)
+        self.environment = {
+            name: known if all(one.get(name) is known for one in after) else None for name, known in before.items()
+        }
+
+    def _condition(self, node: Any) -> None:
+        """Inside a black box: note what a condition reads."""
+        builder = self.values()
+        builder.expression(node, self.domain)
+        if builder.accesses:
+            self.emit(tuple(builder.accesses), RawBlackBox("", (), ()), node)
+
+    def _keep(self, node: Any) -> None:
+        """Make one statement of the code at `node`. Raises InputError (also collected) and NeedsData."""
+        self._no_pointers(node)
+        blackbox.hidden_data(node, self)
+        before, errors = dict(self.environment), len(self.errors)
+        self.in_black_box = True
+        try:
+            with self.collected() as walked:
+                self.walk(node)
+        finally:
+            self.in_black_box = False
+        counters = blackbox.counters(node)
+        self.environment = {name: None if name in counters else known for name, known in before.items()}
+        if len(self.errors) > errors:
+            return
+        inner = blackbox.without_own(walked, node)
+        accesses = microkernels.touched(inner)
+        if any(access.write for access in accesses):
+            self.emit(accesses, blackbox.body(node, inner, self), node)
+
+    def _switch(self, node: Any) -> None:
+        if not self.in_black_box:
+            self._keep(node)
+            return
+        cases = node.stmt.block_items or [] if isinstance(node.stmt, c_ast.Compound) else []
+        if not all(isinstance(case, (c_ast.Case, c_ast.Default)) for case in cases) or not cases:
+            raise self.places.error(
+                "code of this 'switch' stands before its first case", node, "move it out", topic="control-flow"
+            )
+        parts = [c_ast.Compound(list(case.stmts or []), case.coord) for case in cases]
+        self._undecided(node, node.cond, parts)
+
+    def _branch(self, node: Any) -> None:
+        with self.scoped():
+            self.walk(node)
+            self.no_pending()

@@ -1,0 +1,189 @@
+"""What C does at once, as the loops and assignments that it stands for: `memset`, `memcpy`, arrays with initialisers.
+
+memset(x, 0, n * sizeof *x);        for (k = 0; k < n; k++) x[k] = 0;
+memcpy(y, x, sizeof y);             for (k = 0; k < 64; k++) y[k] = x[k];
+double acc[4] = {1};                for (k = 0; k < 4; k++) acc[k] = 0; acc[0] = 1;
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.base.errors import InputError
+from polydl.frontend.lower.state import State
+from polydl.frontend.meaning.affine import NotAffine, universe
+from polydl.frontend.meaning.chosen import Chosen
+from polydl.frontend.meaning.symbols import Symbol
+from polydl.model.types import ElementType
+
+FILLING = frozenset({"memset", "memcpy", "memmove"})
+"""Functions of <string.h> that are written out."""
+_COUNTER = "k"
+
+
+def filled(call: Any, state: State) -> Any:
+    """The loops that a call of one of `FILLING` stands for. Raises InputError where it is another function, or fills
+    something else than whole elements."""
+    name = call.name.name
+    arguments = list(call.args.exprs) if call.args is not None else []
+    if len(arguments) != 3:
+        raise _refused(call, state, f"'{name}' is called with other arguments than it takes")
+    target, given, size = arguments
+    symbol, extents = _pointed(target, state)
+    element = symbol.ctype
+    assert isinstance(element, ElementType), "Values lets no others through"
+    count = _elements(size, element, extents, state)
+    if name == "memset":
+        byte = _constant(given, state)
+        if byte is None or (byte != 0 and element.bits != 8):
+            raise _refused(given, state, f"'memset' sets elements of '{element}' to other bytes than 0")
+        return _loops(target, c_ast.Constant("int", str(byte), given.coord), count, call, state, read=False)
+    source, inner = _pointed(given, state)
+    if source.ctype is not element or inner != extents:
+        raise _refused(given, state, f"'{name}' copies elements of '{source.ctype.c}' to others of '{element}'")
+    if source is symbol and name == "memmove":
+        raise _refused(call, state, "'memmove' moves elements of one array, which may overlap")
+    return _loops(target, given, count, call, state, read=True)
+
+
+def initialised(decl: Any, found: Symbol, state: State) -> list[Any]:
+    """The statements that give an array of the region what its initialiser says. Raises InputError."""
+    extents = [None if level.extent is None else _constant(level.extent, state) for level in found.levels]
+    name = c_ast.ID(found.name, decl.coord)
+    known = [extent for extent in extents if extent is not None]
+    if not isinstance(decl.init, c_ast.InitList) or len(known) != len(extents) or any(e <= 0 for e in known):
+        raise _refused(decl, state, "an array is initialised in the scop with something else than a list")
+    listed = list(_listed(decl.init, name, known, state))
+    total = 1
+    for extent in known:
+        total *= extent
+    made = [] if len(listed) == total else [_loops(name, _zero(decl), known, decl, state, read=False)]
+    zero = [one for one in listed if made and _constant(one.rvalue, state) == 0]
+    return [*made, *(one for one in listed if one not in zero)]
+
+
+def without_const(decl: Any) -> Any:
+    """A declaration of an array whose elements may be written."""
+    made = copy.copy(decl)
+    made.quals = [word for word in decl.quals or [] if word != "const"]
+    made.type = copy.deepcopy(decl.type)
+    inner = made.type
+    while not isinstance(inner, c_ast.TypeDecl):
+        inner = inner.type
+    inner.quals = [word for word in inner.quals or [] if word != "const"]
+    return made
+
+
+def _listed(values: Any, place: Any, extents: Sequence[int], state: State) -> Any:
+    """The assignments of what an initialiser lists."""
+    if len(values.exprs) > extents[0]:
+        raise _refused(place, state, "an initialiser lists more than the array holds")
+    for at, value in enumerate(values.exprs):
+        element = c_ast.ArrayRef(place, c_ast.Constant("int", str(at), value.coord), value.coord)
+        nested = isinstance(value, c_ast.InitList)
+        if isinstance(value, c_ast.NamedInitializer) or nested != (len(extents) > 1):
+            if len(extents) > 1 and len(values.exprs) == 1 and _constant(value, state) == 0:
+                return  # {0} of an array of arrays
+            raise _refused(place, state, "an array is initialised in the scop with designators or without inner braces")
+        if nested:
+            yield from _listed(value, element, extents[1:], state)
+        else:
+            yield c_ast.Assignment("=", element, value, value.coord)
+
+
+def _pointed(node: Any, state: State) -> tuple[Symbol, list[int]]:
+    """The array that a pointer points into, and the extents of the arrays that are its elements. Raises InputError."""
+    builder = state.values()
+    while isinstance(node, c_ast.Cast):
+        node = node.expr
+    if not builder.is_pointer(node):
+        raise _refused(node, state, "what is filled is no place in an array")
+    symbol, subscripts, offset = builder.pointed_at(node, state.domain)
+    if any(isinstance(one, Chosen) for one in (*subscripts, offset)):
+        raise _refused(node, state, "data choose what is filled")
+    rest = symbol.levels[len(subscripts) + 1 :]
+    extents = [None if level.extent is None else _constant(level.extent, state) for level in rest]
+    if not isinstance(symbol.ctype, ElementType) or None in extents or symbol.members is not None:
+        raise _refused(node, state, f"how many elements of '{symbol.shown}' are filled is not known")
+    return symbol, [extent for extent in extents if extent is not None]
+
+
+def _elements(size: Any, element: ElementType, inner: Sequence[int], state: State) -> list[Any]:
+    """How often each of the loops runs that fill so many bytes, outermost first. Raises InputError."""
+    factors, bytes_ = [], 1
+    waiting = [size]
+    while waiting:
+        part = waiting.pop()
+        value = _constant(part, state)
+        if isinstance(part, c_ast.Cast) and value is None:
+            waiting.append(part.expr)
+        elif isinstance(part, c_ast.BinaryOp) and part.op == "*" and value is None:
+            waiting += [part.right, part.left]
+        elif value is not None:
+            bytes_ *= value
+        else:
+            factors.append(part)
+    whole = element.bytes
+    for extent in inner:
+        whole *= extent
+    if bytes_ % whole:
+        raise _refused(size, state, f"it fills no whole number of elements of {whole} bytes, as far as is known")
+    count: Any = c_ast.Constant("int", str(bytes_ // whole), size.coord)
+    for factor in factors:
+        count = factor if getattr(count, "value", "") == "1" else c_ast.BinaryOp("*", count, factor, size.coord)
+    return [count, *inner]
+
+
+def _loops(target: Any, value: Any, extents: Sequence[Any], node: Any, state: State, *, read: bool) -> Any:
+    """Loops that store a value, or with `read` the elements of what `value` points to."""
+    words = set(re.findall(r"[A-Za-z_]\w*", state.settings.unit.preprocessed.text))
+    names: list[str] = []
+    number = 0
+    while len(names) < len(extents):
+        name = f"{_COUNTER}{number}"
+        if name not in words:
+            names.append(name)
+        number += 1
+    places = [_uncast(target)] + ([_uncast(value)] if read else [])
+    for name in names:
+        places = [c_ast.ArrayRef(place, c_ast.ID(name, node.coord), node.coord) for place in places]
+    made: Any = c_ast.Assignment("=", places[0], places[1] if read else value, node.coord)
+    for name, extent in reversed(list(zip(names, extents, strict=True))):
+        bound = c_ast.Constant("int", str(extent), node.coord) if isinstance(extent, int) else extent
+        long = c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(["long"]))
+        first = c_ast.Decl(name, [], [], [], [], long, _zero(node), None, node.coord)
+        variable = c_ast.ID(name, node.coord)
+        made = c_ast.For(
+            c_ast.DeclList([first], node.coord),
+            c_ast.BinaryOp("<", variable, bound, node.coord),
+            c_ast.UnaryOp("p++", variable, node.coord),
+            made,
+            node.coord,
+        )
+    return made
+
+
+def _uncast(node: Any) -> Any:
+    while isinstance(node, c_ast.Cast):
+        node = node.expr
+    return node
+
+
+def _zero(node: Any) -> Any:
+    return c_ast.Constant("int", "0", node.coord)
+
+
+def _constant(node: Any, state: State) -> int | None:
+    try:
+        return state.evaluator.value(node, universe()).constant
+    except NotAffine:
+        return None
+
+
+def _refused(node: Any, state: State, reason: str) -> InputError:
+    return state.places.error(reason, node, "write it as loops over elements", topic="declarations")

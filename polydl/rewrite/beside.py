@@ -1,0 +1,188 @@
+"""Sums that are added to array elements no vector could hold, gathered in a scratch array and added at the end.
+
+    for i: for k: for j: c[2 * (i * n + j)] += a[i][k] * b[k][j];
+
+The columns of the result are two elements apart. In an array of its own they are neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from polydl.model import isl
+from polydl.model.contraction import linear_strides
+from polydl.model.expr import Const, Load, loads
+from polydl.model.isl import quota
+from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
+from polydl.rewrite.contract import PREFIX
+from polydl.rewrite.expand import alone, finished, left
+from polydl.rewrite.lifetimes import prefix
+from polydl.rewrite.scratch_array import element_of, elements_of, ends_of, free_name, has_room, scratch_array
+from polydl.rewrite.step import Step, applied
+from polydl.target.isa import has_register_blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is added to array elements is added up in an array of its own first.
+
+    before:    for i: for k: for j: C[f(i, j)] += x
+    after:     for i: { for j: T[f(i, j)] = 0;  for k: for j: T[f(i, j)] += x;  for j: C[f(i, j)] += T[f(i, j)]; }
+    requires:  leave to reassociate; f leads to another element for each (i, j); in an iteration of the loops around all
+               three nothing else touches these elements in the second
+    """
+
+    statement: str
+    array: str
+    """The one of its own."""
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """See `polydl.rewrite.step.Rewrite`."""
+        with quota(f"the sums of {self.statement}"):
+            made = _made(before, before.statement(self.statement), self.array)
+        if isinstance(made, str):
+            return made
+        if self.array in before.arrays or {f"{self.statement}z", f"{self.statement}e"} & {
+            s.name for s in before.statements
+        }:
+            return f"{self.array} is not new"
+        same = after.statements == made.statements and after.arrays[self.array] == made.arrays[self.array]
+        return None if same else f"more than {self.statement} was changed"
+
+    def __str__(self) -> str:
+        return f"{self.statement} adds up in an array of its own ({self.array}), which is added to the result"
+
+
+def beside(scop: Scop) -> Iterator[Step]:
+    """Gather the sums of which contractions come that a microkernel keeps in blocks of registers (`Beside`): all
+    together, or else one after the other. Changes the order of sums. Raises QuotaExceeded."""
+    names = [s.name for s in scop.statements if _apart(scop, s)]
+    if not names:
+        return
+    for tried in (names, *([[name] for name in names] if len(names) > 1 else [])):
+        steps: list[Step] = []
+        for name in tried:
+            step = _step(applied(scop, steps), name)
+            steps += [step] if step is not None else []
+        if steps and _useful(scop, steps) and all(step.broken() is None for step in steps):
+            yield from steps
+            scop = applied(scop, steps)
+            if tried is names:
+                return
+
+
+def _apart(scop: Scop, statement: Statement) -> bool:
+    """Whether no loop leads to the next element of what a statement adds to."""
+    body = statement.body
+    if not isinstance(body, Assignment) or body.op not in ("+=", "-=") or statement.depth < 3:
+        return False
+    target = statement.accesses[body.target]
+    if scop.arrays[target.array].is_scalar or scop.arrays[target.array].storage is Storage.SCRATCH:
+        return False
+    strides = linear_strides(scop, statement, target)
+    return strides is not None and 1 not in strides.values() and any(strides.values())
+
+
+def _step(scop: Scop, name: str) -> Step | None:
+    statement = scop.statement(name)
+    assert isinstance(statement.body, Assignment)
+    array = free_name(scop, f"{PREFIX}{statement.accesses[statement.body.target].array}_{name}")
+    with quota(f"the sums of {name}"):
+        made = _made(scop, statement, array)
+    return None if isinstance(made, str) else Step(Beside(name, array), scop, made)
+
+
+def _useful(scop: Scop, steps: Sequence[Step]) -> bool:
+    tried = finished(applied(scop, steps))
+    arrays = {step.rewrite.array for step in steps if isinstance(step.rewrite, Beside)}
+    adding = [
+        s
+        for s in tried.statements
+        if isinstance(s.body, Assignment) and s.body.op != "=" and s.accesses[s.body.target].array in arrays
+    ]
+    blocks = adding and all(has_register_blocks(tried, s) for s in adding)
+    return bool(blocks) and alone(tried, adding) and left(tried, len(steps)) < left(finished(scop))
+
+
+def _made(scop: Scop, statement: Statement, array: str) -> Scop | str:
+    """The program after `Beside`, or why there is none."""
+    body = statement.body
+    if not isinstance(body, Assignment) or body.op not in ("+=", "-=") or body.target_read is None:
+        return f"{statement.name} does not add"
+    target = statement.accesses[body.target]
+    if any(statement.accesses[i].array == target.array for i in loads(body.value)):
+        return f"{statement.name} reads {target.array}, to which it adds"
+    strides = linear_strides(scop, statement, target)
+    if strides is None:
+        return f"where {statement.name} adds is no affine function"
+    outputs = [dim for dim, name in enumerate(statement.iterators) if strides[name] != 0]
+    depth = next((at for at, dim in enumerate(outputs) if at != dim), len(outputs))
+    if len(outputs) == statement.depth or not outputs:
+        return f"{statement.name} adds once to each element"
+    places = isl.domain_onto(target.relation.intersect_domain(statement.domain), outputs)
+    elements = target.relation.intersect_domain(statement.domain).range()
+    ends = ends_of(elements)
+    if not places.is_injective() or not places.is_single_valued():
+        return f"{statement.name} adds to an element in several iterations of its outer loops"
+    if ends is None or not has_room(scop, [elements_of(ends)]):
+        return f"how many elements {statement.name} adds to is not known"
+    why = _touched(scop, statement, depth)
+    if why is not None:
+        return why
+    own = element_of(elements, array, ends)
+    element = scop.arrays[target.array].element
+    iterators = tuple(statement.iterators[dim] for dim in outputs)
+    around = statement.position
+
+    def outer(suffix: str, at: int) -> Statement:
+        name = f"{statement.name}{suffix}"
+        domain = isl.named(isl.project_onto(statement.domain, outputs).set_tuple_name(name), iterators)
+        place = isl.domain_named(places, name, iterators).intersect_domain(domain)
+        here = Access(array, at == 0, place.apply_range(own), target.span)
+        position = (*(3 * p for p in around[:depth]), 3 * around[depth] + at, *[0] * (len(outputs) - depth))
+        if at == 0:
+            accesses: tuple[Access, ...] = (here,)
+            does = Assignment(0, "=", Const("0"))
+        else:
+            there = replace(target, relation=place)
+            accesses = (here, replace(there, write=False), there)
+            does = Assignment(2, "+=", Load(0), 1)
+        down = statement.descending & frozenset(iterators)
+        return replace(
+            statement, name=name, iterators=iterators, domain=domain, position=position, descending=down,
+            accesses=accesses, body=does,
+        )  # fmt: skip
+
+    inner = replace(
+        statement,
+        accesses=tuple(
+            replace(a, array=array, relation=a.relation.intersect_domain(statement.domain).apply_range(own))
+            if number in (body.target, body.target_read)
+            else a
+            for number, a in enumerate(statement.accesses)
+        ),
+    )
+    statements = [outer("z", 0), outer("e", 2)]
+    for s in scop.statements:
+        position = tuple(3 * p + (at == depth) for at, p in enumerate(s.position))
+        statements.append(replace(inner if s is statement else s, position=position))
+    ordered = tuple(sorted(statements, key=lambda s: s.position))
+    arrays = {**scop.arrays, array: scratch_array(array, element, ends)}
+    return replace(scop, statements=ordered, arrays=arrays)
+
+
+def _touched(scop: Scop, statement: Statement, depth: int) -> str | None:
+    """Which other statement touches an element in the loop at `depth` that this one adds to there; None: none does."""
+    assert isinstance(statement.body, Assignment)
+    target = statement.accesses[statement.body.target]
+    mine = prefix(statement, depth).reverse().apply_range(target.relation)
+    for s in scop.statements:
+        if s is statement or s.position[: depth + 1] != statement.position[: depth + 1]:
+            continue
+        for access in s.accesses:
+            if access.array == target.array:
+                other = prefix(s, depth).reverse().apply_range(access.relation)
+                if not mine.intersect(other).is_empty():
+                    return f"{s.name} touches the elements of {access.array} that {statement.name} adds to"
+    return None

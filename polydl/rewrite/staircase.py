@@ -1,0 +1,219 @@
+"""Triangles of sums in scratch arrays, completed to boxes: a few terms too many, all of them in microkernels.
+
+    for i: for j <= i: { t[i][j] = 0;  for k: t[i][j] += A[i][k] * A[j][k]; }
+
+Nobody reads the rest of `t`, so the rows are cut into bands, and each band runs to the end of its last row. With four
+bands that is a quarter more work than the triangle, without the tiles on its edge, which are as much and slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from polydl.model import isl
+from polydl.model.counting import count
+from polydl.model.expr import affine_values
+from polydl.model.isl import quota
+from polydl.model.schedule import map_from_affs
+from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
+from polydl.rewrite.same import order_broken, same_value
+from polydl.rewrite.scratch_array import elements_of, ends_of
+from polydl.rewrite.step import Step
+from polydl.target.isa import has_register_blocks, kernel_contraction
+
+_BANDS = 4
+_LEAST = 16
+"""Rows of a band: with fewer, blocks of registers are not filled."""
+_MOST = 1.4
+"""Instances afterwards, in parts of those before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """Statements get further instances, which compute elements of a scratch array that nobody reads, so that they run
+    in boxes.
+
+    before:    for i: for j <= i: t[i][j] += A[i][k] * A[j][k]
+    after:     for i in band: for j <= last row of band: t[i][j] += A[i][k] * A[j][k];  … for each band
+    requires:  each instance is in one of the boxes; what the others write is written and read by nothing else, and
+               they read what was read before
+    """
+
+    array: str
+    parts: tuple[tuple[str, tuple[str, ...]], ...]
+    """(statement, its parts), in textual order."""
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """See `polydl.rewrite.step.Rewrite`."""
+        if before.arrays[self.array].storage is not Storage.SCRATCH or self.array in before.live_out:
+            return f"{self.array} is known outside of the region"
+        parts = {s.name: (s.name,) for s in before.statements} | dict(self.parts)
+        if sorted(s.name for s in after.statements) != sorted(name for names in parts.values() for name in names):
+            return f"other statements than {', '.join(name for name, _ in self.parts)} were completed"
+        cut = dict(self.parts)
+        with quota(f"the boxes of {self.array}"):
+            touched = _touched(before, self.array)
+            for old in before.statements:
+                own = [after.statement(name) for name in parts[old.name]]
+                if old.name not in cut:
+                    same = len(own) == 1 and replace(own[0], position=old.position) == old
+                    if not same:
+                        return f"{old.name} was changed"
+                    continue
+                left = old.domain
+                for number, new in enumerate(own):
+                    domain = new.domain.set_tuple_name(old.name)
+                    if any(not domain.is_disjoint(o.domain.set_tuple_name(old.name)) for o in own[:number]):
+                        return f"an instance of {old.name} is in two parts"
+                    why = self._part_broken(old, new, touched)
+                    if why is not None:
+                        return why
+                    left = left.subtract(domain)
+                if not left.is_empty():
+                    return f"an instance of {old.name} is in no part"
+            return order_broken(before, after, parts)
+
+    def _part_broken(self, old: Statement, new: Statement, touched: isl.Set) -> str | None:
+        """Why a part does something else than the statement, or something that shows."""
+        one, two = old.body, new.body
+        if not isinstance(one, Assignment) or not isinstance(two, Assignment) or affine_values(one.value):
+            return f"{old.name} is not made of elements alone"
+        if (old.iterators, old.descending, one) != (new.iterators, new.descending, two):
+            return f"{new.name} has other loops than {old.name}, or does something else"
+        extra = new.domain.set_tuple_name(old.name).subtract(old.domain)
+        common = replace(new, domain=new.domain.intersect(old.domain.set_tuple_name(new.name)))
+        if not same_value(old, one.value, _within(common), two.value):
+            return f"{new.name} does not compute what {old.name} computes"
+        for a, b in zip(old.accesses, new.accesses, strict=True):
+            here = isl.domain_named(b.relation, old.name)
+            if (a.array, a.write, a.exact) != (b.array, b.write, True) or not here.domain().is_equal(
+                new.domain.set_tuple_name(old.name)
+            ):
+                return f"{new.name} touches something else than {old.name}"
+            kept = here.intersect_domain(old.domain)
+            if not kept.is_equal(a.relation.intersect_domain(new.domain.set_tuple_name(old.name))):
+                return f"{new.name} touches something else than {old.name}"
+            more = here.intersect_domain(extra).range()
+            if a.array == self.array and not more.is_disjoint(touched):
+                return f"further instances of {old.name} touch elements of {a.array} that others touch"
+            if a.array != self.array and (a.write or not more.is_subset(a.relation.range())):
+                return f"further instances of {old.name} touch elements of {a.array} that none touched"
+        return None
+
+    def __str__(self) -> str:
+        return (
+            f"{self.array} is computed in boxes: {', '.join(name for name, _ in self.parts)} run further than they must"
+        )
+
+
+def _within(statement: Statement) -> Statement:
+    """A statement with its accesses cut down to its domain."""
+    accesses = tuple(replace(a, relation=a.relation.intersect_domain(statement.domain)) for a in statement.accesses)
+    return replace(statement, accesses=accesses)
+
+
+def staircase(scop: Scop) -> Iterator[Step]:
+    """Complete the triangles of contractions into scratch arrays (`Completed`). Raises QuotaExceeded."""
+    for name, array in scop.arrays.items():
+        if array.storage is Storage.SCRATCH:
+            with quota(f"the boxes of {name}"):
+                step = _step(scop, name)
+                if step is not None and step.broken() is None:
+                    yield step
+                    scop = step.after
+
+
+def _step(scop: Scop, array: str) -> Step | None:
+    writing = [s for s in scop.statements if any(a.array == array and a.write for a in s.accesses)]
+    adding = [s for s in writing if has_register_blocks(scop, s)]
+    if len(adding) != 1 or len(writing) != 2:
+        return None
+    (sum_,) = adding
+    found = kernel_contraction(scop, sum_)
+    assert found is not None  # says `has_register_blocks`
+    boxes = _boxes(sum_, [i for i in sum_.iterators if i not in found.reductions][:1])
+    if boxes is None:
+        return None
+    cut: dict[str, list[Statement]] = {}
+    for statement in writing:
+        made = [_part(statement, sum_, box, f"{statement.name}s{which}") for which, box in enumerate(boxes)]
+        cut[statement.name] = [part for part in made if part is not None]
+        if len(cut[statement.name]) < len(boxes):
+            return None
+    statements: list[Statement] = []
+    for statement in scop.statements:
+        # As much room at each depth: order and equality of positions stay as they are.
+        position = tuple(_BANDS * p for p in statement.position)
+        for which, part in enumerate(cut.get(statement.name, ())):
+            statements.append(replace(part, position=(*position[:-1], position[-1] + which)))
+        if statement.name not in cut:
+            statements.append(replace(statement, position=position))
+    named = tuple((name, tuple(part.name for part in parts)) for name, parts in cut.items())
+    return Step(Completed(array, named), scop, replace(scop, statements=tuple(statements)))
+
+
+def _boxes(statement: Statement, along: Sequence[str]) -> list[Mapping[str, tuple[int, int]]] | None:
+    """The first and last value of each loop in each box; None where there are none, or hardly better ones."""
+    domain, ends = statement.domain, ends_of(statement.domain)
+    if ends is None or not along or isl.involved_parameters(domain):
+        return None
+    whole = dict(zip(statement.iterators, ends, strict=True))
+    low, high = whole[along[0]]
+    rows = -(-(high - low + 1) // _BANDS)
+    if rows < _LEAST:
+        return None
+    boxes: list[Mapping[str, tuple[int, int]]] = []
+    size = 0
+    for first in range(low, high + 1, rows):
+        band = ends_of(isl.between(domain, along[0], first, min(high, first + rows - 1)))
+        if band is None:
+            return None
+        boxes.append(dict(zip(statement.iterators, band, strict=True)))
+        size += elements_of(band)
+    wanted = count(domain)
+    return boxes if wanted.exact and wanted.lower < size <= _MOST * wanted.lower else None
+
+
+def is_box(statement: Statement) -> bool:
+    """Whether the instances of a statement are a range of values for each loop."""
+    ends = ends_of(statement.domain)
+    box = isl.Set.universe(statement.domain.get_space())
+    for dim, (low, high) in enumerate(ends or ()):
+        box = isl.between(box, dim, low, high)
+    return ends is not None and bool(box.is_equal(statement.domain))
+
+
+def _part(statement: Statement, sum_: Statement, box: Mapping[str, tuple[int, int]], name: str) -> Statement | None:
+    """The instances of a statement in a box of loops that it shares with the sum, and all that are missing there; None
+    where its accesses are no affine functions."""
+    shared = statement.iterators
+    if shared != sum_.iterators[: len(shared)]:
+        return None
+    domain = isl.named(isl.Set.universe(statement.domain.get_space()).set_tuple_name(name), statement.iterators)
+    for iterator in shared:
+        domain = isl.between(domain, iterator, *box[iterator])
+    accesses: list[Access] = []
+    for access in statement.accesses:
+        if not access.exact or not access.relation.is_single_valued():
+            return None
+        subscripts: list[isl.Aff] = []
+        for one in isl.components(access.relation.as_pw_multi_aff()):
+            pieces = isl.pieces(isl.function_named(one.gist(statement.domain), name))
+            if len(pieces) != 1:
+                return None
+            subscripts.append(pieces[0][1])
+        relation = isl.range_named(map_from_affs(domain, subscripts), access.array)
+        accesses.append(replace(access, relation=relation))
+    return replace(statement, name=name, domain=domain, accesses=tuple(accesses))
+
+
+def _touched(scop: Scop, array: str) -> isl.Set:
+    """The elements of an array that any statement touches."""
+    found = [
+        a.relation.intersect_domain(s.domain).range() for s in scop.statements for a in s.accesses if a.array == array
+    ]
+    whole = found[0]
+    for one in found[1:]:
+        whole = whole.union(one)
+    return whole

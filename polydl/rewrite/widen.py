@@ -1,0 +1,215 @@
+"""Factors of another type than their sum, copied into its type first: then the products are a plain contraction.
+
+    double s = 0;  for k: s += (double)A[i][k] * B[k][j];
+
+Each element is converted once instead of once for each product that it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from polydl.model import isl
+from polydl.model.conversions import explicit
+from polydl.model.expr import Binary, Const, Convert, Expr, Load, loads
+from polydl.model.isl import quota
+from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.model.types import ElementType
+from polydl.rewrite.contract import PREFIX
+from polydl.rewrite.rebuilt import Rebuilt
+from polydl.rewrite.scratch_array import Ends, element_of, elements_of, ends_of, free_name, has_room, scratch_array
+from polydl.rewrite.step import Step
+from polydl.target.isa import VECTOR_TYPES, has_register_blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Widened:
+    """The factors of a sum of products are copied into the type of the sum before the loops around it.
+
+    before:    for i: for j: for k: s[i][j] += (double)A[i][k] * B[k][j]
+    after:     W[i][k] = A[i][k] for all;  V[k][j] = B[k][j] for all;  for i: for j: for k: s[i][j] += W[i][k] * V[k][j]
+    requires:  leave to reassociate, for where a product is of a narrower type than the sum it is not rounded to that
+               any more; nothing in the outermost loop around the sum writes what is copied
+    """
+
+    statement: str
+    copies: tuple[tuple[str, str, str], ...]
+    """(array, its copy, the statement that copies)."""
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """See `polydl.rewrite.step.Rewrite`."""
+        statement = before.statement(self.statement)
+        with quota(f"the copies that {self.statement} reads"):
+            made = _made(before, statement, self.copies)
+            if isinstance(made, str):
+                return made
+            why = _written(before, statement, [array for array, _, _ in self.copies])
+        if why is not None:
+            return why
+        new = [copy for _, copy, _ in self.copies]
+        same = after.statements == made.statements and all(after.arrays[n] == made.arrays[n] for n in new)
+        fresh = len({*new, *before.arrays}) == len(new) + len(before.arrays)
+        return None if same and fresh else f"more than the factors of {self.statement} was changed"
+
+    def __str__(self) -> str:
+        names = ", ".join(array for array, _, _ in self.copies)
+        return f"{self.statement} reads {names} converted to the type of its sum beforehand"
+
+
+def widen(scop: Scop) -> Iterator[Step]:
+    """Copy the factors of every sum that becomes a contraction in blocks of registers by it (`Widened`).
+
+    Changes how products are rounded. Raises QuotaExceeded.
+    """
+    for name in [s.name for s in scop.statements]:
+        step = _step(scop, scop.statement(name))
+        if step is not None and has_register_blocks(step.after, step.after.statement(name)) and step.broken() is None:
+            yield step
+            scop = step.after
+
+
+def _step(scop: Scop, statement: Statement) -> Step | None:
+    body = statement.body
+    if not isinstance(body, Assignment) or body.op not in ("+=", "-="):
+        return None
+    element = scop.arrays[statement.accesses[body.target].array].element
+    read = [scop.arrays[statement.accesses[i].array] for i in loads(body.value)]
+    other = list(dict.fromkeys(a.name for a in read if a.element is not element and not a.is_scalar))
+    if not other or element not in VECTOR_TYPES:
+        return None
+    copies = tuple(
+        (array, free_name(scop, f"{PREFIX}{array}_{statement.name}"), f"{statement.name}w{number}")
+        for number, array in enumerate(other)
+    )
+    with quota(f"the copies that {statement.name} reads"):
+        made = _made(scop, statement, copies)
+    return None if isinstance(made, str) else Step(Widened(statement.name, copies), scop, made)
+
+
+def _written(scop: Scop, statement: Statement, arrays: Sequence[str]) -> str | None:
+    """Which statement may write an array that is copied after the copy was made; None: none does."""
+    for s in scop.statements:
+        if s.position[0] == statement.position[0]:
+            for access in s.accesses:
+                if access.write and access.array in arrays:
+                    return f"{s.name} writes {access.array} in the loops around {statement.name}"
+    return None
+
+
+def _made(scop: Scop, statement: Statement, copies: Sequence[tuple[str, str, str]]) -> Scop | str:
+    """The program after `Widened`, or why there is none."""
+    body = statement.body
+    if not isinstance(body, Assignment) or body.op not in ("+=", "-="):
+        return f"{statement.name} does not add"
+    target = statement.accesses[body.target]
+    element = scop.arrays[target.array].element
+    value, _ = explicit(body.value, lambda i: scop.arrays[statement.accesses[i].array].element)
+    if not _is_product(scop, statement, value, element):
+        return f"what {statement.name} adds is no product whose factors may be converted first"
+    first = statement.position[0]
+    room = len(copies) + 1
+    statements: list[Statement] = []
+    arrays = dict(scop.arrays)
+    places: dict[str, isl.Map] = {}
+    sizes: list[int] = []
+    for number, (array, copy, name) in enumerate(copies):
+        elements = _elements(statement, array)
+        ends = None if elements is None else ends_of(elements)
+        if elements is None or ends is None:
+            return f"how much of {array} {statement.name} reads is not known"
+        sizes.append(elements_of(ends))
+        arrays[copy] = scratch_array(copy, element, ends)
+        places[array] = element_of(elements, copy, ends)
+        statements.append(_copying(scop, statement, (array, copy, name), elements, ends, room * first + number))
+    if not has_room(scop, sizes):
+        return f"{statement.name} reads more than the program has room for a copy of"
+    for s in scop.statements:
+        new = _reading(s, places, value) if s is statement else s
+        statements.append(replace(new, position=(room * s.position[0] + len(copies), *s.position[1:])))
+    ordered = tuple(sorted(statements, key=lambda s: s.position))
+    return replace(scop, statements=ordered, arrays=arrays)
+
+
+def _elements(statement: Statement, array: str) -> isl.Set | None:
+    """{ A[a…] } what a statement reads of an array; None where data decide."""
+    found: isl.Set | None = None
+    for access in statement.accesses:
+        if access.array == array:
+            if not access.exact or access.write:
+                return None
+            elements = access.relation.intersect_domain(statement.domain).range()
+            found = elements if found is None else found.union(elements)
+    return None if found is None else found.coalesce()
+
+
+def _is_product(scop: Scop, statement: Statement, value: Expr, element: ElementType) -> bool:
+    """Whether a value is a product that may as well be computed in `element`, every factor converted to it first."""
+
+    def typed(one: Expr) -> ElementType:
+        return explicit(one, lambda i: scop.arrays[statement.accesses[i].array].element)[1]
+
+    match value:
+        case Load(access):
+            return not scop.arrays[statement.accesses[access].array].is_scalar or typed(value) is element
+        case Const():
+            return typed(value) is element or element.holds(typed(value))
+        case Convert(source, target, operand):
+            if isinstance(operand, Binary):
+                return value.exact and source.is_float and _is_product(scop, statement, operand, element)
+            return (value.exact or target is element) and isinstance(operand, Load | Const)
+        case Binary("*", left, right):
+            product = typed(value)
+            return (
+                product.is_float
+                and element.holds(product)
+                and all(_is_product(scop, statement, one, element) for one in (left, right))
+            )
+        case _:
+            return False
+
+
+def _copying(
+    scop: Scop, statement: Statement, names: tuple[str, str, str], elements: isl.Set, ends: Ends, position: int
+) -> Statement:
+    """`W[a…] = A[a…]` for the elements that a statement reads."""
+    array, copy, name = names
+    source, target = scop.arrays[array].element, statement.accesses
+    assert isinstance(statement.body, Assignment)
+    element = scop.arrays[target[statement.body.target].array].element
+    iterators = tuple(f"e{dim}" for dim in range(isl.arity(elements)))
+    domain = isl.named(elements.set_tuple_name(name), iterators)
+    itself = isl.range_named(isl.Map.identity(domain.get_space().map_from_set()), array).intersect_domain(domain)
+    place = isl.domain_named(element_of(elements, copy, ends), name, iterators)
+    accesses = (Access(array, False, itself, statement.span), Access(copy, True, place, statement.span))
+    body = Assignment(1, "=", Convert(source, element, Load(0)))
+    return replace(
+        statement, name=name, iterators=iterators, domain=domain, position=(position, *[0] * len(iterators)),
+        descending=frozenset(), accesses=accesses, body=body,
+    )  # fmt: skip
+
+
+def _reading(statement: Statement, places: Mapping[str, isl.Map], value: Expr) -> Statement:
+    """The statement with copies in place of arrays."""
+    body = statement.body
+    assert isinstance(body, Assignment)
+    made = Rebuilt()
+
+    def factors(one: Expr) -> Expr:
+        match one:
+            case Binary(op, left, right):
+                return Binary(op, factors(left), factors(right))
+            case Convert(_, _, operand) if loads(operand):
+                return factors(operand)
+            case Load(access):
+                read = statement.accesses[access]
+                if read.array not in places:
+                    return made.taken(one, statement.accesses)
+                relation = read.relation.apply_range(places[read.array])
+                (name,) = {isl.range_name(relation)}
+                return made.taken(Load(0), [Access(name, False, relation, read.span)])
+            case _:
+                return made.taken(one, statement.accesses)
+
+    taken = factors(value)
+    return made.statement(statement, statement.accesses[body.target], body.op, taken)

@@ -1,0 +1,142 @@
+"""Ways to run a nest at any size: in blocks of constant sizes whose last ones run short, or in vectors."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+from polydl.base.errors import InputError
+from polydl.dependences.nests import Nest
+from polydl.lower.dispatch import extents
+from polydl.model import isl
+from polydl.rank.blocks import register_blocks_for
+from polydl.schedule.structure import apply
+from polydl.schedule.transform import Transform
+from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Vectorize
+from polydl.target import Machine
+
+_BLOCKS = 3
+"""Register blocks that are tried."""
+_DEPTHS = (128, 256, 512)
+"""Steps of the reductions in a tile, about."""
+_COLUMNS = (256, 1024)
+"""Columns in a tile, about."""
+_ROWS = (48, 192)
+"""Rows in a tile, about."""
+
+Way = tuple[Transform, ...]
+"""How one nest is run."""
+
+
+def in_vectors(nest: Nest, free: Sequence[str]) -> list[Way]:
+    """Of a nest without a microkernel: the innermost loop in vectors, the outermost one on all threads. Of a
+    contraction also each loop of its output innermost, where sums are too short for a vector."""
+    shared = nest.loops[:1] and nest.loops[0] in free
+    ways: list[Way] = [(Vectorize(),), *([(Parallelize((nest.loops[0],)), Vectorize())] if shared else [])]
+    if nest.contraction is not None and nest.box:
+        reductions = nest.contraction.reductions
+        outputs = [loop for loop in nest.loops if loop not in reductions]
+        for last in outputs:
+            # In another order are only the elements of the output: each has its sum in the order as it is written.
+            order = (*(loop for loop in outputs if loop != last), *reductions, last)
+            ways += [(Permute(order),)] if order != nest.loops else []
+    return ways
+
+
+def fixed_extents(nest: Nest) -> dict[str, int | None]:
+    """The iterations of each loop of a perfect nest; None where they depend on parameters, bounded or not."""
+    ranges = dict(zip(nest.statements[0].iterators, extents(nest.statements[0]), strict=True))
+    return {loop: None if isl.involved_parameters(ranges[loop]) else nest.counts[loop].extent for loop in nest.loops}
+
+
+def in_blocks(nest: Nest, free: Sequence[str], machine: Machine) -> list[Way]:
+    """Ways to run a contraction in blocks that do not depend on its sizes. `free`: loops that carry no dependence."""
+    found = nest.contraction
+    assert found is not None
+    if not nest.box:
+        return _on_slanted_sides(nest, free, machine)
+    ways: dict[Way, None] = {}
+    trips = fixed_extents(nest)
+    for rows, columns, m, n, *product in register_blocks_for(machine)(nest)[:_BLOCKS]:
+        if rows is None:
+            continue
+        reductions = [i for i in found.reductions if trips[i] != 1]
+        deep = next((i for i in reductions if trips[i] is None), None)
+        # Reductions of other symbolic extents stay around: a copy needs a bound for each loop that it is of.
+        # In tiles outermost, because the layout of a copy needs whole extents further inside.
+        inside = sorted((i for i in reductions if i == deep or trips[i] is not None), key=lambda i: i != deep)
+        outside = [i for i in nest.loops if i not in (rows, columns, *inside)]
+        steps = math.prod(trips[i] or 1 for i in inside)
+        for depth, wide, high in itertools.product(_DEPTHS, _COLUMNS, _ROWS):
+            tiles: list[Transform] = [Tile(deep, (max(8, depth // steps),))] if deep is not None else []
+            tiles += [Tile(columns, (n * max(2, round(wide / n)),)), Tile(rows, (m * max(2, round(high / m)),))]
+            over = [] if deep is None else [f"{deep}.0"]
+            points = tuple(f"{i}.1" if i == deep else i for i in inside)
+            kernel = Microkernel(f"{rows}.1", f"{columns}.1", m, n, points, product="".join(product))
+            for first, second in ((columns, rows), (rows, columns)):
+                order = (*outside, f"{first}.0", *over, f"{second}.0", f"{columns}.1", f"{rows}.1")
+                base: list[Transform] = [*tiles, kernel, Permute(order)]
+                for copies in _packs(rows, columns, first, over):
+                    if not {one.operand for one in copies}.issuperset(found.copied(columns)):
+                        continue  # the microkernel cannot read them where they are
+                    for shared in _shared(order, outside, second, first, free):
+                        try:
+                            apply(nest, [*base, *shared, *copies])
+                        except InputError:  # no place for a copy
+                            continue
+                        ways[(*base, *shared, *copies)] = None
+    return list(ways)
+
+
+def _on_slanted_sides(nest: Nest, free: Sequence[str], machine: Machine) -> list[Way]:
+    """Ways to run a contraction that is no box: blocks alone, of which rows and columns have a divisor in common, since
+    text for every remainder of both would be long; no copies. Reductions in tiles stay outermost."""
+    found = nest.contraction
+    assert found is not None
+    trips = fixed_extents(nest)
+    reductions = [i for i in found.reductions if trips[i] != 1]
+    deep = next((i for i in reductions if trips[i] is None), None)
+    ways: list[Way] = []
+    blocks = [b for b in register_blocks_for(machine)(nest) if b[0] is not None and b[3] % b[2] == 0]
+    for rows, columns, m, n, *_ in blocks[:1]:
+        if rows is None or found.copied(columns) or len(reductions) > 1:
+            continue
+        outside = [i for i in nest.loops if i not in (rows, columns, *reductions)]
+        for depth in _DEPTHS:
+            tiles = [Tile(deep, (depth,))] if deep is not None else []
+            over, points = ([f"{deep}.0"], (f"{deep}.1",)) if deep is not None else ([], tuple(reductions))
+            base = (*tiles, Microkernel(rows, columns, m, n, points), Permute((*outside, *over, columns, rows)))
+            ways += [(*base,), *([(*base, Parallelize((columns,)))] if columns in free else [])]
+            ways += [(*base, Parallelize((columns, rows)))] if columns in free and rows in free else []
+    return ways
+
+
+def _shared(
+    order: Sequence[str], outside: Sequence[str], second: str, first: str, free: Sequence[str]
+) -> Iterator[tuple[Parallelize, ...]]:
+    """Loops for the threads: none, the outermost ones, those over the inner of the tiles, and over blocks as well."""
+    yield ()
+    outermost = outside[: _run(outside, free)]
+    if outermost:
+        yield (Parallelize(tuple(outermost)),)
+    if second in free:
+        yield (Parallelize((f"{second}.0",)),)
+        blocks = order[order.index(f"{second}.0") + 1]
+        if first in free and blocks == f"{first}.1":
+            yield (Parallelize((f"{second}.0", blocks)),)
+
+
+def _run(outside: Sequence[str], free: Sequence[str]) -> int:
+    """How many of the outermost loops may be shared out together."""
+    return next((n for n, loop in enumerate(outside) if loop not in free), len(outside))
+
+
+def _packs(rows: str, columns: str, first: str, over: Sequence[str]) -> Iterator[tuple[Pack, ...]]:
+    """Copies of tiles of the operands: of that which the outer of the two loops over tiles moves, outside of the inner
+    one; of the other inside of it."""
+    outer = over[-1] if over else f"{first}.0"
+    inner = f"{rows}.0" if first == columns else f"{columns}.0"
+    place = {"B": outer, "A": inner} if first == columns else {"A": outer, "B": inner}
+    for operands in ((), ("B",), ("B", "A")):
+        yield tuple(Pack(operand, place[operand]) for operand in operands)

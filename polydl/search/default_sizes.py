@@ -1,0 +1,65 @@
+"""Sizes to time a program at whose user gave none: parameters may have every value, and a computer has to take some."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from polydl.model import isl
+from polydl.model.at_sizes import at_sizes
+from polydl.model.scop import Scop
+from polydl.search.size_points import nearest_possible
+
+_MOST_INSTANCES = 2e8
+"""Statement instances of one run, at most, each those of the box around it: 134 million are a product of 512 x 512."""
+_MOST_BYTES = 2.0**25
+"""Bytes of all arrays, at most."""
+_LARGEST, _LEAST = 20, 3
+"""Logarithms of the largest and the smallest size that is tried."""
+_ABOVE = 4
+"""By how much sizes for which ways are compared are larger than the one that they are timed at."""
+
+
+def default_sizes(scops: Sequence[Scop]) -> dict[str, range] | None:
+    """For each parameter of scops without sizes what stands for every value: from 1 to four times the power of two at
+    which a run is quick. None where there are no such sizes."""
+    found: dict[str, int] = {}
+    for scop in scops:
+        sizes = _quick(scop)
+        if sizes is None:
+            return None
+        for name, value in sizes.items():
+            found[name] = min(value, found.get(name, value))
+    return {name: range(1, _ABOVE * value + 1) for name, value in found.items()}
+
+
+def _quick(scop: Scop) -> dict[str, int] | None:
+    """The largest sizes, as alike as the program allows, at which it is quick."""
+    for exponent in range(_LARGEST, _LEAST - 1, -1):
+        value = 2**exponent
+        ranges = dict.fromkeys(scop.parameters, (1, _ABOVE * value))
+        sizes = nearest_possible(scop.context, ranges, dict.fromkeys(scop.parameters, value))
+        if sizes is None:
+            continue
+        there = at_sizes(scop, sizes)
+        instances = sum(_points(statement.domain) for statement in there.statements)
+        if instances <= _MOST_INSTANCES and _bytes(there) <= _MOST_BYTES:
+            return sizes
+    return None
+
+
+def _bytes(scop: Scop) -> float:
+    """Bytes of what is touched of all arrays."""
+    touched: dict[str, isl.Set] = {}
+    for access in (access for statement in scop.statements for access in statement.accesses):
+        elements = access.relation.range()
+        touched[access.array] = touched[access.array].union(elements) if access.array in touched else elements
+    return sum(_points(elements) * scop.arrays[name].element.bytes for name, elements in touched.items())
+
+
+def _points(of: isl.Set) -> float:
+    """Points of the box around a set."""
+    if of.is_empty():
+        return 0.0
+    bounds = (isl.bounds(of, place) for place in range(isl.arity(of)))
+    return math.prod(float(high - low + 1) for low, high in bounds)

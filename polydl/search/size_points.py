@@ -1,0 +1,84 @@
+"""Sizes at which ways to run a program of any size are compared: a program at some values of its parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from polydl.dependences.analysis import Dependence
+from polydl.dependences.nests import Nest, nests
+from polydl.model import isl
+from polydl.model.at_sizes import at_sizes
+from polydl.model.contraction import contraction_at
+from polydl.model.scop import Scop
+
+Ranges = Mapping[str, tuple[int, int]]
+"""The least and the greatest value of each parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizePoint:
+    """The program at some sizes."""
+
+    scop: Scop
+    nests: tuple[Nest, ...]
+    """With the strides of these sizes."""
+
+
+def size_points(
+    scop: Scop, found: Sequence[Dependence], parts: Sequence[Nest], ranges: Ranges, count: int
+) -> Iterator[SizePoint]:
+    """The program at up to `count` sizes of these ranges; the same ones each time. Those at which something does not
+    run are left out. `found`, `parts`: its dependences and nests with sizes as parameters."""
+    for sizes in _drawn(ranges, count):
+        nearest = nearest_possible(scop.context, ranges, sizes)
+        if nearest is None:
+            continue
+        there = at_sizes(scop, nearest)
+        if any(statement.domain.is_empty() for statement in there.statements):
+            continue
+        made = nests(there, found)
+        if [(n.name, n.loops) for n in made] == [(n.name, n.loops) for n in parts]:
+            # A loop of one iteration moves nothing, which is no reason to take another for it at these sizes.
+            own = [None if n.contraction is None else contraction_at(n.contraction, there) for n in parts]
+            yield SizePoint(there, tuple(replace(n, contraction=c) for n, c in zip(made, own, strict=True)))
+
+
+def _drawn(ranges: Ranges, count: int) -> Iterator[dict[str, int]]:
+    random = Random(0)
+    # All of them small, large and in between: what is left to chance may have none of these.
+    ends = [{n: round(low ** (1 - f) * high**f) for n, (low, high) in ranges.items()} for f in (0.0, 0.2, 0.6, 1.0)]
+    yield from ends
+    for _ in range(count - len(ends)):
+        yield {n: _size(*r, random) for n, r in ranges.items()}
+
+
+def _size(low: int, high: int, random: Random) -> int:
+    """A size of a range, as likely in each order of magnitude; a third each are any number, a multiple of 16, and a
+    power of two, which has conflicts in caches of its own."""
+    value = math.exp(random.uniform(math.log(low), math.log(high)))
+    kind = random.randrange(3)
+    if kind == 0 or value < 16:
+        found = round(value)
+    else:
+        found = 16 * round(value / 16) if kind == 1 else 2 ** round(math.log2(value))
+    return min(max(found, low), high)
+
+
+def nearest_possible(context: isl.Set, ranges: Ranges, wanted: Mapping[str, int]) -> dict[str, int] | None:
+    """Sizes that a program works with, near the wanted ones: a leading dimension is not shorter than its row. One size
+    is found after the other; None where those before leave no value for one."""
+    names = list(ranges)
+    left = isl.as_dimensions(isl.parametric(context, names), names)
+    for name, (low, high) in ranges.items():
+        left = isl.between(left, name, low, high)
+    found: dict[str, int] = {}
+    for name, size in wanted.items():
+        if left.is_empty():
+            return None
+        least, greatest = isl.bounds(left, name)
+        found[name] = min(max(size, least), greatest)
+        left = isl.fix(left, name, found[name])
+    return None if left.is_empty() else found

@@ -1,0 +1,174 @@
+"""Inner products: the instructions with which microkernels multiply elements of two types and add up what they make.
+
+Every row computes in the type of the sum, one lane for each column. Those that multiply `group` neighbours along a
+reduction at once read words of 32 bits from copies of both operands, which hold a group side by side; where the
+extent ends inside a group, the copies have zeros.
+
+A new instruction is a row here, the C of its function in `templates/microkernel_dot.c.j2`, and one in scalar code in
+`templates/polydl_emulate.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from polydl.model.contraction import Contraction
+from polydl.model.types import BF16, F32, F64, I8, I16, I32, U8, ElementType
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How an instruction set multiplies and adds, next to its FMA."""
+
+    feature: str
+    """Feature of the instruction set that it needs (`Simd.features`); empty: none."""
+    share: float
+    """Words per cycle over FMAs per cycle."""
+    latency: int
+    """Cycles from one to the next that adds to its result."""
+    scratch: int = 0
+    """Registers that it needs beside those of an FMA."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """An inner product."""
+
+    name: str
+    """Part of the names of generated functions: `fma`, `dot_i16`."""
+    group: int = 1
+    """Neighbours along a reduction in one lane of an operand."""
+    a: ElementType | None = None
+    """Of the elements of A's copy; None: that of the sum."""
+    b: ElementType | None = None
+    """Of the elements of B's copy; None: that of the sum."""
+    sums: tuple[ElementType, ...] = ()
+    """Types that it computes in."""
+    rates: Mapping[str, tuple[Rate, ...]] = field(default_factory=dict, hash=False)
+    """By the name of an instruction set, fastest first; as its FMA where there is none."""
+    function: str = ""
+    """The C function that it calls; empty: that of its name."""
+    correction: int = 0
+    """Where it is not 0, A's copy has the highest bit of its elements the other way round, which takes unsigned ones
+    for signed ones of 128 less and signed ones for unsigned ones of 128 more; B's copy has, behind the steps of a
+    panel, one more word for each column: the sum of the column times this, which the kernel starts from."""
+
+    @property
+    def in_words(self) -> bool:
+        """Whether the operands are words of groups."""
+        return self.group > 1
+
+    @property
+    def call(self) -> str:
+        """Name of its C function behind the prefix of all."""
+        return self.function or self.name
+
+    def word(self, sums: ElementType) -> ElementType:
+        """What the microkernel loads from the operands."""
+        return I32 if self.in_words else sums
+
+    def copy(self, role: str, sums: ElementType) -> ElementType:
+        """Of the elements of the copy of A, or of B."""
+        return (self.a if role == "A" else self.b) or sums
+
+    def rate(self, isa: str, features: tuple[str, ...]) -> Rate | None:
+        """The fastest way of an instruction set with these features; None: at the rate of its FMA."""
+        return next((r for r in self.rates.get(isa, ()) if not r.feature or r.feature in features), None)
+
+
+FMA = Product("fma", sums=(F32, F64, I32))
+"""A product of one element of each, in the type of the sum."""
+
+# uops.info: VPDPWSSD and VPMADDWD + VPADDD on Zen 4 and Ice Lake, VDPBF16PS on Zen 4.
+DOT_I16 = Product(
+    "dot_i16", 2, I16, I16, (I32,),
+    {
+        "avx512": (Rate("avx512_vnni", 1.0, 4), Rate("", 0.67, 1, 1)),
+        "avx2": (Rate("avx_vnni", 1.0, 4), Rate("", 0.75, 1, 1)),
+        "neon": (Rate("", 0.5, 4, 2),),
+        "generic": (Rate("", 0.25, 8, 4),),
+    },
+)  # fmt: skip
+"""Pairs of integers of at most 16 bits, exactly: sums are modulo 2^32, as far as C gives them a meaning."""
+
+DOT_BF16 = Product(
+    "dot_bf16", 2, BF16, BF16, (F32,),
+    {
+        "avx512": (Rate("avx512_bf16", 1.0, 6), Rate("", 0.4, 8, 2)),
+        "avx2": (Rate("", 0.4, 8, 2),),
+        "neon": (Rate("", 0.4, 8, 2),),
+        "generic": (Rate("", 0.25, 16, 4),),
+    },
+)  # fmt: skip
+"""Pairs of bf16. The instruction takes denormal operands and sums for zero, and rounds to nearest even whatever the
+rounding mode is (Intel, Software Developer's Manual, VDPBF16PS)."""
+
+_BYTES = {
+    "avx512": (Rate("avx512_vnni", 1.0, 4), Rate("", 0.25, 4, 6)),
+    "avx2": (Rate("avx_vnni", 1.0, 4), Rate("", 0.25, 4, 4)),
+    "neon": (Rate("", 0.2, 8, 4),),
+    "generic": (Rate("", 0.1, 16, 6),),
+}  # fmt: skip
+DOT_8: Mapping[tuple[ElementType, ElementType], Product] = {
+    (U8, I8): Product("dot_u8i8", 4, U8, I8, (I32,), _BYTES),
+    (I8, U8): Product("dot_i8u8", 4, I8, U8, (I32,), _BYTES),
+    (I8, I8): Product("dot_i8i8", 4, U8, I8, (I32,), _BYTES, "dot_u8i8", -128),
+    (U8, U8): Product("dot_u8u8", 4, I8, U8, (I32,), _BYTES, "dot_i8u8", 128),
+}
+"""Groups of four integers of 8 bits, by the types of A and B; the instruction takes unsigned ones of one and signed
+ones of the other (VPDPBUSD, which does not saturate). Only where there is this instruction: else pairs are faster."""
+
+BYTES, SINGLE = "dot_8", "fma"
+"""What a microkernel may be told to take in place of the inner product of its types: one of `DOT_8`, or the FMA."""
+FEATURES: Mapping[str, str] = {"avx512_vnni": "avx512", "avx512_bf16": "avx512", "avx_vnni": "avx2"}
+"""Extensions with such instructions, by their names in Linux, and the instruction set whose registers they use."""
+
+PRODUCTS: tuple[Product, ...] = (DOT_I16, DOT_BF16, FMA)
+"""Those of larger groups first."""
+
+
+def features_of(isa: str, flags: frozenset[str]) -> str:
+    """Those of `flags` that are extensions of an instruction set, as `Simd.features` has them."""
+    return " ".join(name for name, of in FEATURES.items() if of == isa and name in flags)
+
+
+def preferred(found: Contraction, isa: str, features: tuple[str, ...]) -> str:
+    """What a machine had better take: `BYTES`, `SINGLE`, or empty for the inner product of the types."""
+    if found.element is I32 and all(of_bytes(o.element) for o in (found.left, found.right)):
+        rate = DOT_8[U8, I8].rate(isa, features)
+        return BYTES if rate is not None and rate.feature else ""
+    if inner_product(found) is DOT_BF16:
+        rate = DOT_BF16.rate(isa, features)
+        return "" if rate is not None and rate.feature else SINGLE
+    return ""
+
+
+def of_bytes(element: ElementType) -> ElementType | None:
+    """The type of 8 bits with all values of an integer type; None where there is none."""
+    return next((t for t in (U8, I8) if element.is_int and t.holds(element)), None)
+
+
+def inner_product(found: Contraction) -> Product | None:
+    """The inner product of a contraction by the types of its operands; None where there is none for them."""
+    elements = {found.left.element, found.right.element}
+    if found.uniform and found.element in FMA.sums:
+        return FMA
+    for product in PRODUCTS:
+        copied = product.copy("A", found.element)
+        # Pairs of bf16 are floats of that type only: others have more digits or larger exponents.
+        if found.element in product.sums and all(_converts(e, copied) for e in elements):
+            return product
+    return None
+
+
+def is_bf16(element: ElementType) -> bool:
+    """Whether a type is that of brain floats, however C spells it."""
+    return element.is_float and (element.significand, element.exponent) == (BF16.significand, BF16.exponent)
+
+
+def _converts(source: ElementType, copied: ElementType) -> bool:
+    """Whether a copy holds the values of its source: of bf16 only its own, bit by bit."""
+    if is_bf16(copied):
+        return is_bf16(source)
+    return copied.holds(source) and (source.is_int or source.is_float)

@@ -1,0 +1,298 @@
+"""Rows that convert: bfloat16, half and small integers among floats, to the bit, at every length up to 70."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import polydl
+from polydl.base.resources import header_flags
+from polydl.dependences.analysis import dependences
+from polydl.dependences.nests import nests
+from polydl.kernels.narrow_text import converts, row_element
+from polydl.lower.emit import generate
+from polydl.lower.splice import splice
+from polydl.model.bfloat16 import widened
+from polydl.model.scop import Scop
+from polydl.model.types import BF16_BITS, CHAR, F16, F32, F64, I8, I32, U8, ElementType, element_type
+from polydl.prove import prove
+from polydl.rewrite.canonical import canonical
+from polydl.schedule.structure import apply
+from polydl.schedule.transforms import Vectorize
+from tests.oracle.native import compile_c
+
+N = 71
+"""Row i has i columns."""
+PROGRAMS: dict[str, tuple[str, ...]] = {
+    "bf16 scaled": (
+        "polydl_bf16 Z, polydl_bf16 X, polydl_bf16 alpha",
+        "Z[i][j] = polydl_to_bf16(polydl_to_float(X[i][j]) * polydl_to_float(alpha));",
+    ),
+    "bf16 to float": ("float Z, polydl_bf16 X, float Y", "Z[i][j] = polydl_to_float(X[i][j]) + Y[i][j];"),
+    "float to bf16": ("polydl_bf16 Z, float X", "Z[i][j] = polydl_to_bf16(X[i][j]);"),
+    "bf16 in place": (
+        "polydl_bf16 Z, float X",
+        "Z[i][j] = polydl_to_bf16(polydl_to_float(Z[i][j]) + X[i][j] * 0.5f);",
+    ),
+    "bf16 chosen": (
+        "polydl_bf16 Z, polydl_bf16 X, float Y",
+        "Z[i][j] = Y[i][j] > 0 ? X[i][j] : polydl_to_bf16(Y[i][j]);",
+    ),
+    "bf16 relu in double": ("polydl_bf16 Z, float X", "Z[i][j] = polydl_to_bf16(X[i][j] > 0.0 ? X[i][j] : 0.0);"),
+    "half scaled": ("_Float16 Z, _Float16 X, float alpha", "Z[i][j] = (float)X[i][j] * alpha;"),
+    "half by a half": ("_Float16 Z, float X, _Float16 alpha", "Z[i][j] = X[i][j] * alpha;"),
+    "half to bf16": ("polydl_bf16 Z, _Float16 X", "Z[i][j] = polydl_to_bf16((float)X[i][j] - 1.0f);"),
+    "forwarded": (
+        "polydl_bf16 Z, float W, _Float16 V, float X",
+        "Z[i][j] = polydl_to_bf16(X[i][j] * 3.0f);",
+        "V[i][j] = X[i][j] * 0.1f;",
+        "W[i][j] = polydl_to_float(Z[i][j]) - X[i][j] + (float)V[i][j];",
+    ),
+    "int8 scaled": ("float Z, signed char X, float alpha", "Z[i][j] = X[i][j] * alpha;"),
+    "uint8 with zero point": (
+        "float Z, unsigned char X, int za, float alpha",
+        "Z[i][j] = (float)(X[i][j] - za) * alpha;",
+    ),
+    "int16 and uint16": (
+        "float Z, short X, unsigned short Y",
+        "Z[i][j] = (float)X[i][j] * (float)Y[i][j] + (X[i][j] + Y[i][j]);",
+    ),
+    "requantised to uint8": (
+        "unsigned char Z, int X, float scale, int zero",
+        "Z[i][j] = lrintf(fminf(fmaxf((float)X[i][j] * scale + (float)zero, 0.0f), 255.0f));",
+    ),
+    "requantised to int8": (
+        "signed char Z, float X",
+        "Z[i][j] = (signed char)fmaxf(-128.0f, fminf(127.0f, nearbyintf(X[i][j] * 2.0f)));",
+    ),
+    "int16 from rintf": ("short Z, float X", "Z[i][j] = rintf(fmaxf(fminf(X[i][j], 32767.0f), -32768.0f));"),
+    "bits of integers": (
+        "float Z, unsigned char Y, signed char W, short X",
+        "Y[i][j] = (X[i][j] ^ 0x5a) + 3;",
+        "W[i][j] = -X[i][j];",
+        "Z[i][j] = (float)(Y[i][j] * W[i][j]) * 0.5f;",
+    ),
+}
+"""Declarations of the arguments, and statements."""
+SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-39, 2.0**-133, 3.4e38, 65504, 65520, 6e-8, 1e-7)
+HALVES = (0.5, 1.5, 2.5, -0.5, 127.5, 254.5, 255.5, -128.5)
+FLAGS = {
+    "avx512": ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mfma"),
+    "avx2": ("-mavx2", "-mfma", "-mf16c"),
+    "avx2 without half": ("-mavx2", "-mfma"),
+    "portable": ("-msse2",),
+}
+CPU = set(Path("/proc/cpuinfo").read_text().split())
+
+
+def text(name: str) -> str:
+    declared, *body = PROGRAMS[name]
+    written = {statement.split("[")[0] for statement in body}
+    parameters = []
+    for one in declared.split(", "):
+        c, _, variable = one.rpartition(" ")
+        const = "" if variable in written else "const "
+        parameters.append(f"{const}{c} {variable}[restrict {N}][{N}]" if variable.isupper() else f"{c} {variable}")
+    return f"""#include <math.h>
+#include <polydl.h>
+void f({", ".join(parameters)})
+{{
+#pragma scop
+    for (int i = 0; i < {N}; i++)
+        for (int j = 0; j < i; j++) {{
+            {" ".join(body)}
+        }}
+#pragma endscop
+}}
+"""
+
+
+def in_rows(scop: Scop) -> list[str]:
+    """The file with vector functions, plain and with the marks that the proof reads."""
+    found = canonical(scop).scop
+    parts = [apply(nest, (Vectorize(),)) for nest in nests(found, dependences(found, reads=False))]
+    return [splice(scop.source, [(scop, generate(found, parts, instances=marks))], "") for marks in (False, True)]
+
+
+def bits(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    return values.view({2: np.uint16, 4: np.uint32}.get(values.itemsize, np.uint8))
+
+
+def is_nan(values: npt.NDArray[np.generic], element: ElementType) -> npt.NDArray[np.bool_]:
+    if element is BF16_BITS:
+        return np.isnan(widened(values))
+    return np.isnan(values.view(np.float16) if element is F16 else values)
+
+
+def inputs(name: str) -> list[npt.NDArray[np.generic]]:
+    """Every kind of value: all patterns of small types, and of floats what matters most."""
+    rng = np.random.default_rng(len(name))
+    made: list[npt.NDArray[np.generic]] = []
+    special = np.array([*SPECIAL, *HALVES], np.float32)
+    for one in PROGRAMS[name][0].split(", "):
+        c, _, variable = one.rpartition(" ")
+        element = element_type(c)
+        shape = (N, N) if variable.isupper() else ()
+        if element.is_int and element.bytes <= 2:
+            low, high = (0, element.maximum) if element.unsigned else (-element.maximum - 1, element.maximum)
+            values = rng.integers(low, high, shape, dtype=np.int64, endpoint=True).astype(element.numpy)
+        elif element.is_int:
+            values = rng.integers(-1000, 1000, shape).astype(element.numpy)
+        elif element.bytes == 2:
+            values = rng.integers(0, 2**16, shape).astype(np.uint16)
+        else:
+            values = np.where(rng.random(shape) < 0.3, rng.choice(special, shape), rng.normal(0, 60, shape)).astype(
+                "f4"
+            )
+        if not shape:
+            values = np.asarray({"alpha": 1.7, "scale": 0.37, "za": 128, "zero": 10}[variable])
+            if element is BF16_BITS:
+                values = np.uint16(0x3FDA)
+            values = np.asarray(values, np.uint16 if element is BF16_BITS else element.numpy)
+        made.append(values)
+    return made
+
+
+def run(library: ctypes.CDLL, name: str) -> list[npt.NDArray[np.generic]]:
+    """The arrays afterwards. Scalars go through a wrapper, so that C passes them as it passes its types."""
+    arrays = [values.copy() for values in inputs(name)]
+    library.call((ctypes.c_void_p * len(arrays))(*(values.ctypes.data for values in arrays)))
+    return arrays
+
+
+def wrapper(name: str) -> str:
+    arguments = []
+    for k, one in enumerate(PROGRAMS[name][0].split(", ")):
+        c, _, variable = one.rpartition(" ")
+        arguments.append(f"p[{k}]" if variable.isupper() else f"*({c} *)p[{k}]")
+    return f"\nvoid call(void **p) {{ f({', '.join(arguments)}); }}\n"
+
+
+@pytest.mark.parametrize("isa", FLAGS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_same_bits_as_plain_c(name: str, isa: str) -> None:
+    if not {flag.removeprefix("-m") for flag in FLAGS[isa]} <= CPU:
+        pytest.skip(f"the processor has no {isa}")
+    (scop,) = polydl.load(text(name)).scops
+    written, _ = in_rows(scop)
+    assert "polydl_row_" in written
+    common = (
+        "-ffp-contract=off",
+        "-fno-fast-math",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wno-unknown-pragmas",
+        *header_flags(),
+    )
+    if isa != "avx512":
+        common += ("-mno-avx512f",)
+    plain = compile_c([text(name) + wrapper(name)], ("-O1", *common))
+    rows = compile_c([written + wrapper(name)], ("-O2", *common, *FLAGS[isa]))
+    before, expected, found = inputs(name), run(plain, name), run(rows, name)
+    changed = False
+    for one, old, value, want in zip(PROGRAMS[name][0].split(", "), before, found, expected, strict=True):
+        element = element_type(one.rpartition(" ")[0])
+        nan = is_nan(want, element) & is_nan(value, element)
+        same = (bits(value) == bits(want)) | nan
+        assert np.all(same), (one, np.argwhere(~same)[:5], want[~same][:5], value[~same][:5])
+        changed |= not np.array_equal(bits(old), bits(want))
+    assert changed
+
+
+@pytest.mark.parametrize("name", sorted(set(PROGRAMS) - {"bf16 relu in double"}))
+def test_what_they_do_is_proved(name: str) -> None:
+    (scop,) = polydl.load(text(name)).scops
+    plain, marked = in_rows(scop)
+    found = prove(canonical(scop), plain, marked)
+    assert found.holds, found
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("bf16 scaled", "_convert_f32_bf16(", "("),
+        ("half scaled", "_convert_f32_f16(", "("),
+        ("int8 scaled", "_load_i8", "_load_u8"),
+        ("bf16 to float", "_load_bf16", "_load_f16"),
+        ("bf16 scaled", "_all_bf16", "_all_f16"),
+        ("bf16 scaled", "_store_bf16", "_store_f16"),
+        ("bf16 to float", "_load(", "_load_i32("),
+        ("requantised to uint8", "_convert_i64_u8(", "_convert_i64_i8("),
+    ],
+)
+def test_a_conversion_that_is_missing_or_another_is_not_proved(name: str, right: str, wrong: str) -> None:
+    (scop,) = polydl.load(text(name)).scops
+    texts = []
+    for one in in_rows(scop):
+        head, step, rest = one.partition("_step(const ptrdiff_t")
+        body, end, after = rest.partition("\n}\n")
+        assert right in body
+        mutated = body.replace(f"polydl_f32{right}", f"polydl_f32{wrong}" if wrong != "(" else "(")
+        texts.append(head + step + mutated + end + after)
+    assert not prove(canonical(scop), *texts).holds
+
+
+def test_sums_of_products_in_narrow_types() -> None:
+    """Integer-valued, so that every order has the same sum."""
+    source = f"""#include <polydl.h>
+void f(float s[restrict {N}], const _Float16 X[restrict {N}][{N}], const polydl_bf16 Y[restrict {N}][{N}],
+       const signed char Z[restrict {N}][{N}])
+{{
+#pragma scop
+    for (int i = 0; i < {N}; i++)
+        for (int j = 0; j < i; j++)
+            s[i] += (float)X[i][j] * polydl_to_float(Y[i][j]) + Z[i][j];
+#pragma endscop
+}}
+"""
+    (scop,) = polydl.load(source).scops
+    written, marked = in_rows(scop)
+    assert "polydl_row_" in written
+    assert prove(canonical(scop), written, marked).holds
+    rng = np.random.default_rng(0)
+    x = rng.integers(-8, 9, (N, N)).astype(np.float16)
+    y = rng.integers(-8, 9, (N, N)).astype(np.float32)
+    z = rng.integers(-128, 128, (N, N)).astype(np.int8)
+    s = np.ones(N, np.float32)
+    library = compile_c([written], ("-O2", "-march=native", *header_flags()))
+    high = (y.view(np.uint32) >> 16).astype(np.uint16)
+    library.f(*(ctypes.c_void_p(a.ctypes.data) for a in (s, x, high, z)))
+    lower = np.tril(np.ones((N, N)), -1)
+    assert np.array_equal(s, 1 + (lower * (x.astype(np.float64) * y + z)).sum(axis=1))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "Z[i][j] = X[i][j];",  # halves are copied with the bits of their NaN
+        "Z[i][j] = X[i][j] * X[i][j];",  # in half, or not: the compiler knows
+        "Z[i][j] += (float)X[i][j];",
+        "Z[i][j] = lrintf((float)X[i][j]);",
+        "Z[i][j] = (double)X[i][j] * 0.1;",
+        "Z[i][j] = (float)X[i][j] > 0 ? X[i][j] : Z[i][j];",
+        "Z[i][j] = (int)(float)X[i][j] / 3;",
+    ],
+)
+def test_what_stays_plain_c(body: str) -> None:
+    PROGRAMS["plain"] = ("_Float16 Z, _Float16 X", body)
+    try:
+        (scop,) = polydl.load(text("plain")).scops
+        written, _ = in_rows(scop)
+    finally:
+        del PROGRAMS["plain"]
+    assert "polydl_row_" not in written
+
+
+def test_the_type_that_a_row_computes_in() -> None:
+    assert row_element([BF16_BITS, U8]) is F32
+    assert row_element([F64, F32]) is F64
+    assert row_element([I8, I32]) is I32
+    assert row_element([CHAR, F32]) is F32
+    assert not converts([F32])
+    assert converts([F32, I8])
+    assert not converts([F64, I8])

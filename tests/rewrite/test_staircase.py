@@ -1,0 +1,107 @@
+"""Triangles of sums become boxes where nobody sees what is computed beside them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import polydl
+from polydl.measure import Status
+from polydl.model import isl
+from polydl.model.scop import Scop
+from polydl.rewrite.canonical import canonical
+from polydl.rewrite.staircase import Completed, is_box
+from polydl.rewrite.step import Step
+from polydl.target.isa import has_register_blocks
+
+HEAD = "void f(float A[restrict 70][9], float B[restrict 70][9], float C[restrict 70][70], double D[restrict 70][70])"
+SUM = "for (int k = 0; k < 9; k++)"
+
+
+def scop_of(loops: str, body: str) -> Scop:
+    (scop,) = polydl.load(
+        f"{HEAD}\n{{\nfloat s; double d;\n#pragma scop\n{loops} {{ {body} }}\n#pragma endscop\n}}"
+    ).scops
+    return scop
+
+
+LOWER = "for (int i = 0; i < 70; i++) for (int j = 0; j <= i; j++)"
+TRIANGLES = {
+    "lower": (LOWER, f"s = 0; {SUM} s += A[i][k] * A[j][k]; C[i][j] = C[j][i] = s;"),
+    "upper": (
+        "for (int i = 0; i < 70; i++) for (int j = i + 1; j < 70; j++)",
+        f"s = 1; {SUM} s += A[i][k] * A[j][k]; C[i][j] = s * s; C[j][i] = s;",
+    ),
+    "in double": (LOWER, f"d = 0; {SUM} d += (double)A[i][k] * A[j][k]; C[i][j] = C[j][i] = d;"),
+    "scaled and mirrored": (
+        "for (int i = 0; i < 70; i++) for (int j = i; j < 70; j++)",
+        f"s = 0; {SUM} s += A[i][k] * A[j][k]; C[i][j] = s / 9; C[j][i] = C[i][j];",
+    ),
+}
+
+
+def completed(scop: Scop) -> list[Step]:
+    return [step for step in canonical(scop).steps if isinstance(step.rewrite, Completed)]
+
+
+@pytest.mark.parametrize("case", list(TRIANGLES))
+def test_all_products_are_in_boxes(case: str) -> None:
+    found = canonical(scop_of(*TRIANGLES[case]))
+    assert not found.refused
+    blocks = [s for s in found.scop.statements if has_register_blocks(found.scop, s)]
+    assert len(blocks) == 4 and all(map(is_box, blocks))
+
+
+@pytest.mark.parametrize(
+    ("loops", "body"),
+    [
+        # terms that are not there, too few rows, elements that were never read, what others see
+        (LOWER, "s = 0; for (int k = 0; k <= i % 3; k++) s += A[i][k] * A[j][k]; C[i][j] = C[j][i] = s;"),
+        (LOWER.replace("70", "40"), f"s = 0; {SUM} s += A[i][k] * A[j][k]; C[i][j] = C[j][i] = s;"),
+        (LOWER, f"s = 0; {SUM} s += C[i][k] * D[i - j][j]; C[i][j] = C[j][i] = s;"),
+        (LOWER, f"{SUM} C[i][j] += A[i][k] * A[j][k];"),
+    ],
+)
+def test_others_stay(loops: str, body: str) -> None:
+    assert completed(scop_of(loops, body)) == []
+
+
+def test_the_check_sees_who_touches_what_is_added() -> None:
+    (step,) = completed(scop_of(*TRIANGLES["lower"]))
+    assert step.broken() is None
+    assert isinstance(step.rewrite, Completed)
+    array = step.rewrite.array
+    seen = replace(step.before, live_out=step.before.live_out | {array})
+    assert step.rewrite.broken(seen, step.after) == f"{array} is known outside of the region"
+    fewer = replace(step.after, statements=step.after.statements[1:])
+    assert "other statements" in str(step.rewrite.broken(step.before, fewer))
+    # The first band of the sums, one row short.
+    first = next(s for s in step.after.statements if s.depth == 3)
+    short = replace(first, domain=isl.between(first.domain, 0, 1, 17))
+    short = replace(
+        short, accesses=tuple(replace(a, relation=a.relation.intersect_domain(short.domain)) for a in short.accesses)
+    )
+    after = replace(step.after, statements=tuple(short if s is first else s for s in step.after.statements))
+    assert str(step.rewrite.broken(step.before, after)).endswith("is in no part")
+    # Somebody reads an element beside the triangle, in the first band.
+    *others, reader, last = step.before.statements
+    assert reader.accesses[0].array == array
+    corner = reader.accesses[0].relation.union(
+        isl.Map(f"{{ {reader.name}[i, j] -> {array}[0, 17] : i = 69 and j = 0 }}")
+    )
+    reading = replace(reader, accesses=(replace(reader.accesses[0], relation=corner), *reader.accesses[1:]))
+    before = replace(step.before, statements=(*others, reading, last))
+    both = tuple(replace(reading, position=s.position) if s.name == reader.name else s for s in step.after.statements)
+    why = step.rewrite.broken(before, replace(step.after, statements=both))
+    assert why == f"further instances of S0 touch elements of {array} that others touch"
+
+
+@pytest.mark.parametrize("case", ["upper", "in double"])
+def test_it_computes_the_same(case: str, tmp_path: object) -> None:
+    loops, body = TRIANGLES[case]
+    text = f"{HEAD}\n{{\nfloat s; double d;\n#pragma scop\n{loops} {{ {body} }}\n#pragma endscop\n}}\n"
+    done = polydl.optimize(text, space="small", top_k=3, budget=None)
+    (scop,) = done.scops
+    assert scop.report is not None
+    assert {m.status for m in scop.report.measurements} <= {Status.VERIFIED}
