@@ -20,7 +20,8 @@ from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.rebuilt import Rebuilt
 from polydl.rewrite.scratch_array import Ends, element_of, elements_of, ends_of, free_name, has_room, scratch_array
 from polydl.rewrite.step import Step
-from polydl.target.isa import VECTOR_TYPES, has_register_blocks
+from polydl.target.isa import VECTOR_TYPES, has_register_blocks, kernel_contraction
+from polydl.target.products import inner_product
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +59,23 @@ class Widened:
 
 
 def widen(scop: Scop) -> Iterator[Step]:
-    """Copy the factors of every sum that becomes a contraction in blocks of registers by it (`Widened`).
+    """Copy the factors of every sum that becomes a contraction in blocks of registers by it (`Widened`), but for those
+    that an instruction multiplies as they are.
 
     Changes how products are rounded. Raises QuotaExceeded.
     """
-    for name in [s.name for s in scop.statements]:
+    for name in [s.name for s in scop.statements if not _in_words(scop, s)]:
         step = _step(scop, scop.statement(name))
         if step is not None and has_register_blocks(step.after, step.after.statement(name)) and step.broken() is None:
             yield step
             scop = step.after
+
+
+def _in_words(scop: Scop, statement: Statement) -> bool:
+    """Whether there is an inner product for groups of the factors of a sum."""
+    found = kernel_contraction(scop, statement)
+    product = None if found is None else inner_product(found)
+    return product is not None and product.in_words
 
 
 def _step(scop: Scop, statement: Statement) -> Step | None:
