@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from polydl.kernels.microkernel import MOST_REDUCTIONS, Parameter, environment, stride_text
 from polydl.model.layout import Layout, row_major
 from polydl.model.types import I32, ElementType
-from polydl.target.isa import ISAS
+from polydl.target.isa import ISAS, VECTOR_TYPES
 from polydl.target.products import is_bf16
 
 _LINE_BYTES = 64
@@ -64,8 +64,8 @@ class PackSpec:
 
     @property
     def converts(self) -> bool:
-        """Whether it is more than a copy of elements."""
-        return self.group > 1 or self.source not in (None, self.dtype)
+        """Whether it is more than a copy of elements by vectors, which integers are not transposed in."""
+        return self.group > 1 or self.source not in (None, self.dtype) or self.dtype not in VECTOR_TYPES
 
     @property
     def word(self) -> ElementType:

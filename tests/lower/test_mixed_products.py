@@ -84,6 +84,8 @@ def drawn(nest: Nest, rng: random.Random, small: bool) -> Structure:
         ("int32_t", "uint8_t", "uint8_t"),
         ("int32_t", "uint8_t", "int8_t"),
         ("int32_t", "int16_t", "int8_t"),
+        ("int32_t", "int32_t", "int8_t"),
+        ("int32_t", "int16_t", "int32_t"),
         ("double", "float", "float"),
     ],
 )
