@@ -9,7 +9,7 @@ from functools import cache
 from polydl.model.contraction import Contraction, Lack, NoContraction, judged
 from polydl.model.scop import Scop, Statement
 from polydl.model.types import F32, F64, ElementType
-from polydl.target.products import FMA, Product, inner_product
+from polydl.target.products import FMA, MACROS, Product, Rate, inner_product
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,23 @@ class Isa:
     def multiplying(self, product: Product) -> Isa:
         """The same with another inner product in place of the FMA: its rate, its latency, the registers it needs."""
         rate = product.rate(self.name, self.features)
-        if rate is None:
-            return self
+        return self if rate is None else self._at(rate)
+
+    def ways(self, product: Product) -> list[tuple[str, Isa]]:
+        """(C preprocessor condition after `isa_prologue`, `multiplying` where it holds) for each of the ways that the
+        instruction set has, fastest first; the last one's is `condition`."""
+        rates = product.rates.get(self.name, ())
+        extended = [(f"{self.condition} && defined({MACROS[r.feature]})", self._at(r)) for r in rates if r.feature]
+        return [*extended, (self.condition, replace(self, features=()).multiplying(product))]
+
+    def _at(self, rate: Rate) -> Isa:
         return replace(
-            self, fmas=self.fmas * rate.share, latency=rate.latency, scratch=self.scratch + rate.scratch, pairs=False
+            self,
+            fmas=self.fmas * rate.share,
+            latency=rate.latency,
+            scratch=self.scratch + rate.scratch,
+            pairs=False,
+            shares=(),
         )
 
 

@@ -124,6 +124,13 @@ BYTES, SINGLE = "dot_8", "fma"
 FEATURES: Mapping[str, str] = {"avx512_vnni": "avx512", "avx512_bf16": "avx512", "avx_vnni": "avx2"}
 """Extensions with such instructions, by their names in Linux, and the instruction set whose registers they use."""
 
+MACROS: Mapping[str, str] = {
+    "avx512_vnni": "__AVX512VNNI__",
+    "avx512_bf16": "__AVX512BF16__",
+    "avx_vnni": "__AVXVNNI__",
+}
+"""What compilers define where they may use an extension."""
+
 PRODUCTS: tuple[Product, ...] = (DOT_I16, DOT_BF16, FMA)
 """Those of larger groups first."""
 
