@@ -83,6 +83,9 @@ class Isa:
     """Header of the intrinsics that the prologue's operations are written with; empty: the compiler's own vectors."""
     features: tuple[str, ...] = ()
     """Extensions that the machine has beside, as Linux names them: `avx512_vnni`."""
+    measured: tuple[tuple[str, float], ...] = ()
+    """(inner product, its words per cycle over FMAs per cycle) as it was measured on a machine, in place of the share
+    in `target.products`."""
 
     @property
     def condition(self) -> str:
@@ -96,14 +99,17 @@ class Isa:
     def multiplying(self, product: Product) -> Isa:
         """The same with another inner product in place of the FMA: its rate, its latency, the registers it needs."""
         rate = product.rate(self.name, self.features)
-        return self if rate is None else self._at(rate)
+        if rate is None:
+            return self
+        share = dict(self.measured).get(product.measured_as or product.name, rate.share)
+        return self._at(replace(rate, share=share))
 
     def ways(self, product: Product) -> list[tuple[str, Isa]]:
         """(C preprocessor condition after `isa_prologue`, `multiplying` where it holds) for each of the ways that the
         instruction set has, fastest first; the last one's is `condition`."""
-        rates = product.rates.get(self.name, ())
-        extended = [(f"{self.condition} && defined({MACROS[r.feature]})", self._at(r)) for r in rates if r.feature]
-        return [*extended, (self.condition, replace(self, features=()).multiplying(product))]
+        plain, rates = replace(self, features=(), measured=()), product.rates.get(self.name, ())
+        extended = [(f"{self.condition} && defined({MACROS[r.feature]})", plain._at(r)) for r in rates if r.feature]
+        return [*extended, (self.condition, plain.multiplying(product))]
 
     def _at(self, rate: Rate) -> Isa:
         return replace(
