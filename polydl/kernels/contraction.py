@@ -9,12 +9,12 @@ from functools import cache
 from polydl.dependences.nests import Nest
 from polydl.kernels.block_cycles import block_cycles
 from polydl.kernels.family import Cycles
-from polydl.kernels.grouping import grouping
 from polydl.kernels.microkernel import Microkernel, MicrokernelSpec, generate
 from polydl.kernels.reference import loops
 from polydl.model.contraction import Operand
 from polydl.model.layout import Layout, row_major
 from polydl.model.types import ElementType
+from polydl.schedule.grouping import grouping
 from polydl.schedule.structure import Structure
 from polydl.target.isa import Isa, register_blocks
 from polydl.target.products import BYTES, DOT_8, FMA, SINGLE, Product, inner_product, of_bytes
@@ -52,6 +52,8 @@ class ContractionUse:
     reduction_extents: tuple[int | None, ...]
     product: Product = FMA
     """How it multiplies."""
+    in_place: bool = False
+    """See `Grouping.in_place`."""
     spec: MicrokernelSpec | None = None
     """What the calls pass, which is decided when operands and what is fused have their places; its block is a shape's.
     None: not yet."""
@@ -108,9 +110,11 @@ class Contractions:
     def layouts(self, use: ContractionUse, shape: Block) -> Mapping[str, Layout]:
         """B has to have neighbours along the columns, and both operands elements of the sum's type. Where they have
         not, a panel holds the columns, or rows, of a block side by side for each step of the reductions; which of
-        these are in groups of neighbours depends on the loops inside (`kernels.grouping`)."""
+        these are in groups of neighbours depends on the loops inside (`schedule.grouping`), and whether A has them side
+        by side as it is."""
         mixed = not use.left.element is use.right.element is use.element
-        needed = ("A", "B") if mixed else () if use.right.strides[use.columns] == 1 else ("B",)
+        needed = ["A", "B"] if mixed else [] if use.right.strides[use.columns] == 1 else ["B"]
+        needed = [role for role in needed if not (role == "A" and use.in_place)]
         widths = {"A": shape.m, "B": shape.n}
         return {role: row_major([*use.reduction_extents, widths[role]]) for role in needed}
 
@@ -137,7 +141,7 @@ def inside(use: ContractionUse, structure: Structure) -> ContractionUse:
     """The same contraction with those of its loops that run in a structure's microkernel."""
     kernel, counts = structure.kernel, structure.nest.counts
     assert kernel is not None
-    rows = None if kernel.rows is None else kernel.rows.iterator
+    rows, groups = None if kernel.rows is None else kernel.rows.iterator, grouping(structure)
     reductions = tuple(loop.iterator for loop in kernel.reductions)
     return replace(
         use,
@@ -145,7 +149,8 @@ def inside(use: ContractionUse, structure: Structure) -> ContractionUse:
         row_extent=1 if rows is None else counts[rows].extent,
         reductions=reductions,
         reduction_extents=tuple(loop.within or counts[loop.iterator].extent for loop in kernel.reductions),
-        product=grouping(structure).product,
+        product=groups.product,
+        in_place=groups.in_place,
     )
 
 

@@ -91,6 +91,8 @@ class MicrokernelSpec:
     """C declarations of further arguments the epilogue uses: `const float *bias`."""
     product: Product = field(default=FMA, repr=False)
     """Where it multiplies groups, A and B are words of them, and strides and extents count groups."""
+    in_place: bool = field(default=False, repr=False)
+    """A's words are elements of an array of the program's, with their type and alignment, instead of a copy."""
 
     @property
     def word(self) -> ElementType:
@@ -107,6 +109,8 @@ class MicrokernelSpec:
             raise ValueError(f"beta must be 0 or 1, not {self.beta}")
         if self.dtype not in self.product.sums:
             raise ValueError(f"{self.product.name} does not compute in {self.dtype}")
+        if self.in_place and not self.product.in_words:
+            raise ValueError("elements have no words to be read as")
         if (
             any(r.extent is not None and r.extent < 0 for r in self.reductions)
             or min(self.prefetch, self.prefetch_rows) < 0
@@ -218,7 +222,7 @@ def parameters(spec: MicrokernelSpec) -> tuple[Parameter, ...]:
     """The arguments of the function for `spec`, in call order (see `Microkernel.parameters`)."""
     read, written = f"const {spec.word} *", f"{spec.dtype} *"
     fixed = [Parameter("ptrdiff_t", "m"), Parameter("ptrdiff_t", "n")]
-    fixed += [Parameter(read, "A"), Parameter(read, "B"), Parameter(written, "C")]
+    fixed += [Parameter(f"const {_read(spec)} *", "A"), Parameter(read, "B"), Parameter(written, "C")]
     strides = [("a_m", spec.a_m), ("c_m", spec.c_m)]
     for index, reduction in enumerate(spec.reductions):
         strides.append((f"extent{index}", reduction.extent))
@@ -231,6 +235,11 @@ def parameters(spec: MicrokernelSpec) -> tuple[Parameter, ...]:
         cut = max(declaration.rfind(" "), declaration.rfind("*")) + 1
         fixed.append(Parameter(declaration[:cut].strip(), declaration[cut:]))
     return tuple(fixed)
+
+
+def _read(spec: MicrokernelSpec) -> str:
+    """C type that elements of A are read as."""
+    return f"polydl_{spec.word.name}_anywhere" if spec.in_place else spec.word.c
 
 
 def signature(spec: MicrokernelSpec) -> str:
@@ -264,15 +273,16 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
     unused = {f"{operand}_stride{i}" for i in single for operand in "ab"}
     pairs = _is_paired(spec)
     choices = []
-    for target in ISAS:
-        block = split_block(target.multiplying(spec.product), spec.dtype, spec.m, spec.n, pairs)
-        choices.append(_Choice(target.condition, block, min(block.rows, paired_rows(target))))
+    for condition, target in (way for each in ISAS for way in each.ways(spec.product)):
+        block = split_block(target, spec.dtype, spec.m, spec.n, pairs)
+        choices.append(_Choice(condition, block, min(block.rows, paired_rows(target))))
     text = (
         environment()
         .get_template("microkernel.c.j2")
         .render(
             t=spec.dtype,
             word=spec.word,
+            read=_read(spec),
             multiply=f"polydl_{spec.product.call}" if spec.product.in_words else f"polydl_{spec.dtype.name}_fma",
             start=start_text(spec),
             name=name,
@@ -390,7 +400,7 @@ def _extents(spec: MicrokernelSpec) -> str:
 def _name(spec: MicrokernelSpec) -> str:
     """A readable name, made unique by a hash of the whole specification."""
     product = "" if spec.product is FMA else spec.product.name
-    digest = hashlib.sha256((repr(spec) + product).encode()).hexdigest()[:8]
+    digest = hashlib.sha256((repr(spec) + product + " in place" * spec.in_place).encode()).hexdigest()[:8]
     return f"polydl_mk_{product or spec.dtype.name}_{spec.m}x{spec.n}_k{_extents(spec)}_b{spec.beta}_{digest}"
 
 

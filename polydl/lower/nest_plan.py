@@ -10,13 +10,12 @@ from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
 from polydl.kernels.copy import CopyPiece
 from polydl.kernels.families import block_kernel, copy_function
-from polydl.kernels.grouping import Grouping, grouping
 from polydl.kernels.microkernel import Microkernel as GeneratedMicrokernel
-from polydl.kernels.microkernel import MicrokernelSpec, Reduction, isa_prologue, prologues
+from polydl.kernels.microkernel import MicrokernelSpec, Reduction, isa_prologue, parameters, prologues
 from polydl.kernels.packing import PackLoop, PackRoutine, pack_prologue
 from polydl.kernels.vector_text import NotVectorised
 from polydl.lower.ahead import Ahead
-from polydl.lower.ctree import Binary, Evaluate, Expr, If, Int, Invoke, Name, Node, Raw, Text, every, plus
+from polydl.lower.ctree import Binary, Cast, Evaluate, Expr, If, Int, Invoke, Name, Node, Raw, Text, every, plus
 from polydl.lower.epilogue import Epilogue, epilogue
 from polydl.lower.instance import Place
 from polydl.lower.packing_plan import PackCall, pack_call
@@ -28,6 +27,7 @@ from polydl.model.isl import to_int
 from polydl.model.scop import Scop, Statement
 from polydl.model.types import I32, ElementType
 from polydl.rewrite.conditions import Group
+from polydl.schedule.grouping import Grouping, grouping
 from polydl.schedule.kernel_call import Edge, KernelCall, edge_rows, kernel_call
 from polydl.schedule.structure import Loop, Structure
 from polydl.target.isa import VECTOR_TYPES
@@ -101,20 +101,29 @@ def microkernel_spec(
     rows = kernel.rows.iterator if kernel.rows is not None else None
     a, b = _operands(structure)
     groups = grouping(structure)
+    in_place = groups.in_place and "A" not in packs
+    word = groups.product.group if in_place else 1
 
     def stride(role: str, operand: Operand, loop: Loop) -> int | None:
-        return packs[role].stride(loop) if role in packs else _given(_stride(nest, operand, loop.iterator))
+        if role in packs:
+            return packs[role].stride(loop)
+        if role == "A" and in_place:
+            # In words; along the loop with the groups from one to the next.
+            return known(_stride(nest, operand, loop.iterator)) * groups.of(loop) // word
+        return _given(_stride(nest, operand, loop.iterator))
 
     reductions = tuple(
         Reduction(_constant(_steps(groups, call, loop), call.domain), stride("A", a, loop), stride("B", b, loop))
         for loop in kernel.reductions
     )
     a_m = 0 if rows is None else 1 if "A" in packs else _given(_stride(nest, a, rows))
+    a_m = known(a_m) // word if in_place and a_m is not None else a_m
     c_m = 0 if rows is None else _given(_stride(nest, found.output, rows))
     size = found.element.bytes
     # Distances that depend on parameters are taken for large ones: a prefetch too many costs little.
     rows_ahead = ROWS_AHEAD if a_m is None or a_m * size >= PAGE_BYTES else 0
-    if a_m is not None and 0 < a_m * size < PAGE_BYTES and "A" not in packs and _spread(nest, a) * size > LARGE_BYTES:
+    large = "A" not in packs and _spread(nest, a) * a.element.bytes > LARGE_BYTES
+    if a_m is not None and 0 < a_m * size < PAGE_BYTES and large:
         # Rows that follow one another are one stream, which the hardware runs ahead of up to the page's end only: the
         # next block's rows are asked for while this one's are used. 1.2 to 1.9 times as fast on 1x1 convolutions of
         # large images (Zen 5), within 1 % where the data come from a cache.
@@ -135,6 +144,7 @@ def microkernel_spec(
         epilogue=fused.lines,
         epilogue_parameters=fused.parameters,
         product=groups.product,
+        in_place=in_place,
     )
 
 
@@ -414,13 +424,14 @@ def _call_printer(
     kernel, found, statement = structure.kernel, structure.nest.contraction, structure.nest.statements[0]
     assert kernel is not None and found is not None
     a, b = _operands(structure)
-    groups = grouping(structure)
+    groups, spec = grouping(structure), versions.between.spec
 
     def address(at: Place, role: str, operand: Operand) -> Expr:
         if role in packs:
             return plus(Name(buffers[role]), at.affine(packs[role].offset(call.domain, structure.loops)))
         relation = statement.accesses[operand.access].relation.as_pw_multi_aff()
-        return at.address(operand.array, relation.pullback_pw_multi_aff(call.corner))
+        found_at = at.address(operand.array, relation.pullback_pw_multi_aff(call.corner))
+        return Cast(parameters(spec)[2].ctype, found_at) if role == "A" and spec.in_place else found_at
 
     def print_call(at: Place) -> Node:
         m = at.affine(call.extent(kernel.rows)) if kernel.rows is not None else Int(1)
@@ -429,7 +440,7 @@ def _call_printer(
         nest = structure.nest
         run_time = [] if kernel.rows is None or "A" in packs else _stride_at(at, nest, a, kernel.rows)
         run_time += [] if kernel.rows is None else _stride_at(at, nest, found.output, kernel.rows)
-        for loop, reduction in zip(kernel.reductions, versions.between.spec.reductions, strict=True):
+        for loop, reduction in zip(kernel.reductions, spec.reductions, strict=True):
             run_time += [at.affine(_steps(groups, call, loop))] if reduction.extent is None else []
             for role, operand in (("A", a), ("B", b)):
                 run_time += [] if role in packs else _stride_at(at, nest, operand, loop)

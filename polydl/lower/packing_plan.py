@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from polydl.kernels.grouping import Grouping, grouping
 from polydl.model import isl
 from polydl.model.contraction import Operand
 from polydl.model.layout import Axis, Layout
 from polydl.model.schedule import map_from_affs
+from polydl.schedule.grouping import Grouping, grouping
 from polydl.schedule.kernel_call import KernelCall
 from polydl.schedule.structure import Loop, Packed, Structure
 

@@ -22,6 +22,7 @@ from polydl.target import Machine, calibrate, calibration_path, detect
 from polydl.target.files import save
 from polydl.target.isa import efficiency_of, register_blocks
 from polydl.target.model import Provenance
+from polydl.target.products import FMA, MEASURED, Product
 
 TIMEOUT_SECONDS = 120
 """For the compiler and for the program each: several times what they take on a busy machine."""
@@ -39,12 +40,14 @@ def calibrated(
     toolchain: Toolchain, machine: Machine | None = None, folder: Path | None = None, isa: str | None = None
 ) -> Machine:
     """The machine that this process runs on, measured and stored where `detect` finds it: what `target.calibrate`
-    measures, and the speeds of register blocks. Raises ToolchainError; what was measured before it stays stored."""
+    measures, the speeds of register blocks, and the peaks of inner products. Raises ToolchainError; what was measured
+    before it stays stored."""
     known = machine if machine is not None else detect(isa=isa)
     measured = calibrate(known, folder, find_compiler(toolchain), isa)
-    shares = block_shares(measured, toolchain)
-    provenance = {**measured.provenance, **{f"register_blocks.{name}": Provenance.MEASURED for name in shares}}
-    whole = replace(measured, register_blocks=shares, provenance=provenance)
+    shares, products = block_shares(measured, toolchain), product_peaks(measured, toolchain)
+    names = [*(f"register_blocks.{name}" for name in shares), *(f"product_gops.{name}" for name in products)]
+    provenance = {**measured.provenance, **dict.fromkeys(names, Provenance.MEASURED)}
+    whole = replace(measured, register_blocks=shares, product_gops=products, provenance=provenance)
     save(whole, calibration_path(known, folder, isa))
     return whole
 
@@ -67,6 +70,17 @@ def block_shares(machine: Machine, toolchain: Toolchain) -> dict[str, float]:
     return {f"{r}x{v}": round(float(share), 3) for (r, v), share in zip(blocks, shares, strict=True)}
 
 
+def product_peaks(machine: Machine, toolchain: Toolchain) -> dict[str, float]:
+    """10^9 operations per second of one core in each inner product of groups (`products.MEASURED`), by its name: the
+    FMA peak of `machine` times what the one reaches of the other, both in registers and in turn. Raises ToolchainError.
+    """
+    found = {}
+    for name, product in MEASURED.items():
+        speeds = kernel_speeds(product.sums[0], (), SAMPLES, toolchain, SAMPLE_FLOPS, product).max(axis=0)
+        found[name] = round(machine.peak(F32) / 1e9 * float(speeds[0] / speeds[1]), 2)
+    return found
+
+
 def _near(machine: Machine, m: int, n: int) -> MicrokernelSpec:
     """m x n, row by row, B packed n wide, over rows of A and B that fill half of the first-level cache, read again
     until there were STEPS."""
@@ -75,18 +89,30 @@ def _near(machine: Machine, m: int, n: int) -> MicrokernelSpec:
 
 
 def kernel_speeds(
-    element: ElementType, kernels: Sequence[Microkernel], samples: int, toolchain: Toolchain, sample_flops: float
+    element: ElementType,
+    kernels: Sequence[Microkernel],
+    samples: int,
+    toolchain: Toolchain,
+    sample_flops: float,
+    product: Product = FMA,
 ) -> npt.NDArray[np.float64]:
-    """(samples, 1 + kernels) GFLOP/s of a loop of nothing but FMAs and of each kernel, one after the other in one
-    process on the same buffers. Extents and strides are constants. Raises ToolchainError."""
-    flops = [2.0 * k.spec.m * k.spec.n * float(np.prod([r.extent or 1 for r in k.spec.reductions])) for k in kernels]
-    reached = np.array([_elements(kernel.spec) for kernel in kernels]).max(axis=0)
+    """10^9 operations per second, sample by sample: of a loop of nothing but `product` on sums of type `element`, of
+    each of the kernels, which compute with it, and, where it is of groups, of a loop of nothing but FMAs on `float`:
+    (samples, 1 + kernels), or (samples, 2 + kernels). One after the other in one process on the same buffers. Extents
+    and strides are constants. Raises ToolchainError."""
+    steps = [float(np.prod([r.extent or 1 for r in k.spec.reductions])) for k in kernels]
+    flops = [2.0 * product.group * k.spec.m * k.spec.n * n for k, n in zip(kernels, steps, strict=True)]
+    reached = np.array([(1, 1, 1), *(_elements(kernel.spec) for kernel in kernels)]).max(axis=0)
+    before = [microkernel.isa_prologue(e) for e in dict.fromkeys((F32, element, product.word(element)))]
     text = (
         microkernel.environment()
         .get_template("microkernel_peak.c.j2")
         .render(
             t=element,
-            prologue=microkernel.isa_prologue(element),
+            word=product.word(element),
+            group=product.group,
+            multiply=f"polydl_{product.call if product.in_words else element.name + '_fma'}",
+            prologue="".join([*before, microkernel.product_prologue(product)]),
             kernels=kernels,
             flops=flops,
             calls=[max(1, round(sample_flops / f)) for f in flops],

@@ -12,7 +12,7 @@ from polydl.rank.register_blocks import target_isa
 from polydl.schedule.structure import RegisterBlocks
 from polydl.target import Machine
 from polydl.target.isa import register_blocks
-from polydl.target.products import preferred
+from polydl.target.products import SINGLE, preferred
 
 _LEAST = 0.8
 """Fraction of the best block's modelled efficiency below which a block is not tried: what a better place in the
@@ -31,16 +31,24 @@ def register_blocks_for(machine: Machine) -> RegisterBlocks:
 
     def blocks(nest: Nest) -> Sequence[tuple[str | None, str, int, int] | tuple[str | None, str, int, int, str]]:
         found = nest.contraction
-        better = "" if found is None else preferred(found, target.name, target.features)
+        better = "" if found is None else preferred(found, lambda p: target.multiplying(p).fmas / target.fmas)
+        best = told(nest, better)
+        if not better:
+            return best
+        # Single elements need copies of another type of both operands, which can take longer than they win.
+        own = told(nest, "") if better == SINGLE else []
+        return [*((*block, better) for block in best), *own]
+
+    def told(nest: Nest, product: str) -> list[tuple[str | None, str, int, int]]:
+        """With an inner product that a microkernel is told to take."""
         ordered = sorted(
             ((*price(use, b, target), b.m), (use.rows or "", use.columns, b.n), (use.rows, use.columns, b.m, b.n))
             for family in NESTS
             for one in family.matches(nest)
-            for use in (one.told(better),)
+            for use in (one.told(product),)
             for b in family.shapes(use, target)
         )
-        best = [block for cost, _, block in ordered if cost[0] <= _LEAST * ordered[0][0][0]]
-        return [(*block, better) for block in best] if better else best
+        return [block for cost, _, block in ordered if cost[0] <= _LEAST * ordered[0][0][0]]
 
     return blocks
 

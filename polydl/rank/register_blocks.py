@@ -7,6 +7,10 @@ from dataclasses import replace
 from polydl.model.types import F32
 from polydl.target import Machine
 from polydl.target.isa import Isa, isa
+from polydl.target.products import MEASURED
+
+_STEPS = 20
+"""Of a measured rate of an inner product, in one of the FMA: finer ones are the noise of two measurements."""
 
 
 def target_isa(machine: Machine) -> Isa:
@@ -28,5 +32,12 @@ def target_isa(machine: Machine) -> Isa:
         fmas=max(1, round(fmas)),
         loads=max(1, round(loads)),
         features=tuple(machine.simd.features.split()),
+        measured=tuple((name, _share(machine, name, gops)) for name, gops in sorted(machine.product_gops.items())),
         shares=tuple((int(rows), int(vectors), share) for (rows, _, vectors), share in blocks),
     )
+
+
+def _share(machine: Machine, product: str, gops: float) -> float:
+    """Words per cycle over FMAs per cycle: a word has a product for each neighbour of a group."""
+    words = gops * 1e9 / MEASURED[product].group
+    return max(1, round(_STEPS * words / machine.peak(F32))) / _STEPS

@@ -113,6 +113,7 @@ def _keys(machine: Machine) -> list[str]:
         "call_cycles",
         "parallel_region_us",
         *(f"fma_peak_gflops.{element}" for element in machine.fma_peak_gflops),
+        *(f"product_gops.{name}" for name in machine.product_gops),
     ]
     for name in ("simd", "memory", "tlb"):
         keys += [f"{name}.{item.name}" for item in fields(getattr(machine, name))]
@@ -195,6 +196,7 @@ def _with_processor(machine: Machine, processor: Processor, root: Path) -> Machi
         frequency_ghz=frequency,
         tlb=replace(machine.tlb, page_bytes=page),
         fma_peak_gflops={element: peak * scale for element, peak in machine.fma_peak_gflops.items()},
+        product_gops={name: peak * scale for name, peak in machine.product_gops.items()},
         provenance=provenance,
     )
 

@@ -13,6 +13,7 @@ from typing import Any
 from polydl.base.errors import InputError, InputErrors, Span
 from polydl.model.types import TYPES, spelled
 from polydl.target.model import OBSERVED, CacheLevel, Machine, Memory, Provenance, Simd, Tlb
+from polydl.target.products import MEASURED
 
 PRESETS = Path(__file__).resolve().parent / "presets"
 
@@ -61,7 +62,9 @@ _SECTIONS: dict[str, dict[str, type]] = {
 """Keys of each section and the type of their values; a float may be written as an integer."""
 _DEFAULTS = {"simd.features": ""}
 """Of keys that may be left out."""
-_TABLES = ("simd", "cache", "memory", "tlb", "fma_peak_gflops", "register_blocks", "observed", "provenance", "match")
+_MEASURED = ("register_blocks", "product_gops", "observed")
+"""Tables that only a calibration fills."""
+_TABLES = ("simd", "cache", "memory", "tlb", "fma_peak_gflops", *_MEASURED, "provenance", "match")
 _NAMES = {str: "a string", int: "an integer", float: "a number", list: "a list of integers"}
 
 
@@ -160,8 +163,9 @@ class _Reader:
             else:
                 self._fault(f"'{name}' must be a number", name, start)
         blocks = {**(base.register_blocks if base is not None else {}), **dict(self._blocks(document))}
+        products = {**(base.product_gops if base is not None else {}), **dict(self._products(document))}
         observed = {**(base.observed if base is not None else {}), **dict(self._observed(document))}
-        given |= {f"{name}.{key}" for name in ("register_blocks", "observed") for key in self._table(document, name)}
+        given |= {f"{name}.{key}" for name in _MEASURED for key in self._table(document, name)}
         provenance = dict(base.provenance) if base is not None else {}
         provenance.update(dict.fromkeys(sorted(given), Provenance.FILE))
         provenance.update(self._provenance(document))
@@ -169,7 +173,8 @@ class _Reader:
             self._require(figures, levels, peaks)
         if self.errors:
             raise InputErrors(self.errors)
-        return replace(_build(figures, levels, peaks, blocks, provenance), observed=observed)
+        built = _build(figures, levels, peaks, blocks, provenance)
+        return replace(built, product_gops=products, observed=observed)
 
     def _table(self, document: Mapping[str, Any], name: str) -> dict[str, Any]:
         table = document.get(name, {})
@@ -235,6 +240,17 @@ class _Reader:
                 self._fault(f"'{name}' is no register block", name, start, 'rows and vectors: "6x2"')
             elif not self._typed(value, float) or not 0 < value <= 1:
                 self._fault(f"'{name}' must be a fraction of the FMA peak, above 0 and at most 1", name, start)
+            else:
+                yield name, float(value)
+
+    def _products(self, document: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+        """Peaks of inner products."""
+        start = self._line_of("[product_gops]")
+        for name, value in self._table(document, "product_gops").items():
+            if name not in MEASURED:
+                self._fault(f"no inner product '{name}'", name, start, _nearest(name, tuple(MEASURED)))
+            elif not self._typed(value, float) or not value > 0:
+                self._fault(f"'{name}' must be a number above 0: 10^9 operations per second", name, start)
             else:
                 yield name, float(value)
 
@@ -343,12 +359,10 @@ def dumps(machine: Machine) -> str:
         lines += [f"{key} = {_value(figures[f'cache.{cache.level}.{key}'])}" for key in _SECTIONS["cache"]]
     lines += ["", "[fma_peak_gflops]"]
     lines += sorted(f"{_value(element)} = {_value(peak)}" for element, peak in machine.fma_peak_gflops.items())
-    if machine.register_blocks:
-        lines += ["", "[register_blocks]"]
-        lines += [f"{_value(block)} = {_value(share)}" for block, share in sorted(machine.register_blocks.items())]
-    if machine.observed:
-        lines += ["", "[observed]"]
-        lines += [f"{_value(name)} = {_value(value)}" for name, value in sorted(machine.observed.items())]
+    for name in _MEASURED:
+        if table := getattr(machine, name):
+            lines += ["", f"[{name}]"]
+            lines += [f"{_value(key)} = {_value(value)}" for key, value in sorted(table.items())]
     lines += ["", "[provenance]"]
     lines += [f"{_value(key)} = {_value(source.value)}" for key, source in sorted(machine.provenance.items())]
     return "\n".join(lines) + "\n"

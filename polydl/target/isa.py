@@ -9,7 +9,7 @@ from functools import cache
 from polydl.model.contraction import Contraction, Lack, NoContraction, judged
 from polydl.model.scop import Scop, Statement
 from polydl.model.types import F32, F64, ElementType
-from polydl.target.products import FMA, Product, inner_product
+from polydl.target.products import FMA, MACROS, Product, Rate, inner_product
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,9 @@ class Isa:
     """Header of the intrinsics that the prologue's operations are written with; empty: the compiler's own vectors."""
     features: tuple[str, ...] = ()
     """Extensions that the machine has beside, as Linux names them: `avx512_vnni`."""
+    measured: tuple[tuple[str, float], ...] = ()
+    """(inner product, its words per cycle over FMAs per cycle) as it was measured on a machine, in place of the share
+    in `target.products`."""
 
     @property
     def condition(self) -> str:
@@ -98,8 +101,24 @@ class Isa:
         rate = product.rate(self.name, self.features)
         if rate is None:
             return self
+        share = dict(self.measured).get(product.measured_as or product.name, rate.share)
+        return self._at(replace(rate, share=share))
+
+    def ways(self, product: Product) -> list[tuple[str, Isa]]:
+        """(C preprocessor condition after `isa_prologue`, `multiplying` where it holds) for each of the ways that the
+        instruction set has, fastest first; the last one's is `condition`."""
+        plain, rates = replace(self, features=(), measured=()), product.rates.get(self.name, ())
+        extended = [(f"{self.condition} && defined({MACROS[r.feature]})", plain._at(r)) for r in rates if r.feature]
+        return [*extended, (self.condition, plain.multiplying(product))]
+
+    def _at(self, rate: Rate) -> Isa:
         return replace(
-            self, fmas=self.fmas * rate.share, latency=rate.latency, scratch=self.scratch + rate.scratch, pairs=False
+            self,
+            fmas=self.fmas * rate.share,
+            latency=rate.latency,
+            scratch=self.scratch + rate.scratch,
+            pairs=False,
+            shares=(),
         )
 
 

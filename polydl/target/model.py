@@ -134,6 +134,9 @@ class Machine:
     register_blocks: Mapping[str, float] = field(default_factory=dict)
     """Fraction of the FMA peak of one core, in (0, 1], that register blocks reach on data in the first-level cache, by
     `ROWSxVECTORS`; a block that is left out has the estimate of `polydl.kernels.block_cycles`."""
+    product_gops: Mapping[str, float] = field(default_factory=dict)
+    """Of one core, 10^9 operations (a product and its addition are two) per second in inner products of groups, by the
+    names of `polydl.target.products.MEASURED`; one that is left out has its rate of that table."""
     observed: Mapping[str, float] = field(default_factory=dict)
     """What calibration saw and no ranker uses, by the names of `OBSERVED`; for people."""
     provenance: Mapping[str, Provenance] = field(default_factory=dict)
@@ -143,6 +146,7 @@ class Machine:
         vectors = f"{self.simd.isa}, {self.simd.registers} registers of {self.simd.vector_bytes} bytes"
         known = {"cores": self.cores, "clock, GHz": self.frequency_ghz, "vectors": vectors}
         peaks = {f"peak of a core, {element}, GFLOP/s": peak for element, peak in self.fma_peak_gflops.items()}
+        peaks |= {f"peak of a core, {name}, GOP/s": peak for name, peak in self.product_gops.items()}
         rows = [
             (f"L{c.level}", c.bytes, c.line_bytes, c.ways, c.shared_by_cores, c.bandwidth_bytes_per_cycle)
             for c in self.caches
@@ -178,11 +182,14 @@ class Machine:
 
     def as_data(self) -> dict[str, Any]:
         """Every figure as plain data, with the names that C has for element types."""
-        tables = (self.fma_peak_gflops, self.register_blocks, self.observed)
-        peaks, blocks, observed = (dict(sorted(table.items())) for table in tables)
-        data = asdict(replace(self, fma_peak_gflops=peaks, register_blocks=blocks, observed=observed))
-        if not self.register_blocks:  # as before there were any: what was measured on a machine goes by its fingerprint
-            del data["register_blocks"]
+        tables = (self.fma_peak_gflops, self.register_blocks, self.product_gops, self.observed)
+        peaks, blocks, products, observed = (dict(sorted(table.items())) for table in tables)
+        whole = replace(self, fma_peak_gflops=peaks, register_blocks=blocks, product_gops=products, observed=observed)
+        data = asdict(whole)
+        # As before there were any: what was measured on a machine goes by its fingerprint.
+        for name in ("register_blocks", "product_gops"):
+            if not data[name]:
+                del data[name]
         if not self.observed:
             del data["observed"]
         if not self.simd.features:

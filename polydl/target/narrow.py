@@ -12,7 +12,7 @@ from polydl.target.products import features_of
 
 _NARROWER = {"avx512": ("avx512", "avx2", "generic"), "avx2": ("avx2", "generic"), "none": ("generic",)}
 """By what an x86 machine has, what its code can be kept to, widest first."""
-_OF_ITS_VECTORS = ("register_blocks.", "observed.")
+_OF_ITS_VECTORS = ("register_blocks.", "product_gops.", "observed.")
 """Keys of what was measured with vectors of one width."""
 _FLAGS = {"avx512": (), "avx2": ("-mno-avx512f",), "generic": ("-mno-avx",)}
 """Each leaves out what comes after it as well (gcc's manual, x86 options; clang does the same)."""
@@ -60,6 +60,7 @@ def narrowed(machine: Machine, name: str) -> Machine:
         caches=(first, *machine.caches[1:]),
         fma_peak_gflops=peaks,
         register_blocks={},
+        product_gops={},
         observed={},
         provenance={key: source for key, source in provenance.items() if not key.startswith(_OF_ITS_VECTORS)},
     )

@@ -10,7 +10,7 @@ A new instruction is a row here, the C of its function in `templates/microkernel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from polydl.model.contraction import Contraction
@@ -53,6 +53,9 @@ class Product:
     """Where it is not 0, A's copy has the highest bit of its elements the other way round, which takes unsigned ones
     for signed ones of 128 less and signed ones for unsigned ones of 128 more; B's copy has, behind the steps of a
     panel, one more word for each column: the sum of the column times this, which the kernel starts from."""
+
+    measured_as: str = ""
+    """The inner product that takes the same instructions, whose rate is measured in its place; empty: its own."""
 
     @property
     def in_words(self) -> bool:
@@ -112,9 +115,9 @@ _BYTES = {
 }  # fmt: skip
 DOT_8: Mapping[tuple[ElementType, ElementType], Product] = {
     (U8, I8): Product("dot_u8i8", 4, U8, I8, (I32,), _BYTES),
-    (I8, U8): Product("dot_i8u8", 4, I8, U8, (I32,), _BYTES),
-    (I8, I8): Product("dot_i8i8", 4, U8, I8, (I32,), _BYTES, "dot_u8i8", -128),
-    (U8, U8): Product("dot_u8u8", 4, I8, U8, (I32,), _BYTES, "dot_i8u8", 128),
+    (I8, U8): Product("dot_i8u8", 4, I8, U8, (I32,), _BYTES, measured_as="dot_u8i8"),
+    (I8, I8): Product("dot_i8i8", 4, U8, I8, (I32,), _BYTES, "dot_u8i8", -128, "dot_u8i8"),
+    (U8, U8): Product("dot_u8u8", 4, I8, U8, (I32,), _BYTES, "dot_i8u8", 128, "dot_u8i8"),
 }
 """Groups of four integers of 8 bits, by the types of A and B; the instruction takes unsigned ones of one and signed
 ones of the other (VPDPBUSD, which does not saturate). Only where there is this instruction: else pairs are faster."""
@@ -124,8 +127,17 @@ BYTES, SINGLE = "dot_8", "fma"
 FEATURES: Mapping[str, str] = {"avx512_vnni": "avx512", "avx512_bf16": "avx512", "avx_vnni": "avx2"}
 """Extensions with such instructions, by their names in Linux, and the instruction set whose registers they use."""
 
+MACROS: Mapping[str, str] = {
+    "avx512_vnni": "__AVX512VNNI__",
+    "avx512_bf16": "__AVX512BF16__",
+    "avx_vnni": "__AVXVNNI__",
+}
+"""What compilers define where they may use an extension."""
+
 PRODUCTS: tuple[Product, ...] = (DOT_I16, DOT_BF16, FMA)
 """Those of larger groups first."""
+MEASURED: Mapping[str, Product] = {p.name: p for p in (DOT_BF16, DOT_I16, DOT_8[U8, I8])}
+"""Inner products whose rates `polydl machine --calibrate` measures, by name."""
 
 
 def features_of(isa: str, flags: frozenset[str]) -> str:
@@ -133,14 +145,14 @@ def features_of(isa: str, flags: frozenset[str]) -> str:
     return " ".join(name for name, of in FEATURES.items() if of == isa and name in flags)
 
 
-def preferred(found: Contraction, isa: str, features: tuple[str, ...]) -> str:
-    """What a machine had better take: `BYTES`, `SINGLE`, or empty for the inner product of the types."""
+def preferred(found: Contraction, speed: Callable[[Product], float]) -> str:
+    """What a machine had better take: `BYTES`, `SINGLE`, or empty for the inner product of the types. `speed`: words
+    of an inner product per cycle over FMAs per cycle."""
     if found.element is I32 and all(of_bytes(o.element) for o in (found.left, found.right)):
-        rate = DOT_8[U8, I8].rate(isa, features)
-        return BYTES if rate is not None and rate.feature else ""
+        bytes_, pairs = DOT_8[U8, I8], DOT_I16
+        return BYTES if bytes_.group * speed(bytes_) > pairs.group * speed(pairs) else ""
     if inner_product(found) is DOT_BF16:
-        rate = DOT_BF16.rate(isa, features)
-        return "" if rate is not None and rate.feature else SINGLE
+        return "" if DOT_BF16.group * speed(DOT_BF16) >= 1 else SINGLE
     return ""
 
 

@@ -70,6 +70,7 @@ def specification(rng: random.Random, product: Product) -> MicrokernelSpec:
     return MicrokernelSpec(
         dtype, m, n, 1, rng.choice((None, n + rng.randint(0, 5))), reductions, rng.randint(0, 1),
         negate=rng.random() < 0.3, alpha=rng.random() < 0.3, product=product,
+        in_place=product.in_words and rng.random() < 0.5,
     )  # fmt: skip
 
 
@@ -87,11 +88,12 @@ def call(spec: MicrokernelSpec, m: int, n: int, at_end: int) -> str:
     small = spec.dtype is F32
     word = "(int)((bits() & 0x807f007f) % 2 ? 0x3f80c000 : 0x40003f80)" if small else "(int)bits()"
     c = spec.dtype.c
-    size = (max(1, m) - 1) * c_m + max(1, n)
+    size, odd = (max(1, m) - 1) * c_m + max(1, n), 1 if spec.in_place else 0
     return f"""
     {{
-        guarded a = take({a} * 4, {at_end}), b = take({b} * 4, {at_end}), c = take({size} * 4, {at_end});
-        int *A = (int *)a.data, *B = (int *)b.data;
+        guarded a = take({a} * 4 + {odd}, {at_end}), b = take({b} * 4, {at_end}), c = take({size} * 4, {at_end});
+        polydl_i32_anywhere *A = (polydl_i32_anywhere *)(a.data + {odd});
+        int *B = (int *)b.data;
         {c} *C = ({c} *)c.data, D[{size}];
         for (int i = 0; i < {a}; i++) A[i] = {word};
         for (int i = 0; i < {b}; i++) B[i] = {word};
@@ -329,7 +331,7 @@ int main(void)
 {
     for (int t = 0; t < 300; t++) {
         const int tuned = t % 11 == 0, M = tuned ? 37 : bits() % 60, N = tuned ? 50 : bits() % 90;
-        const int K = tuned ? 41 : t % 71, end = t & 1;
+        const int K = tuned ? STEPS : t % 71, end = t & 1;
         const size_t a = (size_t)M * K * sizeof(TA), b = (size_t)N * K * sizeof(TB), c = (size_t)M * N * sizeof(TC);
         guarded x = take(a, end), y = take(b, end), z = take(c, end), w = take(c, 0);
         for (size_t i = 0; i < a; i += sizeof(TA)) *(TA *)(x.data + i) = (TA)(WHOLE ? draw() : (int)bits());
@@ -347,6 +349,7 @@ int main(void)
 
 
 @X86
+@pytest.mark.parametrize("steps", [41, 44])
 @pytest.mark.parametrize(
     ("types", "op", "cast", "machine"),
     [
@@ -362,22 +365,28 @@ int main(void)
         (("float", "int8_t", "float"), "+=", "", "epyc-zen3"),
     ],
 )
-def test_programs_at_any_size(types: tuple[str, str, str], op: str, cast: str, machine: str, tmp_path: Path) -> None:
+def test_programs_at_any_size(
+    types: tuple[str, str, str], op: str, cast: str, machine: str, steps: int, tmp_path: Path
+) -> None:
     """Any size, K from 0 to 70, on memory that ends where the arrays do: the bits of the original."""
     c, a, b = types
     text = PROGRAM.format(c=c, a=a, b=b, op=op, cast=cast)
     (tmp_path / "f.c").write_text(text)
     found = pipeline.optimize(
-        tmp_path / "f.c", tmp_path / "made.c", run=False, sizes={"M": 37, "N": 50, "K": 41}, machine=machine, threads=2
-    )  # fmt: skip
+        tmp_path / "f.c",
+        tmp_path / "made.c",
+        run=False,
+        sizes={"M": 37, "N": 50, "K": steps},
+        machine=machine,
+        threads=2,
+    )
     made = (tmp_path / "made.c").read_text()
     assert found.output is not None
     assert "_mk_" in made
     assert ("dot_8" in made) == (machine == "epyc-zen4" and {a, b} <= {"int8_t", "uint8_t"})
     (tmp_path / "original.c").write_text(text.replace("void f(", "void original("))
-    macros = (
-        f"#define TC {c}\n#define TA {a}\n#define TB {b}\n#define WHOLE {int('float' in types)}\n#include <stdint.h>\n"
-    )
+    defined = {"TC": c, "TA": a, "TB": b, "WHOLE": int("float" in types), "STEPS": steps}
+    macros = "".join(f"#define {name} {value}\n" for name, value in defined.items()) + "#include <stdint.h>\n"
     (tmp_path / "main.c").write_text(HARNESS + BITS + macros + DRIVER)
     for target in ("native", "avx2", "generic"):
         flags = ["-O2", "-w", "-fopenmp", *TARGETS[target]]

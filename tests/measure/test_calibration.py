@@ -17,6 +17,7 @@ from polydl.target import Provenance, detect, preset
 from polydl.target.files import dumps, loads
 from polydl.target.isa import isa
 from polydl.target.narrow import narrowed
+from polydl.target.products import MEASURED
 
 
 def test_blocks_are_measured_and_found_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -31,6 +32,9 @@ def test_blocks_are_measured_and_found_again(monkeypatch: pytest.MonkeyPatch, tm
     assert detect(calibrations=tmp_path) == found
     some = next(iter(found.register_blocks))
     assert found.provenance[f"register_blocks.{some}"] is Provenance.MEASURED
+    assert set(found.product_gops) == set(MEASURED)
+    assert all(gops > 0 for gops in found.product_gops.values())
+    assert found.provenance["product_gops.dot_bf16"] is Provenance.MEASURED
     assert loads(dumps(found)) == found
     assert found.fingerprint != known.fingerprint
 

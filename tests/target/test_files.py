@@ -9,9 +9,11 @@ import pytest
 
 from polydl.base.errors import InputError, InputErrors
 from polydl.model.types import F16, F32, F64
+from polydl.rank.register_blocks import target_isa
 from polydl.target import Provenance, dumps, load, loads, preset, preset_names, save
 from polydl.target.files import PRESETS
 from polydl.target.narrow import narrowed
+from polydl.target.products import DOT_8, DOT_BF16, DOT_I16
 
 EXPECTED_PRESETS = {
     "core-i9-12900k", "default", "epyc-zen2", "epyc-zen3", "epyc-zen4", "epyc-zen5", "graviton-2", "graviton-3",
@@ -186,3 +188,31 @@ def test_fingerprint_is_of_the_figures_only() -> None:
     assert machine.fingerprint == replace(machine, name="other", provenance={}).fingerprint
     assert machine.fingerprint != replace(machine, cores=1).fingerprint
     assert machine.fingerprint == loads(dumps(machine)).fingerprint
+
+
+def test_peaks_of_inner_products_are_read_and_written() -> None:
+    machine = replace(preset("epyc-zen4"), product_gops={"dot_bf16": 200.0, "dot_u8i8": 400.5})
+    text = dumps(machine)
+    assert loads(text).product_gops == machine.product_gops
+    assert machine.fingerprint != preset("epyc-zen4").fingerprint
+    for wrong, message in (
+        ("dot_bf17 = 1", "no inner product 'dot_bf17'"),
+        ("dot_i16 = 0", "must be a number above 0"),
+    ):
+        with pytest.raises(InputErrors) as caught:
+            loads(text.replace('"dot_bf16" = 200.0', wrong))
+        (error,) = caught.value.errors
+        assert message in error.reason and error.span is not None
+        assert error.span.line == 1 + text.splitlines().index('"dot_bf16" = 200.0')
+    assert narrowed(machine, "avx2").product_gops == {}
+
+
+def test_estimates_use_the_measured_rates_of_inner_products() -> None:
+    zen4 = preset("epyc-zen4")
+    fma = zen4.peak(F32) / 1e9
+    slow = target_isa(replace(zen4, product_gops={"dot_bf16": 2 * 0.25 * fma, "dot_u8i8": 4 * 0.5 * fma}))
+    known, wide = target_isa(zen4), slow.fmas
+    assert slow.multiplying(DOT_BF16).fmas == 0.25 * wide < known.multiplying(DOT_BF16).fmas == wide
+    assert slow.multiplying(DOT_I16).fmas == wide
+    assert all(slow.multiplying(p).fmas == 0.5 * wide for p in DOT_8.values())
+    assert slow.ways(DOT_BF16) == known.ways(DOT_BF16), "what is written does not depend on what was measured"

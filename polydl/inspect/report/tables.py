@@ -225,6 +225,10 @@ def machine(found: Machine) -> Table:
         (f"peak of one core, {element}", quantity(rate * 1e9, "FLOP/s"), source(f"fma_peak_gflops.{element}"))
         for element, rate in found.fma_peak_gflops.items()
     ]
+    rows += [
+        (f"peak of one core, {name}", quantity(rate * 1e9, "OP/s"), source(f"product_gops.{name}"))
+        for name, rate in found.product_gops.items()
+    ]
     for cache in found.caches:
         key = f"cache.{cache.level}"
         shared = f"{cache.shared_by_cores} cores" if cache.shared_by_cores > 1 else "one core"

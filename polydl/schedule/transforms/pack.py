@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from polydl.base.errors import InputError
 from polydl.model.contraction import Stride, known
+from polydl.schedule.grouping import grouping
 from polydl.schedule.limits import Limits
 from polydl.schedule.structure import Packed, Structure, trips
 from polydl.schedule.transform import Transform
@@ -90,7 +91,9 @@ def _copied(structure: Structure) -> tuple[str, ...]:
     found = structure.nest.contraction
     if structure.kernel is None or found is None:
         return ()
-    return found.copied(structure.kernel.columns.iterator)
+    in_place = grouping(structure).in_place
+    needed = found.copied(structure.kernel.columns.iterator)
+    return tuple(operand for operand in needed if not (operand == "A" and in_place))
 
 
 def _spread(structure: Structure, operand: str) -> int:

@@ -1,0 +1,93 @@
+"""Which inner product a structure's microkernel computes, and along which reduction it takes groups of neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polydl.model.contraction import Contraction
+from polydl.schedule.structure import KernelLoops, Loop, Structure, trips
+from polydl.target.products import BYTES, DOT_8, FMA, SINGLE, Product, inner_product, is_bf16, of_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """How the reductions of a microkernel are multiplied."""
+
+    product: Product
+    loop: Loop | None = None
+    """Its reduction whose neighbours are side by side in words; None: none, products are of single elements."""
+    in_place: bool = False
+    """A has the words as it is, so that it need not be copied."""
+
+    def of(self, loop: Loop) -> int:
+        """Iterations of a reduction that one step of the microkernel takes."""
+        return self.product.group if loop is self.loop else 1
+
+
+def grouping(structure: Structure) -> Grouping:
+    """By the types of the contraction, what the microkernel was told, and the reductions inside of it.
+
+    A group needs a reduction that moves both operands and has two iterations at least: one along which A has the words
+    as it is, else the longest of them, the innermost of the longest. Without one, elements are multiplied one by one.
+    """
+    kernel, found = structure.kernel, structure.nest.contraction
+    assert kernel is not None and found is not None
+    product = _product(structure, kernel, found)
+    if not product.in_words:
+        return Grouping(FMA)
+    longest, best = 1, None
+    for loop in kernel.reductions:
+        count = trips(structure.nest, loop)
+        moves = found.left.strides[loop.iterator] != 0 and found.right.strides[loop.iterator] != 0
+        if moves and _in_words(structure, kernel, loop, product):
+            return Grouping(product, loop, in_place=True)
+        # Of an extent that is not known any may come.
+        if moves and (count is None or count >= longest) and count != 1:
+            longest, best = count or longest, loop
+    return Grouping(FMA) if best is None else Grouping(product, best)
+
+
+def _product(structure: Structure, kernel: KernelLoops, found: Contraction) -> Product:
+    """The inner product, where there are reductions whose iterations it can take in groups."""
+    product = inner_product(found)
+    assert product is not None, "kernels are made for contractions that have one"
+    if not product.in_words or kernel.product == SINGLE:
+        return FMA
+    if kernel.product == BYTES and _in_bytes(structure):
+        a, b = (of_bytes(structure.operand(role).element) for role in ("A", "B"))
+        assert a is not None and b is not None, "of other types than it was told"
+        return DOT_8[a, b]
+    return product
+
+
+def _in_words(structure: Structure, kernel: KernelLoops, along: Loop, product: Product) -> bool:
+    """Whether A's elements along a reduction are the words of an inner product: of its type, side by side, in whole
+    groups in every call, and all else that moves A inside of the microkernel moves it by whole words."""
+    nest, operand, group = structure.nest, structure.operand("A"), product.group
+    wanted = product.a
+    assert wanted is not None, "groups are of elements of a type"
+    same = is_bf16(operand.element) if is_bf16(wanted) else operand.element is wanted
+    # A's copy for a product with a correction has other bits than A.
+    if not same or product.correction or not nest.box:
+        return False
+    strides: dict[str, int] = {}
+    for loop in kernel.all:
+        stride, count = operand.strides[loop.iterator], nest.counts[loop.iterator]
+        if not isinstance(stride, int):
+            return False
+        backwards = loop.iterator in nest.statements[0].descending
+        strides[loop.iterator] = stride * count.stride * (-1 if backwards else 1)
+    extent = nest.counts[along.iterator].extent
+    if strides[along.iterator] != 1 or extent is None or extent % group or (along.within or group) % group:
+        return False
+    return all(stride % group == 0 for iterator, stride in strides.items() if iterator != along.iterator)
+
+
+def _in_bytes(structure: Structure) -> bool:
+    """Whether groups of four fit the reductions: pieces of tiles hold a whole group, and the sums of B's columns are
+    taken over just what a call multiplies."""
+    kernel = structure.kernel
+    assert kernel is not None
+    if any(loop.within is not None and loop.within < 4 for loop in kernel.reductions):
+        return False
+    return all(structure.operand("B").strides[loop.iterator] != 0 for loop in kernel.reductions)
