@@ -89,6 +89,8 @@ class MicrokernelSpec:
     load of the lanes in range) and the prologue's `polydl_f32_*` functions."""
     epilogue_parameters: tuple[str, ...] = ()
     """C declarations of further arguments the epilogue uses: `const float *bias`."""
+    stores: bool = field(default=True, repr=False)
+    """False: the epilogue stores what is made of the sums, and C, which nothing reads any more, stays as it is."""
     product: Product = field(default=FMA, repr=False)
     """Where it multiplies groups, A and B are words of them, and strides and extents count groups."""
     in_place: bool = field(default=False, repr=False)
@@ -400,7 +402,8 @@ def _extents(spec: MicrokernelSpec) -> str:
 def _name(spec: MicrokernelSpec) -> str:
     """A readable name, made unique by a hash of the whole specification."""
     product = "" if spec.product is FMA else spec.product.name
-    digest = hashlib.sha256((repr(spec) + product + " in place" * spec.in_place).encode()).hexdigest()[:8]
+    forms = " in place" * spec.in_place + " no store" * (not spec.stores)
+    digest = hashlib.sha256((repr(spec) + product + forms).encode()).hexdigest()[:8]
     return f"polydl_mk_{product or spec.dtype.name}_{spec.m}x{spec.n}_k{_extents(spec)}_b{spec.beta}_{digest}"
 
 

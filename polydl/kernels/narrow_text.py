@@ -8,7 +8,8 @@ among them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -17,7 +18,20 @@ import numpy as np
 from polydl.kernels.microkernel import environment
 from polydl.kernels.vector_text import NotVectorised, Vectors
 from polydl.model.conversions import converted, explicit
-from polydl.model.expr import Binary, Call, Conditional, Const, Convert, Expr, Load, Unary, on_operands
+from polydl.model.expr import (
+    AffineValue,
+    Binary,
+    Call,
+    Conditional,
+    Const,
+    Convert,
+    Expr,
+    Load,
+    Unary,
+    constant_number,
+    on_operands,
+    operands,
+)
 from polydl.model.scop import Assignment
 from polydl.model.types import (
     BF16,
@@ -28,8 +42,10 @@ from polydl.model.types import (
     I8,
     I16,
     I32,
+    I64,
     U8,
     U16,
+    U32,
     ElementType,
     common,
     float_literal,
@@ -42,10 +58,14 @@ SMALL = (I8, U8, I16, U16, I32)
 _FLOATS = (F32, *HALVES)
 _OPERATORS = ("+", "-", "*", "&", "|", "^")
 _TRUTHS = ("<", "<=", ">", ">=", "==", "!=", "&&", "||")
-_ROUNDING = {"lrintf": "lrint"}
-"""Functions of <math.h> from a float to a long, and the vector function that gives the same below 2^31."""
-_WHOLE = {"rintf": "rint", "nearbyintf": "nearbyint"}
+_ROUNDING = {"lrintf": "lrint", "lroundf": "lround"}
+"""Functions of <math.h> from a float to a long, and the vector function that gives the same below 2^31; `_wide` behind
+it, that gives the lower 32 bits."""
+_WHOLE = {f"{name}f": name for name in ("rint", "nearbyint", "round", "floor", "ceil", "trunc")}
 """Functions of <math.h> that round to whole numbers."""
+_WORDS = (I32, U32)
+Ends = tuple[float, float]
+"""Least and greatest value."""
 
 
 def row_element(types: Iterable[ElementType]) -> ElementType:
@@ -144,6 +164,8 @@ class Narrow(Vectors):
             case Const(text):
                 whole = integer_literal(text.lstrip("+-"))
                 return float_literal(text) or (I32 if whole is None else whole[1])
+            case AffineValue():
+                return I32
             case Unary("!", _):
                 return I32
             case Binary(op, _, _) if op in _TRUTHS:
@@ -171,19 +193,149 @@ class Narrow(Vectors):
                 return f"{self.prefix}_{_WHOLE[function]}({self.text(converted(x, self.made(x), F32))})"
         if made is F32:
             return Vectors.text(self, value)  # its operands are floats too
-        if made is I32:
-            return self._integer(value)
+        if made in _WORDS:
+            return self._integer(value, made)
         raise NotVectorised(f"arithmetic in {made}")
 
-    def _integer(self, value: Expr) -> str:
+    def _integer(self, value: Expr, made: ElementType) -> str:
         match value:
             case Const(text):
-                return f"{self.prefix}_{I32.name}_all({text})"
-            case Unary("-" | "+" | "~" as op, operand):
+                return f"{self.prefix}_{I32.name}_all({'(int)' if made is U32 else ''}{text})"
+            case AffineValue() if (number := constant_number(value)) is not None:
+                return f"{self.prefix}_{I32.name}_all({number})"
+            case Load(access) if made is U32:
+                return self.load(access)
+            case Unary("-" | "+" | "~" as op, operand) if made is I32:
                 return f"({op}{self.text(operand)})"
             case Binary(op, left, right) if op in _OPERATORS:
+                return self._operation(op, self.text(left), self.text(right), made)
+            case Binary("<<" | ">>" as op, left, right) if made is I32:
                 return f"({self.text(left)} {op} {self.text(right)})"
+            case Conditional(condition, then, otherwise) if made is I32:
+                return self._chosen(condition, then, otherwise)
         raise NotVectorised("an operation on integers")
+
+    def _operation(self, op: str, left: str, right: str, made: ElementType) -> str:
+        """Of 32 bits; modulo 2^32 where it is one of unsigned numbers."""
+        if made is I32:
+            return f"({left} {op} {right})"
+        words = f"{self.prefix}_words"
+        return f"({self.prefix}_bits)(({words}){left} {op} ({words}){right})"
+
+    def _chosen(self, condition: Expr, then: Expr, otherwise: Expr) -> str:
+        """`condition ? then : otherwise` of integers that are compared as such."""
+        one, two = self.text(then), self.text(otherwise)
+        if isinstance(condition, Binary) and condition.op in ("<", "<=", ">", ">="):
+            sides = self._side(condition.left), self._side(condition.right)
+            if {*sides} == {one, two}:
+                greater = (condition.op in (">", ">=")) == (sides[0] == one)
+                return f"{self.prefix}_{I32.name}_{'max' if greater else 'min'}({one}, {two})"
+        return f"{self.prefix}_{I32.name}_select({self._holds(condition)}, {one}, {two})"
+
+    def _holds(self, condition: Expr) -> str:
+        """Lanes of ones where a condition on integers holds."""
+        match condition:
+            case Binary(op, left, right) if op in ("<", "<=", ">", ">=", "==", "!="):
+                return f"({self._side(left)} {op} {self._side(right)})"
+            case Binary("&&" | "||" as op, left, right):
+                return f"({self._holds(left)} {op[0]} {self._holds(right)})"
+            case Unary("!", operand):
+                return f"(~{self._holds(operand)})"
+        raise NotVectorised("a condition on integers that is no comparison")
+
+    def _side(self, value: Expr) -> str:
+        """An operand of a comparison of integers."""
+        made = self.made(value)
+        if made is not I32 and not (made in SMALL and isinstance(value, Convert)):
+            raise NotVectorised(f"a comparison of {made}")
+        return self.text(value)
+
+    def _low(self, value: Expr, *, narrow: bool = False) -> str:
+        """The lower 32 bits of a long. `narrow`: only the lower 16 count, which are zeros in what C's functions, and
+        those on vectors, make of NaN."""
+        match value:
+            case Call(function, (x,)) if function in _ROUNDING:
+                form = "" if self._is_small(x) and (narrow or _is_number(x)) else "_wide"
+                return f"{self.prefix}_{_ROUNDING[function]}{form}({self.text(converted(x, self.made(x), F32))})"
+            case Convert(source, target, operand) if target is I64 and source in (*SMALL, U32):
+                return self.text(operand)
+            case Const(text) if integer_literal(text) is not None:
+                return f"{self.prefix}_{I32.name}_all((int){text})"
+            case Unary("-", operand):
+                zero = f"{self.prefix}_{I32.name}_all(0)"
+                return self._operation("-", zero, self._low(operand), U32)
+            case Binary(op, left, right) if op in _OPERATORS:
+                return self._operation(op, self._low(left), self._low(right), U32)
+        raise NotVectorised("arithmetic in long")
+
+    def _is_small(self, value: Expr) -> bool:
+        """Whether a float is below 2^31, if it is a number: below half of that, for sums are rounded."""
+        ends = self._between(value, {})
+        return ends is not None and max(map(abs, ends)) < 2.0**30
+
+    def _between(self, value: Expr, known: Mapping[str, Ends]) -> Ends | None:
+        """Between which numbers a float is that is one; None: not known. `known`: the same of some texts."""
+        found = self._ends(value, known)
+        try:
+            more = known.get(self.text(converted(value, self.made(value), F32)))
+        except NotVectorised:
+            return found
+        if more is None or found is None:
+            return more or found
+        return max(found[0], more[0]), min(found[1], more[1])
+
+    def _ends(self, value: Expr, known: Mapping[str, Ends]) -> Ends | None:
+        number = _number(value)
+        if number is not None:
+            return number, number
+        match value:
+            case Convert(source, _, _) if source in (I8, U8, I16, U16):
+                return (0.0 if source.unsigned else -source.maximum - 1.0), float(source.maximum)
+            case Convert(_, target, operand) if target.is_float:
+                return self._between(operand, known)
+            case Call(function, (x,)) if function in _WHOLE:
+                ends = self._between(x, known)
+                return ends and (ends[0] - 1, ends[1] + 1)
+            case Call("fmaxf" | "fminf" as function, (x, y)):
+                one, two = self._between(x, known), self._between(y, known)
+                if one is None or two is None:
+                    some = one or two or (-math.inf, math.inf)
+                    return (some[0], math.inf) if function == "fmaxf" else (-math.inf, some[1])
+                take = max if function == "fmaxf" else min
+                return take(one[0], two[0]), take(one[1], two[1])
+            case Binary("+" | "-" as op, left, right):
+                one, two = self._between(left, known), self._between(right, known)
+                if one is None or two is None:
+                    return None
+                return (one[0] + two[0], one[1] + two[1]) if op == "+" else (one[0] - two[1], one[1] - two[0])
+            case Conditional(condition, then, otherwise):
+                arms = (
+                    self._between(then, self._learnt(condition, known, holds=True)),
+                    self._between(otherwise, self._learnt(condition, known, holds=False)),
+                )
+                if arms[0] is None or arms[1] is None:
+                    return None
+                return min(arms[0][0], arms[1][0]), max(arms[0][1], arms[1][1])
+        return None
+
+    def _learnt(self, condition: Expr, known: Mapping[str, Ends], *, holds: bool) -> Mapping[str, Ends]:
+        """What is known behind a comparison with a number."""
+        if not isinstance(condition, Binary) or condition.op not in ("<", "<=", ">", ">="):
+            return known
+        for value, other, less in (
+            (condition.left, condition.right, condition.op in ("<", "<=")),
+            (condition.right, condition.left, condition.op in (">", ">=")),
+        ):
+            number = _number(other)
+            if number is not None:
+                try:
+                    text = self.text(converted(value, self.made(value), F32))
+                except NotVectorised:
+                    continue
+                low, high = known.get(text, (-math.inf, math.inf))
+                ends = (low, min(high, number)) if less == holds else (max(low, number), high)
+                return {**known, text: ends}
+        return known
 
     def _converted(self, value: Convert) -> str:
         source, target, operand = value.source, value.target, value.operand
@@ -192,16 +344,21 @@ class Narrow(Vectors):
         if target is F32 and (number := _literal(operand)) is not None:
             own = number if source.is_int else f"({F32}){number}"
             return f"{self.prefix}_all({own})"
-        if isinstance(operand, Call) and operand.function in _ROUNDING and target in (*SMALL, F32):
-            (x,) = operand.arguments
-            if not _bounded(x):
+        if source is I64 and target in (*SMALL, U32):
+            inner, source = self._low(operand, narrow=target.bits <= I16.bits), I32
+        elif isinstance(operand, Call) and operand.function in _ROUNDING and target is F32:
+            if not (self._is_small(operand.arguments[0]) and _is_number(operand.arguments[0])):
                 raise NotVectorised(f"{operand.function} of a value without bounds (clamp it before)")
-            inner = f"{self.prefix}_{_ROUNDING[operand.function]}({self.text(converted(x, self.made(x), F32))})"
+            inner, source = self._low(operand), I32
+        elif {source, target} == {*_WORDS}:
+            return self.text(operand)
+        elif target is U32 and source in SMALL:
+            source, target, inner = source, I32, self.text(operand)
         elif not _direct(source, target):
             raise NotVectorised(f"a conversion of {source} to {target}")
         else:
             inner = self.load(operand.access) if isinstance(operand, Load) else self.text(operand)
-        return f"{self.prefix}_convert_{source.name}_{target.name}({inner})"
+        return inner if source is target else f"{self.prefix}_convert_{source.name}_{target.name}({inner})"
 
     def _arm(self, value: Expr) -> str:
         return self.text(value)
@@ -223,6 +380,9 @@ def _literal(value: Expr) -> str | None:
             return text
         case Unary("-", Const(text)):
             return f"-{text}"
+        case AffineValue():
+            number = constant_number(value)
+            return None if number is None else str(number)
         case _:
             return None
 
@@ -234,27 +394,18 @@ def _direct(source: ElementType, target: ElementType) -> bool:
     return source in SMALL and target in SMALL
 
 
-def _bounded(value: Expr) -> bool:
-    """Whether a float is between two literals, so that it is a number of 32 bits: the outer function decides about one
-    side, the inner one about the other, and each makes a number of NaN."""
-    sides = set()
-    while isinstance(value, Call) and value.function in ("fmaxf", "fminf"):
-        left, right = value.arguments
-        literal = [_number(one) for one in (left, right)]
-        if (literal[0] is None) == (literal[1] is None):
-            return False
-        bound, value_ = (literal[1], left) if literal[0] is None else (literal[0], right)
-        if bound is None or abs(bound) >= 2.0**31:
-            return False
-        sides.add(value.function)
-        value = value_
-    return len(sides) == 2
+def _is_number(value: Expr) -> bool:
+    """Whether a float is never NaN: what fmaxf and fminf make of one and a number is the number."""
+    limits = isinstance(value, Call) and value.function in ("fmaxf", "fminf")
+    return limits and any(_number(one) is not None for one in operands(value))
 
 
 def _number(value: Expr) -> float | None:
     """The number that a literal stands for, through conversions."""
     while isinstance(value, Convert):
         value = value.operand
+    if isinstance(value, AffineValue):
+        return constant_number(value)
     text = _literal(value)
     if text is None:
         return None

@@ -7,15 +7,27 @@ works on the result. Operands are arguments of the microkernel, addressed from t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from polydl.kernels.microkernel import isa_prologue
+from polydl.kernels.narrow_text import (
+    HALVES,
+    SMALL,
+    Narrow,
+    everywhere,
+    fetched,
+    narrow_prologue,
+    register,
+    stored_value,
+)
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.lower.ctree import Expr, Unary
 from polydl.lower.instance import Place
 from polydl.model import isl
 from polydl.model.contraction import Stride, linear_strides
-from polydl.model.scop import Access, Assignment, Scop, Statement
-from polydl.model.types import ElementType
+from polydl.model.expr import Binary, Load
+from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
+from polydl.model.types import F32, I32, U32, ElementType
 from polydl.rewrite.conditions import Fused, Group
 from polydl.schedule.kernel_call import KernelCall
 from polydl.schedule.structure import Structure
@@ -58,6 +70,8 @@ class Epilogue:
     lines: tuple[str, ...] = ()
     operands: tuple[Operand, ...] = ()
     prologue: tuple[str, ...] = ()
+    stores: bool = True
+    """False: nothing reads the sums themselves."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -88,41 +102,82 @@ class _Writer:
     operands: list[Operand] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
     """Per array whose element the statement before has made, its C variable."""
+    narrow: bool = False
+    """Whether it converts (kernels.narrow_text): everything but the sums is in vectors of float, and of integers as
+    wide."""
 
     @property
     def vector(self) -> str:
         return f"polydl_{self.element.name}"
+
+    def held(self, array: str) -> ElementType:
+        """The type of an array's elements."""
+        return self.scop.arrays[array].element
+
+    def registers(self, array: str) -> str:
+        """The C type of a vector of an array's elements."""
+        if array == self.group.output or not self.narrow:
+            return self.vector
+        held = self.held(array)
+        return register(I32 if held is U32 else held)
 
     def add(self, fused: Fused) -> None:
         """The lines of one more statement. Raises NotVectorised."""
         statement = fused.statement
         assert isinstance(statement.body, Assignment)
         for a in statement.accesses:
-            if self.scop.arrays[a.array].element is not self.element:
-                raise NotVectorised(f"{a.array} is {self.scop.arrays[a.array].element}, the sums are {self.element}")
+            held = self.held(a.array)
+            if held is not self.element and not (self.narrow and held in NARROW):
+                raise NotVectorised(f"{a.array} is {held}, the sums are {self.element}")
         heavy = self._from_heavy(fused)
 
         def load(access: int) -> str:
             one = statement.accesses[access]
             if one.array in self.values:
-                return self.values[one.array]
+                made = self.values[one.array]
+                return f"(({register(I32)}){made})" if self._is_sum_of_words(one.array) else made
             operand = self._operand(one, heavy)
+            if self.narrow:
+                return _fetched(operand)
             if operand.scalar or not operand.column:
                 return f"{self.vector}_all({operand.name if operand.scalar else f'*({operand.address})'})"
             return f"POLYDL_FETCH({operand.address})"
 
-        body, target = statement.body, statement.accesses[statement.body.target]
+        target = statement.accesses[statement.body.target]
+        value = self._value(statement, load)
+        if self._is_sum_of_words(target.array):
+            value = f"({self.vector}){value}"
+        if target.array in self.values:
+            self.lines.append(f"{self.values[target.array]} = {value};")
+            return
+        name = f"polydl_value{len(self.values)}"
+        self.lines.append(f"{self.registers(target.array)} {name} = {value};")
+        self.values[target.array] = name
+
+    def _is_sum_of_words(self, array: str) -> bool:
+        """Whether an array holds the sums, in vectors of unsigned numbers."""
+        return array == self.group.output and self.element is I32
+
+    def _value(self, statement: Statement, load: Callable[[int], str]) -> str:
+        """What a statement stores, as a vector. Raises NotVectorised."""
+        body = statement.body
+        assert isinstance(body, Assignment)
+        if self.narrow:
+
+            def of(access: int) -> ElementType:
+                return self.held(statement.accesses[access].array)
+
+            if body.op != "=":
+                if body.op not in ("+=", "-=", "*=") or body.target_read is None:
+                    raise NotVectorised(f"the operator {body.op}")
+                body = replace(body, op="=", value=Binary(body.op[:-1], Load(body.target_read), body.value))
+            return Narrow(F32, load, self.scop.fast_math, of).text(stored_value(body, of))
         value = Vectors(self.element, load, self.scop.fast_math).text(body.value)
         if body.op != "=":
             if body.op[:-1] not in "+-*/" or body.target_read is None:
                 raise NotVectorised(f"the operator {body.op}")
             value = f"{load(body.target_read)} {body.op[:-1]} {value}"
-        if target.array in self.values:
-            self.lines.append(f"{self.values[target.array]} = {value};")
-            return
-        name = f"polydl_value{len(self.values)}"
-        self.lines.append(f"{self.vector} {name} = {value};")
-        self.values[target.array] = name
+        return value
 
     def store(self, array: str, fused: Fused) -> None:
         """Write what the statements made of an array that the microkernel does not store itself."""
@@ -130,9 +185,12 @@ class _Writer:
         operand = self._operand(target, self._from_heavy(fused))
         if operand.scalar or operand.column != 1:
             raise NotVectorised(f"{array} is not written along the columns of {self.group.output}")
-        value = self.values[array]
-        self.lines.append(f"if (cut) {self.vector}_store_part({operand.address}, part, {value});")
-        self.lines.append(f"else {self.vector}_store({operand.address}, {value});")
+        value, own = self.values[array], self.vector
+        form = ""
+        if self.narrow:
+            own, form = f"polydl_{F32.name}", "" if operand.element is F32 else f"_{operand.element.name}"
+        self.lines.append(f"if (cut) {own}_store{form}_part({operand.address}, part, {value});")
+        self.lines.append(f"else {own}_store{form}({operand.address}, {value});")
 
     def _from_heavy(self, fused: Fused) -> isl.Map:
         """{ H[h…] -> S[i…] } the fused instance on the element of a heavy one."""
@@ -149,7 +207,7 @@ class _Writer:
         array, statement = self.scop.arrays[access.array], self.structure.nest.statements[0]
         moved = Access(access.array, access.write, relation)
         row, column = (0, 0) if array.is_scalar else self._strides(statement, moved)
-        operand = Operand(f"polydl_e{len(self.operands)}", moved, row, column, array.is_scalar, self.element)
+        operand = Operand(f"polydl_e{len(self.operands)}", moved, row, column, array.is_scalar, array.element)
         self.operands.append(operand)
         return operand
 
@@ -185,7 +243,9 @@ def epilogue(
     `stride(iterator, elements)` turns elements per step of an iterator into elements per step of its loop. With
     `before` the sums must start from zero (beta = 0). Raises NotVectorised.
     """
-    writer = _Writer(scop, structure, group, element, stride)
+    others = {scop.arrays[a.array].element for f in (*group.before, *group.after) for a in f.statement.accesses}
+    narrow = element in (F32, I32) and (element is I32 or others != {F32})
+    writer = _Writer(scop, structure, group, element, stride, narrow=narrow)
     if before and group.before:
         reads = any(a.array == group.output and not a.write for a in group.before[0].statement.accesses)
         start = "POLYDL_FETCH(p)" if reads else f"{writer.vector}_zero()"
@@ -205,5 +265,25 @@ def epilogue(
             if array != group.output:
                 writer.store(array, fused)
     text = " ".join(writer.lines)
-    prologue = (math_prologue(element),) if uses_functions(text, element) else ()
-    return Epilogue(tuple(writer.lines), tuple(writer.operands), prologue)
+    prologue: tuple[str, ...] = (math_prologue(element),) if uses_functions(text, element) else ()
+    if narrow:
+        prologue = (isa_prologue(F32), math_prologue(F32), narrow_prologue())
+    inside = {group.heavy.statements[0].name, *(f.statement.name for f in (*group.before, *group.after))}
+    unread = all(s.name in inside for s in scop.statements if any(a.array == group.output for a in s.accesses))
+    dead = scop.arrays[group.output].storage is Storage.SCRATCH and unread
+    return Epilogue(tuple(writer.lines), tuple(writer.operands), prologue, stores=not (dead and after))
+
+
+NARROW = (F32, *HALVES, *SMALL, U32)
+"""Types that an epilogue converts from and to."""
+
+
+def _fetched(operand: Operand) -> str:
+    """C of a vector of what an operand holds, in a register of `kernels.narrow_text`."""
+    held, name = I32 if operand.element is U32 else operand.element, f"polydl_{F32.name}"
+    if operand.scalar or not operand.column:
+        one = operand.name if operand.scalar else f"*({operand.address})"
+        return f"{name}_all({one})" if held is F32 else everywhere(held, one)
+    if held is F32:
+        return f"(cut ? {name}_load_part({operand.address}, part) : {name}_load({operand.address}))"
+    return fetched(held, operand.address)

@@ -142,6 +142,7 @@ def microkernel_spec(
         prefetch_rows=rows_ahead,
         prefetch_output=c_m is None or c_m * size >= PAGE_BYTES,
         epilogue=fused.lines,
+        stores=fused.stores,
         epilogue_parameters=fused.parameters,
         product=groups.product,
         in_place=in_place,
@@ -229,7 +230,7 @@ def fused_epilogue(scop: Scop, structure: Structure, group: Group, *, before: bo
     """The epilogue of a structure's microkernel. Raises NotVectorised."""
     found = structure.nest.contraction
     assert found is not None
-    if found.element not in VECTOR_TYPES:
+    if found.element not in VECTOR_TYPES and found.element is not I32:
         raise NotVectorised(f"sums of type {found.element}")
 
     def stride(iterator: str, elements: Stride) -> Stride:

@@ -33,9 +33,11 @@ from polydl.rewrite.scalars import in_place, lives_apart
 from polydl.rewrite.split import split
 from polydl.rewrite.staircase import staircase
 from polydl.rewrite.step import Step, applied
+from polydl.rewrite.temporaries import factors_in_place, results_of_blocks, results_of_sums
 from polydl.rewrite.terms import terms_apart
 from polydl.rewrite.upwards import upwards
 from polydl.rewrite.widen import widen
+from polydl.rewrite.zero_points import zero_points
 
 
 class Form(Enum):
@@ -87,11 +89,13 @@ def canonical(
         form = Form.SEARCHED if names else Form.WRITTEN
     order: list[Callable[[Scop], Iterator[Step]]] = [without_dead, lives_apart]
     if reassociate:
-        order += [multiply_adds, linear_sums]
-        order += [expand, beside] if form is Form.SEARCHED else []
+        order += [multiply_adds]
+        order += [factors_in_place, zero_points] if form is Form.SEARCHED else []
+        order += [linear_sums]
+        order += [results_of_sums, expand, beside] if form is Form.SEARCHED else []
     order += [lambda one: in_place(one, reassociate=reassociate), forward]
     if form is Form.SEARCHED:
-        order += [terms_apart] if reassociate else []
+        order += [results_of_blocks, terms_apart] if reassociate else []
         order += [lambda one: reroll(one, reassociate=reassociate), lambda one: upwards(one, reassociate=reassociate)]
         order += [widen] if reassociate else []
         order += [staircase]

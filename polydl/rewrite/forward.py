@@ -62,13 +62,13 @@ class Forward:
 def forward(scop: Scop) -> Iterator[Step]:
     """Substitute the scalars between array elements and the products that they are factors of, where these become
     contractions that a microkernel keeps in blocks of registers (`Forward`). Raises QuotaExceeded."""
-    steps = {name: _step(scop, name) for name in _candidates(scop)}
+    steps = {name: forwarded(scop, name) for name in _candidates(scop)}
     names = [name for name, step in steps.items() if step is not None and step.broken() is None]
     while names:
         made: list[Step] = []
         for name in names:
             last = made[-1].after if made else scop
-            step = _step(last, name)
+            step = forwarded(last, name)
             assert step is not None  # as before, of the program as it was read
             made.append(step)
         useful = _useful(scop, names, made[-1].after)
@@ -129,7 +129,9 @@ def _in_blocks(scop: Scop, statement: Statement) -> bool:
     return all(has_register_blocks(scop, one) for one in terms) if terms else has_register_blocks(scop, statement)
 
 
-def _step(scop: Scop, name: str) -> Step | None:
+def forwarded(scop: Scop, name: str) -> Step | None:
+    """The step that computes a private scalar where it is used; None where its values do not live for its own uses
+    alone. Its check is still to be made."""
     using = users(scop, name)
     lives = lifetimes(scop, name, [s.name for s in using])
     if isinstance(lives, str):

@@ -299,6 +299,8 @@ STEPS = {
         "beside",
         "dead",
         "expand",
+        "temporaries",
+        "zero_points",
         "scalars",
         "staircase",
         "terms",

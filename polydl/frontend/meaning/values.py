@@ -86,8 +86,7 @@ PURE = {
     **{f"{name}l": LONG_DOUBLE for name in _MATH if name != "lgamma"},
     "abs": I32,
     "labs": I64,
-    "lrint": I64,
-    "lrintf": I64,
+    **dict.fromkeys(("lrint", "lrintf", "lround", "lroundf"), I64),
     **{f"__builtin_{name}": F64 for name in _MATH if name != "lgamma"},
     **{f"__builtin_{name}f": F32 for name in _MATH if name != "lgamma"},
 }

@@ -1,0 +1,480 @@
+"""Sums of products of quantised numbers: the zero points come out of the sum.
+
+    for k: s += (A[i][k] - za) * (B[k][j] - zb);
+
+is, modulo 2^32, `s += A[i][k] * B[k][j]` with `s -= zb * (sum of A[i][…]) + za * (sum of B[…][j]) - K * za * zb` once
+(gemmlowp, "Low-precision matrix multiplication", docs/low-precision.md; Jacob et al., "Quantization and Training of
+Neural Networks for Efficient Integer-Arithmetic-Only Inference", CVPR 2018, eq. 7). What is left is a contraction of
+the bytes as they are, for which there are instructions, where `A[i][k] - za` needs nine bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from polydl.dependences.scalars import private_depth
+from polydl.model import isl
+from polydl.model.contraction import linear_strides
+from polydl.model.conversions import converted, explicit
+from polydl.model.expr import Binary, Const, Expr, Load
+from polydl.model.isl import quota
+from polydl.model.schedule import common_depth
+from polydl.model.scop import Access, Array, Assignment, Scop, Statement
+from polydl.model.types import I32, U32, ElementType
+from polydl.rewrite.contract import PREFIX
+from polydl.rewrite.lifetimes import prefix
+from polydl.rewrite.modular import Products, products, unsigned_sum
+from polydl.rewrite.scratch_array import element_of, elements_of, ends_of, free_name, has_room, scratch_array
+from polydl.rewrite.staircase import is_box
+from polydl.rewrite.step import Step
+from polydl.target.isa import has_register_blocks
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroPoints:
+    """A sum of a product of sums adds the one product that needs all its loops; the others are summed up beforehand.
+
+    before:    s = e;  for k: s += (A[i][k] - za) * (B[k][j] - zb)
+    after:     for j: for k: T[j] += B[k][j];  for i: for k: R[i] += A[i][k]
+               s = e - zb * R[i] - za * T[j] + K * za * zb;  for k: s += A[i][k] * B[k][j]
+    requires:  integers of 32 bits, for all of this is modulo 2^32; the loops of the sum are a box; nothing writes the
+               factors from the nest's start on, nor touches the sum inside of the loops that add it up
+    """
+
+    statement: str
+    sums: tuple[str, ...]
+    """Arrays of the sums of single factors."""
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """See `polydl.rewrite.step.Rewrite`."""
+        with quota(f"the zero points of {self.statement}"):
+            made = _made(before, before.statement(self.statement), self.sums)
+        if isinstance(made, str):
+            return made
+        if len({*self.sums, *before.arrays}) != len(self.sums) + len(before.arrays):
+            return f"{', '.join(self.sums)}: not all of them are new arrays"
+        same = after.statements == made.statements and all(after.arrays[n] == made.arrays[n] for n in self.sums)
+        return None if same else f"more than the sum of {self.statement} was changed"
+
+    def __str__(self) -> str:
+        names = f" (the sums of its factors: {', '.join(self.sums)})" if self.sums else ""
+        return f"{self.statement} adds one product, what zero points add comes once before{names}"
+
+
+def zero_points(scop: Scop) -> Iterator[Step]:
+    """Take the zero points out of every sum that becomes a contraction in blocks of registers by it (`ZeroPoints`).
+
+    Changes the order of sums of integers. Raises QuotaExceeded.
+    """
+    for name in [s.name for s in scop.statements]:
+        step = _step(scop, scop.statement(name))
+        if step is not None and step.broken() is None and useful(step.after, name):
+            yield step
+            scop = step.after
+
+
+def useful(scop: Scop, name: str) -> bool:
+    """Whether a statement adds up in blocks of registers, once the scalar that it may add to has become an array."""
+    statement = scop.statement(name)
+    body = statement.body
+    assert isinstance(body, Assignment)
+    target = statement.accesses[body.target]
+    depth = private_depth(scop, target.array) if scop.arrays[target.array].is_scalar else None
+    if not depth:
+        return has_register_blocks(scop, statement)
+    points = isl.project_onto(statement.domain, range(depth)).reset_tuple_id()
+    ends = ends_of(points)
+    if ends is None:
+        return False
+    array = free_name(scop, f"{PREFIX}{target.array}_each")
+    place = prefix(statement, depth).apply_range(element_of(points, array, ends))
+    accesses = tuple(
+        replace(a, array=array, relation=place) if a.array == target.array else a for a in statement.accesses
+    )
+    tried = replace(statement, accesses=accesses)
+    arrays = {**scop.arrays, array: scratch_array(array, scop.arrays[target.array].element, ends)}
+    return has_register_blocks(replace(scop, arrays=arrays, statements=(tried,)), tried)
+
+
+def _step(scop: Scop, statement: Statement) -> Step | None:
+    split = _split(scop, statement)
+    if isinstance(split, str):
+        return None
+    names: list[str] = []
+    for access, _ in split.single:
+        array = statement.accesses[access].array
+        names.append(free_name(scop, f"{PREFIX}{array}_sum_{statement.name}" + "_" * len(names)))
+    made = _made(scop, statement, names)
+    return None if isinstance(made, str) else Step(ZeroPoints(statement.name, tuple(names)), scop, made)
+
+
+def refusal(scop: Scop, statement: Statement) -> str | None:
+    """Why zero points stay in a sum of integers; None where they come out, and for other statements."""
+    body = statement.body
+    if not isinstance(body, Assignment) or _element(scop, statement) is not I32 or body.op not in ("+=", "-="):
+        return None
+    found = products(body.value, lambda i: _held(scop, statement, i))
+    if found is None or len(found) < 2:
+        return None
+    with quota(f"the zero points of {statement.name}"):
+        split = _split(scop, statement)
+        if isinstance(split, str):
+            return split
+        made = _made(scop, statement, [f"{PREFIX}sum{number}" for number in range(len(split.single))])
+    return made if isinstance(made, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """The products that a statement adds."""
+
+    outer: int
+    """How many of its loops are around the whole sum that an element gets, from outside: those that lead to another
+    element, up to the first one that adds up."""
+    kept: tuple[str, ...]
+    """Iterators that lead to another element."""
+    main: tuple[int, ...]
+    """Accesses of the one product that two factors change in while it is added up."""
+    number: int
+    """Before it."""
+    single: Mapping[tuple[int, tuple[str, ...]], Products]
+    """By the access of a factor that changes, and the iterators of `kept` that lead to others of its sums, what that
+    sum is multiplied by: products of what stays the same."""
+    fixed: Products
+    """Products in which nothing changes."""
+    times: int
+    """How often each is added to one element."""
+
+
+def _held(scop: Scop, statement: Statement, access: int) -> ElementType:
+    return scop.arrays[statement.accesses[access].array].element
+
+
+def _element(scop: Scop, statement: Statement) -> ElementType | None:
+    body = statement.body
+    return _held(scop, statement, body.target) if isinstance(body, Assignment) else None
+
+
+def _split(scop: Scop, statement: Statement) -> _Split | str:
+    """The products that a statement adds, or why they are not those of a sum with zero points."""
+    body, name = statement.body, statement.name
+    if not isinstance(body, Assignment) or body.op not in ("+=", "-=") or _element(scop, statement) is not I32:
+        return f"{name} does not add integers of 32 bits"
+    found = products(body.value, lambda i: _held(scop, statement, i))
+    if found is None or len(found) < 2:
+        return f"{name} adds no sum of products"
+    target = statement.accesses[body.target]
+    if any(
+        a.array == target.array for i, a in enumerate(statement.accesses) if i not in (body.target, body.target_read)
+    ):
+        return f"{name} reads {target.array}, to which it adds"
+    if not is_box(statement):
+        return (
+            f"the loops around {name} are no box of known size, so a zero point counts for some sums more than others"
+        )
+    kept = _kept(scop, statement, target)
+    if kept is None:
+        return f"which element {name} adds to is no affine function of its loops"
+    reduced = [i for i in statement.iterators if i not in kept]
+    moves: dict[int, set[str]] = {}
+    for access in {i for factors in found for i in factors}:
+        strides = linear_strides(scop, statement, statement.accesses[access])
+        if strides is None:
+            return f"what {name} reads of {statement.accesses[access].array} is no affine function of its loops"
+        moves[access] = {i for i, stride in strides.items() if stride != 0}
+    main: list[tuple[int, ...]] = []
+    single: dict[tuple[int, tuple[str, ...]], dict[tuple[int, ...], int]] = {}
+    fixed: dict[tuple[int, ...], int] = {}
+    for factors, number in found.items():
+        moving = [i for i in factors if moves[i] & {*reduced}]
+        if len(moving) > 1:
+            main.append(factors)
+        elif not moving:
+            fixed[factors] = number
+        else:
+            (access,) = moving
+            own = tuple(i for i in kept if i in moves[access])
+            if not own:
+                return f"{statement.accesses[access].array} is the same for all sums of {name}"
+            single.setdefault((access, own), {})[tuple(i for i in factors if i != access)] = number
+    if len(main) != 1:
+        return f"{name} adds {len(main)} products of two factors that change, not one"
+    if not reduced:
+        return f"{name} adds to each element once"
+    outer = next(d for d, i in enumerate(statement.iterators) if i in reduced)
+    ends = ends_of(isl.project_onto(statement.domain, reduced))
+    assert ends is not None  # says `is_box`
+    signed = -1 if body.op == "-=" else 1
+    return _Split(
+        outer, tuple(kept), main[0], signed * found[main[0]],
+        {key: {f: signed * n for f, n in held.items()} for key, held in single.items()},
+        {f: signed * n for f, n in fixed.items()}, elements_of(ends),
+    )  # fmt: skip
+
+
+def _kept(scop: Scop, statement: Statement, target: Access) -> list[str] | None:
+    """The iterators that lead to another element, or value of a private scalar; None where that is not known."""
+    if scop.arrays[target.array].is_scalar:
+        depth = private_depth(scop, target.array)
+        return None if depth is None else list(statement.iterators[:depth])
+    strides = linear_strides(scop, statement, target)
+    if strides is None or not target.exact:
+        return None
+    kept = [i for i in statement.iterators if strides[i] != 0]
+    onto = isl.domain_onto(target.relation.intersect_domain(statement.domain), kept)
+    return kept if onto.is_injective() else None
+
+
+def _made(scop: Scop, statement: Statement, names: Sequence[str]) -> Scop | str:
+    """The program after `ZeroPoints`, or why there is none. `names`: of the sums of factors, in order."""
+    split = _split(scop, statement)
+    if isinstance(split, str):
+        return split
+    if len(names) != len(split.single):
+        return f"{statement.name} has {len(split.single)} sums of factors"
+    why = _written(scop, statement, split)
+    if why is not None:
+        return why
+    arrays, before, reads = dict(scop.arrays), list[Statement](), dict[tuple[int, tuple[str, ...]], Access]()
+    first = statement.position[0]
+    room = 2 * len(names) + 1
+    sizes: list[int] = []
+    for number, (array, key) in enumerate(zip(names, split.single, strict=True)):
+        made = _summing(scop, statement, key, array, (room * first + 2 * number, f"{statement.name}z{number}"))
+        arrays[array], sizes = made.array, [*sizes, made.size]
+        before += made.statements
+        reads[key] = made.read
+    if not has_room(scop, sizes):
+        return f"the sums of the factors of {statement.name} need more room than the program has"
+    start = _start(scop, statement, split)
+    changed: dict[str, list[Statement]] = {statement.name: [_adding(scop, statement, split)]}
+    if start is not None:
+        changed[start.name] = [_corrected(scop, statement, split, reads, start)]
+    elif split.single or split.fixed:
+        once = _once(scop, statement, split, reads)
+        changed[statement.name] = [once, *changed[statement.name]]
+    statements = [*before]
+    for s in scop.statements:
+        for new in changed.get(s.name, [s]):
+            # Room before the nest for the sums, and at each depth for what comes once before.
+            place = (room * s.position[0] + room - 1, *s.position[1:])
+            place = tuple(2 * p + 1 for p in place)
+            if new.name == f"{statement.name}z":
+                place = (*place[: split.outer], place[split.outer] - 1, *[0] * (new.depth - split.outer))
+            statements.append(replace(new, position=place))
+    for number, one in enumerate(before):
+        statements[number] = replace(one, position=(2 * one.position[0] + 1, *one.position[1:]))
+    return replace(scop, statements=tuple(sorted(statements, key=lambda s: s.position)), arrays=arrays)
+
+
+def _written(scop: Scop, statement: Statement, split: _Split) -> str | None:
+    """Which statement is in the way: writes a factor in the nest, or touches the sum while it is made."""
+    assert isinstance(statement.body, Assignment)
+    target = statement.accesses[statement.body.target].array
+    summed = {statement.accesses[access].array for access, _ in split.single}
+    once = {statement.accesses[i].array for held in (*split.single.values(), split.fixed) for f in held for i in f}
+    for s in scop.statements:
+        inside = s is not statement and s.position[: split.outer + 1] == statement.position[: split.outer + 1]
+        for access in s.accesses:
+            if access.write and access.array in summed and s.position[0] == statement.position[0]:
+                return f"{s.name} writes {access.array} in the loops around {statement.name}"
+            if inside and access.write and access.array in once:
+                return f"{s.name} writes {access.array} while {statement.name} adds"
+            if inside and access.array == target:
+                return f"{s.name} touches {target} while {statement.name} adds to it"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Summing:
+    """The sums of one factor."""
+
+    array: Array
+    size: int
+    """Elements of the array."""
+    statements: list[Statement]
+    read: Access
+    """Of a sum, by the statement whose factor it is."""
+
+
+def _summing(
+    scop: Scop, statement: Statement, key: tuple[int, tuple[str, ...]], array: str, place: tuple[int, str]
+) -> _Summing:
+    """`T[d…] = 0` and `T[d…] += x` over the loops that add up, in unsigned arithmetic."""
+    access, own = key
+    factor = statement.accesses[access]
+    assert isinstance(statement.body, Assignment)
+    kept = _kept(scop, statement, statement.accesses[statement.body.target])
+    assert kept is not None  # says `_split`
+    loops = [i for i in statement.iterators if i in own or i not in kept]
+    points = isl.project_onto(statement.domain, own).reset_tuple_id()
+    ends = ends_of(points)
+    assert ends is not None  # says `is_box`
+    position, name = place
+
+    def element(dims: Sequence[str], of: isl.Set, called: str) -> isl.Map:
+        whole = isl.named(of, dims)
+        onto = isl.domain_onto(isl.Map.identity(whole.get_space().map_from_set()), range(len(dims)))
+        onto = isl.range_onto(onto, [dims.index(i) for i in own]).intersect_domain(whole)
+        return isl.domain_named(isl.range_named(onto, None).apply_range(element_of(points, array, ends)), called, dims)
+
+    zeros = isl.named(points.set_tuple_name(f"{name}s"), own)
+    first = Access(array, True, element(own, zeros, f"{name}s"), statement.span)
+    start = replace(
+        statement, name=f"{name}s", iterators=own, domain=zeros, position=(position, *[0] * len(own)),
+        descending=frozenset(), accesses=(first,), body=Assignment(0, "=", Const("0u")),
+    )  # fmt: skip
+    domain = isl.named(isl.project_onto(statement.domain, loops).set_tuple_name(name), loops)
+    read = isl.domain_named(isl.domain_onto(factor.relation.intersect_domain(statement.domain), loops), name, loops)
+    to = element(loops, domain, name)
+    accesses = (
+        Access(factor.array, False, read, factor.span),
+        Access(array, False, to, statement.span),
+        Access(array, True, to, statement.span),
+    )
+    value = converted(Load(0), scop.arrays[factor.array].element, U32)
+    adding = replace(
+        statement, name=name, iterators=tuple(loops), domain=domain, position=(position + 1, *[0] * len(loops)),
+        descending=frozenset(), accesses=accesses, body=Assignment(2, "+=", value, 1),
+    )  # fmt: skip
+    whole = element(statement.iterators, statement.domain, statement.name)
+    made = scratch_array(array, U32, ends)
+    return _Summing(made, elements_of(ends), [start, adding], Access(array, False, whole, statement.span))
+
+
+def _adding(scop: Scop, statement: Statement, split: _Split) -> Statement:
+    """The statement with the one product that it goes on adding."""
+    body = statement.body
+    assert isinstance(body, Assignment)
+    used = [*split.main, body.target_read, body.target]
+    accesses = tuple(statement.accesses[i] for i in used if i is not None)
+    factors: list[Expr] = [
+        one if I32.holds(_held(scop, statement, i)) and _held(scop, statement, i).bits < I32.bits
+        else converted(one, _held(scop, statement, i), I32)
+        for i, one in zip(split.main, map(Load, range(len(split.main))), strict=True)
+    ]  # fmt: skip
+    if abs(split.number) != 1:
+        factors.insert(0, Const(str(abs(split.number))))
+    value = factors[0]
+    for factor in factors[1:]:
+        value = Binary("*", value, factor)
+    op = "-=" if split.number < 0 else "+="
+    read = None if body.target_read is None else len(split.main)
+    return replace(statement, accesses=accesses, body=Assignment(len(accesses) - 1, op, value, read))
+
+
+def _start(scop: Scop, statement: Statement, split: _Split) -> Statement | None:
+    """The statement that gives the sum its first value, right before its loops; None where there is none."""
+    assert isinstance(statement.body, Assignment)
+    if len(split.kept) != split.outer:
+        return None
+    target = statement.accesses[statement.body.target]
+    same_for_all = {
+        statement.accesses[i].array for held in (*split.single.values(), split.fixed) for f in held for i in f
+    }
+    start = None
+    for s in reversed([s for s in scop.statements if s.position < statement.position]):
+        if any(a.array == target.array for a in s.accesses):
+            start = s
+            break
+        if any(a.write and a.array in same_for_all for a in s.accesses):
+            return None
+    if start is None or not isinstance(start.body, Assignment):
+        return None
+    body = start.body
+    if body.op != "=" or start.depth != split.outer or common_depth(start, statement) != split.outer:
+        return None
+    if any(a.array == target.array and not a.write for a in start.accesses):
+        return None
+    own, other = start.accesses[body.target], isl.domain_onto(target.relation, range(split.outer))
+    same = own.array == target.array and isl.domain_named(own.relation, None).is_equal(isl.domain_named(other, None))
+    outer = isl.project_onto(statement.domain, range(split.outer)).reset_tuple_id()
+    return start if same and start.domain.reset_tuple_id().is_equal(outer) else None
+
+
+def _correction(
+    scop: Scop,
+    statement: Statement,
+    split: _Split,
+    reads: Mapping[tuple[int, tuple[str, ...]], Access],
+    lifted: Mapping[int, Access],
+    accesses: list[Access],
+) -> dict[tuple[Expr, ...], int]:
+    """What zero points add to an element, as `unsigned_sum` takes it; its accesses are added to `accesses`.
+    `lifted`: by number the statement's accesses to what stays the same, of the statement that computes this; `reads`:
+    of the sums, likewise."""
+    places: dict[int, int] = {}
+
+    def loaded(number: int) -> Expr:
+        if number not in places:
+            places[number] = len(accesses)
+            accesses.append(lifted[number])
+        return converted(Load(places[number]), _held(scop, statement, number), U32)
+
+    terms: dict[tuple[Expr, ...], int] = {}
+    for key, held in split.single.items():
+        accesses.append(reads[key])
+        sum_ = Load(len(accesses) - 1)
+        for factors, number in held.items():
+            terms[*map(loaded, factors), sum_] = number
+    for factors, number in split.fixed.items():
+        terms[tuple(map(loaded, factors))] = number * split.times
+    return terms
+
+
+def _lifted(statement: Statement, split: _Split, to: str, loops: Sequence[str], access: Access) -> Access:
+    """An access of the statement to what stays the same while it adds, of one in the other loops alone."""
+    relation = isl.domain_onto(access.relation.intersect_domain(statement.domain), loops)
+    return replace(access, relation=isl.domain_named(relation, to, loops))
+
+
+def _corrected(
+    scop: Scop,
+    statement: Statement,
+    split: _Split,
+    reads: Mapping[tuple[int, tuple[str, ...]], Access],
+    start: Statement,
+) -> Statement:
+    """`s = e` with what zero points add."""
+    assert isinstance(start.body, Assignment)
+
+    def lifted(access: Access) -> Access:
+        there = _lifted(statement, split, start.name, split.kept, access)
+        return replace(there, relation=isl.domain_named(there.relation, start.name, start.iterators))
+
+    own = [a for i, a in enumerate(start.accesses) if i != start.body.target]
+    assert start.body.target == len(start.accesses) - 1, "reads come before the write"
+    first, element = explicit(start.body.value, lambda i: _held(scop, start, i))
+    first = converted(converted(first, element, I32), I32, U32)
+    zero = isinstance(start.body.value, Const) and start.body.value.text == "0"
+    fixed = {i: lifted(a) for i, a in enumerate(statement.accesses)}
+    sums = {key: lifted(read) for key, read in reads.items()}
+    terms = _correction(scop, statement, split, sums, fixed, own)
+    value = unsigned_sum(terms, None if zero else first) if terms else start.body.value
+    accesses = (*own, start.accesses[start.body.target])
+    return replace(start, accesses=accesses, body=Assignment(len(own), "=", value))
+
+
+def _once(
+    scop: Scop, statement: Statement, split: _Split, reads: Mapping[tuple[int, tuple[str, ...]], Access]
+) -> Statement:
+    """What zero points add, as a statement of its own."""
+    body, name = statement.body, f"{statement.name}z"
+    assert isinstance(body, Assignment)
+
+    def lifted(access: Access) -> Access:
+        return _lifted(statement, split, name, split.kept, access)
+
+    accesses: list[Access] = []
+    fixed = {i: lifted(a) for i, a in enumerate(statement.accesses)}
+    sums = {key: lifted(read) for key, read in reads.items()}
+    value = unsigned_sum(_correction(scop, statement, split, sums, fixed, accesses))
+    target = fixed[body.target]
+    accesses += [replace(target, write=False), target]
+    domain = isl.named(isl.project_onto(statement.domain, split.kept).set_tuple_name(name), split.kept)
+    return replace(
+        statement, name=name, iterators=split.kept, domain=domain,
+        descending=frozenset(i for i in statement.descending if i in split.kept), accesses=tuple(accesses),
+        body=Assignment(len(accesses) - 1, "+=", value, len(accesses) - 2),
+    )  # fmt: skip

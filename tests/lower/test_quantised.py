@@ -1,0 +1,188 @@
+"""Quantised products as people write them: a product of bytes in a microkernel that ends with the requantisation, and
+the original's results in bits."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+import polydl
+from polydl.base import resources
+from polydl.dependences.nests import Nest, nests
+from polydl.lower.emit import generate
+from polydl.lower.splice import splice
+from polydl.rewrite.canonical import canonical
+from polydl.rewrite.chains import plan
+from polydl.schedule.structure import Structure, apply, start
+from polydl.schedule.transforms import Microkernel, Pack, Permute, Tile
+from polydl.search.fused import into_kernels
+from polydl.target.products import BYTES
+from tests.oracle.native import NATIVE, PLAIN, compile_c
+
+HEAD = """#include <math.h>
+#include <stdint.h>
+void {name}(const {a} A[restrict {M}][{K}], const {b} B[restrict {K}][{N}], const int32_t bias[restrict {N}],
+    const int32_t zb[restrict {N}], const float scales[restrict {N}], float scale, int32_t za, int32_t zc,
+    int32_t multiplier, int shift, {c} C[restrict {M}][{N}])
+{{
+    for (int i = 0; i < {M}; i++)
+        for (int j = 0; j < {N}; j++) {{
+            {body}
+        }}
+}}
+"""
+PLAIN_SUM = "int32_t s = 0; for (int k = 0; k < {K}; k++) s += A[i][k] * B[k][j];"
+REQUANTISED = "C[i][j] = (int8_t)lrintf(fminf(fmaxf(s * scale, -128.0f), 127.0f));"
+CLAMPED = "v = v < -128 ? -128 : v > 127 ? 127 : v;"
+
+SUMS = {
+    "bytes as they are": PLAIN_SUM,
+    "a constant": "int32_t s = bias[j]; for (int k = 0; k < {K}; k++) s += (A[i][k] - 3) * B[k][j];",
+    "a parameter": "int32_t s = 0; for (int k = 0; k < {K}; k++) s += (A[i][k] - za) * B[k][j];",
+    "of B, for each column": "int32_t s = 0; for (int k = 0; k < {K}; k++) s += A[i][k] * (B[k][j] - zb[j]);",
+    "both": "int32_t s = bias[j]; for (int k = 0; k < {K}; k++) s += (A[i][k] - za) * (B[k][j] - zb[j]);",
+    "converted": (
+        "int32_t s = 0; for (int k = 0; k < {K}; k++) s += ((int32_t)A[i][k] + za) * ((int32_t)B[k][j] - zb[j]);"
+    ),
+    "short": "int32_t s = 0; for (int k = 0; k < {K}; k++) s += (int16_t)A[i][k] * (int16_t)B[k][j];",
+    "short differences": (
+        "int32_t s = 0; for (int k = 0; k < {K}; k++) s += (int16_t)(A[i][k] - 128) * (int16_t)(B[k][j] + 5);"
+    ),
+    "temporaries": (
+        "int32_t s = 0; for (int k = 0; k < {K}; k++) "
+        "{{ const int16_t a = A[i][k] - 7; const int32_t b = B[k][j] - zb[j]; s += a * b; }}"
+    ),
+    "subtracted": "int32_t s = bias[j]; for (int k = 0; k < {K}; k++) s -= (za - A[i][k]) * B[k][j];",
+    "from the old value": "int32_t s = C[i][j]; for (int k = 0; k < {K}; k++) s += (A[i][k] - za) * B[k][j];",
+    "a bias behind, and a relu": PLAIN_SUM + " s += bias[j]; if (s < 0) s = 0;",
+    "another relu": PLAIN_SUM + " s = s + bias[j] > 0 ? s + bias[j] : 0;",
+    "for each column and row": "int32_t s = 0; const int32_t z = zb[j]; "
+    "for (int k = 0; k < {K}; k++) s += (A[i][k] - za) * (B[k][j] - z);",
+}
+"""Before REQUANTISED."""
+
+ENDS = {
+    "lrintf": "float v = s * scale; " + CLAMPED + " C[i][j] = (int8_t)lrintf(v);",
+    "nearbyintf": "float v = nearbyintf((float)s * scales[j]); " + CLAMPED + " C[i][j] = (int8_t)v;",
+    "rintf": "float v = rintf(s * scales[j]); if (v < -128.0f) v = -128.0f; if (v > 127.0f) v = 127.0f; C[i][j] = v;",
+    "roundf": "float v = roundf(s * scale); v = fmaxf(v, -128.0f); v = fminf(v, 127.0f); C[i][j] = (int8_t)v;",
+    "lroundf": "int32_t q = (int32_t)lroundf(s * scale) + zc; q = q < -128 ? -128 : q > 127 ? 127 : q; C[i][j] = q;",
+    "floorf": "float v = floorf(s * scale + 0.5f); " + CLAMPED + " C[i][j] = (int8_t)v;",
+    "cut off": "float v = s * scale; " + CLAMPED + " C[i][j] = (int8_t)(int)(v + 0.5f);",
+    "an integer clamped": (
+        "int32_t q = (int32_t)lrintf(s * scale); q += zc; if (q < -128) q = -128; if (q > 127) q = 127; "
+        "C[i][j] = (int8_t)q;"
+    ),
+    "shifted": "s = s >> 7; C[i][j] = (int8_t)(s < -128 ? -128 : s > 127 ? 127 : s);",
+    "not clamped": "C[i][j] = (int8_t)(lrintf(s * scale) + zc);",
+}
+"""Behind PLAIN_SUM."""
+
+
+def in_microkernels(text: str) -> tuple[str, int]:
+    """C with the sum of a function in a microkernel of bytes, and how many nests that ends with."""
+    loaded = polydl.load(text)
+    (scop,) = loaded.scops
+    program = canonical(scop)
+    parts = nests(program.scop, program.dependences)
+    structures = [_in_blocks(nest) if nest.contraction is not None else start(nest) for nest in parts]
+    refused: dict[str, None] = {}
+    fused = into_kernels(program.scop, structures, plan(parts).groups, refused)
+    written = splice(loaded.source, [(scop, generate(program.scop, fused))], "")
+    return written, sum(bool(structure.fused) for structure in fused)
+
+
+def _in_blocks(nest: Nest) -> Structure:
+    """Two blocks along the sum where it is long enough, so that one begins and another one ends it."""
+    found = nest.contraction
+    assert found is not None
+    (columns, *_), (inner, *_) = found.columns(), found.reductions[::-1]
+    (rows, *_) = found.rows(columns)
+    cut = (nest.counts[inner].extent or 0) > 16
+    reduction = f"{inner}.1" if cut else inner
+    others = [loop for loop in nest.loops if loop != inner]
+    made = apply(nest, [
+        *([Tile(inner, (16,))] if cut else []),
+        Microkernel(rows, columns, 3, 32, (reduction,), product=BYTES),
+        Permute((*others, *([f"{inner}.0"] if cut else []))),
+    ])  # fmt: skip
+    for operand in ("B", "A"):
+        made = Pack(operand, "").applied(made)
+    return made
+
+
+def source(body: str, name: str, sizes: tuple[int, int, int], types: tuple[str, str, str]) -> str:
+    m, n, k = sizes
+    a, b, c = types
+    return HEAD.format(name=name, a=a, b=b, c=c, M=m, N=n, K=max(k, 1), body=body.format(K=k))
+
+
+EXACT = "-ffp-contract=off"
+"""Fused multiplications and additions would round differently, in the original or in what is written."""
+MACHINES = {
+    "this one": (EXACT,),
+    "emulated": (EXACT, "-DPOLYDL_EMULATE", f"-I{resources.templates()}"),
+    "AVX2": (EXACT, "-mno-avx512f"),
+    "SSE": (EXACT, "-mno-avx"),
+}
+RANGES = {"uint8_t": np.uint8, "int8_t": np.int8, "int32_t": np.int32, "float": np.float32}
+
+
+def bytes_of(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Numbers at random, the least and the greatest among them."""
+    info = np.iinfo(RANGES[kind])
+    found = rng.integers(info.min, info.max, shape, dtype=RANGES[kind], endpoint=True)
+    edges = np.array([info.min, info.max, 0, info.max], dtype=RANGES[kind])
+    found.flat[: min(4, found.size)] = edges[: found.size]
+    return found
+
+
+def same_bits(
+    original: str, written: str, sizes: tuple[int, int, int], types: tuple[str, str, str], flags: tuple[str, ...] = ()
+) -> np.ndarray:
+    """Both functions on the same data, the results held equal; `original` is called `before`, `written` `after`."""
+    m, n, k = sizes
+    rng = np.random.default_rng(7)
+    libraries = compile_c([original], (*PLAIN, "-fno-tree-vectorize")), compile_c([written], (*NATIVE, *flags))
+    results = []
+    a, b = bytes_of(types[0], (m, max(k, 1)), rng), bytes_of(types[1], (max(k, 1), n), rng)
+    bias, zb = (rng.integers(low, high, n, dtype=np.int32) for low, high in ((-20000, 20000), (-128, 128)))
+    scales = rng.uniform(0.0001, 0.01, n).astype(np.float32)
+    # Products that end in a half, so that it shows how they are rounded.
+    scale = 0.5 if k < 8 else 2.0**-8
+    old = rng.integers(-100, 100, (m, n)).astype(RANGES[types[2]])
+    for library, name in zip(libraries, ("before", "after"), strict=True):
+        c = old.copy()
+        pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, bias, zb, scales)]
+        numbers = (ctypes.c_float(scale), 131, -3, 1518500250, 9)
+        getattr(library, name)(*pointers, *numbers, ctypes.c_void_p(c.ctypes.data))
+        results.append(c)
+    np.testing.assert_array_equal(results[0].view(np.uint8), results[1].view(np.uint8))
+    return results[0]
+
+
+def checked(
+    body: str,
+    *,
+    sizes: tuple[int, int, int] = (7, 37, 23),
+    types: tuple[str, str, str] = ("uint8_t", "int8_t", "int8_t"),
+    ends: bool = True,
+) -> None:
+    written, fused = in_microkernels(source(body, "after", sizes, types))
+    assert "polydl_mk_dot_" in written
+    assert bool(fused) == ends
+    original = source(body, "before", sizes, types)
+    for flags in MACHINES.values():
+        same_bits(original, written, sizes, types, flags)
+
+
+@pytest.mark.parametrize("case", list(SUMS))
+def test_zero_points(case: str) -> None:
+    checked(SUMS[case] + " " + REQUANTISED)
+
+
+@pytest.mark.parametrize("case", list(ENDS))
+def test_ends(case: str) -> None:
+    checked(PLAIN_SUM + " " + ENDS[case])
