@@ -50,15 +50,15 @@ def times(texts: tuple[str, ...]) -> dict[str, isl.Map]:
 def overlap(texts: tuple[str, ...]) -> bool:
     """Whether another iteration writes between a write and a read of what it wrote."""
 
-    def at(text: str, i: int, j: int, k: int = 0) -> tuple[int, ...]:
-        return tuple(eval(text, {"i": i, "j": j, "k": k}))
+    def at(text: str, cell: tuple[int, int], k: int = 0) -> tuple[int, ...]:
+        return tuple(eval(text, {"i": cell[0], "j": cell[1], "k": k}))
 
     zero, add, store = texts
-    cells = list(product(range(N), repeat=2))
-    writes = [(c, at(zero, *c)) for c in cells] + [(c, at(add, *c, k)) for c in cells for k in range(N)]
+    cells = list(product(range(N), range(N)))
+    writes = [(c, at(zero, c)) for c in cells] + [(c, at(add, c, k)) for c in cells for k in range(N)]
     lives = []
     for c in cells:
-        chain = [at(zero, *c), *(at(add, *c, k) for k in range(N)), at(store, *c)]
+        chain = [at(zero, c), *(at(add, c, k) for k in range(N)), at(store, c)]
         lives += [(c, chain[x], chain[y]) for x in range(len(chain) - 1) for y in range(x + 1, len(chain))]
     return any(c != other and begin <= when <= end for c, begin, end in lives for other, when in writes)
 
