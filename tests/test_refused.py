@@ -68,7 +68,7 @@ CASES = {
         "void f(int n, int x[9])\n{\n@\n#pragma polydl assume(n <= 9)\n  for (int i = 0; i < n; i++) x[i] = 0;\n$\n}",
     ),
     "pointers": (
-        "void f(int n, int m, float **A)\n{\n@\n    for (int i = 0; i < n; i++) A[i][0] = 0;\n$\n}",
+        "void f(int n, int m, float ***A)\n{\n@\n    for (int i = 0; i < n; i++) A[0][i][0] = 0;\n$\n}",
         ("void f(int n, int m)\n{\n    float (*A)[m] = malloc(sizeof(float[n][m]));\n@\n"
         "    for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) A[i][j] = 0;\n$\n    free(A);\n}"),
     ),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from polydl.lower.emit import Generated, protected
+from polydl.lower.pointed_rows import on_rows
 from polydl.lower.region import original_text
 from polydl.model.scop import Scop, Source
 
@@ -98,12 +99,13 @@ def splice(source: Source, replacements: Sequence[tuple[Scop, Generated | None]]
         if generated is None:
             edits.append((start, end, original_text(scop) + ending))
             continue
-        prologue = (*((_TEXT,) if scop.expansions else ()), *generated.prologue)
+        code, own = on_rows(scop, generated.region, original_text(scop), newline)
+        prologue = (*((_TEXT,) if scop.expansions else ()), *own, *generated.prologue)
         fresh = [p for p in prologue if p not in seen]
         seen.update(dict.fromkeys(prologue))
         if fresh:
             edits.append((scop.region.helpers, scop.region.helpers, protected(source, fresh) + "\n\n"))
-        edits.append((start, end, guarded(scop, generated.region, newline, generated.otherwise) + ending))
+        edits.append((start, end, guarded(scop, code, newline, generated.otherwise) + ending))
     for start, end, replacement in sorted(edits, reverse=True):
         replacement = replacement.replace("\r\n", "\n").replace("\n", newline)
         text = _on_lines_of_its_own(text[:start], replacement, text[end:], newline)

@@ -55,6 +55,19 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True)
+class PointedRows:
+    """Of an array that is one of pointers to rows in the source (`float **A`): what the output may do where the rows do
+    not lie one behind the other, as those of an array of two dimensions do."""
+
+    first: int
+    """The first row that the region reaches. The last one is the last of the array."""
+    lengths: isl.PwAff | None
+    """[row] -> { [elements] }: by the number of a row, how many of its first elements may be copied, as they are in
+    front of the last one that is surely reached, and hold all that are. None where data decide what is reached, or the
+    sizes have no values."""
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """A member of a structure that the region uses through a variable of its own, which the output declares."""
 
@@ -103,6 +116,8 @@ class Array:
     the subscripts of any other are C's."""
     members: Members | None = None
     """Of an array of structures: what its last subscript stands for."""
+    rows: PointedRows | None = None
+    """Of an array of pointers to rows: extents are as many elements as the region reaches."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for a layout of another rank, or one that C's subscripts don't have."""

@@ -20,7 +20,6 @@ from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.schedule import tree as schedule_tree
-from polydl.schedule.relations import elsewhere
 from polydl.schedule.structure import registers
 from polydl.schedule.tree import Copy, Member, Node, Run, Share, Step, kernels, paths, statements, times
 
@@ -206,14 +205,20 @@ def _mixed(
                 continue
             depth = private[d.array]
             life = d.relation.apply_domain(schedule[d.source]).apply_range(schedule[d.target])
+            together = _agreed(life)
             for writer in of.values():
                 for access in writer.accesses:
                     if access.array != d.array or not access.write:
                         continue
-                    time = schedule[writer.name]
-                    source = schedule[d.source]
+                    time, source = schedule[writer.name], schedule[d.source]
+                    # What lies between two times that begin alike begins like them: mostly nothing is left of it.
+                    alike = isl.range_onto(source, range(together)).apply_range(
+                        isl.range_onto(time, range(together)).reverse()
+                    )
+                    other = isl.differ(alike, range(depth))
+                    if other.is_empty():
+                        continue
                     # { time of the write -> time of another iteration's write, not before it }
-                    other = elsewhere(of[d.source], writer, depth)
                     between = other.apply_domain(source).apply_range(time)
                     space = life.get_space().domain()
                     later = between.intersect(isl.Map.lex_le(space))
@@ -223,3 +228,9 @@ def _mixed(
                     if not life.intersect(to_read).is_empty():
                         return f"the values of {d.array} of two iterations would overlap"
     return None
+
+
+def _agreed(pairs: isl.Map) -> int:
+    """How many of the leading times the two ends of every pair have in common."""
+    places = isl.range_arity(pairs)
+    return next((at for at in range(places) if not isl.agrees(pairs, at)), places)

@@ -164,7 +164,13 @@ def alias_assumptions(
                     topic="overlap",
                 )
             )
-    return (apart(list(dict.fromkeys((one.shown, other.shown) for one, other in pairs))),) if pairs else (), errors
+    said = [apart(list(dict.fromkeys((one.shown, other.shown) for one, other in pairs)))] if pairs else []
+    # What is stored as a character may be a part of a pointer.
+    bytes_written = [name for name in arrays if name in written and symbols[name].ctype.bits == 8]
+    rows = [name for name in arrays if symbols[name].of_rows]
+    if bytes_written and rows:
+        said.append(f"writing to {_listed(bytes_written, 'or')} leaves the pointers in {_listed(rows, 'and')} alone")
+    return tuple(said), errors
 
 
 def apart(pairs: Sequence[tuple[str, str]]) -> str:

@@ -18,6 +18,7 @@ from polydl.frontend.lower.live_out import live_out
 from polydl.frontend.lower.macros import guards_of
 from polydl.frontend.lower.members import plain
 from polydl.frontend.lower.overlap import same_memory
+from polydl.frontend.lower.pointed_rows import shaped
 from polydl.frontend.lower.promises import promises
 from polydl.frontend.lower.regions import Found, model_region, outlined
 from polydl.frontend.lower.steps import subscripted
@@ -288,6 +289,9 @@ def _scop(
     statements = builder.statements(walked.statements)
     used = frozenset(access.symbol.name for access in every_access(walked.statements))
     used_arrays = arrays(walked, settled, parameters, used, places)
+    used_arrays, row_errors = shaped(used_arrays, walked, statements, model_context)
+    if row_errors:
+        raise InputErrors(in_order(row_errors))
     errors += check_stable(found, walker, used_arrays)
     errors += check_microkernels(statements, walked.statements, places, options.pragmas)
     errors += check_bounds(walked.statements, settled, context, places)

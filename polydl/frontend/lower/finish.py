@@ -65,7 +65,7 @@ def declared_extents(
     extents: list[isl.PwAff | None] = []
     for at, level in enumerate(symbol.levels):
         if level.pointer or level.extent is None:
-            if at:
+            if at and not symbol.of_rows:
                 raise places.error(
                     f"a dimension of '{symbol.name}' has no size", symbol.node, "give it one", topic="array-shapes"
                 )

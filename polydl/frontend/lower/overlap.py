@@ -28,11 +28,12 @@ def same_memory(
     written = {access.array for statement in statements for access in statement.accesses if access.write}
     used = dict.fromkeys(access.array for statement in statements for access in statement.accesses)
     known = [symbols[name] for name in used if name in symbols and symbols[name].levels]
-    origins = _origins(found)
+    between_rows, into_rows = _origins(found, rows=False), _origins(found, rows=True)
     errors: list[InputError] = []
     for one, other in combinations(known, 2):
         if not {one.name, other.name} & written or any(at.decays and at.restrict for at in (one, other)):
             continue
+        origins = into_rows if one.of_rows or other.of_rows else between_rows
         root = _root(one, origins)
         if root != _root(other, origins):
             continue
@@ -50,18 +51,21 @@ def same_memory(
     return errors
 
 
-def _origins(found: Found) -> dict[str, set[str]]:
-    """Pointer -> the names of what it is made from, in declarations and assignments; "" for what is not known."""
+def _origins(found: Found, *, rows: bool) -> dict[str, set[str]]:
+    """Pointer -> the names of what it is made from, in declarations and assignments; "" for what is not known.
+
+    `rows`: an element of an array of pointers to rows is a part of that array. Otherwise it is an address of its own.
+    """
     origins: dict[str, set[str]] = {}
     for node in nodes(found.function.body):
         if isinstance(node, c_ast.Decl) and node.init is not None:
-            origins.setdefault(node.name, set()).add(_base(node.init, found.scope))
+            origins.setdefault(node.name, set()).add(_base(node.init, found.scope, rows))
         elif isinstance(node, c_ast.Assignment) and isinstance(node.lvalue, c_ast.ID) and node.op == "=":
-            origins.setdefault(node.lvalue.name, set()).add(_base(node.rvalue, found.scope))
+            origins.setdefault(node.lvalue.name, set()).add(_base(node.rvalue, found.scope, rows))
     return origins
 
 
-def _base(node: Any, scope: Scope) -> str:
+def _base(node: Any, scope: Scope, rows: bool) -> str:
     """The pointer or array that an address is computed from; "" where that is not plain."""
     match node:
         case c_ast.ID():
@@ -69,17 +73,17 @@ def _base(node: Any, scope: Scope) -> str:
         case c_ast.StructRef(name=c_ast.ID()):
             return f"{node.name.name}{node.type}{node.field.name}"
         case c_ast.Cast() | c_ast.UnaryOp(op="&"):
-            return _base(node.expr, scope)
+            return _base(node.expr, scope, rows)
         case c_ast.ArrayRef(name=c_ast.ID() | c_ast.ArrayRef()):
-            name = _base(node.name, scope)
+            name = _base(node.name, scope, rows)
             symbol = scope.find(name)
-            # an element of an array of pointers is an address of its own
-            rows = symbol is not None and not any(level.pointer for level in symbol.levels[1:])
-            return name if rows else ""
+            elements = symbol is not None and not any(level.pointer for level in symbol.levels[1:])
+            return name if elements or (rows and symbol is not None and symbol.of_rows) else ""
         case c_ast.BinaryOp(op="+" | "-", left=left, right=right):
-            return _base(left, scope) or (_base(right, scope) if isinstance(left, c_ast.Constant) else "")
+            right_too = isinstance(left, c_ast.Constant)
+            return _base(left, scope, rows) or (_base(right, scope, rows) if right_too else "")
         case c_ast.FuncCall(name=c_ast.ID(name=name), args=arguments) if name in _SAME and arguments is not None:
-            return _base(arguments.exprs[0], scope)
+            return _base(arguments.exprs[0], scope, rows)
     return ""
 
 

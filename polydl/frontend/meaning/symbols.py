@@ -69,15 +69,22 @@ class Symbol:
         return self.integer is not None
 
     @property
+    def of_rows(self) -> bool:
+        """An array of pointers to rows: `float **A`, `float *A[M]`."""
+        return len(self.levels) == 2 and self.levels[1].pointer and not self.member
+
+    @property
     def decays(self) -> bool:
         """A pointer rather than an array: a pointer variable, an array parameter, or in what a pointer points to."""
+        if self.of_rows:
+            return True
         reached = self.levels[:1] and (self.levels[0].pointer or "->" in self.member)
         return bool(self.levels) and (bool(reached) or self.storage is Storage.PARAMETER)
 
     @property
     def restrict(self) -> bool:
         """Nothing else reaches this memory: a restrict pointer, or no pointer at all."""
-        return not self.decays or self.levels[0].restrict
+        return not self.decays or self.levels[1 if self.of_rows else 0].restrict
 
     @property
     def declaration(self) -> str:

@@ -519,9 +519,9 @@ class Values:
         )
 
     def _supported(self, symbol: Symbol, node: Any) -> None:
-        if any(level.pointer for level in symbol.levels[1:]):
+        if any(level.pointer for level in symbol.levels[1:]) and not symbol.of_rows:
             raise self.places.error(
-                f"'{symbol.name}' is an array of pointers: what it points at is data",
+                f"'{symbol.shown}' is an array of pointers: what it points at is data",
                 node,
                 f"use one block of memory, such as '{symbol.ctype.c} (*{symbol.name})[N]'",
                 topic="pointers",

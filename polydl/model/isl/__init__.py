@@ -74,6 +74,7 @@ from polydl.model.isl.points import (
     agree,
     agrees,
     ascending,
+    at_parameter,
     at_values,
     between,
     bounds,

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from polydl.model.isl.naming import domain_arity, parameter_space, parameters
 from polydl.model.isl.places import onto, position_of, without
-from polydl.model.isl.types import IN, OUT, PARAM, SET, BasicSet, Dim, Map, PwAff, Set, to_int, value
+from polydl.model.isl.types import IN, OUT, PARAM, SET, BasicSet, Dim, Map, PwAff, Set, identifier, to_int, value
 
 Located = TypeVar("Located", Set, Map)
 
@@ -69,6 +69,13 @@ def domain_between(of: Map, dim: Dim, low: int | None, high: int | None) -> Map:
     at = position_of(of, IN, dim)
     of = of if low is None else of.lower_bound_val(IN, at, value(low))
     return of if high is None else of.upper_bound_val(IN, at, value(high))
+
+
+def at_parameter(of: Set, dim: Dim, name: str) -> Set:
+    """The points where a dimension has the value of a parameter, which is new."""
+    place = of.dim(PARAM)
+    named = of.add_dims(PARAM, 1).set_dim_id(PARAM, place, identifier(name))
+    return named.equate(PARAM, place, SET, position_of(of, SET, dim))
 
 
 def agree(of: Map, coordinates: Iterable[int]) -> Map:
