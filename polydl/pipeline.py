@@ -55,7 +55,7 @@ from polydl.search.default_sizes import default_sizes
 from polydl.search.every_size import EverySize, every_size
 from polydl.search.fused import fused_variants
 from polydl.search.other_sizes import check_other_sizes
-from polydl.search.proofs import proved
+from polydl.search.proofs import proved, proved_for_all_sizes
 from polydl.search.scoring import scored
 from polydl.search.shortlist import how_many, shortlist
 from polydl.search.variant import Origin, Variant
@@ -427,7 +427,9 @@ def _other_sizes(scop: Scop, o: Options, ranking: Ranking) -> EverySize | str:
         if symbolic is None:
             return "the loops are a region only where sizes are given"
         around = {name: _around(o.sizes.get(name, value)) for name, value in tuned.items()}
-        return every_size(symbolic, around, ranking.machine, ranking.threads, reassociate=o.reassociate)
+        machine, threads = ranking.machine, ranking.threads
+        made = every_size(symbolic, around, machine, threads, reassociate=o.reassociate, instances=o.prove)
+        return proved_for_all_sizes(symbolic, made, o)
     except InputErrors as error:
         return error.errors[0].reason
     except (InputError, QuotaExceeded) as error:

@@ -246,6 +246,8 @@ class Optimized:
             if self.other_sizes:
                 loops = "the original loops: " if isinstance(self.other_sizes, str) else ""
                 lines.append(f"other sizes: {loops}{self.other_sizes}")
+                if isinstance(self.other_sizes, EverySize) and self.other_sizes.proof is not None:
+                    lines += [f"other sizes: {line}" for line in self.other_sizes.proof.lines()]
         return [*lines, *(f"assumed: {assumption}" for assumption in self.ranking.scop.assumptions)]
 
     def measurement(self, variant: str) -> Measurement:

@@ -14,6 +14,7 @@ from polydl.model.scop import Scop
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.rewrite.fuse import FusedScop
 from polydl.schedule.loopstring import letters, text
+from polydl.search.every_size import EverySize
 from polydl.search.variant import Variant
 from polydl.target import Machine
 
@@ -110,6 +111,7 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
     work = flops(done.ranking)
     report = done.report
     recipes = {v.id: v for v in done.ranking.variants} if report else {}
+    other = done.other_sizes.proof if isinstance(done.other_sizes, EverySize) else None
     return {
         "function": done.ranking.scop.function,
         "line": done.ranking.scop.span.line,
@@ -141,6 +143,7 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
         "warnings": list(report.warnings) if report else [],
         "illegal": list(done.illegal),
         "proofs": {name: proof.to_data() for name, proof in done.proofs.items()},
+        "proof_of_other_sizes": other.to_data() if other is not None else None,
         "given_up": list(done.ranking.given_up),
         "assumptions": list(done.ranking.scop.assumptions),
     }

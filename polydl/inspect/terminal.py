@@ -17,6 +17,7 @@ from polydl.inspect.documents import flops, loop_letters
 from polydl.inspect.loop_string_file import ScoredLines
 from polydl.measure import Status
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
+from polydl.search.every_size import EverySize
 from polydl.target import Machine, dumps
 
 WIDTH = 120
@@ -116,6 +117,8 @@ def show_optimized(result: OptimizeResult, *, ran: bool, console: Console | None
                 say(console, text)
             if proof.verdict == "open" and not chosen:
                 say(console, f"note: {name} not proved: {proof.reason}", "yellow")
+        if isinstance(done.other_sizes, EverySize) and done.other_sizes.shown:
+            say(console, done.other_sizes.shown)
         for assumption in done.ranking.scop.assumptions:
             say(console, f"assumed: {assumption}")
         if done.report is not None:

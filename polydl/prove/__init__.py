@@ -6,6 +6,7 @@ array and scalar references", 1991. Nothing of how the variant was made is used 
 """
 
 from polydl.prove.check import prove
+from polydl.prove.every_size import prove_every_size
 from polydl.prove.result import Proof
 
-__all__ = ["Proof", "prove"]
+__all__ = ["Proof", "prove", "prove_every_size"]

@@ -81,6 +81,8 @@ class Evaluator:
                 key = base.name, tuple(self._number(s, env) for s in subscripts)
                 if key in env:
                     return env[key]
+                if isinstance(env.get((base.name, key[1][:-1])), Pointer):
+                    return self._load(self._address(node, env))
             case c_ast.FuncCall(name=c_ast.ID(name=name)) if (vector := VECTOR.fullmatch(name)) is not None:
                 return self._vector_value(vector.group(1), vector.group(2), node.args, env)
             case c_ast.Constant():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from pycparser import c_ast, c_generator
 from polydl.model.types import spelled
 from polydl.prove.accumulators import RowLine, accumulating, accumulators
 from polydl.prove.forms import check_forms
-from polydl.prove.integers import ZERO, Affine, Unreadable, affine, number
+from polydl.prove.integers import ZERO, Affine, Unreadable, affine, number, product
 from polydl.prove.program import Pointer
 from polydl.prove.symbols import (
     Accumulator,
@@ -37,12 +37,15 @@ class Contract:
     text: str
     m: int
     n: int
-    c_row: int
-    a_row: int
+    parameters: tuple[str, ...]
+    """Names of the arguments, from `m`, `n`, `A`, `B` and `C` on."""
+    c_row: int | None
+    """None, here and below: an argument of the call."""
+    a_row: int | None
     extents: tuple[int | None, ...]
-    """Per reduction; None: an argument of the call."""
-    a_steps: tuple[int, ...]
-    b_steps: tuple[int, ...]
+    """Per reduction."""
+    a_steps: tuple[int | None, ...]
+    b_steps: tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +56,28 @@ class PackContract:
     text: str
     parameters: tuple[str, ...]
     block: int
-    width_stride: int
+    width_stride: int | None
     extents: tuple[int | None, ...]
-    strides: tuple[int, ...]
+    strides: tuple[int | None, ...]
 
 
 _CONTRACT = re.compile(
-    r"C\[i\*(-?\d+) \+ j\] [-+]?= (?:alpha \* )?(?:sum over r < ([0-9nx]+) of )?"
-    r"A\[i\*(-?\d+)((?: \+ r\d+\*-?\d+)*)\] \* B\[j((?: \+ r\d+\*-?\d+)*)\], i < m <= (\d+), j < n <= (\d+)"
+    r"C\[i\*(-?\d+|s) \+ j\] [-+]?= (?:alpha \* )?(?:sum over r < ([0-9nx]+) of )?"
+    r"A\[i\*(-?\d+|s)((?: \+ r\d+\*(?:-?\d+|s))*)\] \* B\[j((?: \+ r\d+\*(?:-?\d+|s))*)\], "
+    r"i < m <= (\d+), j < n <= (\d+)"
 )
 _PACKED = re.compile(
-    r"packed\[w / (\d+)\]\[r\]\[w % \1\] = source\[w\*(-?\d+)((?: \+ r\d+\*-?\d+)*)\], w < width; zeros up to .*"
+    r"packed\[w / (\d+)\]\[r\]\[w % \1\] = source\[w\*(-?\d+|s)((?: \+ r\d+\*(?:-?\d+|s))*)\], "
+    r"w < width; zeros up to .*"
 )
 
 
-def _steps(text: str) -> tuple[int, ...]:
-    return tuple(int(s) for s in re.findall(r"\*(-?\d+)", text))
+def _step(text: str) -> int | None:
+    return None if text == "s" else int(text)
+
+
+def _steps(text: str) -> tuple[int | None, ...]:
+    return tuple(map(_step, re.findall(r"\*(-?\d+|s)", text)))
 
 
 def _extents(text: str) -> tuple[int | None, ...]:
@@ -79,12 +88,14 @@ def kernel_contract(parsed: Parsed, name: str) -> Contract:
     """The contract of a generated microkernel. Raises Unreadable."""
     text = parsed.kernels[name]
     found = _CONTRACT.fullmatch(text.strip())
-    if found is None:
+    definition = parsed.functions.get(name)
+    if found is None or definition is None:
         raise Unreadable(f"the contract of {name}: {text}")
     c_row, over, a_row, a_steps, b_steps, m, n = found.groups()
     steps = _steps(a_steps), _steps(b_steps)
     extents = _extents(over) if steps[0] else ()
-    return Contract(name, text, int(m), int(n), int(c_row), int(a_row), extents, *steps)
+    parameters = tuple(p.name for p in definition.decl.type.args.params)
+    return Contract(name, text, int(m), int(n), parameters, _step(c_row), _step(a_row), extents, *steps)
 
 
 def pack_contract(parsed: Parsed, name: str) -> PackContract:
@@ -96,7 +107,15 @@ def pack_contract(parsed: Parsed, name: str) -> PackContract:
         raise Unreadable(f"the contract of {name}: {text}")
     strides = _steps(found.group(3))
     known = _extents(extents.group(1)) if strides else ()
-    return PackContract(name, text, parameters, int(found.group(1)), int(found.group(2)), known, strides)
+    return PackContract(name, text, parameters, int(found.group(1)), _step(found.group(2)), known, strides)
+
+
+def argument(known: int | None, name: str, bound: Mapping[str, Any]) -> Affine:
+    """A stride or an extent: as the contract says, or what a call gives for it. Raises Unreadable."""
+    value = number(known) if known is not None else bound.get(name)
+    if not isinstance(value, Affine):
+        raise Unreadable(f"the argument {name} of a generated function")
+    return value
 
 
 def finish(
@@ -104,11 +123,12 @@ def finish(
     contract: Contract,
     strides: Strides,
     operands: tuple[Pointer, Pointer, Pointer],
-    further: Sequence[Any],
+    bound: Mapping[str, Any],
     row: Affine,
     column: Affine,
 ) -> tuple[Symbol, Pointer]:
-    """(value, address) that a kernel stores for one element of its block: its `_finish`, read with one lane.
+    """(value, address) that a kernel stores for one element of its block: its `_finish`, read with one lane. `bound`:
+    the arguments behind the operands by their names.
 
     Raises Unreadable.
     """
@@ -118,14 +138,15 @@ def finish(
     names = [p.name for p in definition.decl.type.args.params]
     env: dict[str, Any] = {"sum": Sum(), "i": row, "v": column, "row0": ZERO, "column0": ZERO}
     env |= dict(zip(("A", "B", "C"), operands, strict=True))
-    extra = [n for n in names if n not in (*env, "cut", "part") and not re.fullmatch(r"extent\d+", n)]
-    if len(extra) != len(further):
-        raise Unreadable(f"{contract.name} has {len(extra)} more arguments, not {len(further)}")
-    env |= dict(zip(extra, further, strict=True))
+    unknown = set(names) - {*env, *bound, "cut", "part"}
+    if unknown:
+        raise Unreadable(f"{contract.name} is not given {', '.join(sorted(unknown))}")
+    env |= bound
     stores: list[tuple[Pointer, Symbol]] = []
     for item in definition.body.block_items or []:
         _straight(item, env, strides, stores)
-    target = Pointer(operands[2].base, operands[2].offset.plus(row, contract.c_row).plus(column))
+    c_row = argument(contract.c_row, "c_m", bound)
+    target = Pointer(operands[2].base, operands[2].offset.plus(product(row, c_row)).plus(column))
     if len(stores) != 1 or stores[0][0] != target:
         raise Unreadable(f"{contract.name} stores something else than its block")
     return stores[0][1], target

@@ -12,15 +12,17 @@ from polydl.lower.instance_marks import without_marks
 from polydl.lower.region import original_text
 from polydl.model import isl
 from polydl.model.in_child import in_child
-from polydl.model.isl import DEFAULT_QUOTA, lex_extreme, quota
+from polydl.model.isl import DEFAULT_QUOTA, quota
 from polydl.model.scop import Assignment, Scop, Statement
+from polydl.prove.addresses import address, linear
 from polydl.prove.functions import check_bodies
 from polydl.prove.integers import Unreadable, Wrong
-from polydl.prove.matching import Match, address, assignment_pairs, differs, hinted, linear
+from polydl.prove.matching import Match, assignment_pairs, differs, hinted
 from polydl.prove.order import Order, check_concurrent, check_private, check_steps
 from polydl.prove.program import Pointer, Printed, Program, value_map
 from polydl.prove.reader import Reader
 from polydl.prove.result import Proof
+from polydl.prove.shown import instance
 from polydl.prove.symbols import Integer, Literal, Load, Made, loads
 from polydl.prove.text import read
 from polydl.prove.unfold import unfolded
@@ -71,12 +73,12 @@ def _answer(program: Canonical, rewritten: Scop | None, named: str, reassociate:
     with quota("the proof", DEFAULT_QUOTA * seconds):
         kept = program.live
         verdict, proved, notes, trusted, reason = _against(kept, named, reassociate, cc)
-        if verdict == "proved" or rewritten is None or _shape(rewritten) == _shape(kept):
+        if verdict == "proved" or rewritten is None or shape(rewritten) == shape(kept):
             return json.dumps((verdict, proved, notes, [*trusted, *map(str, program.dead)], reason))
         verdict, proved, notes, trusted, reason = _against(rewritten, named, reassociate, cc)
         if verdict == "proved":
             proved += [f"the same is computed where {step}" for step in program.steps]
-        if _shape(rewritten) != _shape(program.scop):
+        if shape(rewritten) != shape(program.scop):
             trusted.append("its statements as polydl fuses them are those of the file")
         return json.dumps((verdict, proved, notes, trusted, reason))
 
@@ -91,7 +93,7 @@ def _against(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[str, l
     return "proved", proved, notes, trusted, ""
 
 
-def _shape(scop: Scop) -> list[object]:
+def shape(scop: Scop) -> list[object]:
     """What tells a rewritten scop from another: its statements, what they touch and how."""
     return [
         (s.name, s.iterators, [(a.array, a.write) for a in s.accesses], getattr(s.body, "op", ""))
@@ -107,6 +109,23 @@ def shown(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[list[str]
     if scop.parameters:
         raise Unreadable(f"sizes that are not known: {', '.join(scop.parameters)}")
     program = Reader(scop, read(named, scop, cc)).read()
+    order, loops = compared(scop, program, reassociate)
+    _original_there(scop, program, named)
+    bodies = check_bodies(program, lambda isa: read(named, scop, cc, isa).functions)
+    sizes = ", ".join(f"{n} = {v}" for n, v in scop.sizes.items())
+    names = ", ".join(s.name for s in scop.statements)
+    proved = [
+        f"{f'for {sizes}: ' if sizes else ''}each instance of {names} runs exactly once, on the same elements",
+        f"no RAW, WAR or WAW pair is in the wrong order ({order.pairs} pairs of accesses depend on one another)",
+        f"no parallel or vector loop carries one ({loops} loops)",
+        *bodies,
+    ]
+    return proved, list(order.notes), list(program.trusted)
+
+
+def compared(scop: Scop, program: Program, reassociate: bool) -> tuple[Order, int]:
+    """The order of a printed program, and how many parallel and vector loops it has, where it is the original. Raises
+    Wrong, Unreadable, QuotaExceeded."""
     order = Order(scop, program, [], {}, reassociate, _length(program))
     sources = _sources(order, program)
     order.matches = _matches(scop, program, sources)
@@ -122,17 +141,7 @@ def shown(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[list[str]
     loops = check_concurrent(order, statements)
     check_private(order, statements)
     _partial_sums(order)
-    _original_there(scop, program, named)
-    bodies = check_bodies(program, lambda isa: read(named, scop, cc, isa).functions)
-    sizes = ", ".join(f"{n} = {v}" for n, v in scop.sizes.items())
-    names = ", ".join(s.name for s in scop.statements)
-    proved = [
-        f"{f'for {sizes}: ' if sizes else ''}each instance of {names} runs exactly once, on the same elements",
-        f"no RAW, WAR or WAW pair is in the wrong order ({order.pairs} pairs of accesses depend on one another)",
-        f"no parallel or vector loop carries one ({loops} loops)",
-        *bodies,
-    ]
-    return proved, list(order.notes), list(program.trusted)
+    return order, loops
 
 
 def _original_there(scop: Scop, program: Program, named: str) -> None:
@@ -196,7 +205,7 @@ def _matches(scop: Scop, program: Program, sources: Copied) -> list[Match]:
             instances = hinted(printed, statement, printed.hint)
             outside = instances.range().subtract(statement.domain)
             if not outside.is_empty():
-                raise Wrong(f"line {printed.line}: {statement.name}{list(lex_extreme(outside))} is not in the original")
+                raise Wrong(f"line {printed.line}: {instance(statement.name, outside)} is not in the original")
             if not printed.domain.is_subset(instances.domain()) or not instances.is_single_valued():
                 raise Wrong(f"line {printed.line}: not one instance of {statement.name} each time")
             matches.append(Match(printed, statement, instances, pairs))
@@ -219,19 +228,19 @@ def _once_each(scop: Scop, matches: Sequence[Match]) -> None:
         )
         missing = statement.domain.subtract(covered)
         if not missing.is_empty():
-            raise Wrong(f"{statement.name}{list(lex_extreme(missing))} does not run")
+            raise Wrong(f"{instance(statement.name, missing)} does not run")
         outside = covered.subtract(statement.domain)
         if not outside.is_empty():
-            raise Wrong(f"{statement.name}{list(lex_extreme(outside))} is not in the original")
+            raise Wrong(f"{instance(statement.name, outside)} is not in the original")
         seen = None
         for match in mine:
             if not match.instances.is_injective():
                 back = match.instances.reverse()
                 twice = _several(back)
-                raise Wrong(f"{statement.name}{list(lex_extreme(twice))} runs more than once")
+                raise Wrong(f"{instance(statement.name, twice)} runs more than once")
             again = match.instances.range() if seen is None else match.instances.range().intersect(seen)
             if seen is not None and not again.is_empty():
-                raise Wrong(f"{statement.name}{list(lex_extreme(again))} runs more than once")
+                raise Wrong(f"{instance(statement.name, again)} runs more than once")
             seen = match.instances.range() if seen is None else seen.union(match.instances.range()).coalesce()
 
 
@@ -258,11 +267,11 @@ def _same_accesses(scop: Scop, matches: Sequence[Match], match: Match, sources: 
         if not elements.is_equal(other):
             wrong = elements.subtract(other).domain()
             at = match.instances.intersect_domain(wrong).range() if not wrong.is_empty() else other.domain()
-            shown_ = f"{statement.name}{list(lex_extreme(at))}" if not wrong.is_empty() else statement.name
+            shown_ = instance(statement.name, at) if not wrong.is_empty() else statement.name
             raise Wrong(f"line {printed.line}: another element of {array} in {shown_}")
 
     if printed.target is not None:
-        compare(body.target, printed.target.base, address(printed, printed.target))
+        compare(body.target, printed.target.base, address(scop, printed, printed.target))
     elif not _stays_inside(scop, matches, match):
         raise Wrong(f"line {printed.line}: what {statement.name} computes is not stored")
     for access, symbol in match.pairs:
@@ -270,7 +279,7 @@ def _same_accesses(scop: Scop, matches: Sequence[Match], match: Match, sources: 
             match symbol:
                 case Load(at):
                     known = sources.get((printed.name, at))
-                    array, elements = known if known is not None else (at.base, address(printed, at))
+                    array, elements = known if known is not None else (at.base, address(scop, printed, at))
                     compare(access, array, elements)
                 case Made(by):
                     made = next((m for m in matches if m.printed.number == by), None)
@@ -352,7 +361,7 @@ def _copied(
     last = None
     for copy in mine:
         assert copy.target is not None
-        same = address(printed, at).apply_range(address(copy, copy.target).reverse())
+        same = address(order.scop, printed, at).apply_range(address(order.scop, copy, copy.target).reverse())
         earlier = same.intersect(order.time(copy).lex_lt_map(when).reverse()).apply_range(order.time(copy))
         last = earlier if last is None else last.union(earlier)
     if last is None or not printed.domain.is_subset(last.domain()):
@@ -362,7 +371,7 @@ def _copied(
     array = ""
     for copy in mine:
         source = copy.value.at
-        one = last.apply_range(order.time(copy).reverse()).apply_range(address(copy, source))
+        one = last.apply_range(order.time(copy).reverse()).apply_range(address(order.scop, copy, source))
         if one.is_empty():
             continue
         if array not in ("", source.base):
@@ -410,6 +419,6 @@ def _apart(scop: Scop, program: Program) -> None:
             for copy in program.statements:
                 if copy.kind != "copy" or copy.target is None or copy.target.base != one.name:
                     continue
-                last = isl.greatest(address(copy, copy.target).range(), 0)
+                last = isl.greatest(address(scop, copy, copy.target).range(), 0)
                 if last is None or one.start + (last + 1) * one.element > end:
                     raise Wrong(f"the copies in {one.name} do not fit into its memory")

@@ -25,16 +25,18 @@ def check_bodies(program: Program, functions_of: Callable[[Isa], Mapping[str, An
         functions = functions_of(isa)
         for function, sizes in program.uses.items():
             try:
-                if sizes is None:
-                    raise Unreadable(f"it is called with more than {MOST_SIZES} sizes")
                 for size in sorted(sizes):
                     _check(functions, function, isa, size)
+                if function in program.often and isinstance(function, Meant):
+                    raise Unreadable(f"{function.name} is called with more than {MOST_SIZES} sizes")
+                if function in program.often:
+                    unread.setdefault(_said(function), f"read for {len(sizes)} of the sizes that it is called with")
             except Unreadable as error:
                 if isinstance(function, Meant):
                     raise
-                unread.setdefault(_said(function), str(error))
+                unread[_said(function)] = f"not read: {error}"
     for said, reason in unread.items():
-        program.trusted[f"{said} (not read: {reason})"] = None
+        program.trusted[f"{said} ({reason})"] = None
     read = len(program.uses) - len(unread)
     bodies = "the body of the generated function does" if read == 1 else f"the bodies of {read} generated functions do"
     return [f"{bodies} what is said above {'it' if read == 1 else 'them'}, in every instruction set"] if read else []

@@ -1,9 +1,11 @@
-"""Integer expressions of the printed C as text that isl reads, in neutral names: `i0`, `i1`, … for the loops."""
+"""Integer expressions of the printed C as text that isl reads, in neutral names: `i0`, `i1`, … for the loops, `p_n` for
+a parameter `n`."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +23,10 @@ class Wrong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """A linear combination of loops (`i3`) and of isl's quasi-affine terms (`floor((i0)/4)`)."""
+    """A linear combination of loops (`i3`), parameters (`p_n`) and isl's quasi-affine terms (`floor((i0)/4)`).
+
+    In an address it may have products of these (`i3·p_n`), which isl has no text for.
+    """
 
     terms: tuple[tuple[str, int], ...] = ()
     constant: int = 0
@@ -41,9 +46,14 @@ class Affine:
         return Affine().plus(self, factor)
 
     def __str__(self) -> str:
+        """As isl reads it. Raises Unreadable for a product."""
+        if any(_TIMES in term for term, _ in self.terms):
+            raise Unreadable("a product of loops or sizes")
         return " + ".join([*(f"{n}*{t}" for t, n in self.terms), f"({self.constant})"])
 
 
+_TIMES = "·"
+"""Between the factors of a product, which are in the order of their text."""
 ZERO = Affine()
 
 
@@ -55,6 +65,39 @@ def number(value: int) -> Affine:
 def loop(position: int) -> Affine:
     """The variable of a loop."""
     return Affine(((f"i{position}", 1),))
+
+
+def parameter(name: str) -> Affine:
+    """A parameter of the program: a size that is not known."""
+    return Affine(((f"p_{name}", 1),))
+
+
+def product(left: Affine, right: Affine) -> Affine:
+    """left * right."""
+    terms: dict[str, int] = {}
+    for one, n in (*left.terms, ("", left.constant)):
+        for other, m in (*right.terms, ("", right.constant)):
+            both = _TIMES.join(sorted(f for f in (*one.split(_TIMES), *other.split(_TIMES)) if f))
+            terms[both] = terms.get(both, 0) + n * m
+    return Affine.of(terms, terms.pop("", 0))
+
+
+def divided(value: Affine, by: Affine) -> tuple[Affine, Affine]:
+    """(quotient, rest) with value = quotient * by + rest: the quotient is made of the terms of the value that have the
+    factors of the longest term of `by`. Raises Unreadable where one has no whole number of them."""
+    if not by.terms:
+        raise Unreadable("a division of an address by a number")
+    longest, often = max(by.terms, key=lambda term: (term[0].count(_TIMES), term))
+    factors = Counter(longest.split(_TIMES))
+    terms: dict[str, int] = {}
+    for term, n in value.terms:
+        own = Counter(term.split(_TIMES))
+        if own >= factors:
+            if n % often:
+                raise Unreadable("an address of another form")
+            terms[_TIMES.join(sorted((own - factors).elements()))] = n // often
+    quotient = Affine.of(terms, terms.pop("", 0))
+    return quotient, value.plus(product(quotient, by), -1)
 
 
 _CHOICES: dict[str, str] = {}
@@ -114,10 +157,7 @@ def affine(node: Any, env: Mapping[str, Any]) -> Affine:
         case c_ast.BinaryOp(op="+" | "-"):
             return affine(node.left, env).plus(affine(node.right, env), 1 if node.op == "+" else -1)
         case c_ast.BinaryOp(op="*"):
-            left, right = affine(node.left, env), affine(node.right, env)
-            if left.terms and right.terms:
-                raise Unreadable("a product of two loop variables")
-            return right.times(left.constant) if not left.terms else left.times(right.constant)
+            return product(affine(node.left, env), affine(node.right, env))
         case c_ast.BinaryOp(op="/" | "%"):
             value, by = affine(node.left, env), affine(node.right, env)
             if by.terms or by.constant <= 0:
@@ -145,7 +185,7 @@ def _truncated(value: Affine, by: int) -> Affine:
 
 def _helper(node: Any, env: Mapping[str, Any]) -> Affine:
     """polydl's own integer helpers: min, max, and division towards minus infinity."""
-    found = re.fullmatch(r"polydl\d*_(min|max|floord)", node.name.name)
+    found = re.fullmatch(r"polydl\d*_(?:n_)?(min|max|floord)", node.name.name)
     if found is None or len(node.args.exprs) != 2:
         raise Unreadable(f"the function {node.name.name} in an integer expression")
     a, b = (affine(e, env) for e in node.args.exprs)

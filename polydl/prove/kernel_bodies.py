@@ -12,6 +12,7 @@ from polydl.prove.bodies import Called, Stored
 from polydl.prove.calls import Contract, PackContract
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, number
 from polydl.prove.lanes import Counters, Lane, Product
+from polydl.prove.run_time_strides import pack_with_strides, with_strides
 from polydl.prove.running import constant, opaque_arguments, runner
 from polydl.prove.symbols import Load
 from polydl.target.isa import Isa
@@ -32,7 +33,9 @@ def check_kernel(functions: Mapping[str, Any], contract: Contract, isa: Isa, m: 
     definition = functions.get(name)
     if definition is None:
         raise Unreadable(f"the function {name} cannot be read")
-    arguments = opaque_arguments(definition) | {"m": number(m), "n": number(n)}
+    contract, strides = with_strides(functions, contract)
+    assert contract.c_row is not None
+    arguments = opaque_arguments(definition) | {"m": number(m), "n": number(n)} | strides
     running = runner(functions, isa, "_finish")
     running.run(name, arguments)
     if running.stored:
@@ -64,6 +67,7 @@ def _finished(
             raise Wrong(f"{contract.name} passes on another {name}")
     i, v, cut = (constant(given[name]) for name in ("i", "v", "cut"))
     at = given["C"]
+    assert contract.c_row is not None
     if at.base != "C" or at.offset.terms:
         raise Unreadable(f"{contract.name} stores to an address of another form")
     lanes = given["sum"]
@@ -75,8 +79,9 @@ def _finished(
 
 
 def _expected(contract: Contract, row: int, column: int) -> Term | None:
+    assert contract.a_row is not None
     loops = [
-        (str(number(extent) if extent is not None else Affine(((f"extent{k}", 1),))), a, b)
+        (str(number(extent) if extent is not None else Affine(((f"extent{k}", 1),))), a or 0, b or 0)
         for k, (extent, a, b) in enumerate(zip(contract.extents, contract.a_steps, contract.b_steps, strict=True))
     ]
     return _canonical(row * contract.a_row, column, loops)
@@ -179,13 +184,14 @@ def check_pack(
     definition = functions.get(name)
     if definition is None:
         raise Unreadable(f"the function {name} cannot be read")
-    arguments = opaque_arguments(definition) | {"width": number(width)}
+    contract, told = pack_with_strides(functions, contract)
+    arguments = opaque_arguments(definition) | {"width": number(width)} | told
     arguments |= {f"extent{k}": number(e) for k, e in enumerate(extents) if f"extent{k}" in arguments}
     running = runner(functions, isa)
     running.run(name, arguments)
     copies = Counter(_copies(running.stored, name))
     wanted = list(_wanted(contract, width, extents))
-    moving = [stride for extent, stride in zip(extents, contract.strides, strict=True) if extent > 1]
+    moving = [stride or 0 for extent, stride in zip(extents, contract.strides, strict=True) if extent > 1]
     if moving and copies != Counter(wanted):
         copies = Counter(_merged(list(copies.elements()), (contract.block, moving[-1])))
     if copies != Counter(wanted) and _products(list(copies.elements())) != _products(wanted):
@@ -255,6 +261,7 @@ def _bound(around: Counters, *terms: Mapping[str, int]) -> None:
 
 
 def _wanted(contract: PackContract, width: int, extents: Sequence[int]) -> Iterator[Term]:
+    assert contract.width_stride is not None
     steps = 1
     for extent in extents:
         steps *= extent
@@ -264,7 +271,7 @@ def _wanted(contract: PackContract, width: int, extents: Sequence[int]) -> Itera
         loops: list[Loop] = []
         distance = contract.block
         for extent, stride in zip(reversed(extents), reversed(contract.strides), strict=True):
-            loops.insert(0, (str(number(extent)), distance, stride))
+            loops.insert(0, (str(number(extent)), distance, stride or 0))
             distance *= extent
         found = _canonical(to, w * contract.width_stride, loops)
         if found is not None:

@@ -15,8 +15,9 @@ from polydl.model import isl
 from polydl.model.conversions import converted, explicit
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.types import ElementType, common
-from polydl.prove.integers import Affine, Unreadable, Wrong, integer, number, with_choices
-from polydl.prove.program import Hint, Pointer, Printed, dims, value_map
+from polydl.prove.addresses import address, linear
+from polydl.prove.integers import Affine, Unreadable, Wrong, integer, number
+from polydl.prove.program import Hint, Pointer, Printed, dims, map_of
 from polydl.prove.symbols import Accumulator, Integer, Literal, Load, Made, Operation, Symbol, conversion
 from polydl.target.isa import VECTOR_TYPES
 
@@ -36,20 +37,6 @@ class Match:
     instances: isl.Map
     """{ T[i…] -> S[i…] } single-valued, on the whole domain."""
     pairs: list[Pair]
-
-
-def linear(scop: Scop, statement: Statement, access: int) -> isl.Map:
-    """{ S[i…] -> [elements from the beginning of the array] }."""
-    one = statement.accesses[access]
-    layout = scop.arrays[one.array].layout
-    if None in layout.axis_strides:
-        raise Unreadable(f"the extents of {one.array} are not known")
-    return layout.accessed(one.relation.intersect_domain(statement.domain))
-
-
-def address(printed: Printed, at: Pointer) -> isl.Map:
-    """{ T[i…] -> [elements from the beginning] }."""
-    return value_map(printed, (at.offset,))
 
 
 # Shapes
@@ -214,16 +201,18 @@ def hinted(printed: Printed, statement: Statement, hint: Hint) -> isl.Map:
             own = Affine(((f"x{k}", 1),))
             inner = 1
             for _, _, e_ in hint.local[k + 1 :]:
+                if e_ is not None and e_.terms:
+                    raise Unreadable(f"line {printed.line}: a row over loops of unknown length")
                 inner *= e_.constant if e_ is not None else 1
             column = column.plus(own.plus(first, -1), inner)
             formulas.append(f"{own} >= {first}")
             formulas += [f"{own.plus(first, -1)} < {extent}"] if extent is not None else []
         formulas.append(f"{hint.column} = {column}")
-    formula = with_choices(" and ".join(formulas) or "true")
+    formula = " and ".join(formulas) or "true"
     if hint.local:
         formula = f"exists {', '.join(f'x{k}' for k in range(len(hint.local)))} : {formula}"
-    text = f"{{ {printed.name}[{dims(printed.depth)}] -> {statement.name}[{', '.join(outputs)}] : {formula} }}"
-    return isl.Map(text).intersect_domain(printed.domain)
+    head = f"{printed.name}[{dims(printed.depth)}] -> {statement.name}[{', '.join(outputs)}]"
+    return map_of(head, formula).intersect_domain(printed.domain)
 
 
 def by_address(
@@ -239,12 +228,12 @@ def by_address(
     target = statement.body.target
     if statement.accesses[target].array != printed.target.base:
         return None
-    found = [address(printed, printed.target).apply_range(linear(scop, statement, target).reverse())]
+    found = [address(scop, printed, printed.target).apply_range(linear(scop, statement, target).reverse())]
     for access, symbol in pairs:
         if isinstance(access, int):
             if not isinstance(symbol, Load):
                 return None
-            array, where = sources.get(symbol.at) or (symbol.at.base, address(printed, symbol.at))
+            array, where = sources.get(symbol.at) or (symbol.at.base, address(scop, printed, symbol.at))
             if statement.accesses[access].array != array:
                 return None
             found.append(where.apply_range(linear(scop, statement, access).reverse()))

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from polydl.model import isl
 from polydl.model.schedule import original_schedule
 from polydl.model.scop import Assignment, Scop, Statement
+from polydl.prove.addresses import address, linear
 from polydl.prove.integers import ZERO, Affine, Wrong
-from polydl.prove.matching import ACCUMULATING, Match, address, linear
+from polydl.prove.matching import ACCUMULATING, Match
 from polydl.prove.program import ConcurrentLoop, Pointer, Printed, Program, value_map
+from polydl.prove.shown import pair
 from polydl.prove.symbols import Load, Operation, Symbol
 
 
@@ -117,10 +119,10 @@ class Order:
     def _shown(self, kind: str, pairs: isl.Map, first: Event, second: Event, late: isl.Map) -> str:
         """The pair with numbers."""
         wrong = pairs.intersect(first.time.apply_range(late).apply_range(second.time.reverse()))
-        a, b = isl.least_pair(wrong)
+        a, b, where = pair(wrong)
         return (
             f"{kind} pair of {first.array} in the wrong order: {first.statement.name}{list(a)} comes before "
-            f"{second.statement.name}{list(b)} in the original, not in the output"
+            f"{second.statement.name}{list(b)} in the original, not in the output{where}"
         )
 
     def _values(self, array: str, events: Sequence[Event], original: Mapping[str, isl.Map], wrong: Wrong) -> None:
@@ -227,10 +229,10 @@ def _check_shared(order: Order, one: ConcurrentLoop, base: str, touches: Sequenc
             if d in one.times:
                 differ = isl.differ(conflict, [d])
                 if not differ.is_empty():
-                    a, b = isl.least_pair(differ)
+                    a, b, where = pair(differ)
                     raise Wrong(
                         f"line {one.line}: iterations {[a[k] for k in one.times]} and {[b[k] for k in one.times]} of "
-                        f"the {one.kind} loop touch the same element of {base}, and one of them writes it"
+                        f"the {one.kind} loop touch the same element of {base}, and one of them writes it{where}"
                     )
             conflict = isl.agree(conflict, [d])
     if summed and everything is not None:
@@ -246,7 +248,7 @@ def _elements(order: Order, touches: Sequence[_Touch], end: int) -> isl.Map | No
     found = None
     for touch in touches:
         when = order.time(touch.printed, end)
-        one = when.reverse().apply_range(address(touch.printed, touch.at))
+        one = when.reverse().apply_range(address(order.scop, touch.printed, touch.at))
         found = one if found is None else found.union(one)
     return found.coalesce() if found is not None else None
 
@@ -303,7 +305,7 @@ def check_steps(order: Order, statements: Sequence[Printed]) -> None:
 
 def _disjoint(order: Order, load_of: Printed, at: Pointer, store_of: Printed, store: Pointer) -> None:
     end = load_of.call + (1 if load_of.lanes else 0)
-    load = order.time(load_of, end).reverse().apply_range(address(load_of, at))
-    stored = order.time(store_of, end).reverse().apply_range(address(store_of, store))
+    load = order.time(load_of, end).reverse().apply_range(address(order.scop, load_of, at))
+    stored = order.time(store_of, end).reverse().apply_range(address(order.scop, store_of, store))
     if not load.intersect(stored).is_empty():
         raise Wrong(f"line {load_of.line}: {at.base} is read where the same call has written it")

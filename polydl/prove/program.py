@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from polydl.model import isl
@@ -90,7 +92,7 @@ class Printed:
 
 
 MOST_SIZES = 48
-"""Different sizes of one function's calls that are looked at."""
+"""Different sizes of one function's calls that are all looked at; of more only some."""
 
 
 @dataclass(slots=True)
@@ -105,28 +107,61 @@ class Program:
     """Bytes of the shared copies (False) and of each thread's own (True)."""
     trusted: dict[str, None] = field(default_factory=dict)
     """What is taken for granted, in the order of its first use."""
-    uses: dict[Any, set[tuple[int, ...]] | None] = field(default_factory=dict)
+    uses: dict[Any, set[tuple[int, ...]]] = field(default_factory=dict)
     """Generated functions (the contract of a kernel or of a copy, the name of a row, what states its meaning) and with
-    which sizes they are called; None: with too many to look at each."""
+    which sizes they are called, `MOST_SIZES` at most."""
+    often: set[Any] = field(default_factory=set)
+    """Those of them that are called with more sizes."""
 
     def use(self, function: Any, depth: int, constraints: list[str], sizes: tuple[Affine, ...]) -> None:
         """Note a call: its sizes for every value of the loops around it."""
         known = self.uses.setdefault(function, set())
-        if known is None:
-            return
         if not any(size.terms for size in sizes):
             known.add(tuple(size.constant for size in sizes))
             return
         outputs = [f"o{k}" for k in range(len(sizes))]
         formula = " and ".join([*(f"{o} = {size}" for o, size in zip(outputs, sizes, strict=True)), *constraints])
-        left = isl.Map(f"{{ [{dims(depth)}] -> [{', '.join(outputs)}] : {with_choices(formula)} }}").range()
-        while not left.is_empty():
-            if len(known) == MOST_SIZES:
-                self.uses[function] = None
-                return
-            size = isl.lex_extreme(left)
-            known.add(size)
-            left = left.subtract(isl.Set(f"{{ [{', '.join(map(str, size))}] }}"))
+        left = isl.without_parameters(map_of(f"[{dims(depth)}] -> [{', '.join(outputs)}]", formula).range())
+        every = _every(left, len(sizes))
+        known |= _some(left, len(sizes)) if every is None else every
+        if every is None:
+            self.often.add(function)
+
+
+def _every(sizes: isl.Set, count: int) -> set[tuple[int, ...]] | None:
+    """All of at most `MOST_SIZES` sizes; None where there are more."""
+    found: set[tuple[int, ...]] = set()
+    if any(isl.greatest(sizes, d) is None for d in range(count)) and not sizes.is_empty():
+        return None
+    while not sizes.is_empty():
+        if len(found) == MOST_SIZES:
+            return None
+        found.add(isl.lex_extreme(sizes))
+        sizes = sizes.subtract(isl.Set(f"{{ [{', '.join(map(str, isl.lex_extreme(sizes)))}] }}"))
+    return found
+
+
+def _some(sizes: isl.Set, count: int) -> set[tuple[int, ...]]:
+    """Some of more than `MOST_SIZES` sizes: the least, the greatest and those in the middle."""
+    values: list[list[int]] = []
+    for d in range(count):
+        low, high = isl.least(sizes, d) or 0, isl.greatest(sizes, d)
+        last = high if high is not None else low + 2 * MOST_SIZES
+        values.append(sorted({low, (low + last) // 2, last}))
+    points = product(*values)
+    return {p for p in points if not sizes.intersect(isl.Set(f"{{ [{', '.join(map(str, p))}] }}")).is_empty()}
+
+
+_PARAMETER = re.compile(r"\bp_(\w+)")
+
+
+def map_of(head: str, formula: str) -> isl.Map:
+    """{ head : formula }, in which parameters are called `p_n`, since C's names may be words of isl; the relation has
+    their own names."""
+    text = f"{{ {head} : {with_choices(formula)} }}"
+    names = sorted(set(_PARAMETER.findall(text)))
+    before = f"[{', '.join(f'p_{name}' for name in names)}] -> " if names else ""
+    return isl.renamed(isl.Map(before + text), {f"p_{name}": name for name in names})
 
 
 def dims(depth: int) -> str:
@@ -135,8 +170,7 @@ def dims(depth: int) -> str:
 
 def domain(name: str, depth: int, constraints: list[str]) -> isl.Set:
     """{ name[i0, …] : constraints }."""
-    condition = " and ".join(constraints) or "true"
-    return isl.Set(f"{{ {name}[{dims(depth)}] : {with_choices(condition)} }}").coalesce()
+    return map_of(f"{name}[{dims(depth)}] -> []", " and ".join(constraints) or "true").domain().coalesce()
 
 
 def value_map(statement: Printed, values: tuple[Affine, ...], target: str = "") -> isl.Map:
@@ -144,4 +178,4 @@ def value_map(statement: Printed, values: tuple[Affine, ...], target: str = "") 
     outputs = [f"o{k}" for k in range(len(values))]
     formula = " and ".join(f"{o} = {v}" for o, v in zip(outputs, values, strict=True)) or "true"
     head = f"{statement.name}[{dims(statement.depth)}] -> {target}[{', '.join(outputs)}]"
-    return isl.Map(f"{{ {head} : {with_choices(formula)} }}").intersect_domain(statement.domain)
+    return map_of(head, formula).intersect_domain(statement.domain)

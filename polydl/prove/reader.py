@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,10 +11,12 @@ from pycparser import c_ast
 
 from polydl.model.scop import Scop, Storage
 from polydl.model.types import spelled
+from polydl.prove.addresses import strides_of
 from polydl.prove.calls import (
     Contract,
     Meant,
     PackContract,
+    argument,
     finish,
     kernel_contract,
     meant_step,
@@ -22,7 +24,17 @@ from polydl.prove.calls import (
     row_step,
 )
 from polydl.prove.forms import check_passed
-from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, affine, condition, loop, number
+from polydl.prove.integers import (
+    ZERO,
+    Affine,
+    Unreadable,
+    Wrong,
+    affine,
+    condition,
+    loop,
+    number,
+    product,
+)
 from polydl.prove.members import without_members
 from polydl.prove.program import Buffer, ConcurrentLoop, Hint, Pointer, Printed, Program, domain
 from polydl.prove.symbols import Load, Operation, place, pointer, symbol
@@ -63,30 +75,30 @@ class Reader:
         """Raises Unreadable for arrays without a known layout."""
         self.scop = scop
         self.parsed = parsed
-        strides: dict[str, tuple[int, ...]] = {}
-        for name, array in scop.arrays.items():
-            found = () if array.is_scalar else (1,) if array.linear else array.layout.strides
-            if found is None:
-                raise Unreadable(f"the extents of {name} are not known")
-            strides[name] = tuple(found)
-        self.strides = strides
+        self.strides = {name: strides_of(array) for name, array in scop.arrays.items()}
         self.program = Program()
         self._loops = 0
         self._steps = 0
 
     def read(self) -> Program:
         """Raises Unreadable."""
-        env: dict[str, Any] = {g.name: number(g.value) for g in self.scop.guards if not g.macro}
         region = generated_block(self.parsed.body)
         if region is None:
             raise Unreadable("the output has no region of generated code")
+        if self.scop.guards or self.scop.expansions or self.scop.conditions:
+            self.program.trusted["for other sizes and macros other code runs"] = None
+        return self.piece(region)
+
+    def piece(self, region: Any, sizes: Mapping[str, Affine] | None = None, where: Sequence[str] = ()) -> Program:
+        """A block of generated code, which runs for `sizes`, known or parameters, where formulas hold. Raises
+        Unreadable, Wrong."""
+        env: dict[str, Any] = {g.name: number(g.value) for g in self.scop.guards if not g.macro}
+        env |= sizes or {}
         if any(array.members is not None for array in self.scop.arrays.values()):
             region = without_members(region, self.scop.arrays)
         if self.scop.views:
             self.program.trusted["members of structures are read where the region begins"] = None
-        if self.scop.guards or self.scop.expansions or self.scop.conditions:
-            self.program.trusted["for other sizes and macros other code runs"] = None
-        self._block(region, _Place(env))
+        self._block(region, _Place(env, constraints=list(where)))
         return self.program
 
     # Statements
@@ -361,24 +373,22 @@ class Reader:
         self._steps += 1
         m, n = (affine(a, at.env) for a in arguments[:2])
         a, b, c = (pointer(x, at.env, self.strides) for x in arguments[2:5])
-        rest = list(arguments[5:])
-        extents = [number(e) if e is not None else affine(rest.pop(0), at.env) for e in contract.extents]
+        bound = {
+            name: self._operand(name, value, at)
+            for name, value in zip(contract.parameters[5:], arguments[5:], strict=True)
+        }
+        extents = [argument(e, f"extent{k}", bound) for k, e in enumerate(contract.extents)]
         self._whole(item, contract.name, at, m, n, contract)
         self.program.use(contract, at.depth, at.constraints, (m, n))
         row, column = self._count(at, m), self._count(at, n)
-        operands: list[Any] = []
-        for argument in rest:
-            try:
-                operands.append(pointer(argument, at.env, self.strides))
-            except Unreadable:
-                operands.append(symbol(argument, at.env, self.strides))
-        result = finish(self.parsed, contract, self.strides, (a, b, c), operands, row, column)
+        result = finish(self.parsed, contract, self.strides, (a, b, c), bound, row, column)
         inner = at.inside()
         counters = [self._count(inner, e) for e in extents]
-        a_at = a.offset.plus(row, contract.a_row)
+        a_at = a.offset.plus(product(row, argument(contract.a_row, "a_m", bound)))
         b_at = b.offset.plus(column)
-        for r, a_step, b_step in zip(counters, contract.a_steps, contract.b_steps, strict=True):
-            a_at, b_at = a_at.plus(r, a_step), b_at.plus(r, b_step)
+        for k, (r, a_step, b_step) in enumerate(zip(counters, contract.a_steps, contract.b_steps, strict=True)):
+            a_at = a_at.plus(product(r, argument(a_step, f"a_stride{k}", bound)))
+            b_at = b_at.plus(product(r, argument(b_step, f"b_stride{k}", bound)))
         # They are named when their instances are looked for (polydl.prove.unfold).
         value, target = result
         start = replace(at, time=(*at.time, ZERO, row, column))
@@ -386,6 +396,15 @@ class Reader:
         made = replace(inner, time=(*inner.time, ZERO, row, column, *counters))
         factors = Operation("*", (Load(Pointer(a.base, a_at)), Load(Pointer(b.base, b_at))))
         self._add(made, "product", "+=", factors, target, None, item, len(at.time))
+
+    def _operand(self, name: str, node: Any, at: _Place) -> Any:
+        """An argument of a kernel or of a copy: an extent or a stride, an address, or a value. Raises Unreadable."""
+        if re.fullmatch(r"width|[ac]_m|extent\d+|(?:[ab]_|width_)?stride\d*", name):
+            return affine(node, at.env)
+        try:
+            return pointer(node, at.env, self.strides)
+        except Unreadable:
+            return symbol(node, at.env, self.strides)
 
     def _whole(self, item: Any, name: str, at: _Place, m: Affine, n: Affine, contract: Contract) -> None:
         """A kernel takes at most its block; one without remainders the whole of it, whatever it is told."""
@@ -398,15 +417,13 @@ class Reader:
 
     def _pack(self, item: Any, contract: PackContract, arguments: Sequence[Any], at: _Place) -> None:
         self._steps += 1
-        bound = dict(zip(contract.parameters, arguments, strict=True))
-        width = affine(bound["width"], at.env)
-        source = pointer(bound["source"], at.env, self.strides)
-        packed = pointer(bound["packed"], at.env, self.strides)
+        bound = {name: self._operand(name, a, at) for name, a in zip(contract.parameters, arguments, strict=True)}
+        width, source, packed = argument(None, "width", bound), bound["source"], bound["packed"]
+        if not isinstance(source, Pointer) or not isinstance(packed, Pointer):
+            raise Unreadable(f"line {line_of(item)}: what {contract.name} is given")
         if packed.base not in self.program.buffers:
             raise Wrong(f"line {line_of(item)}: a copy into {packed.base}")
-        extents = [
-            number(e) if e is not None else affine(bound[f"extent{k}"], at.env) for k, e in enumerate(contract.extents)
-        ]
+        extents = [argument(e, f"extent{k}", bound) for k, e in enumerate(contract.extents)]
         self.program.use(contract, at.depth, at.constraints, (width, *extents))
         steps = number(1)
         for extent in extents:
@@ -428,9 +445,9 @@ class Reader:
                 raise Unreadable(f"line {line_of(item)}: a copy of unknown shape")
             linear = linear.times(extent.constant).plus(r) if linear.terms else r
         to = to.plus(linear, contract.block)
-        value = source.offset.plus(w, contract.width_stride)
-        for r, stride in zip(counters, contract.strides, strict=True):
-            value = value.plus(r, stride)
+        value = source.offset.plus(product(w, argument(contract.width_stride, "width_stride", bound)))
+        for k, (r, stride) in enumerate(zip(counters, contract.strides, strict=True)):
+            value = value.plus(product(r, argument(stride, f"stride{k}", bound)))
         before = len(at.time)
         at.time = (*at.time, w, *counters)
         load = Load(Pointer(source.base, value))
@@ -445,12 +462,12 @@ class Reader:
         if definition is None:
             raise Unreadable(f"line {line_of(item)}: the function {name} cannot be read")
         parameters = definition.decl.type.args.params[1:]
-        for parameter, argument in zip(parameters, arguments[1:], strict=True):
-            if isinstance(parameter.type, c_ast.PtrDecl):
-                operands.append(pointer(argument, at.env, self.strides))
-                check_passed(item, parameter, operands[-1], self.scop.arrays)
+        for one, given in zip(parameters, arguments[1:], strict=True):
+            if isinstance(one.type, c_ast.PtrDecl):
+                operands.append(pointer(given, at.env, self.strides))
+                check_passed(item, one, operands[-1], self.scop.arrays)
             else:
-                operands.append(symbol(argument, at.env, self.strides))
+                operands.append(symbol(given, at.env, self.strides))
         self.program.use(meant or name, at.depth, at.constraints, (length,))
         column = self._count(at, length)
         env = {p.name: g for p, g in zip(parameters, operands, strict=True)}

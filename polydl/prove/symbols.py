@@ -11,7 +11,7 @@ from pycparser import c_ast, c_generator
 
 from polydl.model.conversions import conversion_of
 from polydl.model.types import spelled
-from polydl.prove.integers import ZERO, Affine, Unreadable, affine
+from polydl.prove.integers import ZERO, Affine, Unreadable, affine, product
 from polydl.prove.program import Pointer
 
 
@@ -84,7 +84,7 @@ def conversion(target: str) -> str:
     return f"({target})"
 
 
-Strides = Mapping[str, tuple[int, ...]]
+Strides = Mapping[str, tuple[Affine, ...]]
 """How arrays are subscripted: per name the elements between neighbours of each dimension (of a scalar none)."""
 
 
@@ -128,7 +128,7 @@ def place(node: Any, env: Mapping[str, Any], strides: Strides) -> Pointer:
                 if own is not None and base.name not in env and len(own) == len(subscripts):
                     offset = ZERO
                     for subscript, stride in zip(subscripts, own, strict=True):
-                        offset = offset.plus(affine(subscript, env), stride)
+                        offset = offset.plus(product(affine(subscript, env), stride))
                     return Pointer(base.name, offset)
     raise Unreadable(f"the element {_shown(node)}")
 
@@ -149,7 +149,7 @@ def _of_loops(node: Any, env: Mapping[str, Any]) -> bool:
             plain = all(_of_loops(s, env) or (isinstance(s, c_ast.Constant) and s.type == "int") for s in sides)
             return plain and any(_of_loops(s, env) for s in sides)
         case c_ast.FuncCall(name=c_ast.ID()):
-            return re.fullmatch(r"polydl\d*_(min|max|floord)", node.name.name) is not None
+            return re.fullmatch(r"polydl\d*_(?:n_)?(min|max|floord)", node.name.name) is not None
         case c_ast.TernaryOp():
             return all(_whole(s, env) for s in (node.iftrue, node.iffalse)) and _tests_loops(node.cond, env)
     return False

@@ -17,12 +17,16 @@ def generated_block(node: Any) -> Any:
         found = generated_block(child)
         if found is not None:
             return found
-    begins = isinstance(node, c_ast.Compound) and any(
+    return node if begins(node) else None
+
+
+def begins(node: Any) -> bool:
+    """Whether this is a block of generated code."""
+    return isinstance(node, c_ast.Compound) and any(
         isinstance(i, c_ast.FuncCall) and re.fullmatch(r"polydl\d*_instance_begin", i.name.name)
         for i in node.block_items or []
         if isinstance(getattr(i, "name", None), c_ast.ID)
     )
-    return node if begins else None
 
 
 def line_of(item: Any) -> int:

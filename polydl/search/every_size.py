@@ -24,6 +24,7 @@ from polydl.lower.emit import Generated, generate
 from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
 from polydl.model.scop import Scop
+from polydl.prove import Proof
 from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import FloatArray
 from polydl.rank.traffic import TrafficRanker
@@ -63,36 +64,55 @@ class EverySize:
     loss: float
     """By how much the choice is slower than the best way for each size by the estimates, in the mean over sizes that
     the choice was not made with: 0.02 is 2 %."""
+    marked: Generated | None = None
+    """With `instances`: its C with lines that say which instances run (polydl.lower.instance_marks)."""
+    proof: Proof | None = None
+    """What was shown of it, where this was asked for."""
 
     def beside(self, code: Generated) -> Generated:
         """Code for some sizes with this for the others."""
         prologue = tuple(dict.fromkeys((*code.prologue, *self.generated.prologue)))
         return replace(code, prologue=prologue, otherwise=self.generated.region)
 
+    @property
+    def shown(self) -> str:
+        """What its proof came to, in a line for people; empty without one."""
+        if self.proof is None:
+            return ""
+        if not self.proof.holds:
+            return f"not proved for other sizes: {self.proof.reason}"
+        granted = len(self.proof.trusted)
+        return f"proved for all sizes{f' ({granted} assumptions in the head of the output)' if granted else ''}"
+
     def __str__(self) -> str:
         return f"{len(self.recipes)} variants in blocks, {100 * self.loss:.0f} % behind the best for each by estimate"
 
 
-def every_size(symbolic: Scop, sizes: Ranges, machine: Machine, threads: int, *, reassociate: bool) -> EverySize | str:
+def every_size(
+    symbolic: Scop, sizes: Ranges, machine: Machine, threads: int, *, reassociate: bool, instances: bool = False
+) -> EverySize | str:
     """Code for all values of a scop's parameters, or why there is none.
 
     `sizes`: the least and the greatest value of each parameter for which ways to run it are compared by their
-    estimates; the code is right for all. Raises QuotaExceeded.
+    estimates; the code is right for all. `instances`: also with the marks that a proof reads. Raises QuotaExceeded.
     """
     some = where_all_runs(symbolic)
-    setting = _Setting(machine, threads, reassociate)
+    setting = _Setting(machine, threads, reassociate, instances)
     made = _chosen(some.scop, sizes, setting, blocked=True)
     if isinstance(made, str):
         return made
-    choice, recipes = made.choice, made.recipes
+    choice, marked, recipes = made.choice, made.marked, made.recipes
     for name, extent in made.columns.items():
         # A block of one column leaves the lanes of vectors idle: then they run along the sum.
         rest = {other: ends for other, ends in sizes.items() if other != name}
         single = _chosen(at_sizes(some.scop, {name: 1}), rest, setting, blocked=False)
         if not isinstance(single, str):
             choice = Question((extent,), 2, single.choice, choice)
+            if marked is not None and single.marked is not None:
+                marked = Question((extent,), 2, single.marked, marked)
             recipes = (*single.recipes, *recipes)
-    return EverySize(dispatched(some.scop, some, choice), recipes, made.loss)
+    named = dispatched(some.scop, some, marked) if marked is not None else None
+    return EverySize(dispatched(some.scop, some, choice), recipes, made.loss, named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +122,8 @@ class _Setting:
     machine: Machine
     threads: int
     reassociate: bool
+    instances: bool
+    """Whether the code is made with marks as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +131,8 @@ class _Chosen:
     """Code for a program at any size."""
 
     choice: Dispatch
+    marked: Dispatch | None
+    """The same with marks."""
     recipes: tuple[Recipe, ...]
     """How the nests are scheduled: for small sizes first."""
     loss: float
@@ -139,9 +163,11 @@ def _chosen(symbolic: Scop, sizes: Ranges, setting: _Setting, *, blocked: bool) 
     if isinstance(made, str):
         return made
     programs, codes = made
+    marked = _marked(scop, programs) if setting.instances else None
     ranges = dict(zip(parts[first].loops, extents(parts[first].statements[0]), strict=False))
     return _Chosen(
         decision.asked(decision.tree, codes, ranges),
+        decision.asked(decision.tree, marked, ranges) if marked is not None else None,
         tuple(recipe_of(programs[leaf]) for leaf in programs),
         decision.loss,
         _columns([structures[first] for structures in programs.values()], ranges),
@@ -164,6 +190,11 @@ def _code(
         if _characters(codes.values()) <= _MOST_TEXT:
             break
     return fused, codes
+
+
+def _marked(scop: Scop, programs: Mapping[int, list[Structure]]) -> dict[int, Generated]:
+    """The C of structures with marks; how long it is decides nothing."""
+    return {leaf: generate(scop, one, instances=True, other_sizes=True) for leaf, one in programs.items()}
 
 
 def _ways(nest: Nest, found: Sequence[Dependence], setting: _Setting, *, blocked: bool) -> list[Way]:
