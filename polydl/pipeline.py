@@ -149,7 +149,7 @@ def rank(
     if isinstance(space, Options):
         raise TypeError("options are given by keyword: rank(source, options=…)")
     o = (options or Options()).changed(**changes).changed(**_named(space, machine, ranker))
-    read = scop_of(source, o)
+    read, o = scop_of(source, o)
     start = time.perf_counter()
     given = isinstance(machine, Machine)
     machine = machine if isinstance(machine, Machine) else o.target()
@@ -195,8 +195,14 @@ def _ranking(found: Ways, ranker: Ranker, o: Options, start: float) -> Ranking:
     seconds = time.perf_counter() - start
     return Ranking(
         found.program, found.nests, ranked, found.count, found.pruned, found.machine, ranker.name, found.threads,
-        seconds, found.given_up,
+        seconds, found.given_up, ranges=_ranges(found.program.read, o),
     )  # fmt: skip
+
+
+def _ranges(scop: Scop, o: Options) -> dict[str, range]:
+    """Those sizes of a scop that are ranges."""
+    names = [guard.name for guard in scop.guards if not guard.macro]
+    return {name: values for name, values in o.sizes.items() if isinstance(values, range) and name in names}
 
 
 def score(
@@ -230,7 +236,8 @@ def score(
     estimator = Estimator(scop, parts, machine, threads, ranker)
     variants = scored(Origin(scop, found, o.reassociate), parts, lines, estimator)
     seconds = time.perf_counter() - start
-    return Ranking(program, parts, variants, len(variants), {}, machine, ranker.name, threads, seconds)
+    ranges = _ranges(program.read, o)
+    return Ranking(program, parts, variants, len(variants), {}, machine, ranker.name, threads, seconds, ranges=ranges)
 
 
 def _named(space: str | None, machine: str | Path | Machine | None, ranker: str | Ranker | None) -> OptionChanges:
@@ -256,11 +263,21 @@ def _from_file(read: Scop, path: Path, machine: Machine, threads: int, o: Option
     return Ranking(program, nests(scop, found), (variant,), 1, {}, machine, o.ranker, threads, seconds)
 
 
-def scop_of(source: str | Path | Program | Scop, o: Options) -> Scop:
-    """A scop itself, or the only one of a program or of C. Raises InputError."""
+def scop_of(source: str | Path | Program | Scop, o: Options) -> tuple[Scop, Options]:
+    """A scop itself, or the only one of a program or of C, and the options with a size for everything in it. Raises
+    InputError."""
     if isinstance(source, Scop):
-        return source
-    return only_scop(source if isinstance(source, Program) else load(source, o))
+        return source, o
+    program, o = (source, o) if isinstance(source, Program) else load_sized(source, o)
+    return only_scop(program), o
+
+
+def at_other_sizes(ranking: Ranking, o: Options) -> Optimized:
+    """The best ranked variant, and what runs at other sizes than its own (`Optimized.at`, `other_sizes`); nothing is
+    compiled or run."""
+    best = ranking.variants[0] if ranking.variants else None
+    others = _other_sizes(ranking.program.read, o, ranking) if best is not None else ""
+    return Optimized(ranking, None, best, (), other_sizes=others)
 
 
 def only_scop(program: Program) -> Scop:

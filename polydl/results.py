@@ -27,6 +27,7 @@ from polydl.rewrite.fuse import FusedScop
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import start
 from polydl.search.every_size import EverySize
+from polydl.search.size_tree import AtSizes, check_sizes
 from polydl.search.variant import Origin, Variant
 from polydl.target import Machine
 
@@ -71,6 +72,8 @@ class Ranking:
     """Schedules that were not found or not shown to be legal, with the reason, for people."""
     fused: FusedScop | None = None
     """What was decided about fusing; None: it was not looked at."""
+    ranges: Mapping[str, range] = field(default_factory=dict)
+    """Of the parameters that may have one of several values: these. The program's own size stands for them."""
 
     @property
     def scop(self) -> Scop:
@@ -187,6 +190,28 @@ class Optimized:
         if self.chosen is None or isinstance(self.other_sizes, str):
             return None if self.chosen is None else self.chosen.generated
         return self.other_sizes.beside(self.chosen.generated)
+
+    @property
+    def tuned_sizes(self) -> dict[str, int]:
+        """The values of the function's integer parameters for which the chosen variant is made."""
+        return {guard.name: guard.value for guard in self.ranking.program.read.guards if not guard.macro}
+
+    def at(self, sizes: Mapping[str, int]) -> AtSizes:
+        """What the output runs at other values of the function's integer parameters; those that are not named have the
+        tuned value. Raises InputError for a name that is none of them, and for a value that an int cannot have."""
+        tuned = self.tuned_sizes
+        check_sizes(sizes, tuned, self.ranking.scop.function)
+        wanted = {**tuned, **sizes}
+        if wanted == tuned:
+            equal = tuple(f"{name} == {value}" for name, value in tuned.items())
+            recipe = self.chosen.recipe if self.chosen else None
+            least = min((v.score for v in self.ranking.variants), default=math.nan)
+            seconds = self.chosen.score if self.chosen else math.nan
+            return AtSizes(wanted, recipe, equal, seconds, least, "" if self.chosen else "no variant was faster")
+        if isinstance(self.other_sizes, str):
+            other = tuple(f"!({name} == {value})" for name, value in tuned.items() if wanted[name] != value)
+            return AtSizes(wanted, None, other[:1], reason=self.other_sizes or "there is code for these sizes alone")
+        return self.other_sizes.tree.at(wanted)
 
     @property
     def speedup(self) -> float:

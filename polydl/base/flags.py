@@ -159,7 +159,7 @@ def definitions(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def sizes(texts: Sequence[str]) -> dict[str, int | range]:
+def sizes(texts: Sequence[str], flag: str = "--size") -> dict[str, int | range]:
     """The values in `--size N=V,…`, of which V may be `LEAST..GREATEST`. Raises InputError."""
     found: dict[str, int | range] = {}
     for part in (p for text in texts for p in text.split(",") if p.strip()):
@@ -170,10 +170,24 @@ def sizes(texts: Sequence[str]) -> dict[str, int | range]:
             number = range(int(least, 0), int(greatest, 0) + 1) if dots else int(value, 0)
         except ValueError:
             equals = ""
+        if isinstance(number, range) and (not number or number.start < 0):
+            wrong = f"{greatest} is below {least}" if not number else f"{least} is below 0"
+            raise InputError(f"{flag} {part}: {wrong}", hint="a range goes from a least to a greatest size")
         if not equals or not name.isidentifier():
-            raise InputError(f"--size {part}: not NAME=INTEGER", hint="for example --size M=1024,N=512,K=1..4096")
+            raise InputError(f"{flag} {part}: not NAME=INTEGER", hint=f"for example {flag} M=1024,N=512,K=1..4096")
         if found.setdefault(name, number) != number:
-            raise InputError(f"--size: {name} is {found[name]} and {number}", hint="give each name one value")
+            raise InputError(f"{flag}: {name} is {found[name]} and {number}", hint="give each name one value")
+    return found
+
+
+def one_size(texts: Sequence[str]) -> dict[str, int]:
+    """The values in `--at N=V,…`. Raises InputError."""
+    found = {}
+    for name, value in sizes(texts, "--at").items():
+        if isinstance(value, range):
+            hint = f"name one of these sizes, as --at {name}={value.stop - 1}"
+            raise InputError(f"--at {name}={value.start}..{value.stop - 1}: one value is meant", hint=hint)
+        found[name] = value
     return found
 
 

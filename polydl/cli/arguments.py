@@ -39,6 +39,11 @@ For = Annotated[
 Format = Annotated[Style, typer.Option("--format", help="Diagnostics for people, as gcc writes them, or as SARIF.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
+At = Annotated[
+    list[str],
+    typer.Option("--at", metavar="N=V,…", show_default=False, help="Say what the output runs at these sizes."),
+]
+
 Command = Callable[..., None]
 
 

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+from polydl.base.errors import InputError
+from polydl.base.flags import one_size
 from polydl.cli.answer import Answer
-from polydl.cli.arguments import File, takes_options
+from polydl.cli.arguments import At, File, takes_options
 from polydl.options import Options
 
 
@@ -21,6 +23,7 @@ def rank(
     loops_file: Annotated[
         Path | None, typer.Option("--loops-file", metavar="FILE", help="Score these loop strings instead of a space.")
     ] = None,
+    at: At = [],
     answer: Answer,
 ) -> None:
     """Rank the legal variants; nothing is compiled or run."""
@@ -28,7 +31,10 @@ def rank(
     from polydl.cli.progress import progress
     from polydl.inspect import documents, terminal
 
-    program = pipeline.load(file, options)
+    asked = one_size(at)
+    if asked and loops_file is not None:
+        raise InputError("--at and --loops-file together", hint="leave out one: loop strings are for one size")
+    program, options = pipeline.load_sized(file, options)
     if loops_file is not None:
         from polydl.inspect.loop_string_file import score_file
 
@@ -37,4 +43,5 @@ def rank(
         return
     with progress(quiet=answer.as_json) as report:
         rankings = [pipeline.rank(scop, options=options, progress=report) for scop in program.scops]
-    answer.give(documents.rank_json(rankings), lambda: terminal.show_rankings(rankings, top))
+    there = [pipeline.at_other_sizes(one, options).at(asked) for one in rankings] if asked else []
+    answer.give(documents.rank_json(rankings, there), lambda: terminal.show_rankings(rankings, top, there))

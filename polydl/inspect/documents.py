@@ -10,11 +10,13 @@ from typing import Any
 from polydl.base.errors import QuotaExceeded
 from polydl.inspect.loop_string_file import ScoredLines
 from polydl.inspect.operations import operations
+from polydl.inspect.sizes import ranges_data
 from polydl.model.scop import Scop
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.rewrite.fuse import FusedScop
 from polydl.schedule.loopstring import letters, text
 from polydl.search.every_size import EverySize
+from polydl.search.size_tree import AtSizes
 from polydl.search.variant import Variant
 from polydl.target import Machine
 
@@ -69,13 +71,16 @@ def variant_json(variant: Variant) -> dict[str, Any]:
     }
 
 
-def rank_json(rankings: Sequence[Ranking]) -> dict[str, Any]:
-    """The document of `polydl rank --json`: of the only scop, or of the first with the others under `scops`."""
+def rank_json(rankings: Sequence[Ranking], there: Sequence[AtSizes | None] = ()) -> dict[str, Any]:
+    """The document of `polydl rank --json`: of the only scop, or of the first with the others under `scops`. `there`:
+    what each runs at the sizes asked about, if they were."""
     documents = [
         {
             "function": r.scop.function,
             "line": r.scop.span.line,
             "sizes": dict(r.scop.sizes),
+            "ranges": ranges_data(r.ranges),
+            "at": at.to_data() if at is not None else None,
             "machine": r.machine.name,
             "ranker": r.ranker,
             "score_unit": "s",
@@ -86,7 +91,7 @@ def rank_json(rankings: Sequence[Ranking]) -> dict[str, Any]:
             "variants": [variant_json(v) for v in r.variants],
             "seconds": r.seconds,
         }
-        for r in rankings
+        for r, at in zip(rankings, there or (None,) * len(rankings), strict=True)
     ]
     return documents[0] if len(documents) == 1 else {**documents[0], "scops": documents}
 

@@ -13,6 +13,7 @@ from polydl.base.errors import IllegalVariant, InputError, QuotaExceeded
 from polydl.dependences.nests import nests
 from polydl.frontend import Program
 from polydl.inspect.contractions import Missed, missed
+from polydl.inspect.sizes import sizes_data
 from polydl.locality.assign import assign, level_of
 from polydl.locality.exact import WorkingSet, working_sets
 from polydl.lower.region import original_text
@@ -22,7 +23,7 @@ from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank import rankers
 from polydl.rank.estimator import Estimator
-from polydl.results import Ranking
+from polydl.results import Optimized, Ranking
 from polydl.rewrite.fuse import fuse
 from polydl.schedule.loopstring import text
 from polydl.schedule.notation import Written, split_line
@@ -30,6 +31,7 @@ from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import Structure
 from polydl.schedule.timed import original_nest, timed
 from polydl.search.order import NestChoice, whole
+from polydl.search.size_tree import AtSizes
 from polydl.search.variant import Variant
 from polydl.target import Machine
 
@@ -159,6 +161,10 @@ class Explained:
     """Which nests can be fused, and which not and why: `optimize` tries it on the best variants."""
     missed: tuple[Missed, ...] = ()
     """Statements that add products and get no microkernel, and why."""
+    sizes: Optimized | None = None
+    """What the output runs at which sizes; None: not asked for, as all sizes are given."""
+    at: AtSizes | None = None
+    """What it runs at the sizes asked about."""
 
     def to_data(self) -> dict[str, Any]:
         """The document of `polydl explain --json`."""
@@ -170,6 +176,8 @@ class Explained:
             "fusion": list(self.fusion),
             "without_microkernel": [one.to_data() for one in self.missed],
             "variants": [v.to_data() for v in self.variants],
+            "every_size": None if self.sizes is None else sizes_data(self.sizes),
+            "at": None if self.at is None else self.at.to_data(),
         }
 
 
@@ -183,31 +191,35 @@ def _finite(value: float | None) -> float | None:
 
 def explain(
     source: str | Path | Program | Scop,
-    ids: str | Sequence[str],
+    ids: str | Sequence[str] = (),
     options: Options | None = None,
     *,
     run: bool = False,
+    at: Mapping[str, int] | None = None,
     progress: Progress | None = None,
 ) -> Explained:
-    """Explain variants of a scop, or of the only one of a program or of C.
+    """Explain variants of a scop, or of the only one of a program or of C, and what the output runs at which sizes.
 
-    They are named by id, unique prefix of one, `best`, `original`, or loop string with blocks.
+    They are named by id, unique prefix of one, `best`, `original`, or loop string with blocks; without any there is the
+    explanation of the sizes alone. That is made where one of the sizes is a range or not given, where no variant is
+    named, and for `at`, sizes about which is asked what runs there.
 
     With run=True they are also checked and timed, beside the original. Raises InputError for a name that is none,
     IllegalVariant for a loop string that breaks a dependence, QuotaExceeded, ToolchainError.
     """
     ids = (ids,) if isinstance(ids, str) else ids
-    options = options or Options()
-    names = dict.fromkeys((*rankers.available(), options.ranker))
-    scop = pipeline.scop_of(source, options)
+    scop, options = pipeline.scop_of(source, options or Options())
+    names = dict.fromkeys((*rankers.available(), options.ranker) if ids else (options.ranker,))
     rankings = pipeline.rank_by_each(scop, tuple(names), options)
     chosen = rankings[options.ranker]
     found = [_find(wanted, chosen, rankings, scop, options) for wanted in ids]
-    times = _measure(chosen, found, options, progress) if run else {}
+    times = _measure(chosen, found, options, progress) if run and found else {}
     explained = tuple(_explain(variant, rankings, times.get(_name(variant))) for variant in found)
     decided = tuple(fuse(chosen.scop).lines()) if options.fuse else ()
     without = missed(chosen.scop, chosen.program.dependences)
-    return Explained(chosen.scop, chosen.machine, chosen.threads, explained, decided, without)
+    sizes = pipeline.at_other_sizes(chosen, options) if chosen.ranges or at or not ids else None
+    there = sizes.at(at) if sizes is not None and at else None
+    return Explained(chosen.scop, chosen.machine, chosen.threads, explained, decided, without, sizes, there)
 
 
 def _name(variant: Variant) -> str:

@@ -6,18 +6,33 @@ import math
 from collections.abc import Sequence
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from polydl.base.units import seconds_text
 from polydl.inspect.explain import Explained, Explanation
+from polydl.inspect.sizes import at_lines, size_lines
 from polydl.inspect.terminal import output_console, say
 
 
 def show_explained(found: Explained) -> None:
     """Variants taken apart, side by side."""
     console = output_console()
+    if found.variants:
+        _show_variants(console, found)
+    for line in (*found.fusion, *map(str, found.missed)):
+        say(console, line)
+    if found.sizes is not None:
+        say(console, f"sizes of {found.scop.function}", "bold")
+        for line in size_lines(found.sizes):
+            say(console, line)
+    if found.at is not None:
+        for line in at_lines(found.at):
+            say(console, line)
+
+
+def _show_variants(console: Console, found: Explained) -> None:
     title = f"{found.scop.function} on {found.machine.name}, {found.threads} threads"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_lines=True)
     table.add_column("")
@@ -38,8 +53,6 @@ def show_explained(found: Explained) -> None:
     for name, cells in rows.items():
         table.add_row(name, *cells)
     console.print(table)
-    for line in (*found.fusion, *map(str, found.missed)):
-        say(console, line)
 
 
 def _grid(rows: Sequence[Sequence[str]], header: Sequence[str] = ()) -> Table:

@@ -15,9 +15,11 @@ from polydl.base.units import seconds_text
 from polydl.inspect.analysis import Analysis
 from polydl.inspect.documents import flops, loop_letters
 from polydl.inspect.loop_string_file import ScoredLines
+from polydl.inspect.sizes import at_lines, stands_for
 from polydl.measure import Status
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.search.every_size import EverySize
+from polydl.search.size_tree import AtSizes
 from polydl.target import Machine, dumps
 
 WIDTH = 120
@@ -171,15 +173,17 @@ def _measured_table(console: Console, done: Optimized) -> None:
             say(console, f"dropped: {measured.id} {measured.status.value}: {measured.message}", "red")
 
 
-def show_rankings(rankings: Sequence[Ranking], top: int) -> None:
-    """The best ranked variants."""
+def show_rankings(rankings: Sequence[Ranking], top: int, there: Sequence[AtSizes] = ()) -> None:
+    """The best ranked variants; `there`: what the output of each runs at the sizes asked about, if they were."""
     console = output_console()
-    for ranking in rankings:
+    for number, ranking in enumerate(rankings):
         say(
             console,
             f"{ranking.scop.function}: {ranking.space_size} variants ranked by {ranking.ranker} "
             f"for {ranking.machine.name}, {ranking.threads} threads, in {ranking.seconds:.2f} s",
         )
+        if ranking.ranges:
+            say(console, stands_for(ranking))
         if ranking.pruned:
             say(console, "not tried: " + ", ".join(f"{count} {reason}" for reason, count in ranking.pruned.items()))
         table = _result_table(("rank", "right"), ("variant", "left"), ("predicted", "right"), (_LOOPS, "left"))
@@ -187,6 +191,9 @@ def show_rankings(rankings: Sequence[Ranking], top: int) -> None:
             table.add_row(str(place), variant.id, seconds_text(variant.score, 4), Text(variant.loops))
         console.print(table)
         show_letters(console, ranking)
+        if there:
+            for line in at_lines(there[number]):
+                say(console, line)
 
 
 def show_analyses(results: Sequence[Analysis]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Generic, TypeVar
 
 from polydl.lower.cexpr import FromIsl, Helpers
 from polydl.lower.cprint import expression
-from polydl.lower.ctree import Binary, Cast, Expr, Int, Text
+from polydl.lower.ctree import Binary, Cast, Expr, Text
 from polydl.lower.emit import OTHER_SIZES, Generated, helper_texts, names_for
 from polydl.lower.region import original_text
 from polydl.model import isl
@@ -40,19 +42,41 @@ def where_all_runs(scop: Scop) -> Narrowed:
     return Narrowed(replace(scop, statements=statements, context=scop.context.intersect_params(values)), values)
 
 
+L = TypeVar("L")
+
+
 @dataclass(frozen=True, slots=True)
-class Question:
-    """Code for smaller and for larger sizes."""
+class Question(Generic[L]):
+    """What is taken for smaller and for larger sizes: code, or what is to be said of it."""
 
     extents: tuple[isl.PwAff, ...]
     """{ [parameters] -> [n] }: their product is compared."""
     limit: float
-    """The value from which on `large` runs."""
-    small: Dispatch
-    large: Dispatch
+    """The value from which on `large` is taken."""
+    small: Question[L] | L
+    large: Question[L] | L
+
+    def value(self, sizes: Mapping[str, int]) -> int:
+        """What is compared, at some sizes for which all extents are defined."""
+        point = isl.parameter_values(sizes)
+        return math.prod(isl.to_int(extent.intersect_params(point).max_val()) for extent in self.extents)
+
+    def compared(self, c: FromIsl) -> Expr:
+        """What is compared, in C."""
+        values: Sequence[Expr] = [c(parametric_value(extent)) for extent in self.extents]
+        # Products may be too large for an int, which each of the extents is.
+        first: Expr = Cast(F64.c, values[0])
+        return (
+            values[0] if len(values) == 1 else reduce(lambda left, right: Binary("*", left, right), values[1:], first)
+        )
+
+    @property
+    def bound(self) -> str:
+        """The limit, in C: of whole numbers, those below 1.4 are those below 2."""
+        return str(math.ceil(self.limit)) if self.limit < 1e9 else f"{self.limit:.3g}"
 
 
-Dispatch = Question | Generated
+Dispatch = Question[Generated] | Generated
 
 
 def extents(statement: Statement) -> tuple[isl.PwAff, ...]:
@@ -84,10 +108,5 @@ def _codes(choice: Dispatch) -> Iterator[Generated]:
 def _text(choice: Dispatch, c: FromIsl) -> str:
     if isinstance(choice, Generated):
         return choice.region
-    values: Sequence[Expr] = [c(parametric_value(extent)) for extent in choice.extents]
-    # Products may be too large for an int, which each of the extents is.
-    first: Expr = Cast(F64.c, values[0])
-    product = reduce(lambda left, right: Binary("*", left, right), values[1:], first)
-    below = Int(int(choice.limit)) if choice.limit < 1e9 else Text(f"{choice.limit:.3g}")
-    asked = expression(Binary("<", values[0] if len(values) == 1 else product, below))
+    asked = expression(Binary("<", choice.compared(c), Text(choice.bound)))
     return f"if ({asked}) {{\n{_text(choice.small, c)}\n}} else {{\n{_text(choice.large, c)}\n}}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,9 +26,7 @@ from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
 from polydl.model.scop import Scop
 from polydl.prove import Proof
-from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import FloatArray
-from polydl.rank.traffic import TrafficRanker
 from polydl.rewrite.canonical import Canonical, canonical
 from polydl.rewrite.chains import plan
 from polydl.schedule.check import check
@@ -38,7 +37,10 @@ from polydl.search.any_size_ways import Way, fixed_extents, in_blocks, in_vector
 from polydl.search.dispatch import Tree, few, leaves, renumbered, taken, tree
 from polydl.search.fused import into_kernels
 from polydl.search.size_points import Ranges, SizePoint, size_points
+from polydl.search.size_tree import Branch, Compared, Leaf, SizeTree, way_seconds
 from polydl.target import Machine
+
+L = TypeVar("L")
 
 _POINTS, _FURTHER = 128, 16
 """Sizes at which ways are compared, and further ones at which the choice among them is judged."""
@@ -64,6 +66,8 @@ class EverySize:
     loss: float
     """By how much the choice is slower than the best way for each size by the estimates, in the mean over sizes that
     the choice was not made with: 0.02 is 2 %."""
+    tree: SizeTree
+    """Which variant runs at which sizes."""
     marked: Generated | None = None
     """With `instances`: its C with lines that say which instances run (polydl.lower.instance_marks)."""
     proof: Proof | None = None
@@ -101,7 +105,7 @@ def every_size(
     made = _chosen(some.scop, sizes, setting, blocked=True)
     if isinstance(made, str):
         return made
-    choice, marked, recipes = made.choice, made.marked, made.recipes
+    choice, marked, recipes, top = made.choice, made.marked, made.recipes, made.top
     for name, extent in made.columns.items():
         # A block of one column leaves the lanes of vectors idle: then they run along the sum.
         rest = {other: ends for other, ends in sizes.items() if other != name}
@@ -110,9 +114,10 @@ def every_size(
             choice = Question((extent,), 2, single.choice, choice)
             if marked is not None and single.marked is not None:
                 marked = Question((extent,), 2, single.marked, marked)
+            top = Question((extent,), 2, single.top, top)
             recipes = (*single.recipes, *recipes)
     named = dispatched(some.scop, some, marked) if marked is not None else None
-    return EverySize(dispatched(some.scop, some, choice), recipes, made.loss, named)
+    return EverySize(dispatched(some.scop, some, choice), recipes, made.loss, SizeTree(top, some.values), named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +138,8 @@ class _Chosen:
     choice: Dispatch
     marked: Dispatch | None
     """The same with marks."""
+    top: Branch
+    """The same choice, for people."""
     recipes: tuple[Recipe, ...]
     """How the nests are scheduled: for small sizes first."""
     loss: float
@@ -158,17 +165,21 @@ def _chosen(symbolic: Scop, sizes: Ranges, setting: _Setting, *, blocked: bool) 
     first = max(heavy, key=lambda place: float(np.log(compared[place].seconds.min(axis=0)).sum()))
     compared[first] = compared[first].at(points, first, setting)
     decision = _decided(parts[first], [point.nests[first] for point in points], compared[first])
-    programs = {leaf: _structures(parts, compared, first, leaf) for leaf in leaves(decision.tree)}
+    taking = {leaf: _taken(compared, first, leaf) for leaf in leaves(decision.tree)}
+    programs = {leaf: _structures(parts, ways) for leaf, ways in taking.items()}
     made = _code(program, parts, programs, setting)
     if isinstance(made, str):
         return made
     programs, codes = made
     marked = _marked(scop, programs) if setting.instances else None
     ranges = dict(zip(parts[first].loops, extents(parts[first].statements[0]), strict=False))
+    among = Compared(program, parts, first, tuple(compared[first].ways), setting.machine, setting.threads)
+    said = {leaf: Leaf(recipe_of(programs[leaf]), taking[leaf], among) for leaf in programs}
     return _Chosen(
         decision.asked(decision.tree, codes, ranges),
         decision.asked(decision.tree, marked, ranges) if marked is not None else None,
-        tuple(recipe_of(programs[leaf]) for leaf in programs),
+        decision.asked(decision.tree, said, ranges),
+        tuple(leaf.recipe for leaf in said.values()),
         decision.loss,
         _columns([structures[first] for structures in programs.values()], ranges),
     )
@@ -254,12 +265,13 @@ class _Decision:
     loss: float
     """See `EverySize`."""
 
-    def asked(self, at: Tree, codes: Mapping[int, Generated], ranges: Mapping[str, isl.PwAff]) -> Dispatch:
-        """The code of each variant behind the questions. `ranges`: { [parameters] -> [n] } the extent of each loop."""
+    def asked(self, at: Tree, leaves: Mapping[int, L], ranges: Mapping[str, isl.PwAff]) -> Question[L] | L:
+        """What belongs to each variant behind the questions. `ranges`: { [parameters] -> [n] } the extent of each
+        loop."""
         if isinstance(at, int):
-            return codes[at]
+            return leaves[at]
         compared = tuple(ranges[loop] for loop in self.features[at.feature])
-        return Question(compared, at.limit, self.asked(at.small, codes, ranges), self.asked(at.large, codes, ranges))
+        return Question(compared, at.limit, self.asked(at.small, leaves, ranges), self.asked(at.large, leaves, ranges))
 
 
 def _decided(nest: Nest, sized: Sequence[Nest], compared: _Compared) -> _Decision:
@@ -274,11 +286,14 @@ def _decided(nest: Nest, sized: Sequence[Nest], compared: _Compared) -> _Decisio
     return _Decision(renumbered(grown, taking), features, math.expm1(float(np.mean(lost))))
 
 
-def _structures(parts: Sequence[Nest], compared: Sequence[_Compared], first: int, leaf: int) -> list[Structure]:
-    """The nests of a program, of which the one at `first` runs in one of the ways that were compared for it."""
+def _taken(compared: Sequence[_Compared], first: int, leaf: int) -> tuple[Way, ...]:
+    """A way for each nest, of which the one at `first` runs in one of the ways that were compared for it."""
     way = compared[first].ways[leaf]
-    taken_ways = [way if place == first else _beside(own, way) for place, own in enumerate(compared)]
-    return [apply(nest, list(one)) for nest, one in zip(parts, taken_ways, strict=True)]
+    return tuple(way if place == first else _beside(own, way) for place, own in enumerate(compared))
+
+
+def _structures(parts: Sequence[Nest], ways: Sequence[Way]) -> list[Structure]:
+    return [apply(nest, list(way)) for nest, way in zip(parts, ways, strict=True)]
 
 
 def _beside(own: _Compared, way: Way) -> Way:
@@ -307,9 +322,7 @@ def _is(extent: isl.PwAff, name: str) -> bool:
 
 def _scores(point: SizePoint, place: int, ways: Sequence[Way], setting: _Setting) -> list[float]:
     """Estimated seconds of each way to run a nest."""
-    nest = point.nests[place]
-    estimator = Estimator(point.scop, point.nests, setting.machine, setting.threads, TrafficRanker())
-    return [one.score for one in estimator.structures(nest, [apply(nest, list(way)) for way in ways])]
+    return way_seconds(point, place, ways, setting.machine, setting.threads)
 
 
 def _features(nest: Nest) -> list[tuple[str, ...]]:

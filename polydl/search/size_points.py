@@ -34,16 +34,24 @@ def size_points(
     run are left out. `found`, `parts`: its dependences and nests with sizes as parameters."""
     for sizes in _drawn(ranges, count):
         nearest = nearest_possible(scop.context, ranges, sizes)
-        if nearest is None:
-            continue
-        there = at_sizes(scop, nearest)
-        if any(statement.domain.is_empty() for statement in there.statements):
-            continue
-        made = nests(there, found)
-        if [(n.name, n.loops) for n in made] == [(n.name, n.loops) for n in parts]:
-            # A loop of one iteration moves nothing, which is no reason to take another for it at these sizes.
-            own = [None if n.contraction is None else contraction_at(n.contraction, there) for n in parts]
-            yield SizePoint(there, tuple(replace(n, contraction=c) for n, c in zip(made, own, strict=True)))
+        point = None if nearest is None else point_at(scop, found, parts, nearest)
+        if point is not None:
+            yield point
+
+
+def point_at(
+    scop: Scop, found: Sequence[Dependence], parts: Sequence[Nest], sizes: Mapping[str, int]
+) -> SizePoint | None:
+    """The program at these sizes; None where something does not run, or where its loops are others."""
+    there = at_sizes(scop, sizes)
+    if any(statement.domain.is_empty() for statement in there.statements):
+        return None
+    made = nests(there, found)
+    if [(n.name, n.loops) for n in made] != [(n.name, n.loops) for n in parts]:
+        return None
+    # A loop of one iteration moves nothing, which is no reason to take another for it at these sizes.
+    own = [None if n.contraction is None else contraction_at(n.contraction, there) for n in parts]
+    return SizePoint(there, tuple(replace(n, contraction=c) for n, c in zip(made, own, strict=True)))
 
 
 def _drawn(ranges: Ranges, count: int) -> Iterator[dict[str, int]]:

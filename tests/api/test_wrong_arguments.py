@@ -53,6 +53,6 @@ def test_complex_numbers_are_not_cast_away() -> None:
 
 def test_a_size_that_is_missing_is_asked_for_in_words_of_python() -> None:
     with pytest.raises(polydl.InputError) as caught:
-        polydl.rank(SCALE)
+        polydl.load(SCALE)
     assert 'help: give it, as in sizes={"n": 1000}' in str(caught.value)
     assert ":3:25: error: the size of 'n' is missing" in str(caught.value)

@@ -294,8 +294,8 @@ def test_sizes_as_ranges() -> None:
 @pytest.mark.parametrize(
     ("size", "message"),
     [
-        ("n=9..3", r"the size n is range\(9, 4\)"),
-        ("n=-3..5", r"the size n is range\(-3, 6\)"),
+        ("n=9..3", "--size n=9..3: 3 is below 9"),
+        ("n=-3..5", "--size n=-3..5: -3 is below 0"),
         ("n=1..x", "--size n=1..x: not NAME=INTEGER"),
         ("n=1..5,n=1..6", "n is"),
     ],
@@ -303,6 +303,12 @@ def test_sizes_as_ranges() -> None:
 def test_ranges_that_are_none(size: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Options(sizes=sizes_given([size]))
+
+
+@pytest.mark.parametrize("values", [range(9, 4), range(-3, 6), range(1, 9, 2)])
+def test_ranges_that_are_none_from_python(values: range) -> None:
+    with pytest.raises(InputError, match="the size n is range"):
+        Options(sizes={"n": values})
 
 
 def test_a_macro_has_one_value() -> None:
