@@ -53,6 +53,7 @@ from polydl.schedule.structure import start as as_written
 from polydl.search.choice import choose
 from polydl.search.default_sizes import default_sizes
 from polydl.search.every_size import EverySize, every_size
+from polydl.search.every_size_plain import every_size_of_searched
 from polydl.search.fused import fused_variants
 from polydl.search.other_sizes import check_other_sizes
 from polydl.search.proofs import proved
@@ -388,12 +389,12 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     slices = original_slices(scop) if run and len(variants) > 1 else ()
     analysis_seconds = time.perf_counter() - begin
     if not run:
-        others = _other_sizes(scop, o, ranking) if variants else ""
+        others = _other_sizes(scop, o, ranking, variants[0]) if variants else ""
         return Optimized(ranking, None, variants[0] if variants else None, illegal, proofs, analysis_seconds, others)
     options = replace(o.measuring(ranking.threads), seconds=seconds)
     report = measure(scop, {v.id: v.generated for v in variants}, o.toolchain(), options, progress, slices)
     chosen = choose(report, variants, ranking.variants)
-    others = _other_sizes(scop, o, ranking) if chosen is not None else ""
+    others = _other_sizes(scop, o, ranking, chosen) if chosen is not None else ""
     done = Optimized(ranking, report, chosen, illegal, proofs, analysis_seconds, others)
     if done.code is not None and report.original.median <= _QUICK:
         tell = partial(progress, "sizes") if progress else None
@@ -401,8 +402,9 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     return done
 
 
-def _other_sizes(scop: Scop, o: Options, ranking: Ranking) -> EverySize | str:
-    """What runs at other values of the function's integer parameters, or why there is nothing but the original."""
+def _other_sizes(scop: Scop, o: Options, ranking: Ranking, chosen: Variant) -> EverySize | str:
+    """What runs at other values of the function's integer parameters: contractions in blocks, or the chosen variant and
+    others of the ranking with sizes as parameters; or why there is nothing but the original."""
     tuned = {guard.name: guard.value for guard in scop.guards if not guard.macro}
     if not tuned or o.prepack:
         return ""
@@ -418,7 +420,13 @@ def _other_sizes(scop: Scop, o: Options, ranking: Ranking) -> EverySize | str:
         if symbolic is None:
             return "the loops are a region only where sizes are given"
         around = {name: _around(o.sizes.get(name, value)) for name, value in tuned.items()}
-        return every_size(symbolic, around, ranking.machine, ranking.threads, reassociate=o.reassociate)
+        machine, threads = ranking.machine, ranking.threads
+        blocks = every_size(symbolic, around, machine, threads, reassociate=o.reassociate)
+        if not isinstance(blocks, str):
+            return blocks
+        searched = (chosen, *ranking.variants)
+        found = every_size_of_searched(symbolic, around, searched, machine, threads, reassociate=o.reassociate)
+        return f"{blocks}; {found}" if isinstance(found, str) else found
     except InputErrors as error:
         return error.errors[0].reason
     except (InputError, QuotaExceeded) as error:

@@ -98,9 +98,10 @@ def through_caches(part: Part) -> Part:
     return apply(part.nest, [usual if isinstance(one, Vectorize) else one for one in part.transforms])
 
 
-def shared_anew(part: Part, tuned: Nest, threads: int, size: int) -> Part:
-    """A nest whose tiles are one for each thread at the sizes of `tuned` with others of `size` iterations where these
-    are innermost, and without tiles otherwise: for other sizes there would be fewer of them than threads."""
+def shared_anew(part: Part, tuned: Nest, threads: int, row: int | None) -> Part:
+    """A nest whose tiles are one for each thread at the sizes of `tuned` without these: at other sizes there would be
+    fewer of them than threads. Where they are of the innermost loop they get `row` iterations, if that is a number:
+    what a thread runs stays a row."""
     if not isinstance(part, Structure) or part.kernel is not None:
         return part
     found: list[Transform] = list(part.transforms)
@@ -109,8 +110,8 @@ def shared_anew(part: Part, tuned: Nest, threads: int, size: int) -> Part:
         tile = next((t for t in found if isinstance(t, Tile) and t.loop == loop), None)
         if extent is None or tile is None or len(tile.sizes) > 1 or tile.sizes[0] < -(-extent // threads):
             continue
-        if part.loops[-1].iterator == loop:
-            found = [structs.replace(tile, sizes=(size,)) if one is tile else one for one in found]
+        if row is not None and part.loops[-1].iterator == loop:
+            found = [structs.replace(tile, sizes=(row,)) if one is tile else one for one in found]
         else:
             found = [_untiled(one, loop) for one in found if one is not tile]
     return part if found == list(part.transforms) else apply(part.nest, found)

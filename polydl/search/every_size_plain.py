@@ -9,8 +9,9 @@ conditions that ask how long the loops are. Legality is decided for all values o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -49,12 +50,17 @@ from polydl.search.size_points import Ranges, SizePoint, size_points
 from polydl.search.variant import Variant
 from polydl.target import Machine
 
-_POINTS, _FURTHER = 32, 8
+_POINTS, _FURTHER = 64, 16
 """Sizes at which variants are compared, and further ones at which the choice among them is judged."""
+_FIRST, _BEST = 10, 3
+"""Sizes at which all are compared; how many of the best at each of them are compared at the others, too."""
+_ESTIMATED = 3000
+"""Statements that are estimated at all sizes together, about: fewer sizes and variants of programs with many."""
 _LEAST_POINTS = 8
 """Sizes that a choice needs."""
-_ESTIMATED = 2400
-"""Nests that are estimated, at all sizes together: fewer variants of programs with many."""
+_IN_CACHE = 4.0
+"""How much longer it takes to store past the caches what would fit in them and is read again from there: about what
+the last cache is faster than memory."""
 _FAMILIES = 8
 """Families of variants that are looked at, and how many of the first variants are asked for theirs."""
 _LOOKED_AT = 400
@@ -217,48 +223,78 @@ def _fused(base: _Base, *, reassociate: bool) -> _Base | str:
 
 
 def _twins(made: tuple[Part, ...], tuned: Mapping[str, Nest], threads: int) -> Iterator[tuple[Part, ...]]:
-    """A variant, what it would be for other sizes, and each on one thread."""
+    """A variant on one thread, and as it is, with rows through the caches, and with tiles for any number of threads."""
+
+    def anew(row: int | None) -> tuple[Part, ...]:
+        return tuple(shared_anew(p, tuned[p.name], threads, row) if p.name in tuned else p for p in usual)
+
     usual = tuple(map(through_caches, made))
-    anew = tuple(shared_anew(p, tuned[p.name], threads, _ROW) if p.name in tuned else p for p in usual)
-    for parts in (made, usual, anew):
-        yield parts
-        yield tuple(map(on_one_thread, parts))
+    yield tuple(map(on_one_thread, anew(None)))
+    yield from (usual, anew(None), anew(_ROW), made)
 
 
 def _compared(candidates: Sequence[_Candidate], sizes: Ranges, machine: Machine, threads: int) -> _Compared | str:
-    """The candidates with their estimates at points over the ranges."""
+    """The candidates that are among the best somewhere, and the original loops, with their estimates at points over the
+    ranges."""
     base = candidates[0].base
-    many = max(2, _ESTIMATED // ((_POINTS + _FURTHER) * max(1, len(base.nests))))
-    candidates = candidates[:many]
-    points: list[Mapping[str, int]] = []
-    seconds: list[list[float]] = []
-    for point in size_points(base.scop, base.dependences, base.nests, sizes, _POINTS + _FURTHER):
-        found = _scores(point, candidates, machine, threads)
-        if found is not None:
-            points.append({name: point.scop.sizes[name] for name in sizes})
-            seconds.append(found)
-    if len(points) < _LEAST_POINTS:
+    statements = len(base.scop.statements)
+    candidates = candidates[: max(4, _ESTIMATED // (2 * _FIRST * statements))]
+    points = size_points(base.scop, base.dependences, base.nests, sizes, _POINTS + _FURTHER)
+    first = _Scored.of(islice(points, _FIRST), candidates, machine, threads)
+    if len(first.points) < _LEAST_POINTS:
         return f"few sizes with {', '.join(f'{n} = {v[0]}..{v[1]}' for n, v in sizes.items())} are possible"
-    return _Compared(candidates, points, max(1, len(points) * _FURTHER // (_POINTS + _FURTHER)), np.array(seconds).T)
+    best = np.unique(np.argsort(first.seconds, axis=0, kind="stable")[:_BEST])
+    kept = [0, *(int(i) for i in best if i != 0)]
+    candidates = [candidates[i] for i in kept]
+    more = _Scored.of(islice(points, _ESTIMATED // (len(kept) * statements)), candidates, machine, threads)
+    # Those that came first have the corners of the ranges: they are no sample to judge with.
+    seconds = np.concatenate([first.seconds[kept], more.seconds], axis=1)
+    further = len(more.points) * _FURTHER // (_POINTS + _FURTHER)
+    return _Compared(candidates, [*first.points, *more.points], further, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """What candidates are estimated to take at points."""
+
+    points: list[Mapping[str, int]]
+    seconds: FloatArray
+    """(V, P)"""
+
+    @staticmethod
+    def of(at: Iterable[SizePoint], candidates: Sequence[_Candidate], machine: Machine, threads: int) -> _Scored:
+        points: list[Mapping[str, int]] = []
+        seconds: list[list[float]] = []
+        for point in at:
+            found = _scores(point, candidates, machine, threads)
+            if found is not None:
+                points.append(point.scop.sizes)
+                seconds.append(found)
+        return _Scored(points, np.array(seconds).reshape(len(points), len(candidates)).T)
 
 
 def _scores(
     point: SizePoint, candidates: Sequence[_Candidate], machine: Machine, threads: int
 ) -> list[float] | None:
     """Estimated seconds of each candidate at a point; None where the program has other nests there."""
-    base = candidates[0].base
     at: dict[int, tuple[SizePoint, Estimator]] = {}
     found: list[float] = []
     for one in candidates:
         key = id(one.base)
         if key not in at:
-            there = point if one.base is base else _at(one.base, point)
+            there = point if one.base is candidates[0].base else _at(one.base, point)
             if there is None:
                 return None
             at[key] = there, Estimator(there.scop, there.nests, machine, threads, TrafficRanker())
         there, estimator = at[key]
-        found.append(estimator.whole(parts_at_sizes(one.parts, there.nests)).score)
+        score = estimator.whole(parts_at_sizes(one.parts, there.nests)).score
+        found.append(score * _IN_CACHE if _streams_in_cache(there.scop, one, machine) else score)
     return found
+
+
+def _streams_in_cache(scop: Scop, one: _Candidate, machine: Machine) -> bool:
+    streamed = [scop.arrays[name] for part in one.parts if part.rows is not None for name in part.rows.stream]
+    return any((a.layout.size or 0) * a.element.bytes <= machine.caches[-1].bytes for a in streamed)
 
 
 def _at(base: _Base, point: SizePoint) -> SizePoint | None:
