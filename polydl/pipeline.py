@@ -53,6 +53,7 @@ from polydl.schedule.structure import start as as_written
 from polydl.search.choice import choose
 from polydl.search.default_sizes import default_sizes
 from polydl.search.every_size import EverySize, every_size
+from polydl.search.every_size_plain import every_size_of_searched
 from polydl.search.fused import fused_variants
 from polydl.search.other_sizes import check_other_sizes
 from polydl.search.proofs import proved, proved_for_all_sizes
@@ -276,7 +277,7 @@ def at_other_sizes(ranking: Ranking, o: Options) -> Optimized:
     """The best ranked variant, and what runs at other sizes than its own (`Optimized.at`, `other_sizes`); nothing is
     compiled or run."""
     best = ranking.variants[0] if ranking.variants else None
-    others = _other_sizes(ranking.program.read, o, ranking) if best is not None else ""
+    others = _other_sizes(ranking.program.read, o, ranking, best) if best is not None else ""
     return Optimized(ranking, None, best, (), other_sizes=others)
 
 
@@ -406,12 +407,12 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     slices = original_slices(scop) if run and len(variants) > 1 else ()
     analysis_seconds = time.perf_counter() - begin
     if not run:
-        others = _other_sizes(scop, o, ranking) if variants else ""
+        others = _other_sizes(scop, o, ranking, variants[0]) if variants else ""
         return Optimized(ranking, None, variants[0] if variants else None, illegal, proofs, analysis_seconds, others)
     options = replace(o.measuring(ranking.threads), seconds=seconds)
     report = measure(scop, {v.id: v.generated for v in variants}, o.toolchain(), options, progress, slices)
     chosen = choose(report, variants, ranking.variants)
-    others = _other_sizes(scop, o, ranking) if chosen is not None else ""
+    others = _other_sizes(scop, o, ranking, chosen) if chosen is not None else ""
     done = Optimized(ranking, report, chosen, illegal, proofs, analysis_seconds, others)
     # The harness has arrays of two dimensions for those of pointers to rows, as long as they are at these sizes.
     if done.code is not None and report.original.median <= _QUICK and _pointed(scop) is None:
@@ -425,8 +426,9 @@ def _pointed(scop: Scop) -> str | None:
     return next((array.name for array in scop.arrays.values() if array.rows is not None), None)
 
 
-def _other_sizes(scop: Scop, o: Options, ranking: Ranking) -> EverySize | str:
-    """What runs at other values of the function's integer parameters, or why there is nothing but the original."""
+def _other_sizes(scop: Scop, o: Options, ranking: Ranking, chosen: Variant) -> EverySize | str:
+    """What runs at other values of the function's integer parameters: contractions in blocks, or the chosen variant and
+    others of the ranking with sizes as parameters; or why there is nothing but the original."""
     tuned = {guard.name: guard.value for guard in scop.guards if not guard.macro}
     if not tuned or o.prepack:
         return ""
@@ -446,6 +448,10 @@ def _other_sizes(scop: Scop, o: Options, ranking: Ranking) -> EverySize | str:
         around = {name: _around(o.sizes.get(name, value)) for name, value in tuned.items()}
         machine, threads = ranking.machine, ranking.threads
         made = every_size(symbolic, around, machine, threads, reassociate=o.reassociate, instances=o.prove)
+        if isinstance(made, str):
+            searched = (chosen, *ranking.variants)
+            found = every_size_of_searched(symbolic, around, searched, machine, threads, reassociate=o.reassociate)
+            made = f"{made}; {found}" if isinstance(found, str) else found
         return proved_for_all_sizes(symbolic, made, o)
     except InputErrors as error:
         return error.errors[0].reason

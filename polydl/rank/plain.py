@@ -34,6 +34,8 @@ LOOP_CYCLES = 12.0
 COMPILER_VECTOR_BYTES = 32
 """Largest vectors that compilers use unasked: gcc and clang prefer 256 bits on processors that have 512 (GCC manual,
 `-mprefer-vector-width`)."""
+_SCANNED = 500_000
+"""isl operations in which points are counted one by one; for more of them half of the box is near enough."""
 
 
 class Way(Enum):
@@ -65,7 +67,7 @@ class Work:
         """How often it runs; the number for 64 where a bound is not known."""
         if any(extent is None for extent in (c.extent for c in self.counts.values())):
             return math.prod(self.ranges)
-        found = count(self.statement.domain, budget=10_000)
+        found = count(self.statement.domain, operations=_SCANNED, budget=10_000)
         return (found.lower + found.upper) / 2
 
     @cached_property

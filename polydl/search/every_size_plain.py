@@ -1,0 +1,396 @@
+"""Code for the sizes that were not tuned, of programs without contractions in blocks: the variants that were searched
+for the tuned size, where they are as legal for every size.
+
+The best variants of each family, with sizes as parameters, on one thread and on all, are compared by their estimates
+at sizes over the ranges, beside the original loops; the few that are near the best everywhere become code, behind
+conditions that ask how long the loops are. Legality is decided for all values of the parameters at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+
+from polydl.base.errors import InputError, QuotaExceeded
+from polydl.dependences.analysis import Dependence
+from polydl.dependences.nests import Nest, nests
+from polydl.lower.dispatch import Dispatch, Question, dispatched, extents, where_all_runs
+from polydl.lower.emit import Generated, generate
+from polydl.lower.region import original_text
+from polydl.model import isl
+from polydl.model.at_sizes import at_sizes
+from polydl.model.isl import quota
+from polydl.model.scop import Scop, Storage
+from polydl.rank.estimator import Estimator
+from polydl.rank.ranker import FloatArray
+from polydl.rank.traffic import TrafficRanker
+from polydl.rewrite.canonical import canonical
+from polydl.rewrite.fuse import fuse
+from polydl.schedule.as_tree import tree_of
+from polydl.schedule.at_sizes import (
+    Part,
+    long_when_written_out,
+    on_one_thread,
+    shared_anew,
+    through_caches,
+)
+from polydl.schedule.at_sizes import (
+    at_sizes as parts_at_sizes,
+)
+from polydl.schedule.check import check
+from polydl.schedule.recipe import Recipe, recipe_of
+from polydl.schedule.structure import start
+from polydl.search.dispatch import Tree, few, leaves, renumbered, taken, tree
+from polydl.search.every_size import EverySize
+from polydl.search.size_points import Ranges, SizePoint, size_points
+from polydl.search.variant import Variant
+from polydl.target import Machine
+
+_POINTS, _FURTHER = 64, 16
+"""Sizes at which variants are compared, and further ones at which the choice among them is judged."""
+_FIRST, _BEST = 10, 3
+"""Sizes at which all are compared; how many of the best at each of them are compared at the others, too."""
+_ESTIMATED = 3000
+"""Statements that are estimated at all sizes together, about: fewer sizes and variants of programs with many."""
+_LEAST_POINTS = 8
+"""Sizes that a choice needs."""
+_IN_CACHE = 4.0
+"""How much longer it takes to store past the caches what would fit in them and is read again from there: about what
+the last cache is faster than memory."""
+_FAMILIES = 8
+"""Families of variants that are looked at, and how many of the first variants are asked for theirs."""
+_LOOKED_AT = 400
+_ROW = 1024
+"""Iterations of a tile that one thread runs as a row."""
+_MOST = 4
+"""Variants in one output, at most."""
+_NEAR = 0.03
+"""Mean loss over the points that is not worth another variant."""
+_GAIN = 0.05
+"""By how much the choice has to be faster than the original loops, in the mean."""
+_MOST_TEXT = 100_000
+"""Characters of C up to which there is another variant."""
+_STEP = 5_000_000
+"""isl operations that the check of a variant may take, and that its code may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Searched(EverySize):
+    """What runs at sizes that were not tuned: variants that were searched for the tuned size."""
+
+    left_out: tuple[str, ...] = ()
+    """Variants that would have been among them, with the reason, for people."""
+
+    def __str__(self) -> str:
+        behind = f"{100 * self.loss:.0f} % behind the best for each by estimate"
+        left_out = f"; left out: {'; '.join(self.left_out)}" if self.left_out else ""
+        return f"{len(self.recipes)} of the variants that were searched, {behind}{left_out}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """A program with its sizes as parameters."""
+
+    scop: Scop
+    dependences: tuple[Dependence, ...]
+    nests: tuple[Nest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A way to run the program at every size."""
+
+    base: _Base
+    parts: tuple[Part, ...]
+    original: bool = False
+    """The original loops, of which `parts` are those that the estimates know."""
+
+    @property
+    def recipe(self) -> Recipe:
+        return Recipe(()) if self.original else recipe_of(self.parts)
+
+
+@dataclass(slots=True)
+class _Compared:
+    """Ways to run a program, and what each is estimated to take."""
+
+    candidates: Sequence[_Candidate]
+    points: Sequence[Mapping[str, int]]
+    """Values of the parameters; the last `further` ones only judge."""
+    further: int
+    seconds: FloatArray
+    """(V, P): of each way at each point."""
+    left_out: dict[str, None] = field(default_factory=dict)
+    codes: dict[int, Generated] = field(default_factory=dict)
+
+
+def every_size_of_searched(
+    symbolic: Scop, sizes: Ranges, variants: Sequence[Variant], machine: Machine, threads: int, *, reassociate: bool
+) -> Searched | str:
+    """Code for all values of a scop's parameters, of variants that were searched for some, best first; or why there is
+    none.
+
+    `sizes`: the least and the greatest value of each parameter for which variants are compared by their estimates; the
+    code is right for all. Raises QuotaExceeded.
+    """
+    some = where_all_runs(symbolic)
+    written = canonical(some.scop, reassociate=reassociate)
+    base = _Base(written.scop, written.dependences, nests(written.scop, written.dependences))
+    candidates, left_out = _candidates(base, variants, threads, reassociate=reassociate)
+    if len(candidates) < 2:
+        return f"none of the variants is for every size: {'; '.join(left_out) or 'there is none'}"
+    compared = _compared(candidates, sizes, machine, threads)
+    if isinstance(compared, str):
+        return compared
+    compared.left_out.update(dict.fromkeys(left_out))
+    return _decided(symbolic, compared, reassociate=reassociate)
+
+
+def _candidates(
+    base: _Base, variants: Sequence[Variant], threads: int, *, reassociate: bool
+) -> tuple[list[_Candidate], list[str]]:
+    """The original loops, then the best variants of each family with sizes as parameters, on all threads and on one;
+    and what was left out, with the reason."""
+    found: dict[Recipe, _Candidate] = {}
+    left_out: dict[str, None] = {}
+    original = _Candidate(base, tuple(start(nest) for nest in base.nests), original=True)
+    fused: _Base | str | None = None
+    for variant in _families(variants):
+        if _alike(variant, base):
+            own: _Base | str = base
+        else:
+            fused = fused if fused is not None else _fused(base, reassociate=reassociate)
+            own = fused
+        if not isinstance(own, str) and not _alike(variant, own):
+            own = "the program has other statements where its sizes are parameters"
+        if isinstance(own, str):
+            left_out[own] = None
+            continue
+        tuned = {nest.name: nest for nest in nests(variant.program, variant.origin.dependences)}
+        try:
+            made = parts_at_sizes(variant.parts, own.nests)
+            for parts in _twins(made, tuned, threads):
+                long = (long_when_written_out(tree_of(p), {s.name: s for s in p.statements}) for p in parts)
+                too_long = next(filter(None, long), "")
+                if too_long:
+                    left_out[f"{variant.id} writes out a loop without a bound"] = None
+                    break
+                one = _Candidate(own, parts)
+                found.setdefault(one.recipe, one)
+        except InputError as error:
+            left_out[error.reason] = None
+    return [original, *found.values()], list(left_out)
+
+
+def _families(variants: Sequence[Variant]) -> Iterator[Variant]:
+    """The best variant of each of the first families."""
+    seen: set[object] = set()
+    for variant in variants[:_LOOKED_AT]:
+        if variant.as_written or variant.family in seen:
+            continue
+        seen.add(variant.family)
+        yield variant
+        if len(seen) == _FAMILIES:
+            return
+
+
+def _alike(variant: Variant, base: _Base) -> bool:
+    """Whether a variant is of a program with the same statements and nests."""
+    mine = [(s.name, s.iterators, s.position, s.descending) for s in variant.program.statements]
+    if mine != [(s.name, s.iterators, s.position, s.descending) for s in base.scop.statements]:
+        return False
+    tuned = nests(variant.program, variant.origin.dependences)
+    return [_named(nest) for nest in tuned] == [_named(nest) for nest in base.nests]
+
+
+def _named(nest: Nest) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return nest.loops, tuple(s.name for s in nest.statements)
+
+
+def _fused(base: _Base, *, reassociate: bool) -> _Base | str:
+    """The program with its nests fused, as those are that variants with fused nests are made of."""
+    made = fuse(base.scop, into=lambda nest: nest.contraction is None)
+    if not made.changed:
+        return "nests are not fused where sizes are parameters"
+    program = canonical(made.scop, reassociate=reassociate)
+    if any(a.storage is Storage.SCRATCH and a.layout.size is None for a in program.scop.arrays.values()):
+        return "memory is needed of which the size is not known"
+    return _Base(program.scop, program.dependences, nests(program.scop, program.dependences))
+
+
+def _twins(made: tuple[Part, ...], tuned: Mapping[str, Nest], threads: int) -> Iterator[tuple[Part, ...]]:
+    """A variant on one thread, and as it is, with rows through the caches, and with tiles for any number of threads."""
+
+    def anew(row: int | None) -> tuple[Part, ...]:
+        return tuple(shared_anew(p, tuned[p.name], threads, row) if p.name in tuned else p for p in usual)
+
+    usual = tuple(map(through_caches, made))
+    yield tuple(map(on_one_thread, anew(None)))
+    yield from (usual, anew(None), anew(_ROW), made)
+
+
+def _compared(candidates: Sequence[_Candidate], sizes: Ranges, machine: Machine, threads: int) -> _Compared | str:
+    """The candidates that are among the best somewhere, and the original loops, with their estimates at points over the
+    ranges."""
+    base = candidates[0].base
+    statements = len(base.scop.statements)
+    candidates = candidates[: max(4, _ESTIMATED // (2 * _FIRST * statements))]
+    points = size_points(base.scop, base.dependences, base.nests, sizes, _POINTS + _FURTHER)
+    first = _Scored.of(islice(points, _FIRST), candidates, machine, threads)
+    if len(first.points) < _LEAST_POINTS:
+        return f"few sizes with {', '.join(f'{n} = {v[0]}..{v[1]}' for n, v in sizes.items())} are possible"
+    best = np.unique(np.argsort(first.seconds, axis=0, kind="stable")[:_BEST])
+    kept = [0, *(int(i) for i in best if i != 0)]
+    candidates = [candidates[i] for i in kept]
+    more = _Scored.of(islice(points, _ESTIMATED // (len(kept) * statements)), candidates, machine, threads)
+    # Those that came first have the corners of the ranges: they are no sample to judge with.
+    seconds = np.concatenate([first.seconds[kept], more.seconds], axis=1)
+    further = len(more.points) * _FURTHER // (_POINTS + _FURTHER)
+    return _Compared(candidates, [*first.points, *more.points], further, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """What candidates are estimated to take at points."""
+
+    points: list[Mapping[str, int]]
+    seconds: FloatArray
+    """(V, P)"""
+
+    @staticmethod
+    def of(at: Iterable[SizePoint], candidates: Sequence[_Candidate], machine: Machine, threads: int) -> _Scored:
+        points: list[Mapping[str, int]] = []
+        seconds: list[list[float]] = []
+        for point in at:
+            found = _scores(point, candidates, machine, threads)
+            if found is not None:
+                points.append(point.scop.sizes)
+                seconds.append(found)
+        return _Scored(points, np.array(seconds).reshape(len(points), len(candidates)).T)
+
+
+def _scores(
+    point: SizePoint, candidates: Sequence[_Candidate], machine: Machine, threads: int
+) -> list[float] | None:
+    """Estimated seconds of each candidate at a point; None where the program has other nests there."""
+    at: dict[int, tuple[SizePoint, Estimator]] = {}
+    found: list[float] = []
+    for one in candidates:
+        key = id(one.base)
+        if key not in at:
+            there = point if one.base is candidates[0].base else _at(one.base, point)
+            if there is None:
+                return None
+            at[key] = there, Estimator(there.scop, there.nests, machine, threads, TrafficRanker())
+        there, estimator = at[key]
+        score = estimator.whole(parts_at_sizes(one.parts, there.nests)).score
+        found.append(score * _IN_CACHE if _streams_in_cache(there.scop, one, machine) else score)
+    return found
+
+
+def _streams_in_cache(scop: Scop, one: _Candidate, machine: Machine) -> bool:
+    streamed = [scop.arrays[name] for part in one.parts if part.rows is not None for name in part.rows.stream]
+    return any((a.layout.size or 0) * a.element.bytes <= machine.caches[-1].bytes for a in streamed)
+
+
+def _at(base: _Base, point: SizePoint) -> SizePoint | None:
+    """Another form of the program at a point."""
+    there = at_sizes(base.scop, {name: point.scop.sizes[name] for name in base.scop.parameters})
+    made = nests(there, base.dependences)
+    if list(map(_named, made)) != list(map(_named, base.nests)):
+        return None
+    return SizePoint(there, made)
+
+
+def _decided(symbolic: Scop, compared: _Compared, *, reassociate: bool) -> Searched | str:
+    """The fewest candidates that are near the best everywhere, and when each is taken. Those that turn out to be
+    illegal, or to be too much to check, are left out and the choice is made again."""
+    judged = len(compared.points) - compared.further
+    alive = list(range(len(compared.candidates)))
+    features, values = _features(compared)
+    most = _MOST
+    while True:
+        seconds = compared.seconds[alive]
+        losses: FloatArray = np.round(np.log(seconds / seconds.min(axis=0)), 9)
+        taking = few(losses[:, :judged], most, _NEAR)
+        grown = tree(losses[taking][:, :judged], values[:judged])
+        chosen = renumbered(grown, [alive[i] for i in taking])
+        broken = {leaf: why for leaf in set(leaves(chosen)) if (why := _written(compared, leaf, symbolic, reassociate))}
+        for leaf, why in broken.items():
+            compared.left_out[f"{compared.candidates[leaf].recipe.id}: {why}"] = None
+            alive.remove(leaf)
+        if broken:
+            continue
+        if most > 1 and _characters(compared, chosen) > _MOST_TEXT:
+            most -= 1
+            continue
+        break
+    lost = [losses[taking[taken(grown, values[p])], p] for p in range(judged, len(values))]
+    gained = [losses[0, p] - losses[taking[taken(grown, values[p])], p] for p in range(len(values))]
+    if np.mean(gained) < _GAIN:
+        return _reason("the original loops are about as fast by estimate", compared)
+    made = dispatched(symbolic, where_all_runs(symbolic), _asked(chosen, features, compared.codes))
+    recipes = tuple(compared.candidates[leaf].recipe for leaf in dict.fromkeys(leaves(chosen)))
+    return Searched(
+        generated=made, recipes=recipes, loss=math.expm1(float(np.mean(lost))), left_out=tuple(compared.left_out)
+    )
+
+
+def _reason(text: str, compared: _Compared) -> str:
+    return f"{text}; left out: {'; '.join(compared.left_out)}" if compared.left_out else text
+
+
+def _written(compared: _Compared, leaf: int, symbolic: Scop, reassociate: bool) -> str:
+    """Make the code of a candidate; why there is none, or nothing."""
+    one = compared.candidates[leaf]
+    if leaf in compared.codes:
+        return ""
+    if one.original:
+        compared.codes[leaf] = Generated((), original_text(symbolic))
+        return ""
+    try:
+        with quota("a variant for every size", _STEP):
+            why = check(one.base.scop, one.parts, one.base.dependences, reassociate=reassociate)
+        if why is None:
+            compared.codes[leaf] = generate(one.base.scop, one.parts, other_sizes=True)
+    except QuotaExceeded as error:
+        why = error.reason
+    return why or ""
+
+
+def _characters(compared: _Compared, of: Tree) -> int:
+    """Length of the C text of all codes of a choice."""
+    codes = [compared.codes[leaf] for leaf in set(leaves(of))]
+    shared = dict.fromkeys(piece for code in codes for piece in code.prologue)
+    return sum(map(len, shared)) + sum(len(code.region) for code in codes)
+
+
+def _features(compared: _Compared) -> tuple[list[tuple[isl.PwAff, ...]], FloatArray]:
+    """What sizes are told apart by: the extent of each loop of which that depends on parameters, and for each
+    statement the product of all of these; and (P, F) their values at the points."""
+    found: dict[tuple[str, ...], tuple[isl.PwAff, ...]] = {}
+    for statement in compared.candidates[0].base.scop.statements:
+        own = [extent for extent in extents(statement) if isl.involved_parameters(extent)]
+        for group in (*((one,) for one in own), tuple(own)):
+            if group:
+                found.setdefault(tuple(sorted(map(str, group))), group)
+    features = list(found.values())
+    at = [isl.parameter_values(point) for point in compared.points]
+    values = [[math.prod(_value(extent, point) for extent in group) for group in features] for point in at]
+    return features, np.array(values)
+
+
+def _value(extent: isl.PwAff, point: isl.Set) -> float:
+    return float(isl.to_int(extent.intersect_params(point).max_val()))
+
+
+def _asked(at: Tree, features: Sequence[tuple[isl.PwAff, ...]], codes: Mapping[int, Generated]) -> Dispatch:
+    """The code of each candidate behind the questions."""
+    if isinstance(at, int):
+        return codes[at]
+    below = (_asked(part, features, codes) for part in (at.small, at.large))
+    return Question(features[at.feature], at.limit, *below)

@@ -1,0 +1,265 @@
+"""Programs without contractions at sizes that were not tuned: right at every size, within their arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+import polydl
+from polydl.base.errors import InputError
+from polydl.dependences.analysis import dependences
+from polydl.dependences.nests import nests
+from polydl.results import OptimizeResult
+from polydl.schedule.as_tree import as_tree, tree_of
+from polydl.schedule.at_sizes import at_sizes, long_when_written_out, on_one_thread, shared_anew, through_caches
+from polydl.schedule.check import check
+from polydl.schedule.plan import Scheduled
+from polydl.schedule.structure import Structure, apply
+from polydl.schedule.transforms import Parallelize, Permute, Schedule, Tile, Vectorize
+from polydl.schedule.tree import Band, Leaf, Member, Run, bands
+from polydl.search import every_size_plain
+from polydl.search.every_size_plain import Searched
+from tests.oracle.native import compile_c
+from tests.search.test_every_size import Guarded
+
+FLAGS = ("-O1", "-march=native", "-fopenmp", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function `f` of some sizes and arrays, in this order."""
+
+    body: str
+    tuned: Mapping[str, int]
+    """Of each size, in the order of the arguments; large enough for threads and tiles."""
+    arrays: Mapping[str, str]
+    """Extents of each array, separated by commas."""
+    further: tuple[tuple[int, ...], ...] = ()
+    """Sizes beside the edges of tiles."""
+    const: tuple[str, ...] = ()
+    kind: str = "float"
+    exact: bool = True
+    """Every bit must agree: the sums are of small integers, or in their order."""
+
+    @property
+    def source(self) -> str:
+        arguments = [f"int {name}" for name in self.tuned]
+        for name, extents in self.arrays.items():
+            first, *others = extents.split(",")
+            shape = f"{name}[restrict {first}]" + "".join(f"[{one.strip()}]" for one in others)
+            arguments.append(f"{'const ' if name in self.const else ''}{self.kind} {shape}")
+        return f"#include <math.h>\n\nvoid f({', '.join(arguments)})\n{{\n{self.body}}}\n"
+
+    def sizes(self) -> Iterator[tuple[int, ...]]:
+        """Every size from 0 to 12 in each parameter, and some beside the edges of tiles."""
+        yield from itertools.product(range(13), repeat=len(self.tuned))
+        yield from self.further
+
+
+SQUARES = ((31,), (32,), (33,), (64,), (97,), (129,), (260,))
+RECTANGLES = ((1, 1100), (1100, 1), (33, 65), (128, 40), (513, 70), (40, 1030))
+CASES = {
+    "stencil in place": Case(
+        """\
+    for (int t = 0; t < T; t++)
+        for (int i = 1; i <= n - 2; i++)
+            for (int j = 1; j <= n - 2; j++)
+                A[i][j] = 0.25 * (A[i - 1][j] + A[i][j - 1] + A[i][j + 1] + A[i + 1][j]);
+""",
+        {"T": 40, "n": 1000}, {"A": "n, n"}, ((5, 31), (33, 64), (130, 35), (20, 261)), kind="double",
+    ),
+    "jacobi in time": Case(
+        """\
+    for (int t = 0; t < T; t++) {
+        for (int i = 1; i < n - 1; i++)
+            B[i] = 0.5 * (A[i - 1] + A[i + 1]);
+        for (int i = 1; i < n - 1; i++)
+            A[i] = 0.5 * (B[i - 1] + B[i + 1]);
+    }
+""",
+        {"T": 500, "n": 200000}, {"A": "n", "B": "n"}, ((70, 500), (130, 2050), (3, 5000), (300, 40)), kind="double",
+    ),
+    "jacobi in two dimensions": Case(
+        """\
+    for (int t = 0; t < T; t++) {
+        for (int i = 1; i < n - 1; i++)
+            for (int j = 1; j < n - 1; j++)
+                B[i][j] = 0.25 * (A[i][j - 1] + A[i][j + 1] + A[i + 1][j] + A[i - 1][j]);
+        for (int i = 1; i < n - 1; i++)
+            for (int j = 1; j < n - 1; j++)
+                A[i][j] = 0.25 * (B[i][j - 1] + B[i][j + 1] + B[i + 1][j] + B[i - 1][j]);
+    }
+""",
+        {"T": 30, "n": 1200}, {"A": "n, n", "B": "n, n"}, ((17, 33), (5, 150), (40, 70)), kind="double",
+    ),
+    "triangular solver": Case(
+        """\
+    for (int i = 0; i < n; i++) {
+        x[i] = b[i];
+        for (int j = 0; j < i; j++)
+            x[i] -= L[i][j] * x[j];
+        x[i] = x[i] / (2 + L[i][i] * L[i][i]);
+    }
+""",
+        {"n": 3000}, {"L": "n, n", "b": "n", "x": "n"}, SQUARES, ("L", "b"), "double", exact=False,
+    ),
+    "LU": Case(
+        """\
+    for (int k = 0; k < n; k++) {
+        for (int j = k + 1; j < n; j++)
+            A[k][j] = A[k][j] / (20 + A[k][k] * A[k][k]);
+        for (int i = k + 1; i < n; i++)
+            for (int j = k + 1; j < n; j++)
+                A[i][j] -= A[i][k] * A[k][j];
+    }
+""",
+        {"n": 900}, {"A": "n, n"}, SQUARES, kind="double", exact=False,
+    ),
+    "softmax of rows": Case(
+        """\
+    for (int i = 0; i < m; i++) {
+        float most = x[i][0];
+        for (int j = 1; j < n; j++)
+            most = x[i][j] > most ? x[i][j] : most;
+        float sum = 0;
+        for (int j = 0; j < n; j++) {
+            y[i][j] = expf(x[i][j] - most);
+            sum += y[i][j];
+        }
+        for (int j = 0; j < n; j++)
+            y[i][j] /= sum;
+    }
+""",
+        {"m": 2000, "n": 3000}, {"x": "m, n", "y": "m, n"}, RECTANGLES, ("x",), exact=False,
+    ),
+    "transpose": Case(
+        """\
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++)
+            B[j][i] = A[i][j];
+""",
+        {"m": 3000, "n": 2500}, {"A": "m, n", "B": "n, m"}, (*RECTANGLES, (600, 700)), ("A",),
+    ),
+    "sums of columns": Case(
+        """\
+    for (int j = 0; j < n; j++)
+        s[j] = 0;
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i < m; i++)
+            s[j] += A[i][j];
+""",
+        {"m": 3000, "n": 2500}, {"A": "m, n", "s": "n"}, (*RECTANGLES, (3, 2100)), ("A",),
+    ),
+    "prefix sums": Case(
+        """\
+    for (int j = 0; j < n; j++)
+        for (int i = 1; i < m; i++)
+            A[i][j] += A[i - 1][j];
+""",
+        {"m": 2000, "n": 3000}, {"A": "m, n"}, (*RECTANGLES, (3, 2100)),
+    ),
+    "two nests fused": Case(
+        """\
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++)
+            y[i][j] = 2 * x[i][j] + 1;
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++)
+            z[i][j] = y[i][j] > 0 ? y[i][j] * x[i][j] : 0;
+""",
+        {"m": 3000, "n": 2500}, {"x": "m, n", "y": "m, n", "z": "m, n"}, RECTANGLES, ("x",),
+    ),
+    "conditions": Case(
+        """\
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            if (j > i)
+                y[i][j] = x[i][j];
+            else if (j % 2 == 0)
+                y[i][j] = 3 * x[i][j] - 1;
+            if (i + j >= n)
+                y[i][j] += 1;
+        }
+""",
+        {"m": 2500, "n": 2500}, {"x": "m, n", "y": "m, n"}, RECTANGLES, ("x",),
+    ),
+    "two products with a vector": Case(
+        """\
+    for (int j = 0; j < n; j++)
+        y[j] = 0;
+    for (int i = 0; i < m; i++) {
+        t[i] = 0;
+        for (int j = 0; j < n; j++)
+            t[i] += A[i][j] * x[j];
+        for (int j = 0; j < n; j++)
+            y[j] += A[i][j] * t[i];
+    }
+""",
+        {"m": 3000, "n": 2500}, {"A": "m, n", "x": "n", "t": "m", "y": "n"}, RECTANGLES, ("A", "x"), "double",
+    ),
+    "downwards": Case(
+        """\
+    for (int i = n - 2; i >= 0; i--)
+        for (int j = m - 1; j >= 0; j--)
+            A[i][j] = A[i][j] - 0.5 * A[i + 1][j];
+""",
+        {"m": 3000, "n": 1500}, {"A": "n, m"}, tuple((b, a) for a, b in RECTANGLES), kind="double",
+    ),
+    "in steps": Case(
+        """\
+    for (int i = 0; i < m; i += 2)
+        for (int j = 3; j < n; j += 3)
+            y[i][j] = x[j] + y[i][j - 3];
+""",
+        {"m": 3000, "n": 2500}, {"x": "n", "y": "m, n"}, RECTANGLES, ("x",),
+    ),
+}  # fmt: skip
+
+
+def made(source: str, **sizes: int) -> OptimizeResult:
+    return polydl.optimize(source, sizes=sizes, run=False, threads=2, machine="epyc-zen5")
+
+
+@pytest.mark.parametrize("variant", [0, 1])
+@pytest.mark.parametrize("name", CASES)
+def test_the_output_is_right_at_every_size(name: str, variant: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the tree that the estimates make, and with what is best for the largest sizes at all of them."""
+    case = CASES[name]
+    monkeypatch.setattr(every_size_plain, "_POINTS", 12)
+    monkeypatch.setattr(every_size_plain, "_FURTHER", 4)
+    if variant:
+        monkeypatch.setattr(every_size_plain, "tree", lambda losses, features: _best_when_large(losses, features))
+    done = made(case.source, **case.tuned)
+    found = done.scops[0].other_sizes
+    assert isinstance(found, Searched), found
+    if variant:
+        assert "Parallelize" in str(found.recipes) or "parallel=True" in str(found.recipes)
+        assert "omp parallel" in found.generated.region
+    library, original = compile_c([done.text], FLAGS), compile_c([case.source], ("-O1", "-ffp-contract=off"))
+    rng, guarded = np.random.default_rng(1), Guarded()
+    kind = np.float32 if case.kind == "float" else np.float64
+    for sizes in case.sizes():
+        at = dict(zip(case.tuned, sizes, strict=True))
+        shapes = [[max(0, eval(extent, {}, at)) for extent in one.split(",")] for one in case.arrays.values()]
+        arrays = [guarded.array(shape, kind, rng) for shape in shapes]
+        begun = [array.copy() for array in arrays]
+        results = []
+        for one in (original, library):
+            for array, start in zip(arrays, begun, strict=True):
+                array[...] = start
+            one.f(*sizes, *(ctypes.c_void_p(a.__array_interface__["data"][0]) for a in arrays))
+            results.append([array.copy() for array in arrays])
+        for wanted, got in zip(*results, strict=True):
+            if case.exact:
+                np.testing.assert_array_equal(got, wanted, err_msg=str(at))
+            else:
+                np.testing.assert_allclose(got, wanted, 1e-4, 1e-5, err_msg=str(at))
+
+
+def _best_when_large(losses: np.ndarray, features: np.ndarray) -> int:
+    return int(np.argmin(losses[:, int(np.argmax(features.prod(axis=1)))]))
