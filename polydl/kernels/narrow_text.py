@@ -17,7 +17,19 @@ import numpy as np
 from polydl.kernels.microkernel import environment
 from polydl.kernels.vector_text import NotVectorised, Vectors
 from polydl.model.conversions import converted, explicit
-from polydl.model.expr import Binary, Call, Conditional, Const, Convert, Expr, Load, Unary, on_operands
+from polydl.model.expr import (
+    AffineValue,
+    Binary,
+    Call,
+    Conditional,
+    Const,
+    Convert,
+    Expr,
+    Load,
+    Unary,
+    constant_number,
+    on_operands,
+)
 from polydl.model.scop import Assignment
 from polydl.model.types import (
     BF16,
@@ -154,6 +166,8 @@ class Narrow(Vectors):
                 return target
             case Call():
                 return value.element
+            case AffineValue() if constant_number(value) is not None:
+                return I32
             case _:
                 raise NotVectorised("a value of another kind")
 
@@ -179,6 +193,8 @@ class Narrow(Vectors):
         match value:
             case Const(text):
                 return f"{self.prefix}_{I32.name}_all({text})"
+            case AffineValue() if (number := constant_number(value)) is not None:
+                return f"{self.prefix}_{I32.name}_all({number})"
             case Unary("-" | "+" | "~" as op, operand):
                 return f"({op}{self.text(operand)})"
             case Binary(op, left, right) if op in _OPERATORS:
@@ -223,6 +239,8 @@ def _literal(value: Expr) -> str | None:
             return text
         case Unary("-", Const(text)):
             return f"-{text}"
+        case AffineValue() if (number := constant_number(value)) is not None:
+            return str(number)
         case _:
             return None
 
