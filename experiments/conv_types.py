@@ -11,25 +11,15 @@ from pathlib import Path
 import numpy as np
 from bench import POLYDL, Bound, Contender, Problem
 from blocked import blocked_inputs, blocked_output
-from common import define_flags, need_peer, optimized, peers_of, scratch_folder
+from common import define_flags, need_peer, optimized, peers_of
 from gemm_types import KINDS, Array, Kind, stored
 from native import KERNELS, bound_call, placed, prepare_once
 from sizes import ConvLayer, channel_block
 
 import polydl
+from polydl.learn.collect.problems import DTYPES
 
 SOURCE = KERNELS / "conv_types.c"
-_VALUES = {"polydl_bf16": "polydl_to_float(x)", "_Float16": "((float)(x))"}
-
-
-def source(dtype: str, given: argparse.Namespace) -> Path:
-    """The C file with the types of `dtype`."""
-    kind = KINDS[dtype]
-    macros = {"IMAGE": kind.a, "FILTER": kind.b, "SUM": kind.c, "VALUE(x)": _VALUES.get(kind.a, "(x)")}
-    defined = "".join(f"#define {name} {text}\n" for name, text in macros.items())
-    written = scratch_folder(given) / f"conv_{dtype}_source.c"
-    written.write_text(f"#include <{kind.header}>\n{defined}{SOURCE.read_text(encoding='utf-8')}", encoding="utf-8")
-    return written
 
 
 def data(kind: Kind, layer: ConvLayer, images: int, rng: np.random.Generator, integral: bool) -> Sequence[Array]:
@@ -38,9 +28,10 @@ def data(kind: Kind, layer: ConvLayer, images: int, rng: np.random.Generator, in
     return stored(kind, shapes, rng, integral)
 
 
-def _defines(layer: ConvLayer, images: int) -> Mapping[str, int]:
+def _defines(layer: ConvLayer, images: int, dtype: str) -> Mapping[str, int]:
     return {
         **({"DILATION": layer.dilation} if layer.dilation > 1 else {}),
+        "DTYPE": DTYPES.index(dtype),
         "NIMG": images,
         "NIFM": layer.C,
         "NOFM": layer.K,
@@ -62,13 +53,13 @@ def layouts(layer: ConvLayer) -> list[tuple[int, int]]:
     return sorted({(layer.K, layer.C), *((o, i) for o in outputs for i in inputs)}, reverse=True)
 
 
-def with_best_layout(layer: ConvLayer, images: int, file: Path, given: argparse.Namespace) -> tuple[ConvLayer, float]:
+def with_best_layout(layer: ConvLayer, images: int, given: argparse.Namespace) -> tuple[ConvLayer, float]:
     """The layer in the layout whose best variant polydl predicts to be fastest, and the seconds that this took."""
     start = time.perf_counter()
     predicted = {}
     for blocks in layouts(layer):
-        macros = {k: str(v) for k, v in _defines(replace(layer, blocks=blocks), images).items()}
-        ranking = polydl.rank(file, defines=macros, threads=given.threads, space=given.space, isa=given.isa)
+        macros = {k: str(v) for k, v in _defines(replace(layer, blocks=blocks), images, given.dtype).items()}
+        ranking = polydl.rank(SOURCE, defines=macros, threads=given.threads, space=given.space, isa=given.isa)
         predicted[blocks] = ranking.variants[0].score
     return replace(layer, blocks=min(predicted, key=lambda b: (predicted[b], b))), time.perf_counter() - start
 
@@ -89,9 +80,9 @@ def _from_c(kind: Kind, name: str, layer: ConvLayer, c_file: Path, flags: Sequen
 
 def problem(layer: ConvLayer, images: int, given: argparse.Namespace) -> Problem:
     """A layer with everything that is to compute it. The first contender is what the others are compared with."""
-    kind, wanted, file = KINDS[given.dtype], peers_of(given), source(given.dtype, given)
-    chosen, choice_seconds = (layer, 0.0) if given.skip_polydl else with_best_layout(layer, images, file, given)
-    macros = dict(_defines(chosen, images))
+    kind, wanted = KINDS[given.dtype], peers_of(given)
+    chosen, choice_seconds = (layer, 0.0) if given.skip_polydl else with_best_layout(layer, images, given)
+    macros = dict(_defines(chosen, images, given.dtype))
     flags = [f"-I{Path(polydl.__file__).parent / 'include'}", *define_flags(macros)]
     notes: dict[str, object] = {
         "network": layer.network,
@@ -105,10 +96,12 @@ def problem(layer: ConvLayer, images: int, given: argparse.Namespace) -> Problem
 
         contenders += small_types.conv_contenders(given.dtype, layer)
     if "plain" in wanted:
-        contenders.append(_from_c(kind, "plain C", chosen, file, flags))
+        contenders.append(_from_c(kind, "plain C", chosen, SOURCE, flags))
     need_peer(contenders)
     if not given.skip_polydl:
-        output, seconds = optimized(file, f"conv_{given.dtype}_{layer.name}", macros, given, "filter")
+        output, seconds = optimized(
+            SOURCE, f"conv_{given.dtype}_{layer.name}", macros, given, kind.prepacked * "filter"
+        )
         notes["polydl_seconds"] = seconds + choice_seconds
         contenders.append(_from_c(kind, POLYDL, chosen, output, flags))
     height, width = layer.padded

@@ -1,14 +1,45 @@
-/* As conv.c, with an IMAGE and a FILTER of small types, whose VALUEs are multiplied, and SUMs. A block that has all
-   channels is channels-last. */
+/* As conv.c, with images and filters of small types. A block that has all channels is channels-last. */
+#if DTYPE == 1 /* bf16 */
+#include <polydl.h>
+typedef polydl_bf16 left;
+typedef polydl_bf16 right;
+typedef float sum;
+#define VALUE(x) polydl_to_float(x)
+#elif DTYPE == 2 /* half */
+typedef _Float16 left;
+typedef _Float16 right;
+typedef float sum;
+#define VALUE(x) (float)(x)
+#elif DTYPE == 3 /* u8s8 */
+#include <stdint.h>
+typedef uint8_t left;
+typedef int8_t right;
+typedef int32_t sum;
+#define VALUE(x) (x)
+#elif DTYPE == 4 /* s8s8 */
+#include <stdint.h>
+typedef int8_t left;
+typedef int8_t right;
+typedef int32_t sum;
+#define VALUE(x) (x)
+#elif DTYPE == 5 /* s16 */
+#include <stdint.h>
+typedef int16_t left;
+typedef int16_t right;
+typedef int32_t sum;
+#define VALUE(x) (x)
+#else
+#error "DTYPE is 1 (bf16), 2 (half), 3 (u8s8), 4 (s8s8) or 5 (s16)"
+#endif
 #ifndef DILATION
 #define DILATION 1
 #endif
 #define IFH ((OFH - 1) * STRIDE_H + (KH - 1) * DILATION + 1)
 #define IFW ((OFW - 1) * STRIDE_W + (KW - 1) * DILATION + 1)
 
-void conv2d(SUM output[restrict NIMG][NOFM / OFM_BLOCK][OFH][OFW][OFM_BLOCK],
-            const IMAGE input[restrict NIMG][NIFM / IFM_BLOCK][IFH][IFW][IFM_BLOCK],
-            const FILTER filter[restrict NOFM / OFM_BLOCK][NIFM / IFM_BLOCK][KH][KW][IFM_BLOCK][OFM_BLOCK])
+void conv2d(sum output[restrict NIMG][NOFM / OFM_BLOCK][OFH][OFW][OFM_BLOCK],
+            const left input[restrict NIMG][NIFM / IFM_BLOCK][IFH][IFW][IFM_BLOCK],
+            const right filter[restrict NOFM / OFM_BLOCK][NIFM / IFM_BLOCK][KH][KW][IFM_BLOCK][OFM_BLOCK])
 {
 #pragma scop
     for (int img = 0; img < NIMG; ++img)
