@@ -216,28 +216,3 @@ def test_estimates_use_the_measured_rates_of_inner_products() -> None:
     assert slow.multiplying(DOT_I16).fmas == wide
     assert all(slow.multiplying(p).fmas == 0.5 * wide for p in DOT_8.values())
     assert slow.ways(DOT_BF16) == known.ways(DOT_BF16), "what is written does not depend on what was measured"
-
-
-def test_peaks_of_inner_products_are_read_and_written() -> None:
-    machine = replace(preset("epyc-zen4"), product_gops={"dot_bf16": 200.0, "dot_u8i8": 400.5})
-    text = dumps(machine)
-    assert loads(text).product_gops == machine.product_gops
-    assert machine.fingerprint != preset("epyc-zen4").fingerprint
-    for wrong, message in (("dot_bf17 = 1", "no inner product 'dot_bf17'"), ("dot_i16 = 0", "must be a number above 0")):
-        with pytest.raises(InputErrors) as caught:
-            loads(text.replace('"dot_bf16" = 200.0', wrong))
-        (error,) = caught.value.errors
-        assert message in error.reason and error.span is not None
-        assert error.span.line == 1 + text.splitlines().index('"dot_bf16" = 200.0')
-    assert narrowed(machine, "avx2").product_gops == {}
-
-
-def test_estimates_use_the_measured_rates_of_inner_products() -> None:
-    zen4 = preset("epyc-zen4")
-    fma = zen4.peak(F32) / 1e9
-    slow = target_isa(replace(zen4, product_gops={"dot_bf16": 2 * 0.25 * fma, "dot_u8i8": 4 * 0.5 * fma}))
-    known, wide = target_isa(zen4), slow.fmas
-    assert slow.multiplying(DOT_BF16).fmas == 0.25 * wide < known.multiplying(DOT_BF16).fmas == wide
-    assert slow.multiplying(DOT_I16).fmas == wide
-    assert all(slow.multiplying(p).fmas == 0.5 * wide for p in DOT_8.values())
-    assert slow.ways(DOT_BF16) == known.ways(DOT_BF16), "what is written does not depend on what was measured"
