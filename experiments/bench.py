@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from native import Floats, flush_caches, peak_gflops
 
+from polydl.target.products import FMA, Product
+
 POLYDL = "polydl"
 _PEAK = "FMA peak"
 
@@ -60,6 +62,8 @@ class Problem:
     """data(rng, integral): inputs in the plain layout; small integers when `integral`."""
     contenders: Sequence[Contender]
     notes: Mapping[str, object] = field(default_factory=dict)
+    product: Product = FMA
+    """The inner product whose peak shares are of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,12 @@ class Timings:
     def cold_seconds(self) -> float | None:
         flat = [s for rounds in self.cold for s in rounds]
         return statistics.median(flat) if flat else None
+
+    @property
+    def spread(self) -> float:
+        """From the 10th to the 90th percentile of all rounds, over the median."""
+        low, middle, high = np.percentile([s for rounds in self.hot for s in rounds], [10, 50, 90])
+        return float((high - low) / middle)
 
     @property
     def placement(self) -> float:
@@ -189,7 +199,7 @@ def measure(problem: Problem, settings: Settings) -> Row:
         for order in _orders([*bound, _PEAK], settings.rounds):
             for name in order:
                 if name == _PEAK:
-                    peaks[-1].append(peak_gflops(settings.turn_seconds))
+                    peaks[-1].append(peak_gflops(settings.turn_seconds, product=problem.product))
                 else:
                     hot[name].append(_hot_turn(bound[name].run, calls[name]))
         for order in _orders(list(bound), settings.cold_rounds):

@@ -1,6 +1,7 @@
 """Collect training data: variants of every convolution layer and matrix product of experiments/data, measured.
 
 python experiments/collect.py --store measurements.sqlite
+python experiments/collect.py --store measurements.sqlite --dtype bf16
 
 `polydl collect` with the lists of experiments/data, without those above 10 GFLOP: takes its options (see
 `polydl collect --help`) and, like it, needs the machine for itself.

@@ -1,6 +1,7 @@
 """Convolutions of image networks: polydl against oneDNN in three layouts and LIBXSMM, weights packed beforehand.
 
 python experiments/conv.py --network resnet --json resnet.json --plot resnet.png
+python experiments/conv.py --network resnet --dtype bf16 --isa avx512
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import conv_types
+import gemm_types
 import numpy as np
 from bench import POLYDL, Bound, Contender, Problem
 from blocked import blocked_inputs, blocked_output
@@ -166,7 +169,15 @@ def main() -> int:
         help="polydl's program gets images with the zeros around them, or the images as they are, and leaves out what "
         "lies beyond them; default: %(default)s",
     )
+    options.add_argument(
+        "--dtype",
+        choices=("fp32", *gemm_types.KINDS),
+        default="fp32",
+        help="of image and filter, in blocked and channels-last layouts; without AMX where --isa is avx512",
+    )
     given = options.parse_args()
+    if given.dtype != "fp32" and (given.padding, given.pad_ahead) != ("ahead", False):
+        sys.exit(f"--dtype {given.dtype} has images with the zeros around them: leave out --padding and --pad-ahead")
     if given.pad_ahead and given.padding == "conditions":
         sys.exit("--pad-ahead is for comparing with images that have the zeros around them: leave out one of the two")
     prepare(given.threads, given.isa)
@@ -179,7 +190,10 @@ def main() -> int:
     except ValueError as error:
         sys.exit(str(error))
     images = given.minibatch or given.threads
-    title = f"Convolutions, fp32, {images} images, {given.threads} threads{on_isa(given)}, GFLOP/s hot (cold)"
+    title = f"Convolutions, {given.dtype}, {images} images, {given.threads} threads{on_isa(given)}, GFLOP/s hot (cold)"
+    if given.dtype != "fp32":
+        dense = [layer for layer in layers if not layer.depthwise]
+        return run(given, title, [(x.name, lambda x=x: conv_types.problem(x, images, given)) for x in dense])
     return run(given, title, [(layer.name, lambda layer=layer: problem(layer, images, given)) for layer in layers])
 
 

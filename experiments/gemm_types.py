@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from bench import POLYDL, Bound, Contender, Problem
-from common import define_flags, need_peer, optimized, peers_of, scratch_folder
-from native import bound_call, placed, prepare_once
+from common import define_flags, need_peer, optimized, peers_of
+from native import KERNELS, bound_call, placed, prepare_once
 from sizes import GemmSize
 
 import polydl
+from polydl.learn.collect.problems import DTYPES
+from polydl.model.types import I8, U8
+from polydl.target.products import DOT_8, DOT_BF16, DOT_I16, FMA, Product
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -27,13 +30,14 @@ class Kind:
     """C's, as of `b` and of the sums `c`."""
     b: str
     c: str
-    product: str
-    """C of what is added."""
     stored: Callable[[Array], Array]
     """Whole numbers as elements of A, and of B."""
     ranges: tuple[tuple[int, int], tuple[int, int]]
     """Least and greatest element of A and of B that is timed."""
-    header: str = "stdint.h"
+    prepacked: bool = True
+    """Whether --prepack has something to pack: halves become floats in an array of their own before."""
+    inner: Product = FMA
+    """The inner product whose peak it is compared with."""
     rounded: Callable[[Array], Array] = lambda x: x
     """Sums as the peers give them, whose results have the type of the operands where these are floats."""
 
@@ -54,46 +58,45 @@ def _signed(bits: int) -> tuple[int, int]:
 
 
 KINDS: Mapping[str, Kind] = {
-    "u8s8": Kind("uint8_t", "int8_t", "int32_t", "A[i][k] * B[k][j]", lambda x: x, ((0, 255), _signed(8))),
-    "s8s8": Kind("int8_t", "int8_t", "int32_t", "A[i][k] * B[k][j]", lambda x: x, (_signed(8), _signed(8))),
-    "s16": Kind("int16_t", "int16_t", "int32_t", "A[i][k] * B[k][j]", lambda x: x, (_signed(9), _signed(9))),
+    "u8s8": Kind(
+        "uint8_t", "int8_t", "int32_t", lambda x: x, ((0, 255), _signed(8)),
+        inner=DOT_8[U8, I8],
+    ),
+    "s8s8": Kind(
+        "int8_t", "int8_t", "int32_t", lambda x: x, (_signed(8), _signed(8)),
+        inner=DOT_8[U8, I8],
+    ),
+    "s16": Kind(
+        "int16_t", "int16_t", "int32_t", lambda x: x, (_signed(9), _signed(9)),
+        inner=DOT_I16,
+    ),
     "bf16": Kind(
-        "polydl_bf16", "polydl_bf16", "float", "polydl_to_float(A[i][k]) * polydl_to_float(B[k][j])", _bits_of_bf16,
-        ((-2, 2), (-2, 2)), "polydl.h", _rounded_to_bf16,
+        "polydl_bf16", "polydl_bf16", "float", _bits_of_bf16,
+        ((-2, 2), (-2, 2)), inner=DOT_BF16, rounded=_rounded_to_bf16,
     ),
     "half": Kind(
-        "_Float16", "_Float16", "float", "(float)A[i][k] * (float)B[k][j]", lambda x: x.astype(np.float16),
-        ((-2, 2), (-2, 2)), rounded=lambda x: x.astype(np.float16),
+        "_Float16", "_Float16", "float", lambda x: x.astype(np.float16),
+        ((-2, 2), (-2, 2)), prepacked=False, rounded=lambda x: x.astype(np.float16),
     ),
 }  # fmt: skip
 """By the value of --dtype."""
 _NUMPY = {"uint8_t": np.uint8, "int8_t": np.int8, "int16_t": np.int16}
-SOURCE = """#include <{header}>
-/* C = A * B, row-major. */
-void matmul(const {a} A[restrict M][K], const {b} B[restrict K][N], {c} C[restrict M][N])
-{{
-#pragma scop
-    for (int i = 0; i < M; i++)
-        for (int j = 0; j < N; j++) {{
-            C[i][j] = 0;
-            for (int k = 0; k < K; k++)
-                C[i][j] += {product};
-        }}
-#pragma endscop
-}}
-"""
+SOURCE = KERNELS / "gemm_types.c"
 
 
-def data(kind: Kind, size: GemmSize, rng: np.random.Generator, integral: bool) -> Sequence[Array]:
-    """A and B; sums of floats are exact as long as K < 4 million."""
+def stored(kind: Kind, shapes: Sequence[tuple[int, ...]], rng: np.random.Generator, integral: bool) -> Sequence[Array]:
+    """Whole numbers of the kind's two types; from -2 to 2, or 0, when `integral`: sums of up to 4 million are exact."""
     made = []
-    for (low, high), name, shape in zip(
-        kind.ranges, (kind.a, kind.b), ((size.M, size.K), (size.K, size.N)), strict=True
-    ):
+    for (low, high), name, shape in zip(kind.ranges, (kind.a, kind.b), shapes, strict=True):
         low, high = (max(low, -2), min(high, 2)) if integral else (low, high)
         values = rng.integers(low, high + 1, shape, dtype=np.int32)
         made.append(kind.stored(values.astype(_NUMPY.get(name, np.int32))))
     return made
+
+
+def data(kind: Kind, size: GemmSize, rng: np.random.Generator, integral: bool) -> Sequence[Array]:
+    """A and B."""
+    return stored(kind, ((size.M, size.K), (size.K, size.N)), rng, integral)
 
 
 def _from_c(kind: Kind, name: str, c_file: Path, flags: Sequence[str]) -> Contender:
@@ -109,12 +112,14 @@ def _from_c(kind: Kind, name: str, c_file: Path, flags: Sequence[str]) -> Conten
     return Contender(name, bind)
 
 
+def _rounded_result(kind: Kind, bound: Bound) -> Bound:
+    return replace(bound, result=lambda: kind.rounded(bound.result().astype(np.float32)).astype(np.float64))
+
+
 def problem(dtype: str, size: GemmSize, given: argparse.Namespace) -> Problem:
     """A size with everything that is to solve it."""
     kind, wanted = KINDS[dtype], peers_of(given)
-    defines = {"M": size.M, "N": size.N, "K": size.K}
-    source = scratch_folder(given) / f"gemm_{dtype}_source.c"
-    source.write_text(SOURCE.format(header=kind.header, a=kind.a, b=kind.b, c=kind.c, product=kind.product))
+    defines = {"DTYPE": DTYPES.index(dtype), "M": size.M, "N": size.N, "K": size.K}
     flags = [f"-I{Path(polydl.__file__).parent / 'include'}", *define_flags(defines)]
     notes: dict[str, object] = {"workload": size.workload, "dtype": dtype}
     contenders: list[Contender] = []
@@ -122,13 +127,22 @@ def problem(dtype: str, size: GemmSize, given: argparse.Namespace) -> Problem:
         from peers import small_types
 
         contenders += small_types.gemm_contenders(dtype)
+    if "xsmm" in wanted and dtype == "bf16" and size.K % 2 == 0:
+        from peers import xsmm
+
+        if xsmm.available():
+            peer = xsmm.bf16_gemm_contender()
+            # Rounded, for the comparison, as the results of the others are.
+            contenders.append(Contender(peer.name, lambda d, r: _rounded_result(kind, peer.bind(d, r))))
     if "plain" in wanted:
-        contenders.append(_from_c(kind, "plain C", source, flags))
+        contenders.append(_from_c(kind, "plain C", SOURCE, flags))
     need_peer(contenders)
     if not given.skip_polydl:
-        output, seconds = optimized(source, f"gemm_{dtype}_{size.name}", defines, given, "B")
+        output, seconds = optimized(SOURCE, f"gemm_{dtype}_{size.name}", defines, given, kind.prepacked * "B")
         notes["polydl_seconds"] = seconds
         contenders.append(_from_c(kind, POLYDL, output, flags))
     a, b = data(kind, GemmSize(size.workload, 1, 1, 1), np.random.default_rng(0), True)
     traffic = a.itemsize * size.M * size.K + b.itemsize * size.K * size.N + 4 * size.M * size.N
-    return Problem(size.name, size.operations, traffic, lambda r, i: data(kind, size, r, i), contenders, notes)
+    return Problem(
+        size.name, size.operations, traffic, lambda r, i: data(kind, size, r, i), contenders, notes, kind.inner
+    )

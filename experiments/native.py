@@ -18,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import polydl
+from polydl.kernels import microkernel
 from polydl.target import narrowing_flags
+from polydl.target.products import FMA, Product
 
 KERNELS = Path(__file__).parent / "kernels"
 FLAGS = ["-O3", "-march=native", "-fopenmp"]
@@ -104,14 +106,32 @@ def _support() -> ctypes.CDLL:
     return loaded
 
 
-def peak_gflops(seconds: float = 0.01, repeats: int = 4) -> float:
-    """fp32 FMA peak of all threads together, in GFLOP/s: the best of some runs of a register-only kernel that together
-    last about `seconds`, since whatever disturbs one only takes away."""
-    support, sink = _support(), ctypes.c_float()
+@cache
+def _product_loop(product: Product) -> Any:
+    """C's `product_peak` for an inner product of groups."""
+    sums, word = product.sums[0], product.word(product.sums[0])
+    macros = {"GROUP": product.group, "SUMS": f"polydl_{sums.name}", "WORDS": f"polydl_{word.name}"}
+    before = [
+        *(microkernel.isa_prologue(e) for e in dict.fromkeys((sums, word))),
+        microkernel.product_prologue(product),
+    ]
+    defined = [f"#define {name} {text}\n" for name, text in (macros | {"MULTIPLY": f"polydl_{product.call}"}).items()]
+    source = Path(_build.name) / f"peak_{product.name}.c"
+    source.write_text("".join([*before, *defined, (KERNELS / "product_peak.c").read_text(encoding="utf-8")]))
+    loop = library(source).product_peak
+    loop.restype = ctypes.c_double
+    return loop
+
+
+def peak_gflops(seconds: float = 0.01, repeats: int = 4, product: Product = FMA) -> float:
+    """Peak of all threads together in FMAs on fp32, or in another inner product, in 10^9 operations per second: the
+    best of some runs of a register-only kernel that together last about `seconds`, since whatever disturbs one only
+    takes away."""
+    loop, sink = _product_loop(product) if product.in_words else _support().fma_peak, ctypes.c_float()
     steps, best = 20_000, 0.0
     for _ in range(repeats + 1):  # the first finds out how many steps to take, and wakes the threads
         begin = time.perf_counter()
-        operations = support.fma_peak(ctypes.c_long(steps), ctypes.byref(sink))
+        operations = loop(ctypes.c_long(steps), ctypes.byref(sink))
         taken = time.perf_counter() - begin
         best = max(best, operations / taken / 1e9)
         steps = max(20_000, int(steps * seconds / repeats / taken))
@@ -165,8 +185,10 @@ def keep_to(isa: str | None) -> None:
     """
     if isa is None:
         return
-    polydl.Options(isa=isa).target()
-    names = {"avx512": ("AVX512_CORE", "AVX512", "avx512", "skx"), "avx2": ("AVX2", "AVX2", "avx2", "hsw")}
+    features = polydl.Options(isa=isa).target().simd.features.split()
+    # oneDNN's is the most that it may use: with products of small types, without AMX.
+    xsmm = "cpx" if "avx512_bf16" in features else "skx"
+    names = {"avx512": ("AVX512_CORE_BF16", "AVX512", "avx512", xsmm), "avx2": ("AVX2", "AVX2", "avx2", "hsw")}
     if isa not in names:
         sys.exit(f"--isa {isa}: the libraries can be kept to {' or '.join(names)}")
     variables = ("ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "ATEN_CPU_CAPABILITY", "LIBXSMM_TARGET")

@@ -27,7 +27,7 @@ def table(rows: Sequence[Row], title: str) -> Table:
     out.add_column("problem")
     for name in names:
         out.add_column(name, justify="right")
-    for heading in ("vs best", "cold", "of peak"):
+    for heading in ("vs best", "cold", "of peak", "spread"):
         out.add_column(heading, justify="right")
     out.add_column("placement")
     for row in rows:
@@ -42,6 +42,7 @@ def table(rows: Sequence[Row], title: str) -> Table:
             _times(row.ratio_to_best_peer()),
             _times(row.ratio_to_best_peer(cold=True)),
             _percent(row.fraction_of_peak()),
+            _percent(row.timings[POLYDL].spread if POLYDL in row.timings else None),
             ", ".join(moved),
         )
     means = summary(rows)
@@ -53,8 +54,29 @@ def table(rows: Sequence[Row], title: str) -> Table:
         _times(means["cold_ratio_to_best_peer"]),
         _percent(means["fraction_of_peak"]),
         "",
+        "",
     )
     return out
+
+
+LOST = 0.97
+"""Below this a row is one that a peer wins by more than its noise."""
+
+
+def in_short(rows: Sequence[Row]) -> str:
+    """One line: the geometric mean and the worst of polydl over the best peer, what it loses, its share of the peak."""
+    ratios = {row.problem.name: r for row in rows if (r := row.ratio_to_best_peer()) is not None}
+    if not ratios:
+        return "nothing was compared with polydl"
+    worst = min(ratios, key=lambda name: ratios[name])
+    lost = [name for name, ratio in ratios.items() if ratio < LOST]
+    shares = [f for row in rows if (f := row.fraction_of_peak()) is not None]
+    peaks = ", ".join(dict.fromkeys(row.problem.product.name for row in rows))
+    return (
+        f"{len(ratios)} problems: geometric mean {geomean(list(ratios.values())):.3f}x of the best peer, worst "
+        f"{ratios[worst]:.3f}x ({worst}), below {LOST}x: {', '.join(lost) or 'none'}; "
+        f"{_percent(geomean(shares))} of the peak of {peaks}, at least {_percent(min(shares))}"
+    )
 
 
 def summary(rows: Sequence[Row]) -> dict[str, float | None]:
@@ -95,6 +117,8 @@ def _row(row: Row, bandwidth: float) -> dict[str, Any]:
             "ratio_to_best_peer": row.ratio_to_best_peer(cold=True),
         },
         "peak_gflops": row.peak,
+        "peak_of": row.problem.product.name,
+        "spread": {name: t.spread for name, t in row.timings.items()},
         "placement": {name: t.placement for name, t in row.timings.items()},
         "corrections": {name: t.note for name, t in row.timings.items() if t.note},
         "seconds": {name: {"hot": t.hot, "cold": t.cold} for name, t in row.timings.items()},
@@ -167,6 +191,7 @@ def write_all(
     """Print the table (unless `quiet`) and write the files that were asked for: `json`, `csv`, `plot`."""
     if not quiet:
         Console(width=None if sys.stdout.isatty() else 200).print(table(rows, title))
+        print(in_short(rows))
     if (path := outputs.get("json")) is not None:
         path.write_text(json.dumps(document(rows, threads, bandwidth), indent=1) + "\n", encoding="utf-8")
     if (path := outputs.get("csv")) is not None:

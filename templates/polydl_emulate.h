@@ -31,22 +31,37 @@ static inline __attribute__((unused)) float polydl_emulated_of_bits(uint32_t bit
     return x;
 }
 /* Denormals as zeros of their sign. */
-static inline __attribute__((unused)) float polydl_emulated_flushed(float x)
+static inline __attribute__((unused)) uint32_t polydl_emulated_flushed(uint32_t bits)
 {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof x);
-    return bits & 0x7f800000 ? x : polydl_emulated_of_bits(bits & 0x80000000);
+    return bits & 0x7f800000 ? bits : bits & 0x80000000;
 }
-/* VDPBF16PS: the product of the upper bf16 is added, then that of the lower ones, each sum rounded once, to nearest
-   even; denormal operands and sums are zeros. The rounding mode has to be that of C's start. */
-static inline __attribute__((unused)) float polydl_emulated_dpbf16ps(float z, uint32_t x, uint32_t y)
+static inline __attribute__((unused)) int polydl_emulated_is_nan(uint32_t bits)
+{
+    return (bits & 0x7fffffff) > 0x7f800000;
+}
+/* VDPBF16PS of bits: the product of the upper bf16 is added, then that of the lower ones, each sum rounded once, to
+   nearest even; denormal operands and sums are zeros. Of NaNs that of x counts, then that of y, then that of z, made
+   quiet; one that has no other cause is the negative one of hardware. The rounding mode has to be that of C's start. */
+static inline __attribute__((unused)) uint32_t polydl_emulated_dpbf16ps_bits(uint32_t z, uint32_t x, uint32_t y)
 {
     for (int i = 1; i >= 0; i--) {
-        const float a = polydl_emulated_of_bits(i ? x & 0xffff0000 : x << 16);
-        const float b = polydl_emulated_of_bits(i ? y & 0xffff0000 : y << 16);
-        z = __builtin_fmaf(polydl_emulated_flushed(a), polydl_emulated_flushed(b), polydl_emulated_flushed(z));
-        z = polydl_emulated_flushed(z);
+        const uint32_t a = polydl_emulated_flushed(i ? x & 0xffff0000 : x << 16);
+        const uint32_t b = polydl_emulated_flushed(i ? y & 0xffff0000 : y << 16), c = polydl_emulated_flushed(z);
+        if (polydl_emulated_is_nan(a) || polydl_emulated_is_nan(b) || polydl_emulated_is_nan(c)) {
+            z = (polydl_emulated_is_nan(a) ? a : polydl_emulated_is_nan(b) ? b : c) | 0x400000;
+            continue;
+        }
+        const float sum = __builtin_fmaf(
+            polydl_emulated_of_bits(a), polydl_emulated_of_bits(b), polydl_emulated_of_bits(c));
+        memcpy(&z, &sum, sizeof z);
+        z = polydl_emulated_is_nan(z) ? 0xffc00000 : polydl_emulated_flushed(z);
     }
     return z;
+}
+static inline __attribute__((unused)) float polydl_emulated_dpbf16ps(float z, uint32_t x, uint32_t y)
+{
+    uint32_t bits;
+    memcpy(&bits, &z, sizeof bits);
+    return polydl_emulated_of_bits(polydl_emulated_dpbf16ps_bits(bits, x, y));
 }
 #endif

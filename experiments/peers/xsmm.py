@@ -7,12 +7,15 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 from bench import Bound, Contender
 from blocked import blocked_inputs, blocked_output
 from native import KERNELS, Floats, library, placed
 from sizes import ConvLayer
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 GEMM_BLOCK = 64
 """The block size of the paper's GEMM experiments."""
@@ -59,6 +62,31 @@ def conv_contender(layer: ConvLayer) -> Contender:
         return Bound(lambda: _call("xsmm_conv", (out, image, filters), (*sizes, *blocks)), lambda: blocked_output(out))
 
     return Contender("LIBXSMM", bind)
+
+
+def bf16_gemm_contender() -> Contender:
+    """Blocks of GEMM_BLOCK each way, B packed beforehand in pairs along K, sums in float. K is even."""
+
+    def bind(data: Sequence[Array], rng: np.random.Generator) -> Bound:
+        a, b = (placed(x, rng) for x in data)
+        m, n, k = a.shape[0], b.shape[1], a.shape[1]
+        blocks = -(-n // GEMM_BLOCK) * -(-k // GEMM_BLOCK)
+        packed = placed(np.zeros(blocks * GEMM_BLOCK**2, dtype=b.dtype), rng)
+        c = placed(np.zeros((m, n), dtype=np.float32), rng)
+        loaded = library(KERNELS / "xsmm_bf16.c", (), _LIBRARIES)
+        pointers = {
+            name: x.ctypes.data_as(ctypes.c_void_p) for name, x in (("b", b), ("p", packed), ("a", a), ("c", c))
+        }
+        loaded.xsmm_bf16_pack(pointers["b"], pointers["p"], *(ctypes.c_long(s) for s in (n, k, GEMM_BLOCK)))
+        sizes = [ctypes.c_long(s) for s in (m, n, k, GEMM_BLOCK)]
+
+        def run() -> None:
+            if loaded.xsmm_bf16_gemm(pointers["a"], pointers["p"], pointers["c"], *sizes):
+                raise RuntimeError(f"LIBXSMM has no bf16 kernel for {m} x {n} x {k}")
+
+        return Bound(run, lambda: c.astype(np.float64))
+
+    return Contender("LIBXSMM, B packed", bind)
 
 
 def gemm_contender() -> Contender:

@@ -45,7 +45,7 @@ def refused() -> dict[str, str]:
 
 
 def kernels() -> Path:
-    """Folder of the C files (`conv.c`, `gemm.c`) that training data are collected with."""
+    """Folder of the C files (`conv.c`, `gemm.c`, those of small types) that training data are collected with."""
     for candidate in (_PACKAGE / "collected", _PACKAGE.parent / "experiments" / "kernels"):
         if candidate.is_dir():
             return candidate

@@ -22,6 +22,9 @@ def collect(
     images: Annotated[int | None, typer.Option("--images", min=1, help="Default: as many as threads.")] = None,
     most: Annotated[float, typer.Option("--most-gflop", min=0.0, help="Leave larger sizes out.")] = 1e9,
     workload: Annotated[list[str], typer.Option("--workload", metavar="NAME", help="Only these networks.")] = [],
+    dtype: Annotated[
+        str, typer.Option("--dtype", metavar="fp32|bf16|half|u8s8|s8s8|s16", help="Types of the factors.")
+    ] = "fp32",
     options: Options,
     scratch: Annotated[
         Path | None, typer.Option("--scratch", metavar="DIR", help="Build in this folder instead of a temporary one.")
@@ -38,7 +41,7 @@ def collect(
     from polydl.learn.collect.command import Selection, collect_here
     from polydl.learn.collect.run import CollectOptions
 
-    selection = Selection(tuple(layers), images, tuple(workload))
+    selection = Selection(tuple(layers), images, tuple(workload), dtype)
     collecting = CollectOptions(
         count=samples, space=options.space, seed=options.seed, isa=options.isa, most_operations=most * 1e9,
         scratch=scratch, prepare_only=prepare_only,

@@ -203,6 +203,7 @@ def _converting(spec: PackSpec) -> PackRoutine:
             word=spec.word.c,
             read=_read(source),
             one=_taken(spec, source),
+            whole=_whole(spec, source),
             make=f"({spec.word.c})" if spec.group == 1 else f"polydl_word_{spec.group}",
             block=spec.block,
             group=spec.group,
@@ -217,6 +218,14 @@ def _converting(spec: PackSpec) -> PackRoutine:
         )
     )
     return PackRoutine(name, text, tuple(p.name for p in arguments), spec)
+
+
+def _whole(spec: PackSpec, source: ElementType) -> str:
+    """C of a word made of the `bits` of a group whose elements are neighbours in memory, of the same bits but for the
+    highest ones; empty where they are not."""
+    if spec.group == 1 or source.bytes != spec.dtype.bytes or spec.loops[spec.grouped].stride != 1:
+        return ""
+    return "bits ^ 0x80808080u" if spec.flips else "bits"
 
 
 def _taken(spec: PackSpec, source: ElementType) -> str:

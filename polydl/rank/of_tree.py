@@ -14,6 +14,7 @@ from polydl.rank.plain import Inner, Way, iteration_cycles, rowable, way_of_comp
 from polydl.rank.register_blocks import target_isa
 from polydl.rank.slanted import NOTHING, left_out
 from polydl.rank.steps import Copied, Innermost, InOrder, Repeat, Step
+from polydl.schedule.grouping import copied_bytes
 from polydl.schedule.structure import HILBERT, Packed, Rows
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, kernel_below, kernels, paths, statements
 from polydl.schedule.tree import Sequence as Children
@@ -160,7 +161,8 @@ class Program:
                 step = Repeat(rows[depth], full[depth], step, parallel, curve)
             for pack in (p for p in copies[depth] if not p.function):
                 shared = structure.is_shared(pack) and bool(structure.parallel)
-                step = Copied(rows[depth], structure.operand(pack.operand).array, shared, step)
+                array, share = structure.operand(pack.operand).array, copied_bytes(structure, pack.operand)
+                step = Copied(rows[depth], array, shared, step, share)
         return step
 
 

@@ -95,7 +95,7 @@ def _estimate(program: Program, root: Step, threads: int, far: Far, structure: S
         warm = np.maximum(taken[root.row].sum(), distance) <= cache.usable
         found = brought(root, level, shared)
         moved[f"L{cache.level}"] = np.array([np.where(warm, 0.0, found[body]) @ passes for body in bodies])
-    copied = sum(times * _bytes(program, copy.row, copy.array) for copy, times in shared.copies.items())
+    copied = sum(times * copy.share * _bytes(program, copy.row, copy.array) for copy, times in shared.copies.items())
     summed = 0.0
     if structure is not None and structure.summed:
         dense = footprints.touched([program.rows[root.row].box], 1)

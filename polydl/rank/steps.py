@@ -61,6 +61,8 @@ class Copied:
     shared: bool
     """All threads make it together, in a parallel loop of its own."""
     body: Step
+    share: float = 1.0
+    """Bytes read and written over twice those of the operand."""
 
 
 Step = Innermost | Repeat | InOrder | Copied
@@ -71,7 +73,7 @@ def innermost(step: Step) -> Iterator[Innermost]:
     match step:
         case Innermost():
             yield step
-        case Repeat(_, _, body) | Copied(_, _, _, body):
+        case Repeat(_, _, body) | Copied(_, _, _, body, _):
             yield from innermost(body)
         case InOrder(_, parts):
             for part in parts:
@@ -134,7 +136,7 @@ def shared_out(root: Step, threads: int) -> Threads:
             case InOrder(_, parts):
                 for part in parts:
                     walk(part, around)
-            case Copied(_, _, shared, body):
+            case Copied(_, _, shared, body, _):
                 found.copies[step] = around.times / (threads if shared else 1)
                 found.forks += around.times if shared else 0.0
                 walk(body, around)
@@ -188,7 +190,7 @@ def brought(root: Step, level: Level, threads: Threads) -> dict[Innermost, Float
         match step:
             case Innermost():
                 return {step: level.touched[step.row]}
-            case Copied(_, _, _, body):
+            case Copied(_, _, _, body, _):
                 return walk(body)
             case InOrder(_, parts):
                 return _in_order(parts, [walk(part) for part in parts], level)

@@ -35,6 +35,7 @@ from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.compute import compute_seconds
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.summing import copies_bytes, summing_seconds
+from polydl.schedule.grouping import copied_bytes
 from polydl.schedule.structure import Structure
 from polydl.target import Machine
 
@@ -216,6 +217,7 @@ def _packing_seconds(
             array, depth = structure.operand(pack.operand).array, structure.pack_depth(pack)
             times = math.prod(int(t) for t in trips[v, :depth])
             copied = float(footprint[v, depth, place[array]]) * nest.element_bytes[array]
+            copied *= copied_bytes(structure, pack.operand)
             together = structure.is_shared(pack) and bool(structure.parallel)
             seconds[v] += times * copied * 2 / rate / (threads if together else 1)
             seconds[v] += times * machine.parallel_region_us * 1e-6 if together else 0.0

@@ -30,6 +30,7 @@ from polydl.rank.program import footprints_of, part_estimate
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.steps import busiest
 from polydl.rank.summing import copies_bytes
+from polydl.schedule.grouping import copied_bytes
 from polydl.schedule.structure import Structure
 from polydl.target import CacheLevel, Machine
 
@@ -134,7 +135,10 @@ def _packing(
             shared = bool(structure.parallel) and structure.is_shared(pack)
             times = float(around[v, depth])
             bytes_[v] += (
-                times * dense[v, depth, place[structure.operand(pack.operand).array]] / (threads if shared else 1)
+                copied_bytes(structure, pack.operand)
+                * times
+                * dense[v, depth, place[structure.operand(pack.operand).array]]
+                / (threads if shared else 1)
             )
             forks[v] += times if shared else 0
     return bytes_, forks

@@ -47,6 +47,14 @@ def grouping(structure: Structure) -> Grouping:
     return Grouping(FMA) if best is None else Grouping(product, best)
 
 
+def copied_bytes(structure: Structure, role: str) -> float:
+    """Bytes that a copy of A or B reads and writes, over twice those of its operand: more than 1 where the elements of
+    the copy are wider."""
+    assert structure.nest.contraction is not None
+    operand, sums = structure.operand(role), structure.nest.contraction.element
+    return (1 + grouping(structure).product.copy(role, sums).bytes / operand.element.bytes) / 2
+
+
 def _product(structure: Structure, kernel: KernelLoops, found: Contraction) -> Product:
     """The inner product, where there are reductions whose iterations it can take in groups."""
     product = inner_product(found)

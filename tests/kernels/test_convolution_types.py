@@ -10,6 +10,8 @@ import pytest
 
 from polydl import pipeline
 from polydl.base import resources
+from polydl.schedule.grouping import copied_bytes, grouping
+from polydl.schedule.structure import Structure
 from tests.kernels.contraction_program import HARNESS
 from tests.kernels.test_products import TARGETS, X86
 
@@ -108,3 +110,38 @@ def test_convolutions(kind: str, layout: str, channels: int, stride: int, tmp_pa
         subprocess.run(["gcc", *flags, "made.c", "original.c", "main.c", "-o", "main"], cwd=tmp_path, check=True)
         ran = subprocess.run([tmp_path / "main"], capture_output=True, text=True, timeout=300)
         assert (ran.stdout, ran.returncode) == ("done\n", 0), target
+
+
+def ranked(kind: str, machine: str) -> Structure:
+    """The best structure of a product with 16 columns, so that no loop uses a copy of A again."""
+    a, b, c, _ = KINDS[kind]
+    value = "polydl_to_float" if kind == "bf16" else ""
+    text = f"""#include <polydl.h>
+void f({c} C[restrict 64][16], const {a} A[restrict 64][96], const {b} B[restrict 96][16])
+{{
+#pragma scop
+    for (int i = 0; i < 64; i++)
+        for (int j = 0; j < 16; j++)
+            for (int k = 0; k < 96; k++)
+                C[i][j] += {value}(A[i][k]) * {value}(B[k][j]);
+#pragma endscop
+}}
+"""
+    ranking = pipeline.rank(text, "small", machine=machine, threads=1)
+    return next(part for v in ranking.variants for part in v.parts if part.kernel is not None)
+
+
+def test_copies_that_nothing_reuses_are_made() -> None:
+    packed = ranked("s8s8", "epyc-zen4")
+    assert grouping(packed).product.name == "dot_i8i8"
+    assert {pack.operand for pack in packed.packs} == {"A", "B"}
+    assert not any(pack.operand == "A" for pack in ranked("u8s8", "epyc-zen4").packs)
+
+
+def test_copies_count_with_the_bytes_of_their_elements() -> None:
+    """Half of what is moved is read, half written: floats in place of bf16 are twice as wide."""
+    found = ranked("bf16", "epyc-zen3")
+    assert grouping(found).product.name == "fma"
+    assert copied_bytes(found, "B") == 1.5
+    assert copied_bytes(ranked("bf16", "epyc-zen4"), "B") == 1.0
+    assert copied_bytes(ranked("s16", "epyc-zen4"), "B") == 1.0

@@ -266,6 +266,25 @@ void f(float s[restrict {N}], const _Float16 X[restrict {N}][{N}], const polydl_
     assert np.array_equal(s, 1 + (lower * (x.astype(np.float64) * y + z)).sum(axis=1))
 
 
+def test_sizes_as_numbers() -> None:
+    """The number that a loop's bound is, as an integer and as a float."""
+    source = f"""void f(int n, float s[restrict {N}], const signed char x[restrict {N}])
+{{
+#pragma scop
+    for (int i = 0; i < n; i++)
+        s[i] = (float)(x[i] + n) * (float)-n;
+#pragma endscop
+}}
+"""
+    (scop,) = polydl.load(source, sizes={"n": N}).scops
+    written, _ = in_rows(scop)
+    assert "polydl_row_" in written
+    x = np.arange(-35, 36, dtype=np.int8)
+    s = np.zeros(N, np.float32)
+    compile_c([written], ("-O2", "-march=native")).f(N, *(ctypes.c_void_p(a.ctypes.data) for a in (s, x)))
+    assert np.array_equal(s, (x.astype(np.float32) + N) * -N)
+
+
 @pytest.mark.parametrize(
     "body",
     [

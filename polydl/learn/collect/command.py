@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from polydl.base.errors import InputError, Interrupted, PolyDLError, one_of
-from polydl.learn.collect.problems import Problem, read_problems
+from polydl.learn.collect.problems import DTYPES, Problem, read_problems
 from polydl.learn.collect.run import CollectOptions, Tally, Tell, collect
 from polydl.measure.store import Store
 
@@ -26,10 +26,12 @@ class Selection:
     """Images in a batch of each layer; None: as many as threads."""
     workloads: tuple[str, ...]
     """The networks whose layers are taken; empty: all."""
+    dtype: str = DTYPES[0]
+    """Of the factors (`problems.DTYPES`)."""
 
     def problems(self, threads: int) -> list[Problem]:
         """The problems, for a number of threads. Raises InputError."""
-        problems = [p for path in self.files for p in read_problems(path, self.images or threads)]
+        problems = [p for path in self.files for p in read_problems(path, self.images or threads, self.dtype)]
         known = {p.workload for p in problems}
         for name in self.workloads:
             if name not in known:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from polydl.base import resources
-from polydl.base.errors import InputError
+from polydl.base.errors import InputError, one_of
+from polydl.model.types import BF16
 
 _CONV = ("ifw", "ifh", "C", "K", "kw", "kh", "pad_w", "pad_h", "stride")
 _GEMM = ("M", "N", "K")
 _OPTIONAL = ("dilation", "groups")
+DTYPES = ("fp32", BF16.name, "half", "u8s8", "s8s8", "s16")
+"""Types of factors by names, at their numbers in `gemm_types.c` and `conv_types.c`; the first has files of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,15 @@ def channel_block(channels: int, most: int = 64) -> int:
     return max((d for d in divisors if d % 16 == 0), default=divisors[-1])
 
 
-def read_problems(path: Path, images: int) -> list[Problem]:
+def read_problems(path: Path, images: int, dtype: str = DTYPES[0]) -> list[Problem]:
     """The problems of a CSV file in its order, those with the same sizes once, under the first one's name.
 
     Columns: `network, layer, ifw, ifh, C, K, kw, kh, pad_w, pad_h, stride[, dilation]` (convolutions of `images`
-    images, channels blocked by `channel_block`), or `workload, M, N, K`. Raises InputError with the place in the file.
+    images, channels blocked by `channel_block`), or `workload, M, N, K`; `dtype`: one of `DTYPES`, of the factors.
+    Raises InputError with the place in the file.
     """
+    if dtype not in DTYPES:
+        raise InputError(f"no --dtype '{dtype}'", hint=one_of(dtype, DTYPES))
     try:
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file)
@@ -71,8 +77,18 @@ def read_problems(path: Path, images: int) -> list[Problem]:
         problem = _conv(row, values, images) if numbers is _CONV else _gemm(row, values)
         if min(problem.macros.values()) < 1:
             raise InputError(f"{path}:{line}: the filter is larger than the padded input")
+        problem = _in_type(problem, dtype)
         found.setdefault((problem.source, *problem.macros.items()), problem)
     return list(found.values())
+
+
+def _in_type(problem: Problem, dtype: str) -> Problem:
+    """The same sizes with factors of another type; its name says so."""
+    if dtype == DTYPES[0]:
+        return problem
+    source = problem.source.with_name(f"{problem.source.stem}_types.c")
+    macros = {"DTYPE": DTYPES.index(dtype), **problem.macros}
+    return replace(problem, name=f"{problem.name}_{dtype}", source=source, macros=macros)
 
 
 def _conv(row: Mapping[str, str], v: Mapping[str, int], images: int) -> Problem:

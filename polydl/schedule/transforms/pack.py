@@ -67,7 +67,7 @@ def choices(structure: Structure, limits: Limits) -> Iterator[Structure]:
     if not limits.nest.box or structure.kernel is None:
         return
     chosen: list[list[str | None]] = [
-        [None, *_pack_places(structure, operand)]
+        [None, *_pack_places(structure, operand, needed=operand in needed)]
         if _spread(structure, operand) >= limits.space.least_packed or operand in needed
         else [None]
         for operand in ("A", "B")
@@ -104,20 +104,22 @@ def _spread(structure: Structure, operand: str) -> int:
     return max(abs(known(strides[loop.iterator])) for loop in near)
 
 
-def _pack_places(structure: Structure, operand: str) -> list[str]:
-    """Loops inside which a copy of an operand is made once and used by a loop further in, outermost first.
+def _pack_places(structure: Structure, operand: str, *, needed: bool) -> list[str]:
+    """Loops inside which a copy of an operand is made once and used by a loop further in, outermost first. Where there
+    is none, the outermost and the innermost place for a copy that is `needed` all the same.
 
     A place right inside a loop that does not move the operand is the same copy made again: left out.
     """
     strides = structure.operand(operand).strides
     loops = structure.loops
-    places = []
-    for depth in range(len(loops)):
+    places: list[str] = []
+    once: list[str] = []
+    for depth in range(len(loops) + 1):
         moved = depth == 0 or strides[loops[depth - 1].iterator] != 0
         reused = any(strides[loop.iterator] == 0 and trips(structure.nest, loop) != 1 for loop in loops[depth:])
-        if moved and reused and _elements(structure, strides, depth) <= _MOST_PACKED:
-            places.append(loops[depth - 1].name if depth else "")
-    return places
+        if moved and _elements(structure, strides, depth) <= _MOST_PACKED:
+            (places if reused else once).append(loops[depth - 1].name if depth else "")
+    return places or (list(dict.fromkeys((once[0], once[-1]))) if needed and once else [])
 
 
 _MOST_PACKED = 1 << 24

@@ -15,6 +15,7 @@ from polydl import pipeline
 from polydl.base.errors import InputError
 from polydl.learn.collect import CollectOptions, collect, read_problems
 from polydl.learn.collect.prepare import options_for, scop_of
+from polydl.learn.collect.problems import DTYPES
 from polydl.learn.collect.run import Tally
 from polydl.learn.collect.sample import chosen_sample, is_default
 from polydl.learn.train import parquet
@@ -22,6 +23,8 @@ from polydl.learn.train.data import load_data
 from polydl.measure.bulk import interval, outliers
 from polydl.measure.store import Store
 from polydl.rank import rankers
+from polydl.target.isa import kernel_contraction
+from polydl.target.products import inner_product
 
 LAYERS = "network,layer,ifw,ifh,C,K,kw,kh,pad_w,pad_h,stride\n"
 
@@ -61,6 +64,26 @@ def test_layers_and_matrix_sizes_are_read(tmp_path: Path) -> None:
 def test_wrong_lists_are_named_by_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_problems(listed(tmp_path, text), 1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES[1:])
+def test_the_same_sizes_in_other_types(dtype: str, tmp_path: Path) -> None:
+    (conv,) = read_problems(listed(tmp_path, LAYERS + "net,a,9,9,64,96,3,3,1,1,2\n"), 1, dtype)
+    (gemm,) = read_problems(listed(tmp_path, "workload,M,N,K\nmine,16,32,64\n"), 1, dtype)
+    assert (conv.name, gemm.name) == (f"a_{dtype}", f"16x32x64_{dtype}")
+    for problem in (conv, gemm):
+        scop = scop_of(problem, options_for(problem, 2, "default", 0, None).changed(machine="epyc-zen4"))
+        found = kernel_contraction(scop, scop.statements[-1])
+        assert found is not None
+        product = inner_product(found)
+        assert product is not None
+        assert product.in_words == (dtype != "half")
+
+
+def test_an_unknown_type(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no --dtype 'bf61'") as caught:
+        read_problems(listed(tmp_path, "workload,M,N,K\nmine,16,32,64\n"), 1, "bf61")
+    assert caught.value.hint is not None and "bf16" in caught.value.hint
 
 
 def test_a_missing_list(tmp_path: Path) -> None:
