@@ -344,12 +344,14 @@ class Narrow(Vectors):
         if target is F32 and (number := _literal(operand)) is not None:
             own = number if source.is_int else f"({F32}){number}"
             return f"{self.prefix}_all({own})"
-        if source is I64 and target in (*SMALL, U32):
-            inner, source = self._low(operand, narrow=target.bits <= I16.bits), I32
+        if source is I64 and target is U32:
+            return self._low(operand)
+        if source is I64 and target in SMALL:
+            inner = self._low(operand, narrow=target.bits <= I16.bits)
         elif isinstance(operand, Call) and operand.function in _ROUNDING and target is F32:
             if not (self._is_small(operand.arguments[0]) and _is_number(operand.arguments[0])):
                 raise NotVectorised(f"{operand.function} of a value without bounds (clamp it before)")
-            inner, source = self._low(operand), I32
+            inner = self._low(operand)
         elif {source, target} == {*_WORDS}:
             return self.text(operand)
         elif target is U32 and source in SMALL:
