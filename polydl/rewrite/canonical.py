@@ -8,8 +8,8 @@ the program that is searched.
 Whoever ranks, scores, exports, collects, explains, proves or fuses calls `canonical`, so that loop strings, recipes,
 schedule files and measurements mean the same statements everywhere. Statements that are taken apart or put together get
 new names (`S1` becomes `S1t0` and `S1t1`; `S1` and `S2` become `S1r`); until then names and loops are those of the
-file, of which some statements may be gone. Before sums are made in place, zero points come out of those of integers; around
-sums in blocks of registers, temporaries become part of what they are used for (`temporaries`).
+file, of which some statements may be gone. Before sums are made in place, zero points come out of those of integers;
+around sums in blocks of registers, temporaries become part of what they are used for (`temporaries`).
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ the original's results in bits."""
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from polydl.inspect.contractions import missed
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.chains import plan
+from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.temporaries import Substituted
 from polydl.rewrite.zero_points import ZeroPoints
 from polydl.schedule.structure import Structure, apply, start
@@ -94,7 +95,7 @@ def in_microkernels(text: str) -> tuple[str, int]:
     refused: dict[str, None] = {}
     fused = into_kernels(program.scop, structures, plan(parts).groups, refused)
     written = splice(loaded.source, [(scop, generate(program.scop, fused))], "")
-    return written, sum(bool(structure.fused) for structure in fused)
+    return written, sum(bool(one.fused) and not is_zeroing(one.nest) for one in fused)
 
 
 def _in_blocks(nest: Nest) -> Structure:
@@ -205,7 +206,7 @@ OTHERS = {
         True,
     ),
     "to int": (SUMS["both"] + " C[i][j] = s;", ("uint8_t", "int8_t", "int32_t"), True),
-    "added to int": (SUMS["both"] + " C[i][j] += s;", ("uint8_t", "int8_t", "int32_t"), False),
+    "added to int": (SUMS["both"] + " C[i][j] += s;", ("uint8_t", "int8_t", "int32_t"), True),
     "to float": (SUMS["both"] + " C[i][j] = s * scales[j];", ("uint8_t", "int8_t", "float"), True),
     "in 64 bits": (PLAIN_SUM + TFLITE, ("uint8_t", "int8_t", "int8_t"), False),
 }
@@ -254,11 +255,8 @@ void f(int32_t C[restrict 9][9], const uint8_t A[restrict 9][12], const int8_t B
 """
     program = canonical(polydl.load(text).scops[0])
     (said,) = missed(program.scop, program.dependences)
-    assert (said.span.line, said.reason) == (
-        7,
-        "zero points stay in the sum: the loops around S0 are no box of known size, so a zero point counts for some "
-        "sums more than others",
-    )
+    assert said.span.line == 7
+    assert said.reason.startswith("zero points stay in the sum: the loops around S0 are no box of known size, so")
 
 
 def test_a_check_finds_another_program() -> None:
@@ -270,4 +268,5 @@ def test_a_check_finds_another_program() -> None:
     for step in steps:
         assert step.broken() is None
         assert step.rewrite.broken(step.before, step.before) is not None
-        assert step.rewrite.broken(step.after, step.after) is not None
+        shorter = replace(step.after, statements=step.after.statements[:-1])
+        assert step.rewrite.broken(step.before, shorter) is not None
