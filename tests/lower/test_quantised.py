@@ -15,6 +15,7 @@ from polydl.dependences.nests import Nest, nests
 from polydl.inspect.contractions import missed
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
+from polydl.model.types import I32
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.temporaries import Substituted
@@ -109,7 +110,7 @@ def _in_blocks(nest: Nest) -> Structure:
     others = [loop for loop in nest.loops if loop != inner]
     made = apply(nest, [
         *([Tile(inner, (16,))] if cut else []),
-        Microkernel(rows, columns, 3, 32, (reduction,), product=BYTES),
+        Microkernel(rows, columns, 3, 32, (reduction,), product=BYTES if found.element is I32 else ""),
         Permute((*others, *([f"{inner}.0"] if cut else []))),
     ])  # fmt: skip
     for operand in ("B", "A"):
@@ -270,3 +271,45 @@ def test_a_check_finds_another_program() -> None:
         assert step.rewrite.broken(step.before, step.before) is not None
         shorter = replace(step.after, statements=step.after.statements[:-1])
         assert step.rewrite.broken(step.before, shorter) is not None
+
+
+BRAIN = """#include <polydl.h>
+void {name}(const polydl_bf16 A[restrict 7][23], const polydl_bf16 B[restrict 23][37], const float bias[restrict 37],
+    polydl_bf16 C[restrict 7][37])
+{{
+    for (int i = 0; i < 7; i++)
+        for (int j = 0; j < 37; j++) {{
+            float s = 0;
+            for (int k = 0; k < 23; k++)
+                s += polydl_to_float(A[i][k]) * polydl_to_float(B[k][j]);
+            s += bias[j];
+            if (s < 0)
+                s = 0;
+            C[i][j] = polydl_to_bf16(s);
+        }}
+}}
+"""
+
+
+@pytest.mark.parametrize("machine", list(MACHINES))
+def test_sums_of_brain_floats_are_stored_as_such(machine: str) -> None:
+    """Whole numbers, of which sums are exact and what is stored is not."""
+    written, fused = in_microkernels(BRAIN.format(name="after"))
+    assert fused
+    assert "polydl_mk_dot_bf16_" in written
+    include = f"-I{resources.headers()}"
+    libraries = (
+        compile_c([BRAIN.format(name="before")], (*PLAIN, include)),
+        compile_c([written], (*NATIVE, *MACHINES[machine], include)),
+    )
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-100, 101, shape).astype(np.float32).view(np.uint32) >> 16 for shape in ((7, 23), (23, 37)))
+    operands = [x.astype(np.uint16) for x in (a, b)] + [rng.integers(-5000, 5000, 37).astype(np.float32)]
+    results = []
+    for library, name in zip(libraries, ("before", "after"), strict=True):
+        c = np.zeros((7, 37), dtype=np.uint16)
+        getattr(library, name)(*(ctypes.c_void_p(x.ctypes.data) for x in (*operands, c)))
+        results.append(c)
+    np.testing.assert_array_equal(*results)
+    assert (results[0] == 0).any()
+    assert len(np.unique(results[0])) > 50
