@@ -193,9 +193,13 @@ def test_ends(case: str) -> None:
     checked(PLAIN_SUM + " " + ENDS[case])
 
 
-TFLITE = (
+FIXED_POINT = (
     "int64_t p = (int64_t)s * multiplier; p = (p + ((int64_t)1 << (30 + shift))) >> (31 + shift); "
     "p = p < -128 ? -128 : p > 127 ? 127 : p; C[i][j] = (int8_t)p;"
+)
+GEMMLOWP = (
+    "s += bias[j]; int32_t q = (int32_t)(((int64_t)s * multiplier + (1LL << 30)) >> 31); q = (q + 4) >> 3; q += zc; "
+    "q = q < -128 ? -128 : q; q = q > 127 ? 127 : q; C[i][j] = (int8_t)q;"
 )
 OTHERS = {
     "signed bytes": (SUMS["both"] + REQUANTISED, ("int8_t", "int8_t", "int8_t"), True),
@@ -209,7 +213,8 @@ OTHERS = {
     "to int": (SUMS["both"] + " C[i][j] = s;", ("uint8_t", "int8_t", "int32_t"), True),
     "added to int": (SUMS["both"] + " C[i][j] += s;", ("uint8_t", "int8_t", "int32_t"), True),
     "to float": (SUMS["both"] + " C[i][j] = s * scales[j];", ("uint8_t", "int8_t", "float"), True),
-    "in 64 bits": (PLAIN_SUM + TFLITE, ("uint8_t", "int8_t", "int8_t"), False),
+    "in 64 bits": (PLAIN_SUM + FIXED_POINT, ("uint8_t", "int8_t", "int8_t"), True),
+    "gemmlowp": (PLAIN_SUM + GEMMLOWP, ("uint8_t", "int8_t", "int8_t"), True),
 }
 """Body, types of A, B and C, whether the microkernel ends with it."""
 
