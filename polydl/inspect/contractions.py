@@ -12,6 +12,7 @@ from polydl.dependences.nests import Nest, nests
 from polydl.model.contraction import Contraction, Lack, NoContraction
 from polydl.model.expr import Binary, Expr, loads, operands
 from polydl.model.scop import Assignment, BlackBox, Scop, Statement
+from polydl.rewrite.canonical import kept_as_written
 from polydl.schedule.transforms.microkernel import unit_columns
 from polydl.target.isa import kernel_judged
 
@@ -59,7 +60,7 @@ def _of_nest(scop: Scop, nest: Nest) -> Iterator[Missed]:
         else:
             access = None if judged.access is None else statement.accesses[judged.access]
             span = statement.span if access is None or access.span is None else access.span
-            yield Missed(statement.name, span, _text(scop, statement, judged))
+            yield Missed(statement.name, span, kept_as_written(scop, statement) or _text(scop, statement, judged))
 
 
 def _adds_products(scop: Scop, statement: Statement) -> bool:

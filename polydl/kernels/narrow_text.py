@@ -43,6 +43,7 @@ from polydl.model.types import (
     I16,
     I32,
     I64,
+    LONG_LONG,
     U8,
     U16,
     U32,
@@ -270,6 +271,29 @@ class Narrow(Vectors):
                 return self._operation(op, self._low(left), self._low(right), U32)
         raise NotVectorised("arithmetic in long")
 
+    def _long(self, value: Expr) -> str:
+        """A vector of longs, twice as wide as one of floats."""
+        match value:
+            case Convert(source, target, operand) if target is I64 and source in SMALL:
+                return f"{self.prefix}_i32_long({self.text(operand)})"
+            case Const(text) if integer_literal(text) is not None:
+                return f"{self.prefix}_long_all({text})"
+            case Convert(source, target, operand) if source.is_int and target is I64 and _number(operand) is not None:
+                return f"{self.prefix}_long_all({_literal(operand)})"
+            case Convert(source, target, operand) if {source, target} == {I64, LONG_LONG} or source is target:
+                return self._long(operand)
+            case Unary("-", operand):
+                return f"(-{self._long(operand)})"
+            case Binary(op, left, right) if op in _OPERATORS:
+                return f"({self._long(left)} {op} {self._long(right)})"
+            case Binary("<<" | ">>" as op, left, right) if self.made(right) in (I32, I64):
+                by = self._long(converted(right, self.made(right), I64))
+                return f"({self._long(left)} {op} {by})"
+            case Conditional(Binary(op, left, right), then, otherwise) if op in ("<", "<=", ">", ">=", "==", "!="):
+                ones = f"({self._long(left)} {op} {self._long(right)})"
+                return f"{self.prefix}_long_select({ones}, {self._long(then)}, {self._long(otherwise)})"
+        raise NotVectorised("arithmetic in long")
+
     def _is_small(self, value: Expr) -> bool:
         """Whether a float is below 2^31, if it is a number: below half of that, for sums are rounded."""
         ends = self._between(value, {})
@@ -346,12 +370,17 @@ class Narrow(Vectors):
         if target is F32 and (number := _literal(operand)) is not None:
             own = number if source.is_int else f"({F32}){number}"
             return f"{self.prefix}_all({own})"
-        if source is I64 and target in (*SMALL, U32):
-            inner, source = self._low(operand, narrow=target.bits <= I16.bits), I32
+        if source is I64 and target is U32:
+            return self._low(operand)
+        if source in (I64, LONG_LONG) and target in SMALL:
+            try:
+                inner = self._low(operand, narrow=target.bits <= I16.bits)
+            except NotVectorised:
+                inner = f"{self.prefix}_long_i32({self._long(operand)})"
         elif isinstance(operand, Call) and operand.function in _ROUNDING and target is F32:
             if not (self._is_small(operand.arguments[0]) and _is_number(operand.arguments[0])):
                 raise NotVectorised(f"{operand.function} of a value without bounds (clamp it before)")
-            inner, source = self._low(operand), I32
+            inner = self._low(operand)
         elif {source, target} == {*_WORDS}:
             return self.text(operand)
         elif target is U32 and source in SMALL:

@@ -8,7 +8,8 @@ the program that is searched.
 Whoever ranks, scores, exports, collects, explains, proves or fuses calls `canonical`, so that loop strings, recipes,
 schedule files and measurements mean the same statements everywhere. Statements that are taken apart or put together get
 new names (`S1` becomes `S1t0` and `S1t1`; `S1` and `S2` become `S1r`); until then names and loops are those of the
-file, of which some statements may be gone.
+file, of which some statements may be gone. Before sums are made in place, zero points come out of those of integers;
+around sums in blocks of registers, temporaries become part of what they are used for (`temporaries`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from enum import Enum
 
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence, dependences
-from polydl.model.scop import Scop
+from polydl.model.scop import Scop, Statement
 from polydl.rewrite.beside import beside
 from polydl.rewrite.borders import borders
 from polydl.rewrite.dead import LeftOut, without_dead
@@ -37,7 +38,7 @@ from polydl.rewrite.temporaries import factors_in_place, results_of_blocks, resu
 from polydl.rewrite.terms import terms_apart
 from polydl.rewrite.upwards import upwards
 from polydl.rewrite.widen import widen
-from polydl.rewrite.zero_points import zero_points
+from polydl.rewrite.zero_points import zero_points, zero_points_stay
 
 
 class Form(Enum):
@@ -112,6 +113,12 @@ def canonical(
     if names and not set(names) <= {s.name for s in made.statements}:
         return canonical(scop, reassociate=reassociate, form=Form.WRITTEN)
     return Canonical(scop, made, found, tuple(steps), tuple(refused))
+
+
+def kept_as_written(scop: Scop, statement: Statement) -> str | None:
+    """Why a sum of a searched program has not the form that microkernels have, where a rewrite is about it and did not
+    apply; None for others. Raises QuotaExceeded."""
+    return zero_points_stay(scop, statement)
 
 
 def _held(steps: Iterator[Step], refused: list[str]) -> list[Step]:

@@ -109,7 +109,7 @@ def _step(scop: Scop, statement: Statement) -> Step | None:
     return None if isinstance(made, str) else Step(ZeroPoints(statement.name, tuple(names)), scop, made)
 
 
-def refusal(scop: Scop, statement: Statement) -> str | None:
+def zero_points_stay(scop: Scop, statement: Statement) -> str | None:
     """Why zero points stay in a sum of integers; None where they come out, and for other statements."""
     body = statement.body
     if not isinstance(body, Assignment) or _element(scop, statement) is not I32 or body.op not in ("+=", "-="):
@@ -119,10 +119,9 @@ def refusal(scop: Scop, statement: Statement) -> str | None:
         return None
     with quota(f"the zero points of {statement.name}"):
         split = _split(scop, statement)
-        if isinstance(split, str):
-            return split
-        made = _made(scop, statement, [f"{PREFIX}sum{number}" for number in range(len(split.single))])
-    return made if isinstance(made, str) else None
+        names = [] if isinstance(split, str) else [f"{PREFIX}sum{number}" for number in range(len(split.single))]
+        made = split if isinstance(split, str) else _made(scop, statement, names)
+    return f"zero points stay in the sum: {made}" if isinstance(made, str) else None
 
 
 @dataclass(frozen=True, slots=True)

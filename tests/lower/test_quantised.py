@@ -4,6 +4,7 @@ the original's results in bits."""
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +12,14 @@ import pytest
 import polydl
 from polydl.base import resources
 from polydl.dependences.nests import Nest, nests
+from polydl.inspect.contractions import missed
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
+from polydl.model.types import I32
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.chains import plan
+from polydl.rewrite.chains import is_zeroing, plan
+from polydl.rewrite.temporaries import Substituted
+from polydl.rewrite.zero_points import ZeroPoints
 from polydl.schedule.structure import Structure, apply, start
 from polydl.schedule.transforms import Microkernel, Pack, Permute, Tile
 from polydl.search.fused import into_kernels
@@ -91,7 +96,7 @@ def in_microkernels(text: str) -> tuple[str, int]:
     refused: dict[str, None] = {}
     fused = into_kernels(program.scop, structures, plan(parts).groups, refused)
     written = splice(loaded.source, [(scop, generate(program.scop, fused))], "")
-    return written, sum(bool(structure.fused) for structure in fused)
+    return written, sum(bool(one.fused) and not is_zeroing(one.nest) for one in fused)
 
 
 def _in_blocks(nest: Nest) -> Structure:
@@ -105,7 +110,7 @@ def _in_blocks(nest: Nest) -> Structure:
     others = [loop for loop in nest.loops if loop != inner]
     made = apply(nest, [
         *([Tile(inner, (16,))] if cut else []),
-        Microkernel(rows, columns, 3, 32, (reduction,), product=BYTES),
+        Microkernel(rows, columns, 3, 32, (reduction,), product=BYTES if found.element is I32 else ""),
         Permute((*others, *([f"{inner}.0"] if cut else []))),
     ])  # fmt: skip
     for operand in ("B", "A"):
@@ -186,3 +191,130 @@ def test_zero_points(case: str) -> None:
 @pytest.mark.parametrize("case", list(ENDS))
 def test_ends(case: str) -> None:
     checked(PLAIN_SUM + " " + ENDS[case])
+
+
+FIXED_POINT = (
+    "int64_t p = (int64_t)s * multiplier; p = (p + ((int64_t)1 << (30 + shift))) >> (31 + shift); "
+    "p = p < -128 ? -128 : p > 127 ? 127 : p; C[i][j] = (int8_t)p;"
+)
+GEMMLOWP = (
+    "s += bias[j]; int32_t q = (int32_t)(((int64_t)s * multiplier + (1LL << 30)) >> 31); q = (q + 4) >> 3; q += zc; "
+    "q = q < -128 ? -128 : q; q = q > 127 ? 127 : q; C[i][j] = (int8_t)q;"
+)
+OTHERS = {
+    "signed bytes": (SUMS["both"] + REQUANTISED, ("int8_t", "int8_t", "int8_t"), True),
+    "unsigned bytes": (SUMS["both"] + REQUANTISED, ("uint8_t", "uint8_t", "int8_t"), True),
+    "the other way round": (SUMS["both"] + REQUANTISED, ("int8_t", "uint8_t", "int8_t"), True),
+    "to unsigned bytes": (
+        SUMS["both"] + " float v = fminf(fmaxf(rintf(s * scale) + 128, 0), 255); C[i][j] = (uint8_t)v;",
+        ("uint8_t", "int8_t", "uint8_t"),
+        True,
+    ),
+    "to int": (SUMS["both"] + " C[i][j] = s;", ("uint8_t", "int8_t", "int32_t"), True),
+    "added to int": (SUMS["both"] + " C[i][j] += s;", ("uint8_t", "int8_t", "int32_t"), True),
+    "to float": (SUMS["both"] + " C[i][j] = s * scales[j];", ("uint8_t", "int8_t", "float"), True),
+    "in 64 bits": (PLAIN_SUM + FIXED_POINT, ("uint8_t", "int8_t", "int8_t"), True),
+    "gemmlowp": (PLAIN_SUM + GEMMLOWP, ("uint8_t", "int8_t", "int8_t"), True),
+}
+"""Body, types of A, B and C, whether the microkernel ends with it."""
+
+
+@pytest.mark.parametrize("case", list(OTHERS))
+def test_types(case: str) -> None:
+    body, types, ends = OTHERS[case]
+    checked(body, types=types, ends=ends)
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 4, 5, 63, 64, 65, 70])
+def test_lengths(k: int) -> None:
+    """Odd numbers of rows and columns, all lengths of the sum."""
+    sizes, types = (5, 33, k), ("uint8_t", "int8_t", "int8_t")
+    body = SUMS["both"] + REQUANTISED
+    written, _ = in_microkernels(source(body, "after", sizes, types))
+    same_bits(source(body, "before", sizes, types), written, sizes, types, MACHINES["this one"])
+
+
+def test_nothing_saturates() -> None:
+    """PyTorch's own paths without VNNI give 1,048,544 here (VPMADDUBSW)."""
+    text = source(SUMS["bytes as they are"] + " C[i][j] = s;", "after", (3, 5, 64), ("uint8_t", "int8_t", "int32_t"))
+    written, _ = in_microkernels(text)
+    a, b = np.full((3, 64), 255, dtype=np.uint8), np.full((64, 5), 127, dtype=np.int8)
+    for flags in MACHINES.values():
+        library = compile_c([written], (*NATIVE, *flags))
+        c = np.zeros((3, 5), dtype=np.int32)
+        empty = ctypes.c_void_p(None)
+        pointers = (ctypes.c_void_p(a.ctypes.data), ctypes.c_void_p(b.ctypes.data), empty, empty, empty)
+        library.after(*pointers, ctypes.c_float(1), 0, 0, 0, 0, ctypes.c_void_p(c.ctypes.data))
+        assert (c == 2_072_640).all()
+
+
+def test_what_is_refused_is_said() -> None:
+    """The number of terms differs at the border, and so does what a zero point adds."""
+    text = """#include <stdint.h>
+void f(int32_t C[restrict 9][9], const uint8_t A[restrict 9][12], const int8_t B[restrict 12][9], int32_t za)
+{
+    for (int i = 0; i < 9; i++)
+        for (int j = 0; j < 9; j++)
+            for (int k = 0; k < i; k++)
+                C[i][j] += (A[i][k] - za) * B[k][j];
+}
+"""
+    program = canonical(polydl.load(text).scops[0])
+    (said,) = missed(program.scop, program.dependences)
+    assert said.span.line == 7
+    assert said.reason.startswith("zero points stay in the sum: the loops around S0 are no box of known size, so")
+
+
+def test_a_check_finds_another_program() -> None:
+    """The check of each step looks at the programs, not at who made them."""
+    body = SUMS["temporaries"] + " float v = s * scale; C[i][j] = (int8_t)rintf(v);"
+    scop = polydl.load(source(body, "f", (7, 9, 5), ("uint8_t", "int8_t", "int8_t"))).scops[0]
+    steps = [s for s in canonical(scop).steps if isinstance(s.rewrite, ZeroPoints | Substituted)]
+    assert {type(s.rewrite) for s in steps} == {ZeroPoints, Substituted}
+    for step in steps:
+        assert step.broken() is None
+        assert step.rewrite.broken(step.before, step.before) is not None
+        shorter = replace(step.after, statements=step.after.statements[:-1])
+        assert step.rewrite.broken(step.before, shorter) is not None
+
+
+BRAIN = """#include <polydl.h>
+void {name}(const polydl_bf16 A[restrict 7][23], const polydl_bf16 B[restrict 23][37], const float bias[restrict 37],
+    polydl_bf16 C[restrict 7][37])
+{{
+    for (int i = 0; i < 7; i++)
+        for (int j = 0; j < 37; j++) {{
+            float s = 0;
+            for (int k = 0; k < 23; k++)
+                s += polydl_to_float(A[i][k]) * polydl_to_float(B[k][j]);
+            s += bias[j];
+            if (s < 0)
+                s = 0;
+            C[i][j] = polydl_to_bf16(s);
+        }}
+}}
+"""
+
+
+@pytest.mark.parametrize("machine", list(MACHINES))
+def test_sums_of_brain_floats_are_stored_as_such(machine: str) -> None:
+    """Whole numbers, of which sums are exact and what is stored is not."""
+    written, fused = in_microkernels(BRAIN.format(name="after"))
+    assert fused
+    assert "polydl_mk_dot_bf16_" in written
+    include = f"-I{resources.headers()}"
+    libraries = (
+        compile_c([BRAIN.format(name="before")], (*PLAIN, include)),
+        compile_c([written], (*NATIVE, *MACHINES[machine], include)),
+    )
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-100, 101, shape).astype(np.float32).view(np.uint32) >> 16 for shape in ((7, 23), (23, 37)))
+    operands = [x.astype(np.uint16) for x in (a, b)] + [rng.integers(-5000, 5000, 37).astype(np.float32)]
+    results = []
+    for library, name in zip(libraries, ("before", "after"), strict=True):
+        c = np.zeros((7, 37), dtype=np.uint16)
+        getattr(library, name)(*(ctypes.c_void_p(x.ctypes.data) for x in (*operands, c)))
+        results.append(c)
+    np.testing.assert_array_equal(*results)
+    assert (results[0] == 0).any()
+    assert len(np.unique(results[0])) > 50
