@@ -285,8 +285,9 @@ class Lookup:
     def values(self) -> Values:
         """A builder for one statement's value."""
         return Values(
-            self.evaluator, self.places, self.data_symbol, self.type_of, self.pure, self.pointers, self.undecided
-        )
+            self.evaluator, self.places, self.data_symbol, self.type_of, self.pure, self.pointers, self.undecided,
+            self.settings.changed,
+        )  # fmt: skip
 
     @contextmanager
     def scoped(self) -> Iterator[None]:

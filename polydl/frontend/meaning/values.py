@@ -15,11 +15,12 @@ from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, 
 from polydl.frontend.meaning.chosen import Chosen, Form, Subscript, added, form_of
 from polydl.frontend.meaning.ctypes import CType
 from polydl.frontend.meaning.narrow import check_argument, check_operands
-from polydl.frontend.meaning.symbols import Symbol, mentions
+from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
 from polydl.frontend.text.places import Places
 from polydl.model import isl
 from polydl.model.conversions import conversion_of, converted
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Gather, Load, Unary
+from polydl.model.scop import Storage
 from polydl.model.types import (
     F32,
     F64,
@@ -148,6 +149,7 @@ class Values:
         pure: Callable[[str], ElementType | None],
         pointers: Mapping[str, Pointer],
         undecided: Mapping[str, ElementType],
+        changed: frozenset[str],
     ) -> None:
         self.evaluator = evaluator
         self.places = places
@@ -159,6 +161,8 @@ class Values:
         """By name, the pointers that the region declares."""
         self.undecided = undecided
         """The types of the loop variables around whose bounds data decide."""
+        self.changed = changed
+        """Names that the function assigns to anywhere, initialisers apart."""
         self.accesses: list[RawAccess] = []
         self._exact = True
         self._choosing = False
@@ -303,12 +307,11 @@ class Values:
         finally:
             self._choosing = before
         assert isinstance(symbol.ctype, ElementType), "address() lets no others through"
-        known = tuple(None if isinstance(one, Chosen) else one for one in subscripts)
-        if None not in known:
+        known, forms = self._known(subscripts, where)
+        if not forms:
             self.accesses.append(RawAccess(symbol, False, known, where, node, self._exact))
             return Load(len(self.accesses) - 1), symbol.ctype
         values = tuple(self._of_subscript(one, node, where) for one in subscripts)
-        forms = tuple((d, self.form(one, where)) for d, one in enumerate(subscripts) if isinstance(one, Chosen))
         self.accesses.append(RawAccess(symbol, False, known, where, node, self._exact, forms))
         return Gather(Load(len(self.accesses) - 1), values), symbol.ctype
 
@@ -340,15 +343,45 @@ class Values:
             raise self.not_affine("subscript", error, node) from None
 
     def written(self, node: Any, where: isl.Set) -> RawAccess:
-        """The element that an assignment stores to. Raises InputError when it is none or its subscripts are not
-        affine."""
-        self._hint = "what data choose may be read, not written: leave this loop out of the region"
+        """The element that an assignment stores to; where data choose it, what they are is read. Raises InputError when
+        it is none or its subscripts are not affine."""
+        before, self._choosing = self._choosing, True
         try:
             symbol, subscripts = self._element(node, where)
         finally:
-            self._hint = None
-        known = tuple(one for one in subscripts if not isinstance(one, Chosen))
-        return RawAccess(symbol, True, known, where, node, self._exact)
+            self._choosing = before
+        chosen = [one for one in subscripts if isinstance(one, Chosen)]
+        if not all(self._from_arrays(term) for one in chosen for _, term in one.terms):
+            self._hint = "give it what is chosen from an array in the statement, or leave this loop out of the region"
+            self._element(node, where)  # raises
+        for one in chosen:
+            self._of_subscript(one, node, where)
+        known, forms = self._known(subscripts, where)
+        return RawAccess(symbol, True, known, where, node, self._exact, forms)
+
+    def _from_arrays(self, term: Any) -> bool:
+        """Whether data choose with elements of arrays, or with integers that the region declares and never changes. Of
+        others, such as counters, there is no telling which values they have when programs are measured."""
+        if isinstance(term, Value):
+            return True
+        elements = any(isinstance(node, c_ast.ArrayRef) for node in nodes(term))
+        for name in mentions(term):
+            if name in self.undecided:
+                return False
+            symbol = self.data(c_ast.ID(name, term.coord))
+            if symbol is not None and symbol.is_scalar:
+                if symbol.storage is not Storage.REGION or name in self.changed:
+                    return False
+                elements = True
+        return elements
+
+    def _known(
+        self, subscripts: Iterable[Subscript], where: isl.Set
+    ) -> tuple[tuple[Value | None, ...], tuple[tuple[int, Form], ...]]:
+        """The subscripts, None for those that data choose, and what those are made of by their place."""
+        several = tuple(subscripts)
+        known = tuple(None if isinstance(one, Chosen) else one for one in several)
+        return known, tuple((d, self.form(one, where)) for d, one in enumerate(several) if isinstance(one, Chosen))
 
     def _element(self, node: Any, where: isl.Set) -> tuple[Symbol, list[Subscript]]:
         """Array and subscripts of the element that an lvalue names. Raises InputError."""
