@@ -220,12 +220,10 @@ def _mixed(
                         continue
                     # { time of the write -> time of another iteration's write, not before it }
                     between = other.apply_domain(source).apply_range(time)
-                    space = life.get_space().domain()
-                    later = between.intersect(isl.Map.lex_le(space))
-                    # { write -> read } with another iteration's write w: write <= w <= read
-                    to_read = later.apply_range(isl.Map.lex_le(space))
-                    # Same write for both: w between that write and one of its own reads.
-                    if not life.intersect(to_read).is_empty():
+                    forwards = isl.Map.lex_le(life.get_space().domain())
+                    # { another iteration's write w -> read } of a value that was written at w or before
+                    to_read = between.intersect(forwards).reverse().apply_range(life)
+                    if not to_read.intersect(forwards).is_empty():
                         return f"the values of {d.array} of two iterations would overlap"
     return None
 
