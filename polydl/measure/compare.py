@@ -58,7 +58,8 @@ def terms(statement: Statement) -> int:
     product *= _kept(statement) if isinstance(statement.body, BlackBox) else 1
     written = 1
     for access in statement.accesses:
-        if access.write and not access.relation.is_empty():
+        # Data may choose one element over and over again.
+        if access.write and access.exact and not access.relation.is_empty():
             hull = access.relation.range()
             ends = (isl.bounds(hull, d) for d in range(isl.arity(hull)))
             written = max(written, math.prod(high - low + 1 for low, high in ends))

@@ -210,22 +210,19 @@ def _mixed(
                 for access in writer.accesses:
                     if access.array != d.array or not access.write:
                         continue
-                    time, source = schedule[writer.name], schedule[d.source]
                     # What lies between two times that begin alike begins like them: mostly nothing is left of it.
-                    alike = isl.range_onto(source, range(together)).apply_range(
-                        isl.range_onto(time, range(together)).reverse()
-                    )
+                    head, tail = range(together), range(together, isl.range_arity(life))
+                    source, read, time = (schedule[name] for name in (d.source, d.target, writer.name))
+                    alike = isl.range_onto(source, head).apply_range(isl.range_onto(time, head).reverse())
                     other = isl.differ(alike, range(depth))
                     if other.is_empty():
                         continue
-                    # { time of the write -> time of another iteration's write, not before it }
-                    between = other.apply_domain(source).apply_range(time)
-                    space = life.get_space().domain()
-                    later = between.intersect(isl.Map.lex_le(space))
-                    # { write -> read } with another iteration's write w: write <= w <= read
-                    to_read = later.apply_range(isl.Map.lex_le(space))
-                    # Same write for both: w between that write and one of its own reads.
-                    if not life.intersect(to_read).is_empty():
+                    source, read, time = (isl.range_onto(one, tail) for one in (source, read, time))
+                    # { write -> another iteration's write w, not before it }
+                    later = other.intersect(source.lex_le_map(time))
+                    # { w -> read of the value, not before it }
+                    to_read = later.reverse().apply_range(d.relation).intersect(time.lex_le_map(read))
+                    if not to_read.is_empty():
                         return f"the values of {d.array} of two iterations would overlap"
     return None
 

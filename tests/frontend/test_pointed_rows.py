@@ -68,7 +68,7 @@ def test_a_row_that_the_function_points_to_is_not_taken_for_another_array(tmp_pa
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("for (int i = 0; i < 6; i++) A[c[i]][0] = 0;", "depends on data"),
+        ("for (int i = 0; i < 6; i++) A[c[i]][0] = 0;", "data choose an element of 'A'"),
         ("for (int i = 0; i < 6; i++) A[i][0] = B[c[i]][0];", "data choose an element of 'B'"),
         ("for (int i = 0; i < 6; i++) A[i][0] = A[i][i - 1];", "may be below 0 of 'A'"),
         ("for (int i = 0; i < 6; i++) A[i] = A[i + 1];", "has 2 dimensions but 1 subscript"),

@@ -1,4 +1,4 @@
-// expect: 8:9: data choose where 'row' points, and more is done with it than reading elements
+// expect: 8:9: the pointer 'row' is declared in the scop, and data decide what is done with it
 // expect: 9:30: 'at' decides where the pointer 'other' points, and changes in the region
 void f(const int first[restrict 8], int at[restrict 8], float A[restrict 8][8], float x[restrict 8])
 {

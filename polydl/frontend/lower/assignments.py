@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 from pycparser import c_ast
 
 from polydl.frontend.lower import written_out
-from polydl.frontend.lower.raw import Given, RawAccess, RawAssignment
+from polydl.frontend.lower.raw import Given, RawAssignment
 from polydl.frontend.lower.reductions import reduction
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value
 from polydl.frontend.meaning.chosen import Chosen
+from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.lookup import NeedsData
 from polydl.frontend.meaning.narrow import check_operands, check_stored
 from polydl.frontend.meaning.symbols import Symbol, mentions
-from polydl.frontend.meaning.values import LIBRARY_CONSTANTS, Pointer
+from polydl.frontend.meaning.values import Pointer
 from polydl.model.scop import Storage
 
 
 class Assignments(State):
     """A walk as far as assignments and declarations go."""
+
+    @abstractmethod
+    def _keep(self, node: Any) -> None:
+        """Make one statement of the code at `node`, which data steer."""
 
     def _declaration(self, node: Any) -> None:
         array = isinstance(node.type, c_ast.ArrayDecl) and node.init is not None
@@ -149,6 +156,11 @@ class Assignments(State):
         builder = self.values()
         where = self.domain
         write = builder.written(target, where)
+        if write.chosen and not self.in_black_box:
+            # Which element it is only data know: the statement is kept as it is written, as one that may store to any.
+            one = c_ast.Assignment(op, target, value, node.coord)
+            self._keep(c_ast.Compound([one], node.coord))
+            return
         if write.symbol.const and not begins:
             raise self.places.error(
                 f"'{write.symbol.name}' is const and written", target, "remove const", topic="types"
@@ -160,9 +172,9 @@ class Assignments(State):
         reads = builder.accesses
         target_read: int | None = None
         if op != "=":
-            reads.append(RawAccess(write.symbol, False, write.subscripts, where, target))
+            reads.append(replace(write, write=False, exact=True))
             target_read = len(reads) - 1
-        else:
+        elif not write.chosen:
             op, expr, target_read = reduction(write, expr, reads)
         if write.symbol.is_integer and op == "=":
             before, self.in_value = self.in_value, True

@@ -14,9 +14,10 @@ from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, 
 from polydl.frontend.meaning.calls import returned
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.ctypes import CType, OtherType
+from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.purity import result_type
 from polydl.frontend.meaning.symbols import Scope, Symbol, mentions
-from polydl.frontend.meaning.values import LIBRARY_CONSTANTS, VOLATILE_HINT, Pointer, Values
+from polydl.frontend.meaning.values import VOLATILE_HINT, Pointer, Values
 from polydl.frontend.text.parse import Unit
 from polydl.model import isl
 from polydl.model.scop import Storage
@@ -285,8 +286,9 @@ class Lookup:
     def values(self) -> Values:
         """A builder for one statement's value."""
         return Values(
-            self.evaluator, self.places, self.data_symbol, self.type_of, self.pure, self.pointers, self.undecided
-        )
+            self.evaluator, self.places, self.data_symbol, self.type_of, self.pure, self.pointers, self.undecided,
+            self.settings.changed,
+        )  # fmt: skip
 
     @contextmanager
     def scoped(self) -> Iterator[None]:

@@ -6,8 +6,8 @@ from typing import Any
 
 from pycparser import c_ast
 
+from polydl.frontend.meaning.library import LIBRARY_CONSTANTS, PURE
 from polydl.frontend.meaning.symbols import Scope
-from polydl.frontend.meaning.values import LIBRARY_CONSTANTS, PURE
 from polydl.frontend.text.parse import Unit
 from polydl.model.conversions import conversion_of
 from polydl.model.types import ElementType, Kind

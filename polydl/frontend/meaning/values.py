@@ -14,18 +14,17 @@ from polydl.frontend.lower.raw import RawAccess
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, symbol_aff, universe
 from polydl.frontend.meaning.chosen import Chosen, Form, Subscript, added, form_of
 from polydl.frontend.meaning.ctypes import CType
+from polydl.frontend.meaning.library import LIBRARY_CONSTANTS, PURE
 from polydl.frontend.meaning.narrow import check_argument, check_operands
-from polydl.frontend.meaning.symbols import Symbol, mentions
+from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
 from polydl.frontend.text.places import Places
 from polydl.model import isl
 from polydl.model.conversions import conversion_of, converted
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Gather, Load, Unary
+from polydl.model.scop import Storage
 from polydl.model.types import (
-    F32,
-    F64,
     I32,
     I64,
-    LONG_DOUBLE,
     ElementType,
     Kind,
     common,
@@ -33,94 +32,7 @@ from polydl.model.types import (
     promoted,
 )
 
-_MATH = [
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "cbrt",
-    "ceil",
-    "copysign",
-    "cos",
-    "cosh",
-    "erf",
-    "erfc",
-    "exp",
-    "exp2",
-    "expm1",
-    "fabs",
-    "fdim",
-    "floor",
-    "fma",
-    "fmax",
-    "fmin",
-    "fmod",
-    "hypot",
-    "ldexp",
-    "lgamma",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "nearbyint",
-    "nextafter",
-    "pow",
-    "remainder",
-    "rint",
-    "round",
-    "sin",
-    "sinh",
-    "sqrt",
-    "tan",
-    "tanh",
-    "tgamma",
-    "trunc",
-]
-# libm may set errno; nothing in a region reads it. lgamma sets signgam, so it is left out.
-PURE = {
-    **{name: F64 for name in _MATH if name != "lgamma"},
-    **{f"{name}f": F32 for name in _MATH if name != "lgamma"},
-    **{f"{name}l": LONG_DOUBLE for name in _MATH if name != "lgamma"},
-    "abs": I32,
-    "labs": I64,
-    **dict.fromkeys(("lrint", "lrintf", "lround", "lroundf"), I64),
-    **{f"__builtin_{name}": F64 for name in _MATH if name != "lgamma"},
-    **{f"__builtin_{name}f": F32 for name in _MATH if name != "lgamma"},
-}
-"""Functions without side effects that read nothing but their arguments -> result type."""
-
 VOLATILE_HINT = "accesses to it cannot be reordered"
-LIBRARY_CONSTANTS = {
-    **{
-        f"M_{name}": F64
-        for name in [
-            "E",
-            "LOG2E",
-            "LOG10E",
-            "LN2",
-            "LN10",
-            "PI",
-            "PI_2",
-            "PI_4",
-            "1_PI",
-            "2_PI",
-            "2_SQRTPI",
-            "SQRT2",
-            "SQRT1_2",
-        ]
-    },
-    **{f"FLT_{name}": F32 for name in ("MAX", "MIN", "EPSILON", "TRUE_MIN")},
-    **{f"DBL_{name}": F64 for name in ("MAX", "MIN", "EPSILON", "TRUE_MIN")},
-    "INFINITY": F32,
-    "NAN": F32,
-    "HUGE_VAL": F64,
-    "HUGE_VALF": F32,
-}
-"""Macros of <math.h> and <float.h> that the fake headers do not define: they stay as they are spelled."""
-
 _SIDE_EFFECT = "an expression has a side effect"
 _OWN_STATEMENT = "write the update as its own statement"
 _COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||"})
@@ -147,6 +59,7 @@ class Values:
         pure: Callable[[str], ElementType | None],
         pointers: Mapping[str, Pointer],
         undecided: Mapping[str, ElementType],
+        changed: frozenset[str],
     ) -> None:
         self.evaluator = evaluator
         self.places = places
@@ -158,6 +71,8 @@ class Values:
         """By name, the pointers that the region declares."""
         self.undecided = undecided
         """The types of the loop variables around whose bounds data decide."""
+        self.changed = changed
+        """Names that the function assigns to anywhere, initialisers apart."""
         self.accesses: list[RawAccess] = []
         self._exact = True
         self._choosing = False
@@ -302,12 +217,11 @@ class Values:
         finally:
             self._choosing = before
         assert isinstance(symbol.ctype, ElementType), "address() lets no others through"
-        known = tuple(None if isinstance(one, Chosen) else one for one in subscripts)
-        if None not in known:
+        known, forms = self._known(subscripts, where)
+        if not forms:
             self.accesses.append(RawAccess(symbol, False, known, where, node, self._exact))
             return Load(len(self.accesses) - 1), symbol.ctype
         values = tuple(self._of_subscript(one, node, where) for one in subscripts)
-        forms = tuple((d, self.form(one, where)) for d, one in enumerate(subscripts) if isinstance(one, Chosen))
         self.accesses.append(RawAccess(symbol, False, known, where, node, self._exact, forms))
         return Gather(Load(len(self.accesses) - 1), values), symbol.ctype
 
@@ -339,15 +253,45 @@ class Values:
             raise self.not_affine("subscript", error, node) from None
 
     def written(self, node: Any, where: isl.Set) -> RawAccess:
-        """The element that an assignment stores to. Raises InputError when it is none or its subscripts are not
-        affine."""
-        self._hint = "what data choose may be read, not written: leave this loop out of the region"
+        """The element that an assignment stores to; where data choose it, what they are is read. Raises InputError when
+        it is none or its subscripts are not affine."""
+        before, self._choosing = self._choosing, True
         try:
             symbol, subscripts = self._element(node, where)
         finally:
-            self._hint = None
-        known = tuple(one for one in subscripts if not isinstance(one, Chosen))
-        return RawAccess(symbol, True, known, where, node, self._exact)
+            self._choosing = before
+        chosen = [one for one in subscripts if isinstance(one, Chosen)]
+        if not all(self._from_arrays(term) for one in chosen for _, term in one.terms):
+            self._hint = "give it what is chosen from an array in the statement, or leave this loop out of the region"
+            self._element(node, where)  # raises
+        for one in chosen:
+            self._of_subscript(one, node, where)
+        known, forms = self._known(subscripts, where)
+        return RawAccess(symbol, True, known, where, node, self._exact, forms)
+
+    def _from_arrays(self, term: Any) -> bool:
+        """Whether data choose with elements of arrays, or with integers that the region declares and never changes. Of
+        others, such as counters, there is no telling which values they have when programs are measured."""
+        if isinstance(term, Value):
+            return True
+        elements = any(isinstance(node, c_ast.ArrayRef) for node in nodes(term))
+        for name in mentions(term):
+            if name in self.undecided:
+                return False
+            symbol = self.data(c_ast.ID(name, term.coord))
+            if symbol is not None and symbol.is_scalar:
+                if symbol.storage is not Storage.REGION or name in self.changed:
+                    return False
+                elements = True
+        return elements
+
+    def _known(
+        self, subscripts: Iterable[Subscript], where: isl.Set
+    ) -> tuple[tuple[Value | None, ...], tuple[tuple[int, Form], ...]]:
+        """The subscripts, None for those that data choose, and what those are made of by their place."""
+        several = tuple(subscripts)
+        known = tuple(None if isinstance(one, Chosen) else one for one in several)
+        return known, tuple((d, self.form(one, where)) for d, one in enumerate(several) if isinstance(one, Chosen))
 
     def _element(self, node: Any, where: isl.Set) -> tuple[Symbol, list[Subscript]]:
         """Array and subscripts of the element that an lvalue names. Raises InputError."""

@@ -1,0 +1,92 @@
+"""What a region may use of C's library: functions without effects, and constants."""
+
+from __future__ import annotations
+
+from polydl.model.types import F32, F64, I32, I64, LONG_DOUBLE
+
+_MATH = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "copysign",
+    "cos",
+    "cosh",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "fabs",
+    "fdim",
+    "floor",
+    "fma",
+    "fmax",
+    "fmin",
+    "fmod",
+    "hypot",
+    "ldexp",
+    "lgamma",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "nearbyint",
+    "nextafter",
+    "pow",
+    "remainder",
+    "rint",
+    "round",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "tgamma",
+    "trunc",
+]
+# libm may set errno; nothing in a region reads it. lgamma sets signgam, so it is left out.
+PURE = {
+    **{name: F64 for name in _MATH if name != "lgamma"},
+    **{f"{name}f": F32 for name in _MATH if name != "lgamma"},
+    **{f"{name}l": LONG_DOUBLE for name in _MATH if name != "lgamma"},
+    "abs": I32,
+    "labs": I64,
+    **dict.fromkeys(("lrint", "lrintf", "lround", "lroundf"), I64),
+    **{f"__builtin_{name}": F64 for name in _MATH if name != "lgamma"},
+    **{f"__builtin_{name}f": F32 for name in _MATH if name != "lgamma"},
+}
+"""Functions without side effects that read nothing but their arguments -> result type."""
+
+LIBRARY_CONSTANTS = {
+    **{
+        f"M_{name}": F64
+        for name in [
+            "E",
+            "LOG2E",
+            "LOG10E",
+            "LN2",
+            "LN10",
+            "PI",
+            "PI_2",
+            "PI_4",
+            "1_PI",
+            "2_PI",
+            "2_SQRTPI",
+            "SQRT2",
+            "SQRT1_2",
+        ]
+    },
+    **{f"FLT_{name}": F32 for name in ("MAX", "MIN", "EPSILON", "TRUE_MIN")},
+    **{f"DBL_{name}": F64 for name in ("MAX", "MIN", "EPSILON", "TRUE_MIN")},
+    "INFINITY": F32,
+    "NAN": F32,
+    "HUGE_VAL": F64,
+    "HUGE_VALF": F32,
+}
+"""Macros of <math.h> and <float.h> that the fake headers do not define: they stay as they are spelled."""
