@@ -8,9 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 from polydl.base.errors import QuotaExceeded
+from polydl.inspect.curve import curve_json
 from polydl.inspect.loop_string_file import ScoredLines
 from polydl.inspect.operations import operations
-from polydl.inspect.sizes import ranges_data
+from polydl.inspect.sizes import ranges_data, sizes_data
 from polydl.model.scop import Scop
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.rewrite.fuse import FusedScop
@@ -148,6 +149,8 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
         "proofs": {name: proof.to_data() for name, proof in done.proofs.items()},
         "given_up": list(done.ranking.given_up),
         "assumptions": list(done.ranking.scop.assumptions),
+        "every_size": sizes_data(done) if done.tuned_sizes else None,
+        "curve": curve_json(done.curve),
     }
 
 
