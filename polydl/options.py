@@ -182,6 +182,13 @@ class Options:
         ("optimize",),
         metavar="ARRAY",
     )
+    curve: int = option(
+        0,
+        "Time the output at so many sizes beside the original, within the budget; with --no-run, estimate it.",
+        ("optimize",),
+        metavar="POINTS",
+        least=0,
+    )
     command: str = ""
     """The command line, for the output's header."""
 
@@ -301,6 +308,7 @@ class CommonChanges(TypedDict, total=False):
     prove: bool
     fuse: bool
     prepack: tuple[str, ...]
+    curve: int
     command: str
 
 

@@ -59,6 +59,7 @@ from polydl.search.other_sizes import check_other_sizes
 from polydl.search.proofs import proved, proved_for_all_sizes
 from polydl.search.scoring import scored
 from polydl.search.shortlist import how_many, shortlist
+from polydl.search.size_curve import Curved, curve_sizes, size_curve
 from polydl.search.variant import Origin, Variant
 from polydl.search.ways import Ways, ways
 from polydl.target import Machine
@@ -324,6 +325,7 @@ def optimize(
     for scop in program.scops:
         left = budget - sum(one.report.spent for one in done if one.report is not None)
         share = max(0.0, left) / (len(program.scops) - len(done))
+        share *= _FOR_VARIANTS if o.curve else 1
         done.append(_optimize_scop(scop, o, share, run=run, progress=progress))
     pieces = [(d.ranking.scop, d.code) for d in done]
     text = splice(
@@ -333,6 +335,10 @@ def optimize(
         diagnostics = check_compiles(text, toolchain, program.source, object_code=run)
         if not diagnostics.ok:
             raise ToolchainError(f"the output does not compile: {diagnostics.message}")
+    if o.curve:
+        spent = sum(d.report.spent for d in done if d.report is not None)
+        rest = max(0.0, budget - spent) / len(done)
+        done = [with_curve(one, o, rest if run else None, progress) for one in done]
     written = target if any(d.usable for d in done) else None
     if written is not None:
         write(written, text)
@@ -459,6 +465,35 @@ def _other_sizes(scop: Scop, o: Options, ranking: Ranking, chosen: Variant) -> E
         return error.reason
 
 
+def with_curve(done: Optimized, o: Options, seconds: float | None, progress: Progress | None = None) -> Optimized:
+    """The same with the output timed at `Options.curve` sizes, within so many seconds, or estimated (None)."""
+    scop, tuned = done.ranking.program.read, done.tuned_sizes
+    if done.code is None or not tuned:
+        return done
+    ranges = done.ranking.ranges or {name: range(1, _CURVE * max(1, value) + 1) for name, value in tuned.items()}
+    fixed = {name: value for name, value in tuned.items() if name not in ranges}
+    loaded = load(scop.source.path, o, require_sizes=False, rows_fit=True, sizes=fixed)
+    symbolic = next((s for s in loaded.scops if s.region.start == scop.region.start), None)
+    if symbolic is None:
+        return done
+    chosen = curve_sizes(symbolic, ranges, done.ranking.machine, o.curve)
+    plain = replace(o, loops="", blocks="", schedule=None)
+
+    def tuned_for(there: Scop) -> Variant | None:
+        found = rank(there, options=plain)
+        return found.variants[0] if found.variants else None
+
+    once = done.report.original.median if done.report is not None else math.nan
+    of = Curved(scop, done.code, once, done.at, lambda sizes: _at(scop, o, sizes), tuned_for)
+    how = None if seconds is None else replace(o.measuring(done.ranking.threads), seconds=seconds)
+    tell = partial(progress, "curve") if progress else None
+    return replace(done, curve=size_curve(of, chosen, o.toolchain(), how, tell))
+
+
+_FOR_VARIANTS = 0.5
+"""What part of the budget is for variants where a curve is asked for, too."""
+_CURVE = 4
+"""By how much the sizes of a curve are larger than those that were given, at most."""
 _LARGER = 32
 """By what factor sizes for which nothing is tuned are larger than the one that was given, at most."""
 

@@ -27,6 +27,7 @@ from polydl.rewrite.fuse import FusedScop
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import start
 from polydl.search.every_size import EverySize
+from polydl.search.size_curve import SizeCurve
 from polydl.search.size_tree import AtSizes, check_sizes
 from polydl.search.variant import Origin, Variant
 from polydl.target import Machine
@@ -183,6 +184,8 @@ class Optimized:
     other_sizes: EverySize | str = ""
     """What runs where the function's integer parameters have other values than those given; or why these are the
     original loops; empty: there are none."""
+    curve: SizeCurve | None = None
+    """The output at several sizes beside the original; None: not asked for, or no size is a parameter."""
 
     @property
     def code(self) -> Generated | None:

@@ -11,6 +11,9 @@ from polydl.cli.answer import Answer
 from polydl.cli.arguments import Cluster, CompileCommands, File, For, Output, takes_options
 from polydl.options import Options
 
+_POINTS = 8
+"""Sizes of the curve of a recorded run whose sizes are ranges."""
+
 
 @takes_options
 def optimize(
@@ -41,6 +44,8 @@ def optimize(
     if for_ and cluster is None:
         raise InputError("--for without --cluster", hint="it chooses among the machines of a cluster")
     if cluster is not None:
+        if options.curve:
+            raise InputError("--curve and --cluster together", hint="times of a curve are of this machine")
         from polydl.cli import on_cluster
 
         if no_run or depfile is not None or save is not None:
@@ -51,5 +56,7 @@ def optimize(
     from polydl.cli.depfile import Depfile
     from polydl.cli.optimize_here import optimize_here
 
+    if save is not None and not options.curve and any(isinstance(v, range) for v in options.sizes.values()):
+        options = options.changed(curve=_POINTS)
     rule = Depfile.at(file, depfile, compile_commands) if depfile is not None else None
     optimize_here(file, output, options, answer, run=not no_run, fresh=fresh, depfile=rule, save=save)

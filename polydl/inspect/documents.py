@@ -8,9 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 from polydl.base.errors import QuotaExceeded
+from polydl.inspect.curve import curve_json
 from polydl.inspect.loop_string_file import ScoredLines
 from polydl.inspect.operations import operations
-from polydl.inspect.sizes import ranges_data
+from polydl.inspect.sizes import ranges_data, sizes_data
 from polydl.model.scop import Scop
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.rewrite.fuse import FusedScop
@@ -151,6 +152,8 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
         "proof_of_other_sizes": other.to_data() if other is not None else None,
         "given_up": list(done.ranking.given_up),
         "assumptions": list(done.ranking.scop.assumptions),
+        "every_size": sizes_data(done) if done.tuned_sizes else None,
+        "curve": curve_json(done.curve),
     }
 
 

@@ -10,6 +10,7 @@ from dataclasses import fields
 
 from polydl.base.errors import QuotaExceeded
 from polydl.base.version import __version__
+from polydl.inspect.curve import recorded_curve
 from polydl.inspect.operations import operations
 from polydl.inspect.report.record import (
     FORMAT,
@@ -127,6 +128,7 @@ def _scop(done: Optimized) -> ScopRun:
         illegal=done.illegal,
         given_up=ranking.given_up,
         undecided=done.undecided,
+        curve=recorded_curve(done.curve),
     )
 
 

@@ -13,12 +13,14 @@ from rich.text import Text
 
 from polydl.base.units import seconds_text
 from polydl.inspect.analysis import Analysis
+from polydl.inspect.curve import curve_rows, recorded_curve
 from polydl.inspect.documents import flops, loop_letters
 from polydl.inspect.loop_string_file import ScoredLines
 from polydl.inspect.sizes import at_lines, stands_for
 from polydl.measure import Status
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.search.every_size import EverySize
+from polydl.search.size_curve import SizeCurve
 from polydl.search.size_tree import AtSizes
 from polydl.target import Machine, dumps
 
@@ -125,6 +127,8 @@ def show_optimized(result: OptimizeResult, *, ran: bool, console: Console | None
             say(console, f"assumed: {assumption}")
         if done.report is not None:
             say(console, f"{done.ranking.scop.function}: {done.verdict}", "bold")
+        if done.curve is not None:
+            _curve_table(console, done.curve)
     for text in (result.timed_at, result.left_out):
         if text:
             say(console, f"note: {text}", "yellow")
@@ -134,6 +138,20 @@ def show_optimized(result: OptimizeResult, *, ran: bool, console: Console | None
     times = ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items())
     written = f"wrote {result.output}" if result.output else "nothing written"
     say(console, f"{written} ({times})")
+
+
+def _curve_table(console: Console, curve: SizeCurve) -> None:
+    found = recorded_curve(curve)
+    assert found is not None
+    what = "estimates, nothing was run" if curve.estimated else "medians, timed in turns"
+    say(console, f"at other sizes ({what}):")
+    table = _result_table(
+        ("sizes", "left"), ("", "left"), ("original", "right"), ("output", "right"), ("tuned for it", "right"),
+        ("speed-up", "right"), ("not timed", "left"),
+    )  # fmt: skip
+    for row in curve_rows(found):
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
 
 
 def _measured_table(console: Console, done: Optimized) -> None:

@@ -42,13 +42,17 @@ def _quick(scop: Scop) -> dict[str, int] | None:
         if sizes is None:
             continue
         there = at_sizes(scop, sizes)
-        instances = sum(_points(statement.domain) for statement in there.statements)
-        if instances <= _MOST_INSTANCES and _bytes(there) <= _MOST_BYTES:
+        if instances(there) <= _MOST_INSTANCES and touched_bytes(there) <= _MOST_BYTES:
             return sizes
     return None
 
 
-def _bytes(scop: Scop) -> float:
+def instances(scop: Scop) -> float:
+    """Statement instances of one run, each those of the box around it."""
+    return sum(_points(statement.domain) for statement in scop.statements)
+
+
+def touched_bytes(scop: Scop) -> float:
     """Bytes of what is touched of all arrays."""
     touched: dict[str, isl.Set] = {}
     for access in (access for statement in scop.statements for access in statement.accesses):

@@ -84,3 +84,19 @@ def test_what_does_not_go_together(folder: Path) -> None:
     both = ("--at", "n=5", "--loops-file", "loops.txt")
     assert "--at and --loops-file together" in refused(folder, "rank", "p.c", *both, *SMALL)
     assert "--measure without a variant" in refused(folder, "explain", "p.c", "--measure", *SMALL)
+
+
+def test_a_recorded_run_of_a_range_has_a_curve_and_a_report_of_it(folder: Path) -> None:
+    command = ("optimize", "p.c", "--size", "n=1..40", "--curve", "3", "-k", "1", "--budget", "none")
+    done = polydl(folder, *command, "--threads", "2", "--space", "small", "--save", "run.json")
+    assert "at other sizes (medians, timed in turns):" in done.stdout
+    recorded = json.loads((folder / "run.json").read_text())["scops"][0]["curve"]
+    assert {one["kind"] for one in recorded["points"]} >= {"smallest", "largest"}
+    polydl(folder, "report", "run.json", "-o", "run.md")
+    assert "### The output over sizes" in (folder / "run.md").read_text()
+
+
+def test_curves_that_cannot_be(folder: Path) -> None:
+    assert "curve is -1" in refused(folder, "optimize", "p.c", "--curve", "-1", *SMALL)
+    both = ("--curve", "3", "--cluster", "localhost:1")
+    assert "--curve and --cluster together" in refused(folder, "optimize", "p.c", *both, *SMALL)

@@ -15,6 +15,7 @@ from polydl.inspect.report.charts import (
     quantity,
     swarm,
 )
+from polydl.inspect.report.curves import curve
 from polydl.inspect.report.levels import roofline, working_sets
 from polydl.inspect.report.marks import legend_of, look, median, said_of
 from polydl.inspect.report.record import ORIGINAL, Measured, ScopRun
@@ -28,7 +29,9 @@ def charts(scop: ScopRun, machine: Machine) -> tuple[Chart, ...]:
     """The charts that the record has enough figures for."""
     found = [distribution(scop), samples(scop)] if len(scop.timed()) > 1 else []
     found += [chart for name in rankers(scop) if (chart := predicted(scop, name)) is not None]
-    found += [chart for chart in (roofline(scop, machine), working_sets(scop, machine)) if chart is not None]
+    found += [
+        chart for chart in (curve(scop), roofline(scop, machine), working_sets(scop, machine)) if chart is not None
+    ]
     return tuple(found)
 
 

@@ -150,6 +150,66 @@ class DependenceSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Timed:
+    """The time of some code at some sizes."""
+
+    median: NotNegative | None
+    """Seconds; None: not timed."""
+    spread: NotNegative | None
+    """Interquartile range of the samples over their median."""
+    predicted_seconds: NotNegative | None
+    """The estimate; None: there is none."""
+    message: str
+    """Why there is no time; empty where there is one, and where nothing was to be timed."""
+
+    def seconds(self, estimated: bool) -> float | None:
+        """The time, or the estimate; None for none, and for 0, which no scale has."""
+        return (self.predicted_seconds if estimated else self.median) or None
+
+
+@dataclass(frozen=True, slots=True)
+class AtSize:
+    """One of the sizes of a curve."""
+
+    sizes: Mapping[str, int]
+    kind: str
+    """Why it was chosen: `smallest`, `past L2`, `prime`, …"""
+    variant: str
+    """What the output runs there: the id of a variant, or `original`."""
+    operations: Natural | None
+    """Floating-point operations of one run; None: not known exactly."""
+    original: Timed
+    output: Timed
+    tuned: Timed
+    """The best ranked variant for these very sizes."""
+    missing: str
+    """Why nothing was timed."""
+    warnings: tuple[str, ...]
+    """What makes the figures doubtful."""
+
+    def each(self) -> tuple[Timed, Timed, Timed]:
+        """The original, the output, the tuned variant."""
+        return (self.original, self.output, self.tuned)
+
+    @property
+    def why_missing(self) -> str:
+        """Why some of them have no time; empty: all have, or nothing was to be timed."""
+        return self.missing or "; ".join(one.message for one in self.each() if one.message)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The output at several sizes, beside the original and variants that are tuned for each of them."""
+
+    estimated: bool
+    """Nothing was run: there are estimates only."""
+    points: tuple[AtSize, ...]
+    """From less work to more."""
+    left_out: str
+    """How many have no times, and why; empty: all have."""
+
+
+@dataclass(frozen=True, slots=True)
 class ScopRun:
     """What became of one scop."""
 
@@ -196,6 +256,8 @@ class ScopRun:
     given_up: tuple[str, ...]
     undecided: str = ""
     """Why the estimate chose, and not the times; empty: the times did."""
+    curve: Curve | None = None
+    """None: not asked for."""
 
     def variants(self) -> tuple[Measured, ...]:
         """The original, then the measured ones."""
