@@ -114,7 +114,12 @@ def shared_anew(part: Part, tuned: Nest, threads: int, row: int | None) -> Part:
             found = [structs.replace(tile, sizes=(row,)) if one is tile else one for one in found]
         else:
             found = [_untiled(one, loop) for one in found if one is not tile]
-    return part if found == list(part.transforms) else apply(part.nest, found)
+    if found == list(part.transforms):
+        return part
+    try:
+        return apply(part.nest, found)
+    except InputError:
+        return part  # parallel loops that the loop would have to stand between
 
 
 def _untiled(transform: Transform, loop: str) -> Transform:

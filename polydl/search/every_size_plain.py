@@ -9,10 +9,13 @@ conditions that ask how long the loops are. Legality is decided for all values o
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 
+import msgspec
 import numpy as np
 
 from polydl.base.errors import InputError, QuotaExceeded
@@ -23,6 +26,7 @@ from polydl.lower.emit import Generated, generate
 from polydl.lower.region import original_text
 from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
+from polydl.model.in_child import Hung, in_child
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Storage
 from polydl.rank.estimator import Estimator
@@ -46,6 +50,7 @@ from polydl.schedule.recipe import Recipe, recipe_of
 from polydl.schedule.structure import start
 from polydl.search.dispatch import Tree, few, leaves, renumbered, taken, tree
 from polydl.search.every_size import EverySize
+from polydl.search.isl_scheduler import HANG_SECONDS
 from polydl.search.size_points import Ranges, SizePoint, size_points
 from polydl.search.variant import Variant
 from polydl.target import Machine
@@ -172,18 +177,18 @@ def _candidates(
             continue
         tuned = {nest.name: nest for nest in nests(variant.program, variant.origin.dependences)}
         try:
-            made = parts_at_sizes(variant.parts, own.nests)
-            for parts in _twins(made, tuned, threads):
-                long = (long_when_written_out(tree_of(p), {s.name: s for s in p.statements}) for p in parts)
-                too_long = next(filter(None, long), "")
-                if too_long:
-                    left_out[f"{variant.id} writes out a loop without a bound"] = None
-                    break
+            for parts in _twins(parts_at_sizes(variant.parts, own.nests), tuned, threads):
+                if any(map(_writes_long_loops_out, parts)):
+                    raise InputError(f"{variant.id} writes out a loop that is short for its sizes alone")
                 one = _Candidate(own, parts)
                 found.setdefault(one.recipe, one)
         except InputError as error:
             left_out[error.reason] = None
     return [original, *found.values()], list(left_out)
+
+
+def _writes_long_loops_out(part: Part) -> bool:
+    return bool(long_when_written_out(tree_of(part), {s.name: s for s in part.statements}))
 
 
 def _families(variants: Sequence[Variant]) -> Iterator[Variant]:
@@ -352,14 +357,26 @@ def _written(compared: _Compared, leaf: int, symbolic: Scop, reassociate: bool) 
     if one.original:
         compared.codes[leaf] = Generated((), original_text(symbolic))
         return ""
+    what = f"code of {one.recipe.id} for every size"
     try:
         with quota("a variant for every size", _STEP):
             why = check(one.base.scop, one.parts, one.base.dependences, reassociate=reassociate)
         if why is None:
-            compared.codes[leaf] = generate(one.base.scop, one.parts, other_sizes=True)
+            text = in_child(partial(_code, one), what, seconds=HANG_SECONDS)
+            compared.codes[leaf] = msgspec.json.decode(text, type=Generated)
+    except Hung as error:
+        warnings.warn(f"{error.reason}; a faster machine may have it", stacklevel=2)
+        why = error.reason
     except QuotaExceeded as error:
         why = error.reason
     return why or ""
+
+
+def _code(one: _Candidate) -> str:
+    """The code of a candidate as JSON. Tiles along diagonals keep isl busy for minutes on few counted operations where
+    sizes are parameters, so that it is made in a process of its own."""
+    made = generate(one.base.scop, one.parts, other_sizes=True, operations=_STEP)
+    return msgspec.json.encode(made).decode()
 
 
 def _characters(compared: _Compared, of: Tree) -> int:

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
 
 import polydl
-from polydl.base.errors import InputError
-from polydl.dependences.analysis import dependences
-from polydl.dependences.nests import nests
-from polydl.results import OptimizeResult
-from polydl.schedule.as_tree import as_tree, tree_of
-from polydl.schedule.at_sizes import at_sizes, long_when_written_out, on_one_thread, shared_anew, through_caches
-from polydl.schedule.check import check
-from polydl.schedule.plan import Scheduled
-from polydl.schedule.structure import Structure, apply
-from polydl.schedule.transforms import Parallelize, Permute, Schedule, Tile, Vectorize
-from polydl.schedule.tree import Band, Leaf, Member, Run, bands
+from polydl import pipeline
+from polydl.lower.splice import splice
+from polydl.options import Options
+from polydl.results import Ranking
 from polydl.search import every_size_plain
-from polydl.search.every_size_plain import Searched
+from polydl.search.every_size_plain import Searched, every_size_of_searched
 from tests.oracle.native import compile_c
 from tests.search.test_every_size import Guarded
 
@@ -123,8 +118,8 @@ CASES = {
     "softmax of rows": Case(
         """\
     for (int i = 0; i < m; i++) {
-        float most = x[i][0];
-        for (int j = 1; j < n; j++)
+        float most = -100;
+        for (int j = 0; j < n; j++)
             most = x[i][j] > most ? x[i][j] : most;
         float sum = 0;
         for (int j = 0; j < n; j++) {
@@ -221,26 +216,28 @@ CASES = {
 }  # fmt: skip
 
 
-def made(source: str, **sizes: int) -> OptimizeResult:
-    return polydl.optimize(source, sizes=sizes, run=False, threads=2, machine="epyc-zen5")
-
-
-@pytest.mark.parametrize("variant", [0, 1])
-@pytest.mark.parametrize("name", CASES)
-def test_the_output_is_right_at_every_size(name: str, variant: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the tree that the estimates make, and with what is best for the largest sizes at all of them."""
+@cache
+def ranked(name: str) -> Ranking:
+    """The variants of a case for the sizes that it is tuned for."""
     case = CASES[name]
-    monkeypatch.setattr(every_size_plain, "_POINTS", 12)
-    monkeypatch.setattr(every_size_plain, "_FURTHER", 4)
-    if variant:
-        monkeypatch.setattr(every_size_plain, "tree", lambda losses, features: _best_when_large(losses, features))
-    done = made(case.source, **case.tuned)
-    found = done.scops[0].other_sizes
-    assert isinstance(found, Searched), found
-    if variant:
-        assert "Parallelize" in str(found.recipes) or "parallel=True" in str(found.recipes)
-        assert "omp parallel" in found.generated.region
-    library, original = compile_c([done.text], FLAGS), compile_c([case.source], ("-O1", "-ffp-contract=off"))
+    o = Options(machine="epyc-zen5", threads=2, sizes=dict(case.tuned))
+    return pipeline.with_fused(pipeline.rank(pipeline.load(case.source, o), options=o), o)
+
+
+def for_every_size(name: str) -> Searched | str:
+    case, ranking = CASES[name], ranked(name)
+    symbolic = polydl.load(case.source, require_sizes=False).scops[0]
+    ranges = {size: (1, 32 * value) for size, value in case.tuned.items()}
+    return every_size_of_searched(symbolic, ranges, ranking.variants, ranking.machine, 2, reassociate=True)
+
+
+def compared(name: str, found: Searched) -> None:
+    """Run the output and the input at all sizes of a case."""
+    case, ranking = CASES[name], ranked(name)
+    scop = ranking.program.read
+    code = found.beside(ranking.variants[0].generated)
+    library = compile_c([splice(scop.source, [(scop, code)], "")], FLAGS)
+    original = compile_c([case.source], ("-O1", "-ffp-contract=off"))
     rng, guarded = np.random.default_rng(1), Guarded()
     kind = np.float32 if case.kind == "float" else np.float64
     for sizes in case.sizes():
@@ -261,5 +258,27 @@ def test_the_output_is_right_at_every_size(name: str, variant: int, monkeypatch:
                 np.testing.assert_allclose(got, wanted, 1e-4, 1e-5, err_msg=str(at))
 
 
-def _best_when_large(losses: np.ndarray, features: np.ndarray) -> int:
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(every_size_plain, "_POINTS", 12)
+    monkeypatch.setattr(every_size_plain, "_FURTHER", 4)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("name", CASES)
+def test_the_output_is_right_at_every_size(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the tree that the estimates make, and with what is best for the largest sizes at all of them."""
+    found = for_every_size(name)
+    assert isinstance(found, Searched), found
+    compared(name, found)
+    monkeypatch.setattr(every_size_plain, "tree", best_when_large)
+    monkeypatch.setattr(every_size_plain, "_GAIN", -math.inf)
+    found = for_every_size(name)
+    assert isinstance(found, Searched), found
+    assert "omp parallel" in found.generated.region
+    assert len(found.recipes) == 1
+    compared(name, found)
+
+
+def best_when_large(losses: np.ndarray, features: np.ndarray) -> int:
     return int(np.argmin(losses[:, int(np.argmax(features.prod(axis=1)))]))
