@@ -9,7 +9,6 @@ conditions that ask how long the loops are. Legality is decided for all values o
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -46,11 +45,11 @@ from polydl.schedule.at_sizes import (
     at_sizes as parts_at_sizes,
 )
 from polydl.schedule.check import check
+from polydl.schedule.plan import Scheduled
 from polydl.schedule.recipe import Recipe, recipe_of
 from polydl.schedule.structure import start
 from polydl.search.dispatch import Tree, few, leaves, renumbered, taken, tree
 from polydl.search.every_size import EverySize
-from polydl.search.isl_scheduler import HANG_SECONDS
 from polydl.search.size_points import Ranges, SizePoint, size_points
 from polydl.search.variant import Variant
 from polydl.target import Machine
@@ -81,6 +80,9 @@ _MOST_TEXT = 100_000
 """Characters of C up to which there is another variant."""
 _STEP = 5_000_000
 """isl operations that the check of a variant may take, and that its code may."""
+
+_HANG_SECONDS = 10
+"""Of processor time, after which the code of a variant is taken to hang: it takes two at most where it comes at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,8 @@ class _Compared:
     """(V, P): of each way at each point."""
     left_out: dict[str, None] = field(default_factory=dict)
     codes: dict[int, Generated] = field(default_factory=dict)
+    hung: set[int] = field(default_factory=set)
+    """Candidates whose code was too much for isl."""
 
 
 def every_size_of_searched(
@@ -327,7 +331,7 @@ def _decided(symbolic: Scop, compared: _Compared, *, reassociate: bool) -> Searc
         broken = {leaf: why for leaf in set(leaves(chosen)) if (why := _written(compared, leaf, symbolic, reassociate))}
         for leaf, why in broken.items():
             compared.left_out[f"{compared.candidates[leaf].recipe.id}: {why}"] = None
-            alive.remove(leaf)
+            alive = [i for i in alive if i != leaf and not (leaf in compared.hung and _as_hard(compared, i, leaf))]
         if broken:
             continue
         if most > 1 and _characters(compared, chosen) > _MOST_TEXT:
@@ -362,14 +366,23 @@ def _written(compared: _Compared, leaf: int, symbolic: Scop, reassociate: bool) 
         with quota("a variant for every size", _STEP):
             why = check(one.base.scop, one.parts, one.base.dependences, reassociate=reassociate)
         if why is None:
-            text = in_child(partial(_code, one), what, seconds=HANG_SECONDS)
+            text = in_child(partial(_code, one), what, seconds=_HANG_SECONDS)
             compared.codes[leaf] = msgspec.json.decode(text, type=Generated)
     except Hung as error:
-        warnings.warn(f"{error.reason}; a faster machine may have it", stacklevel=2)
+        compared.hung.add(leaf)
         why = error.reason
     except QuotaExceeded as error:
         why = error.reason
     return why or ""
+
+
+def _as_hard(compared: _Compared, one: int, other: int) -> bool:
+    """Whether the trees of two candidates differ in what rows become at most."""
+    first, second = (compared.candidates[i] for i in (one, other))
+    if first.base is not second.base or first.original or second.original:
+        return False
+    hows = ([p.how for p in c.parts if isinstance(p, Scheduled)] for c in (first, second))
+    return next(hows) == next(hows) != []
 
 
 def _code(one: _Candidate) -> str:
