@@ -282,9 +282,7 @@ class _Scored:
         return _Scored(points, np.array(seconds).reshape(len(points), len(candidates)).T)
 
 
-def _scores(
-    point: SizePoint, candidates: Sequence[_Candidate], machine: Machine, threads: int
-) -> list[float] | None:
+def _scores(point: SizePoint, candidates: Sequence[_Candidate], machine: Machine, threads: int) -> list[float] | None:
     """Estimated seconds of each candidate at a point; None where the program has other nests there."""
     at: dict[int, tuple[SizePoint, Estimator]] = {}
     found: list[float] = []

@@ -6,7 +6,7 @@ import ctypes
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -14,9 +14,25 @@ import pytest
 
 import polydl
 from polydl import pipeline
+from polydl.base.errors import InputError
+from polydl.dependences.analysis import Dependence
+from polydl.dependences.nests import Nest, nests
+from polydl.lower.dispatch import where_all_runs
 from polydl.lower.splice import splice
+from polydl.model import isl
+from polydl.model.schedule import time_affs
+from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.results import Ranking
+from polydl.rewrite.canonical import canonical
+from polydl.schedule.as_tree import as_tree
+from polydl.schedule.at_sizes import at_sizes, long_when_written_out, on_one_thread, shared_anew, through_caches
+from polydl.schedule.check import check
+from polydl.schedule.plan import Scheduled
+from polydl.schedule.structure import Rows, apply, start
+from polydl.schedule.transform import Transform
+from polydl.schedule.transforms import Parallelize, Permute, Tile, Vectorize
+from polydl.schedule.tree import Band, Leaf, Member, Run, bands
 from polydl.search import every_size_plain
 from polydl.search.every_size_plain import Searched, every_size_of_searched
 from tests.oracle.native import compile_c
@@ -247,8 +263,8 @@ def compared(name: str, found: Searched) -> None:
         begun = [array.copy() for array in arrays]
         results = []
         for one in (original, library):
-            for array, start in zip(arrays, begun, strict=True):
-                array[...] = start
+            for array, first in zip(arrays, begun, strict=True):
+                array[...] = first
             one.f(*sizes, *(ctypes.c_void_p(a.__array_interface__["data"][0]) for a in arrays))
             results.append([array.copy() for array in arrays])
         for wanted, got in zip(*results, strict=True):
@@ -282,3 +298,105 @@ def test_the_output_is_right_at_every_size(name: str, monkeypatch: pytest.Monkey
 
 def best_when_large(losses: np.ndarray, features: np.ndarray) -> int:
     return int(np.argmin(losses[:, int(np.argmax(features.prod(axis=1)))]))
+
+
+def at_every_size(name: str) -> tuple[Scop, tuple[Dependence, ...], tuple[Nest, ...]]:
+    scop = canonical(where_all_runs(polydl.load(CASES[name].source, require_sizes=False).scops[0]).scop)
+    return scop.scop, scop.dependences, nests(scop.scop, scop.dependences)
+
+
+@pytest.mark.parametrize(
+    ("name", "transforms"),
+    [
+        ("prefix sums", (Permute(("j", "i")), Parallelize(("j", "i")))),
+        ("stencil in place", (Parallelize(("i",)),)),
+        ("stencil in place", (Tile("i", (32,)), Permute(("i.0", "t", "i.1", "j")))),
+        ("downwards", (Parallelize(("i",)),)),
+    ],
+)
+def test_what_is_illegal_is_refused_for_every_size(name: str, transforms: tuple[Transform, ...]) -> None:
+    scop, found, parts = at_every_size(name)
+    assert check(scop, [start(nest) for nest in parts], found) is None
+    assert check(scop, [apply(parts[0], transforms)], found) is not None
+
+
+def test_what_is_legal_for_the_tuned_size_alone_is_left_out() -> None:
+    """The second half does not read what the first one writes as long as there are 100 elements."""
+    source = """
+void f(int n, float x[restrict 1000])
+{
+    for (int i = 0; i < n; i++)
+        x[i + 100] = x[i] + 1;
+}
+"""
+    o = Options(machine="epyc-zen5", threads=2, sizes={"n": 100})
+    tuned = pipeline.rank(pipeline.load(source, o), options=o)
+    assert any("Parallelize" in str(v.recipe) for v in tuned.variants)
+    symbolic = polydl.load(source, require_sizes=False).scops[0]
+    found = every_size_of_searched(symbolic, {"n": (1, 900)}, tuned.variants, tuned.machine, 2, reassociate=True)
+    assert "omp parallel" not in (found.generated.region if isinstance(found, Searched) else "")
+
+
+def test_a_loop_that_is_short_at_the_tuned_size_alone_is_not_written_out() -> None:
+    scop, _, parts = at_every_size("transpose")
+    (statement,) = scop.statements
+    of = {statement.name: statement}
+    outer, inner = (Member({statement.name: aff}) for aff in time_affs(statement))
+    long = Band((outer, replace(inner, unroll=True)), Leaf(statement.name))
+    assert long_when_written_out(long, of)
+    tile = Member({statement.name: isl.floor_div(inner.affs[statement.name], 4)}, tile=4)
+    short = Band((outer, tile, replace(inner, unroll=True)), Leaf(statement.name))
+    assert not long_when_written_out(short, of)
+    assert not long_when_written_out(as_tree(start(parts[0])), of)
+
+
+def test_parts_for_other_sizes() -> None:
+    _, _, (nest,) = at_every_size("transpose")
+    (tuned,) = ranked("transpose").nests
+    made = apply(nest, (Tile("i", (1500,)), Permute(("i.0", "j", "i.1")), Parallelize(("i.0",)), Vectorize(("B",))))
+    assert on_one_thread(made).parallel == ()
+    assert through_caches(made).rows == Rows()
+    assert [loop.name for loop in shared_anew(made, tuned, 2, None).loops] == ["i", "j"]
+    assert shared_anew(made, tuned, 2, 1024).transforms[0] == Tile("i", (1024,))
+    assert shared_anew(made, tuned, 4, 1024) == shared_anew(made, tuned, 2, 1024)
+    small = apply(nest, (Tile("i", (64,)), Parallelize(("i.0",))))
+    assert shared_anew(small, tuned, 2, 1024) is small
+    grid = apply(tuned, (Parallelize(("i",), axes="R", ways=(2,)),))
+    with pytest.raises(InputError, match="no constant number of iterations"):
+        at_sizes([grid], [nest])
+
+
+def test_tiles_on_a_diagonal_run_one_after_the_other_on_one_thread() -> None:
+    scop, found, parts = at_every_size("jacobi in time")
+    waves = next(v for v in ranked("jacobi in time").variants if v.scheduled and v.scheduled[0].how.base == "skewed")
+    (part,) = at_sizes(waves.parts, parts)
+    serial = on_one_thread(part)
+    assert isinstance(part, Scheduled)
+    assert isinstance(serial, Scheduled)
+    assert isinstance(part.tree, Band)
+    assert isinstance(serial.tree, Band)
+    assert {m.run for band in bands(part.tree) for m in band.members} >= {Run.PARALLEL}
+    assert not any(m.run is Run.PARALLEL for band in bands(serial.tree) for m in band.members)
+    name = scop.statements[0].name
+    assert (
+        part.tree.members[0].affs[name].sub(part.tree.members[1].affs[name]).is_equal(serial.tree.members[0].affs[name])
+    )
+    assert check(scop, [part], found) is None
+    assert check(scop, [serial], found) is None
+
+
+def test_where_the_original_loops_are_as_fast_the_output_says_so() -> None:
+    source = "void f(int n, float x[restrict n])\n{\n    for (int i = 1; i < n; i++)\n        x[i] += x[i - 1];\n}\n"
+    done = polydl.optimize(source, sizes={"n": 5000}, run=False, threads=2, machine="epyc-zen5")
+    assert "no nest in it is a contraction; " in str(done.scops[0].other_sizes)
+    assert "other sizes: the original loops" in done.text
+
+
+def test_the_output_has_them() -> None:
+    done = polydl.optimize(
+        CASES["transpose"].source, sizes={"m": 3000, "n": 2500}, run=False, threads=2, machine="epyc-zen5"
+    )
+    assert isinstance(done.scops[0].other_sizes, Searched)
+    assert "if (m == 3000 && n == 2500)" in done.text
+    assert "other sizes: " in done.text
+    assert "of the variants that were searched" in done.text
