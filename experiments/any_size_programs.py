@@ -3,10 +3,10 @@
 python experiments/any_size_programs.py --json any_size_programs.json [--only NAME]… [--sizes 5] [--rounds 9]
 
 The macros that a program of tests/programs has for its sizes become integer parameters of its function. One output is
-made for the sizes called `bench` in tests/programs/catalogue.toml; at others, which were not tuned, it takes turns with
-gcc's code and with an output that is made for these sizes, on the same data and in one process. The figures are medians
-of the ratios within a round: `tuned` is the time of the output for the size over that of the one for every size, so that
-1 means that nothing is lost, `gcc` that of the original.
+made for the sizes called `bench` in tests/programs/catalogue.toml; at others, which were not tuned, it takes turns
+with gcc's code and with an output that is made for these sizes, on the same data and in one process. The figures are
+medians of the ratios within a round: `tuned` is the time of the output for the size over that of the one for every
+size, so that 1 means that nothing is lost, `gcc` that of the original.
 """
 
 from __future__ import annotations
