@@ -95,7 +95,8 @@ CASES = {
             A[i] = 0.5 * (B[i - 1] + B[i + 1]);
     }
 """,
-        {"T": 500, "n": 200000}, {"A": "n", "B": "n"}, ((70, 500), (130, 2050), (3, 5000), (300, 40)), kind="double", parallel=False,
+        {"T": 500, "n": 200000}, {"A": "n", "B": "n"}, ((70, 500), (130, 2050), (3, 5000), (300, 40)),
+        kind="double", parallel=False,
     ),
     "jacobi in two dimensions": Case(
         """\
