@@ -125,6 +125,30 @@ def build(command: Sequence[str], source: Path, defines: Mapping[str, str | int]
     subprocess.run([*arguments, "-lm", "-lgomp"], check=True)
 
 
+def taken(
+    entry: Entry, values: Mapping[str, int], contenders: Mapping[str, Path], given: argparse.Namespace, folder: Path
+) -> tuple[dict[str, list[float]], list[str]]:
+    """Let shared objects take turns, the reference first: the seconds of each one's runs, and what differed from the
+    reference."""
+    source, program = folder / "driver.c", folder / "driver"
+    source.write_text(driver(entry, values))
+    subprocess.run(["gcc", "-O2", "-w", str(source), "-o", str(program), "-ldl", "-lm", "-lgomp"], check=True)
+    arguments = [str(program), str(given.rounds), str(given.seconds), entry.name, *map(str, contenders.values())]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(given.threads)}
+    done_run = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=True)
+    names = list(contenders)
+    times: dict[str, list[float]] = {name: [] for name in names}
+    wrong = []
+    for line in done_run.stdout.splitlines():
+        first, rest = line.split(" ", 1)
+        if first == "wrong":
+            number, what = rest.split(":", 1)
+            wrong.append(f"{names[int(number)]}:{what}")
+        else:
+            times[names[int(first)]].append(float(rest))
+    return times, wrong
+
+
 def measure(entry: Entry, given: argparse.Namespace, folder: Path) -> Row:
     """Optimize a program, build all contenders, let them take turns."""
     values = entry.bench
@@ -160,22 +184,7 @@ def measure(entry: Entry, given: argparse.Namespace, folder: Path) -> Row:
     if not error:
         contenders["polydl"] = folder / "polydl.so"
         build((*GCC, "-fopenmp"), written, defines, contenders["polydl"])
-    source, program = folder / "driver.c", folder / "driver"
-    source.write_text(driver(entry, values))
-    subprocess.run(["gcc", "-O2", "-w", str(source), "-o", str(program), "-ldl", "-lm", "-lgomp"], check=True)
-    arguments = [str(program), str(given.rounds), str(given.seconds), entry.name, *map(str, contenders.values())]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(given.threads)}
-    done_run = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=True)
-    names = list(contenders)
-    times: dict[str, list[float]] = {name: [] for name in names}
-    wrong = []
-    for line in done_run.stdout.splitlines():
-        first, rest = line.split(" ", 1)
-        if first == "wrong":
-            number, what = rest.split(":", 1)
-            wrong.append(f"{names[int(number)]}:{what}")
-        else:
-            times[names[int(first)]].append(float(rest))
+    times, wrong = taken(entry, values, contenders, given, folder)
     return Row(entry.name, entry.kind, values, times, variants, search, wrong, error)
 
 

@@ -23,7 +23,7 @@ from polydl.lower.region import original_text
 from polydl.lower.scratch import Scratch
 from polydl.lower.tree import TreePlan, isl_tree, tree_plan
 from polydl.model import isl
-from polydl.model.isl import quota
+from polydl.model.isl import DEFAULT_QUOTA, quota
 from polydl.model.scop import Scop, Source, Storage
 from polydl.model.types import HEADER_NAMES
 from polydl.rewrite.contract import PREFIX
@@ -85,7 +85,12 @@ def _integer_type(scop: Scop) -> str:
 
 
 def generate(
-    scop: Scop, parts: Sequence[Structure | Scheduled], *, instances: bool = False, other_sizes: bool = False
+    scop: Scop,
+    parts: Sequence[Structure | Scheduled],
+    *,
+    instances: bool = False,
+    other_sizes: bool = False,
+    operations: int = DEFAULT_QUOTA,
 ) -> Generated:
     """C text that runs the parts of the scop one after the other, each in the order of its tree.
 
@@ -99,7 +104,7 @@ def generate(
     scratch = Scratch()
     beside = _Beside([], [], [], [])
     absorbed, groups = _absorbed(scop, parts), groups_by_place(parts)
-    with quota("code generation"):
+    with quota("code generation", operations):
         for place, part in enumerate(parts):
             if place in absorbed or (isinstance(part, Structure) and part.fused):
                 continue

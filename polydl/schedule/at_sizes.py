@@ -67,7 +67,8 @@ def _is_empty(node: Node) -> bool:
 
 
 def on_one_thread(part: Part) -> Part:
-    """A part without parallel loops."""
+    """A part without parallel loops. Tiles on a diagonal, which are there to be parallel, run one loop after the other
+    again."""
     if isinstance(part, Scheduled):
         return replace(part, how=structs.replace(part.how, parallel=False), tree=_serial(part.tree))
     return apply(part.nest, [one for one in part.transforms if not isinstance(one, Parallelize)])
@@ -80,7 +81,16 @@ def _serial(node: Node) -> Node:
         case InOrder(children):
             return InOrder(tuple(_serial(child) for child in children))
         case Band(members, child):
+            if len(members) > 1 and _is_wavefront(members[0], members[1]):
+                first = replace(members[0], affs={s: a.sub(members[1].affs[s]) for s, a in members[0].affs.items()})
+                members = (first, *members[1:])
             return Band(tuple(_on_one(member) for member in members), _serial(child))
+
+
+def _is_wavefront(first: Member, second: Member) -> bool:
+    """Whether a loop is the sum of itself and the next one (see `schedule.passes`), as it is wherever a loop over tiles
+    stands around a parallel one in one band."""
+    return first.run is Run.SERIAL and second.run is Run.PARALLEL and min(first.tile, second.tile) > 1
 
 
 def _on_one(member: Member) -> Member:
@@ -114,7 +124,12 @@ def shared_anew(part: Part, tuned: Nest, threads: int, row: int | None) -> Part:
             found = [structs.replace(tile, sizes=(row,)) if one is tile else one for one in found]
         else:
             found = [_untiled(one, loop) for one in found if one is not tile]
-    return part if found == list(part.transforms) else apply(part.nest, found)
+    if found == list(part.transforms):
+        return part
+    try:
+        return apply(part.nest, found)
+    except InputError:
+        return part  # parallel loops that the loop would have to stand between
 
 
 def _untiled(transform: Transform, loop: str) -> Transform:

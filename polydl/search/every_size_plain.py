@@ -11,8 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 
+import msgspec
 import numpy as np
 
 from polydl.base.errors import InputError, QuotaExceeded
@@ -23,6 +25,7 @@ from polydl.lower.emit import Generated, generate
 from polydl.lower.region import original_text
 from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
+from polydl.model.in_child import Hung, in_child
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Storage
 from polydl.rank.estimator import Estimator
@@ -42,6 +45,7 @@ from polydl.schedule.at_sizes import (
     at_sizes as parts_at_sizes,
 )
 from polydl.schedule.check import check
+from polydl.schedule.plan import Scheduled
 from polydl.schedule.recipe import Recipe, recipe_of
 from polydl.schedule.structure import start
 from polydl.search.dispatch import Tree, few, leaves, renumbered, taken, tree
@@ -76,6 +80,9 @@ _MOST_TEXT = 100_000
 """Characters of C up to which there is another variant."""
 _STEP = 5_000_000
 """isl operations that the check of a variant may take, and that its code may."""
+
+_HANG_SECONDS = 10
+"""Of processor time, after which the code of a variant is taken to hang: it takes two at most where it comes at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +133,8 @@ class _Compared:
     """(V, P): of each way at each point."""
     left_out: dict[str, None] = field(default_factory=dict)
     codes: dict[int, Generated] = field(default_factory=dict)
+    hung: set[int] = field(default_factory=set)
+    """Candidates whose code was too much for isl."""
 
 
 def every_size_of_searched(
@@ -172,18 +181,18 @@ def _candidates(
             continue
         tuned = {nest.name: nest for nest in nests(variant.program, variant.origin.dependences)}
         try:
-            made = parts_at_sizes(variant.parts, own.nests)
-            for parts in _twins(made, tuned, threads):
-                long = (long_when_written_out(tree_of(p), {s.name: s for s in p.statements}) for p in parts)
-                too_long = next(filter(None, long), "")
-                if too_long:
-                    left_out[f"{variant.id} writes out a loop without a bound"] = None
-                    break
+            for parts in _twins(parts_at_sizes(variant.parts, own.nests), tuned, threads):
+                if any(map(_writes_long_loops_out, parts)):
+                    raise InputError(f"{variant.id} writes out a loop that is short for its sizes alone")
                 one = _Candidate(own, parts)
                 found.setdefault(one.recipe, one)
         except InputError as error:
             left_out[error.reason] = None
     return [original, *found.values()], list(left_out)
+
+
+def _writes_long_loops_out(part: Part) -> bool:
+    return bool(long_when_written_out(tree_of(part), {s.name: s for s in part.statements}))
 
 
 def _families(variants: Sequence[Variant]) -> Iterator[Variant]:
@@ -273,9 +282,7 @@ class _Scored:
         return _Scored(points, np.array(seconds).reshape(len(points), len(candidates)).T)
 
 
-def _scores(
-    point: SizePoint, candidates: Sequence[_Candidate], machine: Machine, threads: int
-) -> list[float] | None:
+def _scores(point: SizePoint, candidates: Sequence[_Candidate], machine: Machine, threads: int) -> list[float] | None:
     """Estimated seconds of each candidate at a point; None where the program has other nests there."""
     at: dict[int, tuple[SizePoint, Estimator]] = {}
     found: list[float] = []
@@ -322,7 +329,7 @@ def _decided(symbolic: Scop, compared: _Compared, *, reassociate: bool) -> Searc
         broken = {leaf: why for leaf in set(leaves(chosen)) if (why := _written(compared, leaf, symbolic, reassociate))}
         for leaf, why in broken.items():
             compared.left_out[f"{compared.candidates[leaf].recipe.id}: {why}"] = None
-            alive.remove(leaf)
+            alive = [i for i in alive if i != leaf and not (leaf in compared.hung and _as_hard(compared, i, leaf))]
         if broken:
             continue
         if most > 1 and _characters(compared, chosen) > _MOST_TEXT:
@@ -352,14 +359,35 @@ def _written(compared: _Compared, leaf: int, symbolic: Scop, reassociate: bool) 
     if one.original:
         compared.codes[leaf] = Generated((), original_text(symbolic))
         return ""
+    what = f"code of {one.recipe.id} for every size"
     try:
         with quota("a variant for every size", _STEP):
             why = check(one.base.scop, one.parts, one.base.dependences, reassociate=reassociate)
         if why is None:
-            compared.codes[leaf] = generate(one.base.scop, one.parts, other_sizes=True)
+            text = in_child(partial(_code, one), what, seconds=_HANG_SECONDS)
+            compared.codes[leaf] = msgspec.json.decode(text, type=Generated)
+    except Hung as error:
+        compared.hung.add(leaf)
+        why = error.reason
     except QuotaExceeded as error:
         why = error.reason
     return why or ""
+
+
+def _as_hard(compared: _Compared, one: int, other: int) -> bool:
+    """Whether the trees of two candidates differ in what rows become at most."""
+    first, second = (compared.candidates[i] for i in (one, other))
+    if first.base is not second.base or first.original or second.original:
+        return False
+    hows = ([p.how for p in c.parts if isinstance(p, Scheduled)] for c in (first, second))
+    return next(hows) == next(hows) != []
+
+
+def _code(one: _Candidate) -> str:
+    """The code of a candidate as JSON. Tiles along diagonals keep isl busy for minutes on few counted operations where
+    sizes are parameters, so that it is made in a process of its own."""
+    made = generate(one.base.scop, one.parts, other_sizes=True, operations=_STEP)
+    return msgspec.json.encode(made).decode()
 
 
 def _characters(compared: _Compared, of: Tree) -> int:

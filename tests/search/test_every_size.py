@@ -257,15 +257,6 @@ def test_few_variants_come_near_to_the_best_everywhere() -> None:
             {"n": 50},
             "no nest in it is a contraction",
         ),
-        (
-            (
-                "void f(int n, const float A[restrict n][n], float C[restrict n][n])\n{\n"
-                "    for (int i = 0; i < n; i++)\n        for (int j = 0; j <= i; j++)\n"
-                "            for (int k = 0; k < n; k++)\n                C[i][j] += A[i][k] * A[j][k];\n}\n"
-            ),
-            {"n": 40},
-            "no microkernel fits S0",
-        ),
     ],
 )
 def test_where_there_is_none_the_output_says_why(source: str, sizes: dict[str, int], reason: str) -> None:

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import pytest
 
 import polydl
+from polydl import pipeline
 from polydl.base.errors import InputError
-from polydl.dependences.analysis import dependences
-from polydl.dependences.nests import nests
-from polydl.results import OptimizeResult
-from polydl.schedule.as_tree import as_tree, tree_of
+from polydl.dependences.analysis import Dependence
+from polydl.dependences.nests import Nest, nests
+from polydl.lower.dispatch import where_all_runs
+from polydl.lower.splice import splice
+from polydl.model import isl
+from polydl.model.schedule import time_affs
+from polydl.model.scop import Scop
+from polydl.options import Options
+from polydl.results import Ranking
+from polydl.rewrite.canonical import canonical
+from polydl.schedule.as_tree import as_tree
 from polydl.schedule.at_sizes import at_sizes, long_when_written_out, on_one_thread, shared_anew, through_caches
 from polydl.schedule.check import check
 from polydl.schedule.plan import Scheduled
-from polydl.schedule.structure import Structure, apply
-from polydl.schedule.transforms import Parallelize, Permute, Schedule, Tile, Vectorize
+from polydl.schedule.structure import Rows, apply, start
+from polydl.schedule.transform import Transform
+from polydl.schedule.transforms import Parallelize, Permute, Tile, Vectorize
 from polydl.schedule.tree import Band, Leaf, Member, Run, bands
 from polydl.search import every_size_plain
-from polydl.search.every_size_plain import Searched
+from polydl.search.every_size_plain import Searched, every_size_of_searched
 from tests.oracle.native import compile_c
 from tests.search.test_every_size import Guarded
 
@@ -45,6 +56,8 @@ class Case:
     kind: str = "float"
     exact: bool = True
     """Every bit must agree: the sums are of small integers, or in their order."""
+    parallel: bool = True
+    """There is code for all threads: isl makes it of the tiles."""
 
     @property
     def source(self) -> str:
@@ -82,7 +95,8 @@ CASES = {
             A[i] = 0.5 * (B[i - 1] + B[i + 1]);
     }
 """,
-        {"T": 500, "n": 200000}, {"A": "n", "B": "n"}, ((70, 500), (130, 2050), (3, 5000), (300, 40)), kind="double",
+        {"T": 500, "n": 200000}, {"A": "n", "B": "n"}, ((70, 500), (130, 2050), (3, 5000), (300, 40)),
+        kind="double", parallel=False,
     ),
     "jacobi in two dimensions": Case(
         """\
@@ -123,8 +137,8 @@ CASES = {
     "softmax of rows": Case(
         """\
     for (int i = 0; i < m; i++) {
-        float most = x[i][0];
-        for (int j = 1; j < n; j++)
+        float most = -100;
+        for (int j = 0; j < n; j++)
             most = x[i][j] > most ? x[i][j] : most;
         float sum = 0;
         for (int j = 0; j < n; j++) {
@@ -221,26 +235,28 @@ CASES = {
 }  # fmt: skip
 
 
-def made(source: str, **sizes: int) -> OptimizeResult:
-    return polydl.optimize(source, sizes=sizes, run=False, threads=2, machine="epyc-zen5")
-
-
-@pytest.mark.parametrize("variant", [0, 1])
-@pytest.mark.parametrize("name", CASES)
-def test_the_output_is_right_at_every_size(name: str, variant: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the tree that the estimates make, and with what is best for the largest sizes at all of them."""
+@cache
+def ranked(name: str) -> Ranking:
+    """The variants of a case for the sizes that it is tuned for."""
     case = CASES[name]
-    monkeypatch.setattr(every_size_plain, "_POINTS", 12)
-    monkeypatch.setattr(every_size_plain, "_FURTHER", 4)
-    if variant:
-        monkeypatch.setattr(every_size_plain, "tree", lambda losses, features: _best_when_large(losses, features))
-    done = made(case.source, **case.tuned)
-    found = done.scops[0].other_sizes
-    assert isinstance(found, Searched), found
-    if variant:
-        assert "Parallelize" in str(found.recipes) or "parallel=True" in str(found.recipes)
-        assert "omp parallel" in found.generated.region
-    library, original = compile_c([done.text], FLAGS), compile_c([case.source], ("-O1", "-ffp-contract=off"))
+    o = Options(machine="epyc-zen5", threads=2, sizes=dict(case.tuned))
+    return pipeline.with_fused(pipeline.rank(pipeline.load(case.source, o), options=o), o)
+
+
+def for_every_size(name: str) -> Searched | str:
+    case, ranking = CASES[name], ranked(name)
+    symbolic = polydl.load(case.source, require_sizes=False).scops[0]
+    ranges = {size: (1, 32 * value) for size, value in case.tuned.items()}
+    return every_size_of_searched(symbolic, ranges, ranking.variants, ranking.machine, 2, reassociate=True)
+
+
+def compared(name: str, found: Searched) -> None:
+    """Run the output and the input at all sizes of a case."""
+    case, ranking = CASES[name], ranked(name)
+    scop = ranking.program.read
+    code = found.beside(ranking.variants[0].generated)
+    library = compile_c([splice(scop.source, [(scop, code)], "")], FLAGS)
+    original = compile_c([case.source], ("-O1", "-ffp-contract=off"))
     rng, guarded = np.random.default_rng(1), Guarded()
     kind = np.float32 if case.kind == "float" else np.float64
     for sizes in case.sizes():
@@ -250,8 +266,8 @@ def test_the_output_is_right_at_every_size(name: str, variant: int, monkeypatch:
         begun = [array.copy() for array in arrays]
         results = []
         for one in (original, library):
-            for array, start in zip(arrays, begun, strict=True):
-                array[...] = start
+            for array, first in zip(arrays, begun, strict=True):
+                array[...] = first
             one.f(*sizes, *(ctypes.c_void_p(a.__array_interface__["data"][0]) for a in arrays))
             results.append([array.copy() for array in arrays])
         for wanted, got in zip(*results, strict=True):
@@ -261,5 +277,131 @@ def test_the_output_is_right_at_every_size(name: str, variant: int, monkeypatch:
                 np.testing.assert_allclose(got, wanted, 1e-4, 1e-5, err_msg=str(at))
 
 
-def _best_when_large(losses: np.ndarray, features: np.ndarray) -> int:
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(every_size_plain, "_POINTS", 12)
+    monkeypatch.setattr(every_size_plain, "_FURTHER", 4)
+    monkeypatch.setattr(every_size_plain, "_HANG_SECONDS", 4)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("name", CASES)
+def test_the_output_is_right_at_every_size(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the tree that the estimates make, and with what is best for the largest sizes at all of them."""
+    found = for_every_size(name)
+    assert isinstance(found, Searched), found
+    compared(name, found)
+    monkeypatch.setattr(every_size_plain, "tree", best_when_large)
+    monkeypatch.setattr(every_size_plain, "_GAIN", -math.inf)
+    found = for_every_size(name)
+    assert isinstance(found, Searched), found
+    assert ("omp parallel" in found.generated.region) == CASES[name].parallel
+    assert CASES[name].parallel or any("was stopped" in why for why in found.left_out)
+    assert len(found.recipes) == 1
+    compared(name, found)
+
+
+def best_when_large(losses: np.ndarray, features: np.ndarray) -> int:
     return int(np.argmin(losses[:, int(np.argmax(features.prod(axis=1)))]))
+
+
+def at_every_size(name: str) -> tuple[Scop, tuple[Dependence, ...], tuple[Nest, ...]]:
+    scop = canonical(where_all_runs(polydl.load(CASES[name].source, require_sizes=False).scops[0]).scop)
+    return scop.scop, scop.dependences, nests(scop.scop, scop.dependences)
+
+
+@pytest.mark.parametrize(
+    ("name", "transforms"),
+    [
+        ("prefix sums", (Permute(("j", "i")), Parallelize(("j", "i")))),
+        ("stencil in place", (Parallelize(("i",)),)),
+        ("stencil in place", (Tile("i", (32,)), Permute(("i.0", "t", "i.1", "j")))),
+        ("downwards", (Parallelize(("i",)),)),
+    ],
+)
+def test_what_is_illegal_is_refused_for_every_size(name: str, transforms: tuple[Transform, ...]) -> None:
+    scop, found, parts = at_every_size(name)
+    assert check(scop, [start(nest) for nest in parts], found) is None
+    assert check(scop, [apply(parts[0], transforms)], found) is not None
+
+
+def test_what_is_legal_for_the_tuned_size_alone_is_left_out() -> None:
+    """The second half does not read what the first one writes as long as there are 100 elements."""
+    source = """
+void f(int n, float x[restrict 1000])
+{
+    for (int i = 0; i < n; i++)
+        x[i + 100] = x[i] + 1;
+}
+"""
+    o = Options(machine="epyc-zen5", threads=2, sizes={"n": 100})
+    tuned = pipeline.rank(pipeline.load(source, o), options=o)
+    assert any("Parallelize" in str(v.recipe) for v in tuned.variants)
+    symbolic = polydl.load(source, require_sizes=False).scops[0]
+    found = every_size_of_searched(symbolic, {"n": (1, 900)}, tuned.variants, tuned.machine, 2, reassociate=True)
+    assert "omp parallel" not in (found.generated.region if isinstance(found, Searched) else "")
+
+
+def test_a_loop_that_is_short_at_the_tuned_size_alone_is_not_written_out() -> None:
+    scop, _, parts = at_every_size("transpose")
+    (statement,) = scop.statements
+    of = {statement.name: statement}
+    outer, inner = (Member({statement.name: aff}) for aff in time_affs(statement))
+    long = Band((outer, replace(inner, unroll=True)), Leaf(statement.name))
+    assert long_when_written_out(long, of)
+    tile = Member({statement.name: isl.floor_div(inner.affs[statement.name], 4)}, tile=4)
+    short = Band((outer, tile, replace(inner, unroll=True)), Leaf(statement.name))
+    assert not long_when_written_out(short, of)
+    assert not long_when_written_out(as_tree(start(parts[0])), of)
+
+
+def test_parts_for_other_sizes() -> None:
+    _, _, (nest,) = at_every_size("transpose")
+    (tuned,) = ranked("transpose").nests
+    made = apply(nest, (Tile("i", (1500,)), Permute(("i.0", "j", "i.1")), Parallelize(("i.0",)), Vectorize(("B",))))
+    assert on_one_thread(made).parallel == ()
+    assert through_caches(made).rows == Rows()
+    assert [loop.name for loop in shared_anew(made, tuned, 2, None).loops] == ["i", "j"]
+    assert shared_anew(made, tuned, 2, 1024).transforms[0] == Tile("i", (1024,))
+    assert shared_anew(made, tuned, 4, 1024) == shared_anew(made, tuned, 2, 1024)
+    small = apply(nest, (Tile("i", (64,)), Parallelize(("i.0",))))
+    assert shared_anew(small, tuned, 2, 1024) is small
+    grid = apply(tuned, (Parallelize(("i",), axes="R", ways=(2,)),))
+    with pytest.raises(InputError, match="no constant number of iterations"):
+        at_sizes([grid], [nest])
+
+
+def test_tiles_on_a_diagonal_run_one_after_the_other_on_one_thread() -> None:
+    scop, found, parts = at_every_size("jacobi in time")
+    waves = next(v for v in ranked("jacobi in time").variants if v.scheduled and v.scheduled[0].how.base == "skewed")
+    (part,) = at_sizes(waves.parts, parts)
+    serial = on_one_thread(part)
+    assert isinstance(part, Scheduled)
+    assert isinstance(serial, Scheduled)
+    assert isinstance(part.tree, Band)
+    assert isinstance(serial.tree, Band)
+    assert {m.run for band in bands(part.tree) for m in band.members} >= {Run.PARALLEL}
+    assert not any(m.run is Run.PARALLEL for band in bands(serial.tree) for m in band.members)
+    name = scop.statements[0].name
+    sums, tiles, first = (t.members[at].affs[name] for t, at in ((part.tree, 0), (part.tree, 1), (serial.tree, 0)))
+    assert sums.sub(tiles).plain_is_equal(first)
+    assert not sums.plain_is_equal(first)
+    assert check(scop, [part], found) is None
+    assert check(scop, [serial], found) is None
+
+
+def test_where_the_original_loops_are_as_fast_the_output_says_so() -> None:
+    source = "void f(int n, float x[restrict n])\n{\n    for (int i = 1; i < n; i++)\n        x[i] += x[i - 1];\n}\n"
+    done = polydl.optimize(source, sizes={"n": 5000}, run=False, threads=2, machine="epyc-zen5")
+    assert "no nest in it is a contraction; " in str(done.scops[0].other_sizes)
+    assert "other sizes: the original loops" in done.text
+
+
+def test_the_output_has_them() -> None:
+    done = polydl.optimize(
+        CASES["transpose"].source, sizes={"m": 3000, "n": 2500}, run=False, threads=2, machine="epyc-zen5"
+    )
+    assert isinstance(done.scops[0].other_sizes, Searched)
+    assert "if (m == 3000 && n == 2500)" in done.text
+    assert "other sizes: " in done.text
+    assert "of the variants that were searched" in done.text
