@@ -177,8 +177,6 @@ class Narrow(Vectors):
                 return target
             case Call():
                 return value.element
-            case AffineValue() if constant_number(value) is not None:
-                return I32
             case _:
                 raise NotVectorised("a value of another kind")
 

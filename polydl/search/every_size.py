@@ -37,7 +37,7 @@ from polydl.search.any_size_ways import Way, fixed_extents, in_blocks, in_vector
 from polydl.search.dispatch import Tree, few, leaves, renumbered, taken, tree
 from polydl.search.fused import into_kernels
 from polydl.search.size_points import Ranges, SizePoint, size_points
-from polydl.search.size_tree import Branch, Compared, Leaf, SizeTree, way_seconds
+from polydl.search.size_tree import Branch, Compared, InBlocks, SizeTree, way_seconds
 from polydl.target import Machine
 
 L = TypeVar("L")
@@ -174,7 +174,7 @@ def _chosen(symbolic: Scop, sizes: Ranges, setting: _Setting, *, blocked: bool) 
     marked = _marked(scop, programs) if setting.instances else None
     ranges = dict(zip(parts[first].loops, extents(parts[first].statements[0]), strict=False))
     among = Compared(program, parts, first, tuple(compared[first].ways), setting.machine, setting.threads)
-    said = {leaf: Leaf(recipe_of(programs[leaf]), taking[leaf], among) for leaf in programs}
+    said = {leaf: InBlocks(recipe_of(programs[leaf]), taking[leaf], among) for leaf in programs}
     return _Chosen(
         decision.asked(decision.tree, codes, ranges),
         decision.asked(decision.tree, marked, ranges) if marked is not None else None,

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from polydl.base.errors import InputError, QuotaExceeded
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.nests import Nest, nests
-from polydl.lower.dispatch import Dispatch, Question, dispatched, extents, where_all_runs
+from polydl.lower.dispatch import Question, dispatched, extents, where_all_runs
 from polydl.lower.emit import Generated, generate
 from polydl.lower.region import original_text
 from polydl.model import isl
@@ -50,9 +51,12 @@ from polydl.schedule.recipe import Recipe, recipe_of
 from polydl.schedule.structure import start
 from polydl.search.dispatch import Tree, few, leaves, renumbered, taken, tree
 from polydl.search.every_size import EverySize
-from polydl.search.size_points import Ranges, SizePoint, size_points
+from polydl.search.size_points import Ranges, SizePoint, point_at, size_points
+from polydl.search.size_tree import SizeTree
 from polydl.search.variant import Variant
 from polydl.target import Machine
+
+L = TypeVar("L")
 
 _POINTS, _FURTHER = 64, 16
 """Sizes at which variants are compared, and further ones at which the choice among them is judged."""
@@ -126,6 +130,8 @@ class _Compared:
     """Ways to run a program, and what each is estimated to take."""
 
     candidates: Sequence[_Candidate]
+    machine: Machine
+    threads: int
     points: Sequence[Mapping[str, int]]
     """Values of the parameters; the last `further` ones only judge."""
     further: int
@@ -135,6 +141,28 @@ class _Compared:
     codes: dict[int, Generated] = field(default_factory=dict)
     hung: set[int] = field(default_factory=set)
     """Candidates whose code was too much for isl."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A candidate that was taken (`polydl.search.size_tree.Leaf`)."""
+
+    place: int
+    """Among those that were compared."""
+    compared: _Compared
+
+    @property
+    def recipe(self) -> Recipe | None:
+        own = self.compared.candidates[self.place]
+        return None if own.original else own.recipe
+
+    def seconds(self, sizes: Mapping[str, int]) -> tuple[float, float]:
+        of = self.compared
+        base = of.candidates[0].base
+        own = {name: sizes[name] for name in base.scop.parameters}
+        point = point_at(base.scop, base.dependences, base.nests, own)
+        found = None if point is None else _scores(point, of.candidates, of.machine, of.threads)
+        return (math.nan, math.nan) if found is None else (found[self.place], min(found))
 
 
 def every_size_of_searched(
@@ -259,7 +287,7 @@ def _compared(candidates: Sequence[_Candidate], sizes: Ranges, machine: Machine,
     # Those that came first have the corners of the ranges: they are no sample to judge with.
     seconds = np.concatenate([first.seconds[kept], more.seconds], axis=1)
     further = len(more.points) * _FURTHER // (_POINTS + _FURTHER)
-    return _Compared(candidates, [*first.points, *more.points], further, seconds)
+    return _Compared(candidates, machine, threads, [*first.points, *more.points], further, seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,10 +368,14 @@ def _decided(symbolic: Scop, compared: _Compared, *, reassociate: bool) -> Searc
     gained = [losses[0, p] - losses[taking[taken(grown, values[p])], p] for p in range(len(values))]
     if np.mean(gained) < _GAIN:
         return _reason("the original loops are about as fast by estimate", compared)
-    made = dispatched(symbolic, where_all_runs(symbolic), _asked(chosen, features, compared.codes))
-    recipes = tuple(compared.candidates[leaf].recipe for leaf in dict.fromkeys(leaves(chosen)))
+    some = where_all_runs(symbolic)
+    said = {leaf: _Leaf(leaf, compared) for leaf in set(leaves(chosen))}
     return Searched(
-        generated=made, recipes=recipes, loss=math.expm1(float(np.mean(lost))), left_out=tuple(compared.left_out)
+        generated=dispatched(symbolic, some, _asked(chosen, features, compared.codes)),
+        recipes=tuple(compared.candidates[leaf].recipe for leaf in dict.fromkeys(leaves(chosen))),
+        loss=math.expm1(float(np.mean(lost))),
+        tree=SizeTree(_asked(chosen, features, said), some.values),
+        left_out=tuple(compared.left_out),
     )
 
 
@@ -416,8 +448,8 @@ def _value(extent: isl.PwAff, point: isl.Set) -> float:
     return float(isl.to_int(extent.intersect_params(point).max_val()))
 
 
-def _asked(at: Tree, features: Sequence[tuple[isl.PwAff, ...]], codes: Mapping[int, Generated]) -> Dispatch:
-    """The code of each candidate behind the questions."""
+def _asked(at: Tree, features: Sequence[tuple[isl.PwAff, ...]], codes: Mapping[int, L]) -> Question[L] | L:
+    """The code of each candidate, or what is said of it, behind the questions."""
     if isinstance(at, int):
         return codes[at]
     below = (_asked(part, features, codes) for part in (at.small, at.large))

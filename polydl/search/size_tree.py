@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -41,19 +41,30 @@ class Compared:
     threads: int
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(Protocol):
     """A variant for any size."""
 
+    @property
+    def recipe(self) -> Recipe | None:
+        """How the nests are scheduled; None: the loops as they are written."""
+
+    def seconds(self, sizes: Mapping[str, int]) -> tuple[float, float]:
+        """Estimated seconds at some sizes, and those of the best of what it was chosen among; NaN where the estimate
+        does not know the loops: some have no iteration."""
+
+
+@dataclass(frozen=True, slots=True)
+class InBlocks:
+    """A variant whose sums are in blocks of registers."""
+
     recipe: Recipe
-    """How the nests are scheduled."""
+    """See `Leaf`."""
     ways: tuple[Way, ...]
     """How each nest is run, before what stands around its sums joins its microkernel: what is estimated."""
     among: Compared
 
     def seconds(self, sizes: Mapping[str, int]) -> tuple[float, float]:
-        """Estimated seconds at some sizes, and those with the best way to run the nest that takes longest; NaN where
-        the estimate does not know the loops: some have no iteration."""
+        """See `Leaf`; of the ways to run the nest that takes longest."""
         of = self.among
         point = point_at(of.program.scop, of.program.dependences, of.parts, _of(sizes, of.program.scop.parameters))
         if point is None:
@@ -134,7 +145,7 @@ class SizeTree:
 
     def leaves(self) -> tuple[Leaf, ...]:
         """The variants, for small sizes first."""
-        return tuple({leaf.recipe.id: leaf for leaf in _leaves(self.top)}.values())
+        return tuple({_id(leaf): leaf for leaf in _leaves(self.top)}.values())
 
     def at(self, sizes: Mapping[str, int]) -> AtSizes:
         """What runs at these sizes, which are one for each parameter."""
@@ -183,12 +194,16 @@ def said(question: Question[Any], *, small: bool) -> str:
     return f"{expression(question.compared(_in_c()))} {'<' if small else '>='} {question.bound}"
 
 
+def _id(leaf: Leaf) -> str:
+    return "original" if leaf.recipe is None else leaf.recipe.id
+
+
 def _in_c() -> FromIsl:
     return FromIsl(Helpers("polydl_", set()), lambda name: name)
 
 
 def _leaves(at: Branch) -> Iterator[Leaf]:
-    if isinstance(at, Leaf):
+    if not isinstance(at, Question):
         yield at
         return
     yield from _leaves(at.small)
@@ -196,8 +211,8 @@ def _leaves(at: Branch) -> Iterator[Leaf]:
 
 
 def _lines(at: Branch, pad: str) -> Iterator[str]:
-    if isinstance(at, Leaf):
-        yield f"{pad}{at.recipe.id} = {at.recipe}"
+    if not isinstance(at, Question):
+        yield f"{pad}{at.recipe.id} = {at.recipe}" if at.recipe is not None else f"{pad}the original loops"
         return
     yield f"{pad}if {said(at, small=True)}:"
     yield from _lines(at.small, pad + "  ")
@@ -206,6 +221,6 @@ def _lines(at: Branch, pad: str) -> Iterator[str]:
 
 
 def _data(at: Branch) -> dict[str, Any]:
-    if isinstance(at, Leaf):
-        return {"variant": at.recipe.id, "recipe": at.recipe.to_data()}
+    if not isinstance(at, Question):
+        return {"variant": _id(at), "recipe": at.recipe.to_data() if at.recipe is not None else []}
     return {"if": said(at, small=True), "then": _data(at.small), "else": _data(at.large)}
