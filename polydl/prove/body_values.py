@@ -10,7 +10,7 @@ from pycparser import c_ast
 
 from polydl.model.types import spelled
 from polydl.prove.integers import ZERO, Affine, Unreadable, integer, number
-from polydl.prove.lanes import GROUP_BYTES, PURE, VECTOR, Counters, Lane, Vector, fma, shuffled, value_of
+from polydl.prove.lanes import GROUP_BYTES, PURE, VECTOR, WORD, Counters, Lane, Vector, fma, shuffled, value_of
 from polydl.prove.program import Pointer
 from polydl.prove.symbols import LANE_BY_LANE, Literal, Load, Operation, Symbol, of_lanes
 from polydl.prove.syntax import line_of, subscripted
@@ -87,9 +87,17 @@ class Evaluator:
                 return self._vector_value(vector.group(1), vector.group(2), node.args, env)
             case c_ast.Constant():
                 return Literal(node.value)
-            case c_ast.FuncCall(name=c_ast.ID(name=name)) if name in PURE and name not in self.functions:
-                return Operation(name, tuple(_operand(a, self._value(a, env)) for a in node.args.exprs), call=True)
+            case c_ast.FuncCall(name=c_ast.ID(name=name)) if (made := self._followed(name)) is not None:
+                operands = tuple(_operand(a, self._value(a, env)) for a in node.args.exprs)
+                return Operation(made, operands, call=name in PURE)
         raise Unreadable(f"line {line_of(node)}: a value in a generated function ({type(node).__name__})")
+
+    def _followed(self, name: str) -> str | None:
+        """The operation that a function is followed as; None: it is none."""
+        word = WORD.fullmatch(name)
+        if word is not None:
+            return word.group(1)
+        return name if name in PURE and name not in self.functions else None
 
     def _unary(self, node: Any, env: Env) -> Any:
         match node:

@@ -27,6 +27,7 @@ from polydl.prove.symbols import (
 )
 from polydl.prove.syntax import loop_start, loop_step
 from polydl.prove.text import MEANING, Parsed
+from polydl.prove.words import Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class Contract:
     """Per reduction."""
     a_steps: tuple[int | None, ...]
     b_steps: tuple[int | None, ...]
+    product: str = ""
+    """The inner product of words (polydl.target.products); empty: that of two elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +62,29 @@ class PackContract:
     width_stride: int | None
     extents: tuple[int | None, ...]
     strides: tuple[int | None, ...]
+    words: Words | None = None
+    """Of a copy that converts its elements, or puts several into a word."""
 
 
 _CONTRACT = re.compile(
     r"C\[i\*(-?\d+|s) \+ j\] [-+]?= (?:alpha \* )?(?:sum over r < ([0-9nx]+) of )?"
-    r"A\[i\*(-?\d+|s)((?: \+ r\d+\*(?:-?\d+|s))*)\] \* B\[j((?: \+ r\d+\*(?:-?\d+|s))*)\], "
+    r"(?:(\w+)\()?A\[i\*(-?\d+|s)((?: \+ r\d+\*(?:-?\d+|s))*)\](?: \*|,) B\[j((?: \+ r\d+\*(?:-?\d+|s))*)\]\)?, "
     r"i < m <= (\d+), j < n <= (\d+)"
 )
 _PACKED = re.compile(
     r"packed\[w / (\d+)\]\[r\]\[w % \1\] = source\[w\*(-?\d+|s)((?: \+ r\d+\*(?:-?\d+|s))*)\], "
     r"w < width; zeros up to .*"
 )
+
+
+_CONVERTED = re.compile(
+    r"copied\[w / (\d+)\]\[r\]\[w % \1\] = source\[w\*(-?\d+|s)((?: \+ r\d+\*(?:-?\d+|s))*)\] as [\w ]+?"
+    r"(?: in words of (\d+) neighbours along r(\d+))?, w < width; zeros up to a multiple of \d+(?: and \d+)?"
+    r"(; highest bits inverted)?(?:; then (-?\d+) times the sums of the columns)?"
+)
+
+
+_STORE = re.compile(r"polydl\d*_(?:f\d\d|i32)_store(_[a-z]+\d+)?")
 
 
 def _step(text: str) -> int | None:
@@ -91,16 +106,18 @@ def kernel_contract(parsed: Parsed, name: str) -> Contract:
     definition = parsed.functions.get(name)
     if found is None or definition is None:
         raise Unreadable(f"the contract of {name}: {text}")
-    c_row, over, a_row, a_steps, b_steps, m, n = found.groups()
+    c_row, over, product_, a_row, a_steps, b_steps, m, n = found.groups()
     steps = _steps(a_steps), _steps(b_steps)
     extents = _extents(over) if steps[0] else ()
     parameters = tuple(p.name for p in definition.decl.type.args.params)
-    return Contract(name, text, int(m), int(n), parameters, _step(c_row), _step(a_row), extents, *steps)
+    return Contract(name, text, int(m), int(n), parameters, _step(c_row), _step(a_row), extents, *steps, product_ or "")
 
 
 def pack_contract(parsed: Parsed, name: str) -> PackContract:
     """The contract of a generated packing function. Raises Unreadable."""
     text, parameters = parsed.packs[name]
+    if text.startswith("copied"):
+        return _converting(name, text, parameters)
     found = _PACKED.fullmatch(text.strip())
     extents = re.search(r"_k([0-9nx]+)_[0-9a-f]{8}$", name)
     if found is None or extents is None:
@@ -108,6 +125,19 @@ def pack_contract(parsed: Parsed, name: str) -> PackContract:
     strides = _steps(found.group(3))
     known = _extents(extents.group(1)) if strides else ()
     return PackContract(name, text, parameters, int(found.group(1)), _step(found.group(2)), known, strides)
+
+
+def _converting(name: str, text: str, parameters: tuple[str, ...]) -> PackContract:
+    found = _CONVERTED.fullmatch(text.strip())
+    types = re.search(r"_pack_([a-z]+\d+)_to_([a-z]+\d+)(?:x\d+)?_\d+_k([0-9nx]+)_[0-9a-f]{8}$", name)
+    if found is None or types is None:
+        raise Unreadable(f"the contract of {name}: {text}")
+    block, width_stride, moved, group, grouped, flips, sums = found.groups()
+    source, copied, extents = types.groups()
+    words = Words(source, copied, int(group or 1), int(grouped or 0), flips is not None, int(sums or 0))
+    strides = _steps(moved)
+    known = _extents(extents) if strides else ()
+    return PackContract(name, text, parameters, int(block), _step(width_stride), known, strides, words)
 
 
 def argument(known: int | None, name: str, bound: Mapping[str, Any]) -> Affine:
@@ -172,7 +202,9 @@ def _straight(item: Any, env: dict[str, Any], strides: Strides, stores: list[tup
             other = item.iffalse.iffalse if isinstance(item.iffalse, c_ast.If) else item.iffalse
             if not (same_in_part if why == "cut" else _same_past_caches)(item.iftrue, other):
                 raise Unreadable("a store of a remainder, or past the caches, that differs from the usual one")
-        case c_ast.FuncCall(name=c_ast.ID(name=name)) if re.fullmatch(r"polydl\d*_f\d\d_store(_[a-z]+\d+)?", name):
+        case c_ast.FuncCall(name=c_ast.ID(name=name)) if re.fullmatch(
+            r"polydl\d*_(?:f\d\d|i32)_store(_[a-z]+\d+)?", name
+        ):
             to, value = item.args.exprs
             stores.append((pointer(to, env, strides), symbol(value, env, strides)))
         case c_ast.Cast() | c_ast.EmptyStatement() | c_ast.ExprList():

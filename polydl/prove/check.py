@@ -19,13 +19,14 @@ from polydl.prove.functions import check_bodies
 from polydl.prove.integers import Unreadable, Wrong
 from polydl.prove.matching import Match, assignment_pairs, differs, hinted
 from polydl.prove.order import Order, check_concurrent, check_private, check_steps
-from polydl.prove.program import Pointer, Printed, Program, value_map
+from polydl.prove.program import WRITES, Pointer, Printed, Program, value_map
 from polydl.prove.reader import Reader
 from polydl.prove.result import Proof
 from polydl.prove.shown import instance
 from polydl.prove.symbols import Integer, Literal, Load, Made, loads
 from polydl.prove.text import read
 from polydl.prove.unfold import unfolded
+from polydl.prove.words import check_corrections, leave_out_padding
 from polydl.rewrite.canonical import Canonical
 
 Copied = dict[tuple[str, Pointer], tuple[str, isl.Map]]
@@ -127,6 +128,7 @@ def compared(scop: Scop, program: Program, reassociate: bool) -> tuple[Order, in
     """The order of a printed program, and how many parallel and vector loops it has, where it is the original. Raises
     Wrong, Unreadable, QuotaExceeded."""
     order = Order(scop, program, [], {}, reassociate, _length(program))
+    leave_out_padding(order)
     sources = _sources(order, program)
     order.matches = _matches(scop, program, sources)
     order.length = max([order.length, *(len(m.printed.time) for m in order.matches)])
@@ -134,8 +136,9 @@ def compared(scop: Scop, program: Program, reassociate: bool) -> tuple[Order, in
     for match in order.matches:
         _same_accesses(scop, order.matches, match, sources)
     _copies_hold(order, program)
+    check_corrections(order)
     order.check()
-    copies = [p for p in program.statements if p.kind == "copy"]
+    copies = [p for p in program.statements if p.kind in (*WRITES, "start")]
     statements = [*(m.printed for m in order.matches), *copies]
     check_steps(order, statements)
     loops = check_concurrent(order, statements)
@@ -342,9 +345,9 @@ def _sources(order: Order, program: Program) -> Copied:
     were copied is noted in `order.copied`. Raises Wrong where none was copied."""
     found: Copied = {}
     times: dict[tuple[str, Pointer], isl.Map] = {}
-    copies = [p for p in program.statements if p.kind == "copy"]
+    copies = [p for p in program.statements if p.kind in WRITES]
     for printed in program.statements:
-        if printed.kind == "copy":
+        if printed.kind in (*WRITES, "start"):
             continue
         for at in loads(printed.value):
             if at.base in program.buffers:
@@ -370,10 +373,13 @@ def _copied(
     elements = None
     array = ""
     for copy in mine:
-        source = copy.value.at
-        one = last.apply_range(order.time(copy).reverse()).apply_range(address(order.scop, copy, source))
-        if one.is_empty():
+        there = last.apply_range(order.time(copy).reverse())
+        if there.is_empty():
             continue
+        if copy.kind != "copy":
+            raise Wrong(f"line {printed.line}: what fills up {at.base}, or sums of columns, in place of its elements")
+        source = copy.value.at
+        one = there.apply_range(address(order.scop, copy, source))
         if array not in ("", source.base):
             raise Unreadable(f"line {printed.line}: copies of two arrays in one buffer")
         array = source.base
@@ -392,7 +398,7 @@ def _copies_hold(order: Order, program: Program) -> None:
         if not buffer.own:
             continue
         for copy in program.statements:
-            if copy.kind != "copy" or copy.target is None or copy.target.base != at.base:
+            if copy.kind not in WRITES or copy.target is None or copy.target.base != at.base:
                 continue
             flow = when.intersect_range(order.time(copy).range())
             if flow.is_empty():
@@ -417,8 +423,9 @@ def _apart(scop: Scop, program: Program) -> None:
             if one.name in program.scratch and one.start + (scop.arrays[one.name].layout.size or 0) * one.element > end:
                 raise Wrong(f"{one.name} does not fit into its memory")
             for copy in program.statements:
-                if copy.kind != "copy" or copy.target is None or copy.target.base != one.name:
+                if copy.kind not in WRITES or copy.target is None or copy.target.base != one.name:
                     continue
                 last = isl.greatest(address(scop, copy, copy.target).range(), 0)
-                if last is None or one.start + (last + 1) * one.element > end:
+                group = program.words[one.name].group if one.name in program.words else 1
+                if last is None or one.start + -(-(last + 1) // group) * one.element > end:
                     raise Wrong(f"the copies in {one.name} do not fit into its memory")

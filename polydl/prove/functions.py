@@ -12,6 +12,7 @@ from polydl.prove.integers import Unreadable
 from polydl.prove.kernel_bodies import check_kernel, check_pack
 from polydl.prove.program import MOST_SIZES, Program
 from polydl.prove.row_bodies import check_meaning, check_row
+from polydl.prove.word_bodies import check_converting
 from polydl.target.isa import ISAS, Isa
 
 
@@ -43,7 +44,11 @@ def check_bodies(program: Program, functions_of: Callable[[Isa], Mapping[str, An
 
 
 def _check(functions: Mapping[str, Any], function: Any, isa: Isa, size: tuple[int, ...]) -> None:
-    if isinstance(function, Contract):
+    if isinstance(function, Contract) and function.product:
+        raise Unreadable("it multiplies words")
+    if isinstance(function, PackContract) and function.words is not None:
+        check_converting(functions, function, isa, size[0], size[1:])
+    elif isinstance(function, Contract):
         check_kernel(functions, function, isa, *size)
     elif isinstance(function, PackContract):
         check_pack(functions, function, isa, size[0], size[1:])

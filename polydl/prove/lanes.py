@@ -34,6 +34,8 @@ VECTOR = re.compile(
 )
 PURE = frozenset(f"{name}{suffix}" for name in MATH.values() for suffix in ("", "f"))
 """Functions of <math.h> that are followed as operations."""
+WORD = re.compile(r"polydl\d*_(word_[24]|widened)")
+"""Functions that make a word of elements, and a float of the bits of a bf16: followed as operations."""
 GROUP_BYTES = 16
 """x86's shuffles work within pieces of so many bytes."""
 

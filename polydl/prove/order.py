@@ -11,7 +11,7 @@ from polydl.model.scop import Assignment, Scop, Statement
 from polydl.prove.addresses import address, linear
 from polydl.prove.integers import ZERO, Affine, Wrong
 from polydl.prove.matching import ACCUMULATING, Match
-from polydl.prove.program import ConcurrentLoop, Pointer, Printed, Program, value_map
+from polydl.prove.program import WRITES, ConcurrentLoop, Pointer, Printed, Program, value_map
 from polydl.prove.shown import pair
 from polydl.prove.symbols import Load, Operation, Symbol
 
@@ -291,7 +291,7 @@ def check_steps(order: Order, statements: Sequence[Printed]) -> None:
     """A step of a row stores behind all of its loads, and a kernel reads its operands before it stores or after, as it
     likes: nothing may load from memory what the same step or call has made. Raises Wrong."""
     for load_of in statements:
-        if load_of.step is None or load_of.kind == "copy":
+        if load_of.step is None or load_of.kind in (*WRITES, "start"):
             continue
         for at in _loads(load_of.value):
             for store_of in statements:

@@ -59,6 +59,10 @@ class Hint:
     """Of a row: the loop that counts its columns."""
 
 
+WRITES = ("copy", "zeros", "sums")
+"""Kinds of statements that fill buffers."""
+
+
 @dataclass(slots=True)
 class Printed:
     """One statement of the printed program."""
@@ -71,7 +75,8 @@ class Printed:
     time: tuple[Affine, ...]
     loops: tuple[ConcurrentLoop, ...]
     kind: str
-    """`assignment`, `product` (a kernel's), `copy` (into a buffer)."""
+    """`assignment`, `product` (a kernel's), `copy` (into a buffer), `zeros` and `sums` (into one as well: what fills up
+    words, and sums of columns), `start` (a kernel's: where its sums start from those)."""
     op: str
     value: Any
     """The symbolic value (polydl.prove.symbols); of a product its factors."""
@@ -110,6 +115,8 @@ class Program:
     uses: dict[Any, set[tuple[int, ...]]] = field(default_factory=dict)
     """Generated functions (the contract of a kernel or of a copy, the name of a row, what states its meaning) and with
     which sizes they are called, `MOST_SIZES` at most."""
+    words: dict[str, Any] = field(default_factory=dict)
+    """Of buffers with converted elements what they are (polydl.prove.words)."""
     often: set[Any] = field(default_factory=set)
     """Those of them that are called with more sizes."""
 

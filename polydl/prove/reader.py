@@ -36,10 +36,21 @@ from polydl.prove.integers import (
     product,
 )
 from polydl.prove.members import without_members
+from polydl.prove.packed_places import PLAIN, places, steps_of
 from polydl.prove.program import Buffer, ConcurrentLoop, Hint, Pointer, Printed, Program, domain
-from polydl.prove.symbols import Load, Operation, place, pointer, symbol
-from polydl.prove.syntax import first_number, generated_block, line_of, loop_start, loop_step, names_in, without_effect
+from polydl.prove.symbols import Literal, Load, Operation, conversion, place, pointer, symbol
+from polydl.prove.syntax import (
+    bytes_per_thread,
+    first_number,
+    generated_block,
+    line_of,
+    loop_start,
+    loop_step,
+    names_in,
+    without_effect,
+)
 from polydl.prove.text import MEANING, Parsed
+from polydl.prove.words import check_operands, product_named
 
 MOST_STATEMENTS = 400
 """Printed statements beyond which a proof would take too long."""
@@ -79,6 +90,7 @@ class Reader:
         self.program = Program()
         self._loops = 0
         self._steps = 0
+        self._reserved = 0
 
     def read(self) -> Program:
         """Raises Unreadable."""
@@ -173,6 +185,7 @@ class Reader:
         if isinstance(item.type, c_ast.PtrDecl):
             if any(re.fullmatch(r"polydl\d*_scratch", n) for n in text):
                 self.program.memory[False] = first_number(item.init.args.exprs[0])
+                self._reserved = bytes_per_thread(item.init.args.exprs[0])
                 return
             own, memory = (any(re.fullmatch(rf"polydl\d*_{w}", n) for n in text) for w in ("own", "memory"))
             if re.fullmatch(r"polydl\d*_own", name):
@@ -185,7 +198,9 @@ class Reader:
                 return
         elif isinstance(item.type, c_ast.TypeDecl):
             if re.fullmatch(r"polydl\d*_each", name):
-                self.program.memory[True] = first_number(item.init)
+                self.program.memory[True] = affine(item.init, {}).constant
+                if self.program.memory[True] > self._reserved:
+                    raise Wrong(f"line {line_of(item)}: the threads' copies do not fit into their memory")
                 return
             if item.init is None or re.fullmatch(r"polydl\d*_sum", name):
                 return
@@ -384,6 +399,7 @@ class Reader:
         result = finish(self.parsed, contract, self.strides, (a, b, c), bound, row, column)
         inner = at.inside()
         counters = [self._count(inner, e) for e in extents]
+        group = self._group(contract, a, b)
         a_at = a.offset.plus(product(row, argument(contract.a_row, "a_m", bound)))
         b_at = b.offset.plus(column)
         for k, (r, a_step, b_step) in enumerate(zip(counters, contract.a_steps, contract.b_steps, strict=True)):
@@ -393,9 +409,39 @@ class Reader:
         value, target = result
         start = replace(at, time=(*at.time, ZERO, row, column))
         self._add(start, "kernel", "=", value, target, None, item, len(at.time))
+        begins = b.offset.plus(column)
+        if group > 1:  # a word is so many places of its buffer
+            counters.append(self._count(inner, number(group)))
+            a_at, b_at = (where.times(group).plus(counters[-1]) for where in (a_at, b_at))
         made = replace(inner, time=(*inner.time, ZERO, row, column, *counters))
-        factors = Operation("*", (Load(Pointer(a.base, a_at)), Load(Pointer(b.base, b_at))))
+        factors = Operation("*", (self._factor(contract, a.base, a_at), self._factor(contract, b.base, b_at)))
         self._add(made, "product", "+=", factors, target, None, item, len(at.time))
+        if contract.product and product_named(contract.product).correction:
+            begins = begins.plus(product(extents[0], argument(contract.b_steps[0], "b_stride0", bound))).times(group)
+            first = Load(Pointer(b.base, begins))
+            self._add(start, "start", "=", first, None, None, item, len(at.time))
+
+    def _group(self, contract: Contract, a: Pointer, b: Pointer) -> int:
+        """How many elements a word has that a kernel reads. Raises Wrong."""
+        words = self.program.words
+        if contract.product:
+            check_operands(product_named(contract.product), words.get(a.base), words.get(b.base))
+            return product_named(contract.product).group
+        if any(base in words and words[base].group > 1 for base in (a.base, b.base)):
+            raise Wrong(f"{contract.name} takes words for elements")
+        return 1
+
+    def _factor(self, contract: Contract, base: str, at: Affine) -> Any:
+        """An element that a kernel multiplies: one of a copy that converts has the type of the sum."""
+        load = Load(Pointer(base, at))
+        if base not in self.program.words:
+            return load
+        definition = self.parsed.functions[contract.name]
+        output = next(p for p in definition.decl.type.args.params if p.name == "C")
+        element = spelled(" ".join(output.type.type.type.names))
+        if element is None:
+            raise Unreadable(f"the type of the sums of {contract.name}")
+        return Operation(conversion(element.name), (load,))
 
     def _operand(self, name: str, node: Any, at: _Place) -> Any:
         """An argument of a kernel or of a copy: an extent or a stride, an address, or a value. Raises Unreadable."""
@@ -425,33 +471,38 @@ class Reader:
             raise Wrong(f"line {line_of(item)}: a copy into {packed.base}")
         extents = [argument(e, f"extent{k}", bound) for k, e in enumerate(contract.extents)]
         self.program.use(contract, at.depth, at.constraints, (width, *extents))
-        steps = number(1)
-        for extent in extents:
-            if steps.terms and extent.terms:
-                raise Unreadable(f"line {line_of(item)}: a copy of unknown shape")
-            steps = steps.times(extent.constant) if not extent.terms else extent.times(steps.constant)
+        words = contract.words or PLAIN
+        if contract.words is not None:
+            if source.base not in self.scop.arrays:
+                raise Unreadable(f"line {line_of(item)}: a copy of {source.base}")
+            words.check(self.scop.arrays[source.base].element)
+            if self.program.words.setdefault(packed.base, words) != words:
+                raise Unreadable(f"line {line_of(item)}: copies of several kinds in {packed.base}")
+        elif packed.base in self.program.words:
+            raise Unreadable(f"line {line_of(item)}: copies of several kinds in {packed.base}")
+        steps = steps_of(words, extents)
         w = self._count(at, width)
+        if steps.terms and not domain("", at.depth, [*at.constraints, f"({w}) >= {contract.block}"]).is_empty():
+            raise Unreadable(f"line {line_of(item)}: panels of unknown length")
+        outside, before = at.inside(), len(at.time)
         counters = [self._count(at, e) for e in extents]
-        panel = Affine(((f"floor(({w})/{contract.block})", 1),))
-        if steps.terms:
-            if not domain("", at.depth, [*at.constraints, f"({w}) >= {contract.block}"]).is_empty():
-                raise Unreadable(f"line {line_of(item)}: panels of unknown length")
-            to = packed.offset.plus(w)
-        else:
-            to = packed.offset.plus(panel, steps.constant * contract.block).plus(w).plus(panel, -contract.block)
-        linear = ZERO
-        for r, extent in zip(counters, extents, strict=True):
-            if linear.terms and extent.terms:
-                raise Unreadable(f"line {line_of(item)}: a copy of unknown shape")
-            linear = linear.times(extent.constant).plus(r) if linear.terms else r
-        to = to.plus(linear, contract.block)
+        to, ends = places(contract, packed.offset, steps, w, counters, extents)
         value = source.offset.plus(product(w, argument(contract.width_stride, "width_stride", bound)))
         for k, (r, stride) in enumerate(zip(counters, contract.strides, strict=True)):
             value = value.plus(product(r, argument(stride, f"stride{k}", bound)))
-        before = len(at.time)
         at.time = (*at.time, w, *counters)
         load = Load(Pointer(source.base, value))
         self._add(at, "copy", "=", load, Pointer(packed.base, to), None, item, before)
+        if words.group > 1:
+            filled = replace(outside.inside(), time=at.time)
+            for k, size in enumerate(extents):
+                grouped = k == words.grouped
+                here = self._count(filled, words.extent(k, size).times(words.group) if grouped else size)
+                filled.constraints += [f"({here}) >= ({size})"] if grouped else []
+            self._add(filled, "zeros", "=", Literal("0"), Pointer(packed.base, to), None, item, before)
+        if words.sums:  # at a time of their own: which one of the call's is no matter
+            outside.time = (*outside.time, w, number(-1))
+            self._add(outside, "sums", "=", Literal("0"), Pointer(packed.base, ends), None, item, before)
 
     def _row(self, item: Any, arguments: Sequence[Any], at: _Place, waiting: _Waiting, meant: Meant | None) -> None:
         name = item.name.name

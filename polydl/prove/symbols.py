@@ -10,7 +10,7 @@ from typing import Any
 from pycparser import c_ast, c_generator
 
 from polydl.model.conversions import conversion_of
-from polydl.model.types import spelled
+from polydl.model.types import F32, spelled
 from polydl.prove.integers import ZERO, Affine, Unreadable, affine, product
 from polydl.prove.program import Pointer
 
@@ -74,7 +74,7 @@ MATH = {
 }  # fmt: skip
 LANE_BY_LANE = (*TESTS, *MATH, "negative", "not", "max", "min", "select")
 """Functions of the vector prologues that make each lane of the same lanes of their operands."""
-_VECTOR = re.compile(r"polydl\d*_f(32|64)_(\w+)")
+_VECTOR = re.compile(r"polydl\d*_([fi]\d\d)_(\w+)")
 _NARROW_LOAD = re.compile(r"load_[a-z]+\d+(_part)?")
 _CONVERSION = re.compile(r"convert_[a-z]+\d+_([a-z]+\d+)")
 
@@ -233,7 +233,7 @@ def _called(node: Any, env: Mapping[str, Any], strides: Strides) -> Symbol:
     arguments = node.args.exprs if node.args is not None else []
     found = _VECTOR.fullmatch(node.name.name)
     if found is not None:
-        return _vector(found.group(2), "f" if found.group(1) == "32" else "", arguments, env, strides)
+        return _vector(found.group(2), "f" if found.group(1) == F32.name else "", arguments, env, strides)
     name = node.name.name
     own = re.fullmatch(r"polydl\d*_(f(?:min|max)f?)", name)
     if own is not None:  # <math.h>'s, in a form that compilers vectorise

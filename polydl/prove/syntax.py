@@ -8,7 +8,7 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.prove.integers import Unreadable, affine, integer
-from polydl.prove.lanes import PURE, VECTOR
+from polydl.prove.lanes import PURE, VECTOR, WORD
 
 
 def generated_block(node: Any) -> Any:
@@ -39,6 +39,19 @@ def first_number(node: Any) -> int:
     while isinstance(node, c_ast.BinaryOp):
         node = node.left
     return affine(node, {}).constant
+
+
+def bytes_per_thread(node: Any) -> int:
+    """Of the bytes that are asked for, `0 + (size_t)polydl_threads() * 4096`, those for each thread. Raises
+    Unreadable."""
+    match node:
+        case c_ast.BinaryOp(op="+", right=c_ast.BinaryOp(op="*", left=threads, right=c_ast.Constant() as each)):
+            calls = threads.expr if isinstance(threads, c_ast.Cast) else threads
+            if isinstance(calls, c_ast.FuncCall) and re.fullmatch(r"polydl\d*_threads", calls.name.name):
+                return integer(each.value)
+        case c_ast.Constant():
+            return 0
+    raise Unreadable(f"line {line_of(node)}: how much memory is asked for")
 
 
 def names_in(node: Any) -> list[str]:
@@ -106,7 +119,7 @@ def matters(node: Any, counter: str, arrays: set[str], closed: str) -> bool:
         case c_ast.FuncCall(name=c_ast.ID(name="__builtin_prefetch")):
             return False
         case c_ast.FuncCall(name=c_ast.ID(name=name)) if not VECTOR.fullmatch(name) and not (
-            name in PURE or (closed and name.endswith(closed))
+            name in PURE or WORD.fullmatch(name) or (closed and name.endswith(closed))
         ):
             return node.args is not None and counter in names_in(node.args)
         case c_ast.If() if only_prefetches(node.iftrue) and node.iffalse is None:

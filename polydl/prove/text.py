@@ -16,8 +16,10 @@ from polydl.frontend.text.preprocess import preprocess
 from polydl.frontend.text.scan import SourceText
 from polydl.kernels.microkernel import MOST_CASES
 from polydl.model.scop import Scop
+from polydl.model.types import I32
 from polydl.prove.integers import Unreadable
 from polydl.target.isa import VECTOR_TYPES, Isa
+from polydl.target.products import DOT_8, PRODUCTS
 
 _ONE_LANE = """\
 #include <stddef.h>
@@ -25,6 +27,7 @@ _ONE_LANE = """\
 #define POLYDL_VECTORS
 #define POLYDL_VECTORS_F32
 #define POLYDL_VECTORS_F64
+#define POLYDL_VECTORS_I32
 #define POLYDL_ROWS_F32
 #define POLYDL_ROWS_F64
 #define POLYDL_PACK_F32
@@ -40,6 +43,8 @@ _ONE_LANE = """\
 #define POLYDL_UNROLL_4
 typedef float polydl_f32;
 typedef double polydl_f64;
+typedef int polydl_i32;
+typedef int polydl_i32_part;
 typedef int polydl_f32_bits;
 typedef int polydl_f32_part;
 typedef int polydl_f64_part;
@@ -57,7 +62,7 @@ _OMP = re.compile(r"^([ \t]*)#pragma omp ([^\n]*)$", re.MULTILINE)
 _KERNEL = re.compile(r"/\* (C\[i\*[^\n]*)\n.*?\b(polydl\d*_mk_\w+)_finish\(", re.DOTALL)
 _MEANING = re.compile(r"^/\* does: ([^\n]*) \*/\r?\n(static[^\n]*? )(polydl\d*_\w+)(\([^\n]*\))\r?\n", re.MULTILINE)
 _PACK = re.compile(
-    r"/\* (packed\[w / \d+\][^\n]*?) \*/.*?\bstatic[^\n]*? (polydl\d*_pack_f\w+)\(([^\n]*)\)\n\{", re.DOTALL
+    r"/\* ((?:packed|copied)\[w / \d+\][^\n]*?) \*/.*?\bstatic[^\n]*? (polydl\d*_pack_\w+)\(([^\n]*)\)\n\{", re.DOTALL
 )
 
 
@@ -96,8 +101,8 @@ def read(text: str, scop: Scop, cc: str, isa: Isa | None = None) -> Parsed:
         if found:
             kernels[found.group(2)] = found.group(1)
     packs: dict[str, tuple[str, tuple[str, ...]]] = {}
-    for piece in text.split("\n/* packed[")[1:]:
-        found = _PACK.match("/* packed[" + piece)
+    for piece in re.split(r"\n(?=/\* (?:packed|copied)\[)", text)[1:]:
+        found = _PACK.match(piece)
         if found:
             names = tuple(re.findall(r"(\w+)\s*(?:,|$)", found.group(3)))
             packs[found.group(2)] = (found.group(1), names)
@@ -112,7 +117,8 @@ def with_meanings(text: str) -> str:
 def head(prefix: str, isa: Isa | None) -> str:
     """What stands in place of the vector prologues: macros and types with which pycparser can read the rest."""
     found = _ONE_LANE + _EACH + (f"#define {isa.macro} 1\n" if isa is not None else "")
-    for element in VECTOR_TYPES:
+    found += "".join(f"#define POLYDL_{p.call.upper()}\n" for p in (*PRODUCTS, *DOT_8.values()) if p.in_words)
+    for element in (*VECTOR_TYPES, I32):
         found += f"#define POLYDL_{element.name.upper()}_LANES {1 if isa is None else isa.lanes(element)}\n"
     return re.sub(r"\bpolydl_", prefix, re.sub(r"\bPOLYDL_", prefix.upper(), found))
 

@@ -3,15 +3,16 @@ the products, and those after."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from polydl.model import isl
 from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.types import I32, promoted
 from polydl.prove.integers import Unreadable, Wrong, number
 from polydl.prove.matching import Match, Pair, assignment_pairs, by_address, product_pairs, symbol_factors
 from polydl.prove.program import Pointer, Printed
-from polydl.prove.symbols import Literal, Load, Operation, Sum, Symbol, contains
+from polydl.prove.symbols import Literal, Load, Operation, Sum, Symbol, contains, conversion
 
 Sources = Mapping[Pointer, tuple[str, isl.Map]]
 Phase = tuple[Symbol | None, Statement | None]
@@ -139,9 +140,18 @@ def _ways(scop: Scop, printed: Printed, statement: Statement) -> Iterator[list[P
     assert isinstance(body, Assignment) and printed.target is not None
     if printed.kind == "product":
         if body.op == printed.op and body.target_read is not None:
-            for pairs in product_pairs(symbol_factors(printed.value), statement):
-                yield [*pairs, (body.target_read, Load(printed.target))]
+            found = symbol_factors(printed.value)
+            for factors in (found, _promoted(scop, found, statement)):
+                for pairs in product_pairs(factors, statement):
+                    yield [*pairs, (body.target_read, Load(printed.target))]
         return
-    found = assignment_pairs(scop, printed, statement)
-    if found is not None:
-        yield found
+    same = assignment_pairs(scop, printed, statement)
+    if same is not None:
+        yield same
+
+
+def _promoted(scop: Scop, factors: Sequence[Symbol], statement: Statement) -> list[Symbol]:
+    """Factors of a product of integers without the conversions to int that C makes by itself."""
+    small = all(promoted(scop.arrays[access.array].element) is I32 for access in statement.accesses)
+    to_int = conversion(I32.name)
+    return [f.operands[0] if small and isinstance(f, Operation) and f.name == to_int else f for f in factors]
