@@ -5,7 +5,7 @@ reduction at once read words of 32 bits from copies of both operands, which hold
 extent ends inside a group, the copies have zeros.
 
 A new instruction is a row here, the C of its function in `templates/microkernel_dot.c.j2`, and one in scalar code in
-`templates/polydl_emulate.h`.
+`polydl/include/polydl_emulate.h`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from polydl.target.products import DOT_8, DOT_BF16, DOT_I16, FMA, Product, featu
 from tests.kernels.contraction_program import HARNESS, spread
 
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86")
-EMULATE = ("-DPOLYDL_EMULATE", f"-I{resources.templates()}")
+EMULATE = ("-DPOLYDL_EMULATE", f"-I{resources.headers()}")
 TARGETS = {
     "native": ("-march=native",),
     "no VNNI": ("-march=native", "-mno-avx512vnni", "-mno-avx512bf16"),
@@ -255,7 +255,7 @@ int main(void)
 @pytest.mark.skipif(not has("avx512_vnni", "avx512_bf16"), reason="the processor has not both extensions")
 def test_the_emulation_is_the_instructions(tmp_path: Path) -> None:
     """In all bits, those of NaNs among them."""
-    flags = ("-O2", "-ffp-contract=off", *FEATURES, f"-I{resources.templates()}")
+    flags = ("-O2", "-ffp-contract=off", *FEATURES, f"-I{resources.headers()}")
     assert run(tmp_path, SAME, flags) == "0\n"
     for name in ("dpbusd(z, {}, {})", "dpbf16ps_bits(z, {}, {})"):  # of two NaNs the first counts
         unlike = SAME.replace(f"polydl_emulated_{name.format('x', 'y')}", f"polydl_emulated_{name.format('y', 'x')}")

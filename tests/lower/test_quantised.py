@@ -128,7 +128,7 @@ EXACT = "-ffp-contract=off"
 """Fused multiplications and additions would round differently, in the original or in what is written."""
 MACHINES = {
     "this one": (EXACT,),
-    "emulated": (EXACT, "-DPOLYDL_EMULATE", f"-I{resources.templates()}"),
+    "emulated": (EXACT, "-DPOLYDL_EMULATE", f"-I{resources.headers()}"),
     "AVX2": (EXACT, "-mno-avx512f"),
     "SSE": (EXACT, "-mno-avx"),
 }
