@@ -28,11 +28,13 @@ from polydl.frontend import Program
 from polydl.frontend import load as load_program
 from polydl.frontend.inline import is_c, located
 from polydl.kernels.pack_ahead import checked
-from polydl.lower.emit import generate
+from polydl.lower.emit import Generated, generate
 from polydl.lower.header import commented, header
 from polydl.lower.splice import splice
 from polydl.measure import (
+    MeasureOptions,
     Progress,
+    Report,
     check_compiles,
     measure,
 )
@@ -42,7 +44,7 @@ from polydl.options import OptionChanges, Options, RankChanges
 from polydl.prove import Proof
 from polydl.rank import rankers
 from polydl.rank.estimator import Estimator
-from polydl.rank.ranker import Ranker
+from polydl.rank.ranker import FloatArray, Ranker
 from polydl.rank.whole import program_estimate
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.rewrite.canonical import Form, canonical
@@ -52,13 +54,13 @@ from polydl.schedule.notation import Written
 from polydl.schedule.structure import start as as_written
 from polydl.search.choice import choose
 from polydl.search.default_sizes import default_sizes
-from polydl.search.every_size import EverySize, every_size
+from polydl.search.every_size import EverySize, Timer, every_size
 from polydl.search.fused import fused_variants
 from polydl.search.other_sizes import check_other_sizes
 from polydl.search.proofs import proved
 from polydl.search.scoring import scored
 from polydl.search.shortlist import how_many, shortlist
-from polydl.search.size_curve import Curved, curve_sizes, size_curve
+from polydl.search.size_curve import Curved, curve_sizes, size_curve, way_times
 from polydl.search.variant import Origin, Variant
 from polydl.search.ways import Ways, ways
 from polydl.target import Machine
@@ -336,7 +338,7 @@ def optimize(
             raise ToolchainError(f"the output does not compile: {diagnostics.message}")
     if o.curve:
         spent = sum(d.report.spent for d in done if d.report is not None)
-        rest = max(0.0, budget - spent) / len(done)
+        rest = max(0.0, budget - spent) / 2 / len(done)
         done = [with_curve(one, o, rest if run else None, progress) for one in done]
     written = target if any(d.usable for d in done) else None
     if written is not None:
@@ -416,7 +418,8 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     options = replace(o.measuring(ranking.threads), seconds=seconds)
     report = measure(scop, {v.id: v.generated for v in variants}, o.toolchain(), options, progress, slices)
     chosen = choose(report, variants, ranking.variants)
-    others = _other_sizes(scop, o, ranking) if chosen is not None else ""
+    timer = _timer(scop, o, report, replace(options, seconds=seconds / 2))
+    others = _other_sizes(scop, o, ranking, timer) if chosen is not None else ""
     done = Optimized(ranking, report, chosen, illegal, proofs, analysis_seconds, others)
     if done.code is not None and report.original.median <= _QUICK:
         tell = partial(progress, "sizes") if progress else None
@@ -424,7 +427,19 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     return done
 
 
-def _other_sizes(scop: Scop, o: Options, ranking: Ranking) -> EverySize | str:
+def _timer(scop: Scop, o: Options, report: Report, options: MeasureOptions) -> Timer | None:
+    """Times variants for any size where a curve over sizes is asked for."""
+
+    def timed(codes: Mapping[int, Generated], sizes: Sequence[Mapping[str, int]]) -> FloatArray:
+        names = [guard.name for guard in scop.guards if not guard.macro]
+        own = [{name: one[name] for name in names if name in one} for one in sizes]
+        first = report.original.median
+        return way_times(scop, first, lambda one: _at(scop, o, one), codes, own, o.toolchain(), options)
+
+    return timed if o.curve and any(isinstance(one, range) for one in o.sizes.values()) else None
+
+
+def _other_sizes(scop: Scop, o: Options, ranking: Ranking, timer: Timer | None = None) -> EverySize | str:
     """What runs at other values of the function's integer parameters, or why there is nothing but the original."""
     tuned = {guard.name: guard.value for guard in scop.guards if not guard.macro}
     if not tuned or o.prepack:
@@ -441,7 +456,8 @@ def _other_sizes(scop: Scop, o: Options, ranking: Ranking) -> EverySize | str:
         if symbolic is None:
             return "the loops are a region only where sizes are given"
         around = {name: _around(o.sizes.get(name, value)) for name, value in tuned.items()}
-        return every_size(symbolic, around, ranking.machine, ranking.threads, reassociate=o.reassociate)
+        machine, threads = ranking.machine, ranking.threads
+        return every_size(symbolic, around, machine, threads, reassociate=o.reassociate, timer=timer)
     except InputErrors as error:
         return error.errors[0].reason
     except (InputError, QuotaExceeded) as error:
@@ -474,7 +490,8 @@ def with_curve(done: Optimized, o: Options, seconds: float | None, progress: Pro
 
 
 _FOR_VARIANTS = 0.5
-"""What part of the budget is for variants where a curve is asked for, too."""
+"""What part of the budget is for variants where a curve is asked for, too; half as much is for timing those for any
+size, and what is left for the curve."""
 _CURVE = 4
 """By how much the sizes of a curve are larger than those that were given, at most."""
 _LARGER = 32
