@@ -28,11 +28,13 @@ from polydl.frontend import Program
 from polydl.frontend import load as load_program
 from polydl.frontend.inline import is_c, located
 from polydl.kernels.pack_ahead import checked
-from polydl.lower.emit import generate
+from polydl.lower.emit import Generated, generate
 from polydl.lower.header import commented, header
 from polydl.lower.splice import splice
 from polydl.measure import (
+    MeasureOptions,
     Progress,
+    Report,
     check_compiles,
     measure,
 )
@@ -42,7 +44,7 @@ from polydl.options import OptionChanges, Options, RankChanges
 from polydl.prove import Proof
 from polydl.rank import rankers
 from polydl.rank.estimator import Estimator
-from polydl.rank.ranker import Ranker
+from polydl.rank.ranker import FloatArray, Ranker
 from polydl.rank.whole import program_estimate
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.rewrite.canonical import Form, canonical
@@ -52,14 +54,14 @@ from polydl.schedule.notation import Written
 from polydl.schedule.structure import start as as_written
 from polydl.search.choice import choose
 from polydl.search.default_sizes import default_sizes
-from polydl.search.every_size import EverySize, every_size
+from polydl.search.every_size import EverySize, Timer, every_size
 from polydl.search.every_size_plain import every_size_of_searched
 from polydl.search.fused import fused_variants
 from polydl.search.other_sizes import check_other_sizes
 from polydl.search.proofs import proved, proved_for_all_sizes
 from polydl.search.scoring import scored
 from polydl.search.shortlist import how_many, shortlist
-from polydl.search.size_curve import Curved, curve_sizes, size_curve
+from polydl.search.size_curve import Curved, curve_sizes, size_curve, way_times
 from polydl.search.variant import Origin, Variant
 from polydl.search.ways import Ways, ways
 from polydl.target import Machine
@@ -337,7 +339,7 @@ def optimize(
             raise ToolchainError(f"the output does not compile: {diagnostics.message}")
     if o.curve:
         spent = sum(d.report.spent for d in done if d.report is not None)
-        rest = max(0.0, budget - spent) / len(done)
+        rest = max(0.0, budget - spent) / 2 / len(done)
         done = [with_curve(one, o, rest if run else None, progress) for one in done]
     written = target if any(d.usable for d in done) else None
     if written is not None:
@@ -418,7 +420,8 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     options = replace(o.measuring(ranking.threads), seconds=seconds)
     report = measure(scop, {v.id: v.generated for v in variants}, o.toolchain(), options, progress, slices)
     chosen = choose(report, variants, ranking.variants)
-    others = _other_sizes(scop, o, ranking, chosen) if chosen is not None else ""
+    timer = _timer(scop, o, report, replace(options, seconds=seconds / 2))
+    others = _other_sizes(scop, o, ranking, chosen, timer) if chosen is not None else ""
     done = Optimized(ranking, report, chosen, illegal, proofs, analysis_seconds, others)
     # The harness has arrays of two dimensions for those of pointers to rows, as long as they are at these sizes.
     if done.code is not None and report.original.median <= _QUICK and _pointed(scop) is None:
@@ -432,7 +435,21 @@ def _pointed(scop: Scop) -> str | None:
     return next((array.name for array in scop.arrays.values() if array.rows is not None), None)
 
 
-def _other_sizes(scop: Scop, o: Options, ranking: Ranking, chosen: Variant) -> EverySize | str:
+def _timer(scop: Scop, o: Options, report: Report, options: MeasureOptions) -> Timer | None:
+    """Times variants for any size where a curve over sizes is asked for."""
+
+    def timed(codes: Mapping[int, Generated], sizes: Sequence[Mapping[str, int]]) -> FloatArray:
+        names = [guard.name for guard in scop.guards if not guard.macro]
+        own = [{name: one[name] for name in names if name in one} for one in sizes]
+        first = report.original.median
+        return way_times(scop, first, lambda one: _at(scop, o, one), codes, own, o.toolchain(), options)
+
+    return timed if o.curve and any(isinstance(one, range) for one in o.sizes.values()) else None
+
+
+def _other_sizes(
+    scop: Scop, o: Options, ranking: Ranking, chosen: Variant, timer: Timer | None = None
+) -> EverySize | str:
     """What runs at other values of the function's integer parameters: contractions in blocks, or the chosen variant and
     others of the ranking with sizes as parameters; or why there is nothing but the original."""
     tuned = {guard.name: guard.value for guard in scop.guards if not guard.macro}
@@ -453,7 +470,7 @@ def _other_sizes(scop: Scop, o: Options, ranking: Ranking, chosen: Variant) -> E
             return "the loops are a region only where sizes are given"
         around = {name: _around(o.sizes.get(name, value)) for name, value in tuned.items()}
         machine, threads = ranking.machine, ranking.threads
-        made = every_size(symbolic, around, machine, threads, reassociate=o.reassociate, instances=o.prove)
+        made = every_size(symbolic, around, machine, threads, reassociate=o.reassociate, instances=o.prove, timer=timer)
         if isinstance(made, str):
             searched = (chosen, *ranking.variants)
             found = every_size_of_searched(symbolic, around, searched, machine, threads, reassociate=o.reassociate)
@@ -491,7 +508,8 @@ def with_curve(done: Optimized, o: Options, seconds: float | None, progress: Pro
 
 
 _FOR_VARIANTS = 0.5
-"""What part of the budget is for variants where a curve is asked for, too."""
+"""What part of the budget is for variants where a curve is asked for, too; half as much is for timing those for any
+size, and what is left for the curve."""
 _CURVE = 4
 """By how much the sizes of a curve are larger than those that were given, at most."""
 _LARGER = 32

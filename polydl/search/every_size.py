@@ -11,7 +11,7 @@ source:    the blocks and copies of BLIS (Van Zee and van de Geijn, TOMS 2015), 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -34,6 +34,7 @@ from polydl.schedule.recipe import Recipe, recipe_of
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Microkernel, Parallelize
 from polydl.search.any_size_ways import Way, fixed_extents, in_blocks, in_vectors
+from polydl.search.corrected import closest, corrected
 from polydl.search.dispatch import Tree, few, leaves, renumbered, taken, tree
 from polydl.search.fused import into_kernels
 from polydl.search.size_points import Ranges, SizePoint, size_points
@@ -42,6 +43,9 @@ from polydl.target import Machine
 
 L = TypeVar("L")
 
+Timer = Callable[[Mapping[int, Generated], Sequence[Mapping[str, int]]], FloatArray]
+"""Seconds (V, Q) of several pieces of code for one program, in their order, at some sizes; NaN where there are none."""
+
 _POINTS, _FURTHER = 128, 16
 """Sizes at which ways are compared, and further ones at which the choice among them is judged."""
 _FIRST, _BEST = 24, 6
@@ -49,6 +53,8 @@ _FIRST, _BEST = 24, 6
 takes longest."""
 _MOST = 5
 """Ways in one output, at most."""
+_TIMED = 4
+"""Sizes at which variants are timed, at most."""
 _NEAR = 0.03
 """Mean loss over the points that is not worth another way."""
 _MOST_TEXT = 150_000
@@ -72,6 +78,8 @@ class EverySize:
     """With `instances`: its C with lines that say which instances run (polydl.lower.instance_marks)."""
     proof: Proof | None = None
     """What was shown of it, where this was asked for."""
+    timed: int = 0
+    """Sizes at which variants were timed, by which the estimates were corrected."""
 
     def beside(self, code: Generated) -> Generated:
         """Code for some sizes with this for the others."""
@@ -93,16 +101,24 @@ class EverySize:
 
 
 def every_size(
-    symbolic: Scop, sizes: Ranges, machine: Machine, threads: int, *, reassociate: bool, instances: bool = False
+    symbolic: Scop,
+    sizes: Ranges,
+    machine: Machine,
+    threads: int,
+    *,
+    reassociate: bool,
+    instances: bool = False,
+    timer: Timer | None = None,
 ) -> EverySize | str:
     """Code for all values of a scop's parameters, or why there is none.
 
     `sizes`: the least and the greatest value of each parameter for which ways to run it are compared by their
-    estimates; the code is right for all. `instances`: also with the marks that a proof reads. Raises QuotaExceeded.
+    estimates; the code is right for all. `instances`: also with the marks that a proof reads. With a `timer` the
+    variants are timed where their estimates are closest, and the estimates corrected by that. Raises QuotaExceeded.
     """
     some = where_all_runs(symbolic)
     setting = _Setting(machine, threads, reassociate, instances)
-    made = _chosen(some.scop, sizes, setting, blocked=True)
+    made = _chosen(some.scop, sizes, setting, blocked=True, timer=timer)
     if isinstance(made, str):
         return made
     choice, marked, recipes, top = made.choice, made.marked, made.recipes, made.top
@@ -117,7 +133,8 @@ def every_size(
             top = Question((extent,), 2, single.top, top)
             recipes = (*single.recipes, *recipes)
     named = dispatched(some.scop, some, marked) if marked is not None else None
-    return EverySize(dispatched(some.scop, some, choice), recipes, made.loss, SizeTree(top, some.values), named)
+    sized = SizeTree(top, some.values)
+    return EverySize(dispatched(some.scop, some, choice), recipes, made.loss, sized, marked=named, timed=made.timed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +161,15 @@ class _Chosen:
     """How the nests are scheduled: for small sizes first."""
     loss: float
     """See `EverySize`."""
+    timed: int
+    """See `EverySize`."""
     columns: Mapping[str, isl.PwAff]
     """Parameters that are the extent of the loop over columns of the heaviest nest, and { [parameters] -> [n] } it."""
 
 
-def _chosen(symbolic: Scop, sizes: Ranges, setting: _Setting, *, blocked: bool) -> _Chosen | str:
+def _chosen(
+    symbolic: Scop, sizes: Ranges, setting: _Setting, *, blocked: bool, timer: Timer | None = None
+) -> _Chosen | str:
     """`blocked`: contractions run in blocks of registers; otherwise like all other nests, in vectors."""
     program = canonical(symbolic, reassociate=setting.reassociate)
     scop, found = program.scop, program.dependences
@@ -171,6 +192,9 @@ def _chosen(symbolic: Scop, sizes: Ranges, setting: _Setting, *, blocked: bool) 
     if isinstance(made, str):
         return made
     programs, codes = made
+    if timer is not None:
+        decision = _timed(decision, points, [point.nests[first] for point in points], compared[first], codes, timer)
+        programs = {leaf: programs[leaf] for leaf in leaves(decision.tree)}
     marked = _marked(scop, programs) if setting.instances else None
     ranges = dict(zip(parts[first].loops, extents(parts[first].statements[0]), strict=False))
     among = Compared(program, parts, first, tuple(compared[first].ways), setting.machine, setting.threads)
@@ -181,6 +205,7 @@ def _chosen(symbolic: Scop, sizes: Ranges, setting: _Setting, *, blocked: bool) 
         decision.asked(decision.tree, said, ranges),
         tuple(leaf.recipe for leaf in said.values()),
         decision.loss,
+        decision.timed,
         _columns([structures[first] for structures in programs.values()], ranges),
     )
 
@@ -264,6 +289,8 @@ class _Decision:
     """Loops whose extents are multiplied."""
     loss: float
     """See `EverySize`."""
+    timed: int = 0
+    """See `EverySize`."""
 
     def asked(self, at: Tree, leaves: Mapping[int, L], ranges: Mapping[str, isl.PwAff]) -> Question[L] | L:
         """What belongs to each variant behind the questions. `ranges`: { [parameters] -> [n] } the extent of each
@@ -284,6 +311,31 @@ def _decided(nest: Nest, sized: Sequence[Nest], compared: _Compared) -> _Decisio
     grown = tree(losses[taking][:, :-_FURTHER], values[:-_FURTHER])
     lost = [losses[taking[taken(grown, values[p])], p] for p in range(len(sized) - _FURTHER, len(sized))]
     return _Decision(renumbered(grown, taking), features, math.expm1(float(np.mean(lost))))
+
+
+def _timed(
+    decision: _Decision,
+    points: Sequence[SizePoint],
+    sized: Sequence[Nest],
+    compared: _Compared,
+    codes: Mapping[int, Generated],
+    timer: Timer,
+) -> _Decision:
+    """The decision among the same ways, with their estimates corrected by times. `sized`: the nest at each point."""
+    names = list(codes)
+    values = np.array([[_value(one, loops) for loops in decision.features] for one in sized])
+    estimated, places = np.log(compared.seconds[names]), np.log(np.maximum(values, 1.0))
+    at = closest(estimated[:, :-_FURTHER], places[:-_FURTHER], _TIMED)
+    if not at:
+        return decision
+    measured = timer(codes, [points[p].scop.sizes for p in at])
+    moved = corrected(estimated, places, at, measured)
+    losses = np.round(moved - moved.min(axis=0), 9)
+    grown = tree(losses[:, :-_FURTHER], values[:-_FURTHER])
+    least = np.minimum(moved.min(axis=0), np.log(compared.seconds).min(axis=0))
+    lost = [moved[taken(grown, values[p]), p] - least[p] for p in range(len(sized) - _FURTHER, len(sized))]
+    known = int(np.isfinite(measured).all(axis=0).sum())
+    return _Decision(renumbered(grown, names), decision.features, math.expm1(float(np.mean(lost))), known)
 
 
 def _taken(compared: Sequence[_Compared], first: int, leaf: int) -> tuple[Way, ...]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+
+import numpy as np
 
 from polydl.base.errors import InputError, PolyDLError, QuotaExceeded
 from polydl.lower.emit import Generated
@@ -14,6 +16,7 @@ from polydl.measure import ORIGINAL, Measurement, MeasureOptions, Status, Toolch
 from polydl.measure.places import Place, TimedPlace, time_at
 from polydl.model.at_sizes import at_sizes
 from polydl.model.scop import Scop
+from polydl.rank.ranker import FloatArray
 from polydl.search.default_sizes import instances, touched_bytes
 from polydl.search.size_points import nearest_possible
 from polydl.search.size_tree import AtSizes
@@ -175,16 +178,50 @@ def _point(of: Curved, kind: str, sizes: Mapping[str, int]) -> CurvePoint | None
     return CurvePoint(runs.sizes, kind.rpartition(" ")[0], there, runs, tuned, {})
 
 
-def _with_times(point: CurvePoint, timed: TimedPlace, scop: Scop) -> CurvePoint:
-    """Raises PolyDLError where the output computes something else."""
-    output = timed.measurements.get(_OUTPUT)
-    if output is not None and output.status in _WRONG:
-        text = ", ".join(f"{k} = {v}" for k, v in point.sizes.items())
+def way_times(
+    of: Scop,
+    seconds: float,
+    reload: Callable[[Mapping[str, int]], Scop],
+    codes: Mapping[int, Generated],
+    sizes: Sequence[Mapping[str, int]],
+    toolchain: Toolchain,
+    options: MeasureOptions,
+) -> FloatArray:
+    """Seconds (V, Q) of code for any size at some sizes, as far as `options.seconds` reach; NaN otherwise. `seconds`:
+    of one run of the original, `of`. Raises PolyDLError where one computes something else, ToolchainError."""
+    ids = tuple(f"way {number}" for number in codes)
+    found = np.full((len(ids), len(sizes)), math.nan)
+    places: dict[int, Place] = {}
+    for q, one in enumerate(sizes):
+        try:
+            there = reload(one)
+        except InputError:
+            continue  # such as an array that is too short
+        places[q] = Place(there, ids, seconds / max(1.0, instances(of)) * instances(there))
+    times = time_at(list(places.values()), dict(zip(ids, codes.values(), strict=True)), toolchain, options)
+    for q, timed in zip(places, times, strict=True):
+        for v, name in enumerate(ids):
+            if (measured := timed.measurements.get(name)) is not None:
+                _right(measured, of, sizes[q])
+                found[v, q] = measured.median
+    return found
+
+
+def _right(found: Measurement, scop: Scop, sizes: Mapping[str, int]) -> None:
+    """Raise PolyDLError for code that computes something else than the original."""
+    if found.status in _WRONG:
+        text = ", ".join(f"{k} = {v}" for k, v in sizes.items())
         raise PolyDLError(
-            f"the output for '{scop.function}' {output.message} with {text}",
+            f"the output for '{scop.function}' {found.message} with {text}",
             scop.span,
             "this is a mistake in polydl, please report it",
         )
+
+
+def _with_times(point: CurvePoint, timed: TimedPlace, scop: Scop) -> CurvePoint:
+    """Raises PolyDLError where the output computes something else."""
+    if _OUTPUT in timed.measurements:
+        _right(timed.measurements[_OUTPUT], scop, point.sizes)
     names = {ORIGINAL: ORIGINAL, _OUTPUT: _OUTPUT}
     measured = {names.get(id_, "tuned"): one for id_, one in timed.measurements.items()}
     return replace(point, measured=measured, missing=timed.missing, warnings=timed.warnings)

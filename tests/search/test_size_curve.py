@@ -35,7 +35,7 @@ void product(int n, int m, const float A[n][n], const float B[n][m], float C[n][
                 C[i][j] += A[i][k] * B[k][j];
 }
 """
-OPTIONS = Options(sizes={"n": range(1, 49), "m": 24}, threads=2, space="small", top_k=1, budget=None, curve=3)
+OPTIONS = Options(sizes={"n": range(1, 49), "m": 24}, threads=1, space="small", top_k=1, budget=None, curve=3)
 
 
 @cache

@@ -1,0 +1,97 @@
+"""Estimates that are corrected by times at a few sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+import polydl
+from polydl import pipeline
+from polydl.base.errors import PolyDLError
+from polydl.lower.emit import Generated
+from polydl.measure import MeasureOptions, Toolchain
+from polydl.search.corrected import closest, corrected
+from polydl.search.every_size import EverySize, every_size
+from polydl.search.size_curve import way_times
+from tests.search.test_size_curve import OPTIONS, PRODUCT, symbolic
+
+PLACES = np.log(np.array([[1.0], [10.0], [11.0], [100.0], [1000.0]]))
+
+
+def test_the_closest_points_are_apart() -> None:
+    estimated = np.array([[0.0, 1.0, 1.0, 1.0, 5.0], [3.0, 1.1, 1.15, 1.3, 0.0], [9.0, 9.0, 9.0, 9.0, 9.0]])
+    assert closest(estimated, PLACES, 2) == [1, 3]
+    assert closest(estimated, PLACES, 9) == [1, 3, 0, 4]
+    assert closest(estimated[:1], PLACES, 9) == []
+
+
+def test_a_correction_holds_where_it_was_timed_and_fades() -> None:
+    estimated = np.zeros((2, 5))
+    measured = np.array([[2.0], [0.5]])
+    moved = corrected(estimated, PLACES, [1], measured)
+    assert moved[:, 1] == pytest.approx([math.log(2), -math.log(2)])
+    gaps = moved[0] - moved[1]
+    assert gaps[1] > gaps[2] > gaps[3] > gaps[4] > 0
+    assert gaps[0] == pytest.approx(gaps[1] / 10)
+
+
+def test_what_all_ways_share_and_noise_change_nothing() -> None:
+    estimated = np.array([[0.0, 1.0, 1.0, 1.0, 5.0], [3.0, 1.1, 1.15, 1.3, 0.0]])
+    both = 7 * np.exp(estimated[:, [0, 3]])
+    assert (corrected(estimated, PLACES, [0, 3], both) == estimated).all()
+    assert (corrected(estimated, PLACES, [0, 3], both * [[1.02], [0.98]]) == estimated).all()
+
+
+def test_a_point_without_all_times_counts_for_nothing() -> None:
+    estimated = np.zeros((2, 5))
+    measured = np.array([[2.0, math.nan], [0.5, 1.0]])
+    one = corrected(estimated, PLACES, [1, 4], measured)
+    assert (one == corrected(estimated, PLACES, [1], measured[:, :1])).all()
+    assert (corrected(estimated, PLACES, [4], measured[:, 1:]) == estimated).all()
+
+
+def test_the_tree_follows_the_times() -> None:
+    machine = OPTIONS.changed(machine="epyc-zen5").target()
+    ranges = {"n": (1, 4096), "m": (1, 4096)}
+
+    def at_timed_sizes(favoured: int) -> set[str]:
+        asked: list[dict[str, int]] = []
+
+        def timer(codes: Mapping[int, Generated], sizes: Sequence[Mapping[str, int]]) -> np.ndarray:
+            asked.extend({name: one[name] for name in ranges} for one in sizes)
+            return np.array([[1e-9 if number == favoured else 1.0] * len(sizes) for number in range(len(codes))])
+
+        found = every_size(symbolic(), ranges, machine, 2, reassociate=True, timer=timer)
+        assert isinstance(found, EverySize), found
+        assert found.timed == len(asked) == 4
+        return {found.tree.at(sizes).id for sizes in asked if sizes["m"] > 1}
+
+    first, second = at_timed_sizes(0), at_timed_sizes(1)
+    assert len(first) == len(second) == 1
+    assert first != second
+
+
+def test_ways_are_timed_and_wrong_ones_are_errors() -> None:
+    scop = pipeline.load(PRODUCT, sizes={"n": 8, "m": 8}).scops[0]
+    same = Generated((), scop.source.text[scop.region.start : scop.region.end])
+
+    def times(code: Generated, seconds: float = 1e-6) -> np.ndarray:
+        return way_times(
+            scop, seconds, lambda sizes: pipeline.load(PRODUCT, sizes=sizes).scops[0], {3: same, 5: code},
+            [{"n": 4, "m": 4}, {"n": 9, "m": 5}], Toolchain(), MeasureOptions(threads=1, seconds=600.0),
+        )  # fmt: skip
+
+    assert (times(same) > 0).all()
+    assert np.isnan(times(same, 1e9)).all()
+    with pytest.raises(PolyDLError, match="computes something else"):
+        times(Generated((), "(void)0;"))
+
+
+def test_a_run_with_a_curve_says_that_ways_were_timed() -> None:
+    options = OPTIONS.changed(sizes={"n": range(1, 257), "m": 24}, curve=2)
+    others = polydl.optimize(PRODUCT, options=options).scops[0].other_sizes
+    assert isinstance(others, EverySize)
+    assert 0 < others.timed <= 4
