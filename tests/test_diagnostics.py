@@ -14,10 +14,10 @@ from polydl.cli.diagnostics import Diagnostic, Level, gcc, of_document, sarif
 from tests.cli.running import PRESET, polydl
 
 TWO_ERRORS = """void f(int n, const int *restrict p, double A[restrict 10][10])
-{
+{ int k = 0;
 #pragma scop
     for (int i = 0; i < 10; i++) {
-        A[i][p[i]] = 1;
+        A[i][k] = 1; if (p[i]) k++;
         A[i][i * i] = 2;
     }
 #pragma endscop
@@ -89,7 +89,7 @@ def test_every_error_is_a_result_of_the_sarif_log(folder: Path) -> None:
     assert run["invocations"][0]["exitCode"] == 2
     assert not run["invocations"][0]["executionSuccessful"]
     places = [r["locations"][0]["physicalLocation"]["region"] for r in run["results"]]
-    assert [(p["startLine"], p["startColumn"], p["endColumn"]) for p in places] == [(5, 14, 18), (6, 9, 20)]
+    assert [(p["startLine"], p["startColumn"], p["endColumn"]) for p in places] == [(5, 14, 15), (6, 9, 20)]
     assert all(r["level"] == "error" for r in run["results"])
     assert "depends on data" in run["results"][0]["message"]["text"]
     rules = {rule["id"]: rule["help"]["markdown"] for rule in run["tool"]["driver"]["rules"]}

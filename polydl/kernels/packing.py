@@ -221,11 +221,12 @@ def _converting(spec: PackSpec) -> PackRoutine:
 
 
 def _whole(spec: PackSpec, source: ElementType) -> str:
-    """C of a word made of the `bits` of a group whose elements are neighbours in memory, of the same bits but for the
-    highest ones; empty where they are not."""
+    """C of a word whose first element is at the address `@`, for groups whose elements are neighbours in memory and
+    copied as they are but for their highest bits; empty where they are not."""
     if spec.group == 1 or source.bytes != spec.dtype.bytes or spec.loops[spec.grouped].stride != 1:
         return ""
-    return "bits ^ 0x80808080u" if spec.flips else "bits"
+    word = f"polydl_near_{spec.group}(@)"
+    return f"(int)((uint32_t){word} ^ 0x80808080u)" if spec.flips else word
 
 
 def _taken(spec: PackSpec, source: ElementType) -> str:

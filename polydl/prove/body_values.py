@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from pycparser import c_ast
 
 from polydl.model.types import spelled
 from polydl.prove.integers import ZERO, Affine, Unreadable, integer, number
-from polydl.prove.lanes import GROUP_BYTES, PURE, VECTOR, WORD, Counters, Lane, Vector, fma, shuffled, value_of
+from polydl.prove.lanes import GROUP_BYTES, NEAR, PURE, VECTOR, WORD, Counters, Lane, Vector, fma, shuffled, value_of
 from polydl.prove.program import Pointer
 from polydl.prove.symbols import LANE_BY_LANE, Literal, Load, Operation, Symbol, of_lanes
 from polydl.prove.syntax import line_of, subscripted
@@ -88,9 +88,18 @@ class Evaluator:
             case c_ast.Constant():
                 return Literal(node.value)
             case c_ast.FuncCall(name=c_ast.ID(name=name)) if (made := self._followed(name)) is not None:
-                operands = tuple(_operand(a, self._value(a, env)) for a in node.args.exprs)
-                return Operation(made, operands, call=name in PURE)
+                return self._operation_of(made, node.args.exprs, env, call=name in PURE)
         raise Unreadable(f"line {line_of(node)}: a value in a generated function ({type(node).__name__})")
+
+    def _operation_of(self, made: str, arguments: Sequence[Any], env: Env, *, call: bool) -> Operation:
+        if made.startswith(NEAR):
+            return self._neighbours(self._pointer(arguments[0], env), int(made.removeprefix(NEAR)))
+        return Operation(made, tuple(_operand(a, self._value(a, env)) for a in arguments), call=call)
+
+    def _neighbours(self, first: Pointer, count: int) -> Operation:
+        """A word of elements that are side by side in memory."""
+        loads = [self._load(Pointer(first.base, first.offset.plus(number(k)))) for k in range(count)]
+        return Operation(f"word_{count}", tuple(_operand(None, load) for load in loads))
 
     def _followed(self, name: str) -> str | None:
         """The operation that a function is followed as; None: it is none."""

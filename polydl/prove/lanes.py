@@ -34,8 +34,11 @@ VECTOR = re.compile(
 )
 PURE = frozenset(f"{name}{suffix}" for name in MATH.values() for suffix in ("", "f"))
 """Functions of <math.h> that are followed as operations."""
-WORD = re.compile(r"polydl\d*_(word_[24]|widened)")
-"""Functions that make a word of elements, and a float of the bits of a bf16: followed as operations."""
+WORD = re.compile(r"polydl\d*_(word_[24]|widened|near_[24])")
+"""Functions that make a word of elements, of neighbours from an address on too, and a float of the bits of a bf16:
+followed as operations."""
+NEAR = "near_"
+"""Before the number of neighbours."""
 GROUP_BYTES = 16
 """x86's shuffles work within pieces of so many bytes."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -18,6 +19,9 @@ from polydl.target.isa import Isa
 
 Word = tuple[int | None, ...]
 """Of each element in a word how far it is from the beginning of the source; None: zero."""
+
+
+_HIGHEST = Literal("0x80808080u")
 
 
 def check_converting(
@@ -64,9 +68,13 @@ def _word(lane: Lane, words: Words, values: Mapping[str, int], name: str) -> Wor
         raise Wrong(f"{name} stores something else than elements of its source")
     if words.group == 1:
         return (_element(lane, words, values, name),)
-    if not isinstance(lane, Operation) or lane.name != f"word_{words.group}" or len(lane.operands) != words.group:
+    word: Symbol = lane
+    if isinstance(word, Operation) and words.flips and word.name == "^" and word.operands[1:] == (_HIGHEST,):
+        # All at once.
+        word, words = word.operands[0], replace(words, flips=False)
+    if not isinstance(word, Operation) or word.name != f"word_{words.group}" or len(word.operands) != words.group:
         raise Wrong(f"{name} stores something else than words of {words.group}")
-    return tuple(_element(part, words, values, name) for part in lane.operands)
+    return tuple(_element(part, words, values, name) for part in word.operands)
 
 
 def _element(part: Symbol, words: Words, values: Mapping[str, int], name: str) -> int | None:

@@ -21,7 +21,7 @@ void matmul_linear(int M, int N, int K, const float *restrict A, const float *re
     } else {
 if (M >= 1 && N >= 1 && K >= 1) {
 if (N < 2) {
-if (K < 8) {
+if (K < 9) {
     {
       polydl_row_f32_2870302898(M, &C[0]);
       for (long c1 = 0; c1 < K; c1++) {
@@ -40,7 +40,7 @@ if (K < 8) {
 }
 } else {
 if (M < 76) {
-if (M < 5) {
+if (M < 6) {
 if (K < 220) {
     {
       for (long c0 = 0; c0 <= (N - 1) / 1040; c0++) {

@@ -20,7 +20,7 @@ void matmul_vla(int M, int N, int K, float A[restrict M][K], float B[restrict K]
     } else {
 if (M >= 1 && N >= 1 && K >= 1) {
 if (N < 2) {
-if (K < 8) {
+if (K < 9) {
     {
       for (long c1 = 0; c1 < K; c1++) {
         for (long c2 = 0; c2 < M; c2++) {
@@ -37,7 +37,7 @@ if (K < 8) {
 }
 } else {
 if (M < 76) {
-if (M < 5) {
+if (M < 6) {
 if (K < 220) {
     {
       for (long c0 = 0; c0 <= (N - 1) / 1040; c0++) {

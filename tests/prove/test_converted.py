@@ -134,7 +134,13 @@ BODIES = {
         (r"r0 < 33; r0 \+= 2", "r0 < 32; r0 += 2"),
         (r"packed \+= (\d+);", r"packed += \1 + 1;"),
     ),
-    "i8i8": ((r"\^ 0x80\)", "^ 0x40)"), (r"\(from\[i \* width_stride\] \^ 0x80\)", "from[i * width_stride]")),
+    "i8i8": (
+        (r"\^ 0x80\)", "^ 0x40)"),
+        (r"\(from\[i \* width_stride\] \^ 0x80\)", "from[i * width_stride]"),
+        (r" \^ 0x80808080u", ""),
+        ("0x80808080u", "0x80808000u"),
+        (r"near_4\(from \+ i", "near_4(from + 1 + i"),
+    ),
 }
 
 

@@ -20,7 +20,7 @@ from polydl.lower.emit import Generated
 from polydl.options import Options
 from polydl.results import Optimized
 from polydl.search.every_size import EverySize
-from polydl.search.size_tree import Branch, Leaf
+from polydl.search.size_tree import Branch
 
 MATMUL = """\
 void product(int m, int n, int k, const float *restrict A, int lda, const float *restrict B, float *restrict C)
@@ -47,7 +47,7 @@ def product() -> Optimized:
 
 def numbered(at: Branch, ids: list[str]) -> Question[Generated] | Generated:
     """The tree with code that says which leaf it is."""
-    if isinstance(at, Leaf):
+    if not isinstance(at, Question):
         return Generated((), f"taken = {ids.index(at.recipe.id)};")
     return Question(at.extents, at.limit, numbered(at.small, ids), numbered(at.large, ids))
 

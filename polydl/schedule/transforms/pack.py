@@ -66,8 +66,11 @@ def choices(structure: Structure, limits: Limits) -> Iterator[Structure]:
         yield structure
     if not limits.nest.box or structure.kernel is None:
         return
+    found = limits.nest.contraction
+    # Elsewhere there are loops that read the operand where it is.
+    converts = found is not None and found.in_blocks and not found.uniform
     chosen: list[list[str | None]] = [
-        [None, *_pack_places(structure, operand, needed=operand in needed)]
+        [None, *_pack_places(structure, operand, needed=operand in needed and converts)]
         if _spread(structure, operand) >= limits.space.least_packed or operand in needed
         else [None]
         for operand in ("A", "B")
