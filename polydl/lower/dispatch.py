@@ -80,9 +80,11 @@ Dispatch = Question[Generated] | Generated
 
 
 def extents(statement: Statement) -> tuple[isl.PwAff, ...]:
-    """{ [parameters] -> [n] } for each loop of a statement, outermost first: values from the first to the last."""
+    """{ [parameters] -> [n] } for each loop of a statement, outermost first: values from the first to the last, where
+    there are instances. What has the same extent for all parameters involves none."""
+    some = statement.domain.params()
     bounds = (isl.symbolic_bounds(statement.domain, dim) for dim in range(statement.depth))
-    return tuple(high.sub(low).add_constant_val(isl.value(1)).coalesce() for low, high in bounds)
+    return tuple(high.sub(low).add_constant_val(isl.value(1)).coalesce().gist_params(some) for low, high in bounds)
 
 
 def dispatched(scop: Scop, narrowed: Narrowed, choice: Dispatch) -> Generated:
