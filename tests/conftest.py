@@ -15,6 +15,8 @@ GOLDEN = Path(__file__).parent / "golden"
 
 # Many tests start Python; without bytecode each start compiles all of polydl, a second of processor time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Whether somebody has calibrated this machine changes nothing in a test.
+os.environ["XDG_DATA_HOME"] = "/nonexistent"
 
 # `default` finds the same examples on every run, so that a failure in CI is a failure everywhere;
 # `fuzz` looks for new ones.
