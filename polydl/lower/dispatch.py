@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from polydl.lower.cexpr import FromIsl, Helpers
 from polydl.lower.cprint import expression
-from polydl.lower.ctree import Binary, Cast, Expr, Text
+from polydl.lower.ctree import Binary, Cast, Expr, Text, Unary
 from polydl.lower.emit import OTHER_SIZES, Generated, helper_texts, names_for
 from polydl.lower.region import original_text
 from polydl.model import isl
@@ -53,13 +53,13 @@ class Question(Generic[L]):
     """{ [parameters] -> [n] }: their product is compared."""
     limit: float
     """The value from which on `large` is taken."""
-    small: Question[L] | L
-    large: Question[L] | L
+    small: Asked[L] | L
+    large: Asked[L] | L
 
-    def value(self, sizes: Mapping[str, int]) -> int:
-        """What is compared, at some sizes for which all extents are defined."""
+    def is_small(self, sizes: Mapping[str, int]) -> bool:
+        """Whether `small` is taken at some sizes, for which all extents are defined."""
         point = isl.parameter_values(sizes)
-        return math.prod(isl.to_int(extent.intersect_params(point).max_val()) for extent in self.extents)
+        return math.prod(isl.to_int(e.intersect_params(point).max_val()) for e in self.extents) < self.limit
 
     def compared(self, c: FromIsl) -> Expr:
         """What is compared, in C."""
@@ -75,8 +75,39 @@ class Question(Generic[L]):
         """The limit, in C: of whole numbers, those below 1.4 are those below 2."""
         return str(math.ceil(self.limit)) if self.limit < 1e9 else f"{self.limit:.3g}"
 
+    def asked(self, c: FromIsl) -> Expr:
+        """Whether `small` is taken, in C."""
+        return Binary("<", self.compared(c), Text(self.bound))
 
-Dispatch = Question[Generated] | Generated
+    def denied(self, c: FromIsl) -> Expr:
+        """Whether `large` is taken, in C."""
+        return Binary(">=", self.compared(c), Text(self.bound))
+
+
+@dataclass(frozen=True, slots=True)
+class Among(Generic[L]):
+    """What is taken for certain values of the parameters and for all others: code, or what is to be said of it."""
+
+    values: isl.Set
+    """{ [parameters] }: those that `small` is for."""
+    small: Asked[L] | L
+    large: Asked[L] | L
+
+    def is_small(self, sizes: Mapping[str, int]) -> bool:
+        """Whether `small` is taken at some sizes."""
+        return not self.values.params().intersect(isl.parameter_values(sizes).params()).is_empty()
+
+    def asked(self, c: FromIsl) -> Expr:
+        """Whether `small` is taken, in C."""
+        return c(condition(self.values))
+
+    def denied(self, c: FromIsl) -> Expr:
+        """Whether `large` is taken, in C."""
+        return Unary("!", self.asked(c))
+
+
+Asked = Question[L] | Among[L]
+Dispatch = Asked[Generated] | Generated
 
 
 def extents(statement: Statement) -> tuple[isl.PwAff, ...]:
@@ -94,21 +125,21 @@ def dispatched(scop: Scop, narrowed: Narrowed, choice: Dispatch) -> Generated:
     c = FromIsl(helpers, lambda name: name)
     text = _text(choice, c)
     some = expression(c(condition(narrowed.values)))
-    prologue = [piece for code in _codes(choice) for piece in code.prologue] + helper_texts(helpers, names)
+    prologue = [piece for code in codes_of(choice) for piece in code.prologue] + helper_texts(helpers, names)
     body = f"if ({some}) {{\n{text}\n}} else {{\n{original_text(scop)}\n}}"
     return Generated(tuple(dict.fromkeys(prologue)), body)
 
 
-def _codes(choice: Dispatch) -> Iterator[Generated]:
+def codes_of(choice: Dispatch) -> Iterator[Generated]:
+    """The code that is chosen among."""
     if isinstance(choice, Generated):
         yield choice
         return
-    yield from _codes(choice.small)
-    yield from _codes(choice.large)
+    yield from codes_of(choice.small)
+    yield from codes_of(choice.large)
 
 
 def _text(choice: Dispatch, c: FromIsl) -> str:
     if isinstance(choice, Generated):
         return choice.region
-    asked = expression(Binary("<", choice.compared(c), Text(choice.bound)))
-    return f"if ({asked}) {{\n{_text(choice.small, c)}\n}} else {{\n{_text(choice.large, c)}\n}}"
+    return f"if ({expression(choice.asked(c))}) {{\n{_text(choice.small, c)}\n}} else {{\n{_text(choice.large, c)}\n}}"

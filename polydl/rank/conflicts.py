@@ -38,6 +38,36 @@ def inflation(nest: BoxNest, structures: Sequence[Structure], cache: CacheLevel)
     return result
 
 
+def again(nest: BoxNest, structures: Sequence[Structure], cache: CacheLevel) -> FloatArray:
+    """(V, A) how often a line of an operand comes into a cache where a microkernel uses it once for each step.
+
+    A microkernel goes along all rows of its block at once. Where they are in so few sets that not all of their lines
+    fit there, what does not fit has left the cache before the next step needs the next element of the line.
+    """
+    place = {name: a for a, name in enumerate(nest.arrays)}
+    result = np.ones((len(structures), len(nest.arrays)))
+    memory: dict[tuple[object, ...], float] = {}
+    for v, structure in enumerate(structures):
+        if structure.kernel is None or any(pack.operand == "A" for pack in structure.packs):
+            continue
+        key = (structure.kernel.m, structure.inner[0].iterator, structure.inner[-1].iterator)
+        if key not in memory:
+            memory[key] = _of_rows(nest, structure, cache)
+        result[v, place[structure.operand("A").array]] = memory[key]
+    return result
+
+
+def _of_rows(nest: BoxNest, structure: Structure, cache: CacheLevel) -> float:
+    kernel, left = structure.kernel, structure.operand("A")
+    assert kernel is not None
+    size = nest.element_bytes[left.array]
+    apart = abs(known(left.strides[structure.inner[0].iterator])) * size
+    if abs(known(left.strides[structure.inner[-1].iterator])) != 1 or apart < cache.line_bytes:
+        return 1.0
+    sets = cache.sets // int(np.gcd(cache.sets, apart // cache.line_bytes))
+    return max(1.0, (1.0 - sets * cache.ways / kernel.m) * cache.line_bytes / size)
+
+
 def _of_operand(
     nest: BoxNest, structure: Structure, role: str, cache: CacheLevel, place: dict[str, int]
 ) -> tuple[int, float]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from polydl.model.scop import Scop, Statement
-from polydl.rank.conflicts import inflation
+from polydl.rank.conflicts import again, inflation
 from polydl.rank.estimate import Estimate, Resources
 from polydl.rank.footprints import Footprints, Part
 from polydl.rank.of_tree import Program
@@ -88,13 +88,16 @@ def _estimate(program: Program, root: Step, threads: int, far: Far, structure: S
     for cache in machine.caches:
         lines = footprints.touched([row.box for row in program.rows], cache.line_bytes)
         crowding: dict[Kernel | None, FloatArray] = {None: np.ones(len(footprints.arrays))}
+        times = dict(crowding)
         for kernel in dict.fromkeys(row.kernel for row in program.rows if row.kernel is not None):
             crowding[kernel] = inflation(footprints.nest, [kernel.structure], cache)[0]
+            times[kernel] = again(footprints.nest, [kernel.structure], cache)[0]
         taken = lines * np.array([crowding[row.kernel] for row in program.rows])
         level = Level(lines, taken, cache.usable, min(threads, cache.shared_by_cores))
         warm = np.maximum(taken[root.row].sum(), distance) <= cache.usable
         found = brought(root, level, shared)
-        moved[f"L{cache.level}"] = np.array([np.where(warm, 0.0, found[body]) @ passes for body in bodies])
+        into = (found[body] * times[program.rows[body.row].kernel] for body in bodies)
+        moved[f"L{cache.level}"] = np.array([np.where(warm, 0.0, come) @ passes for come in into])
     copied = sum(times * copy.share * _bytes(program, copy.row, copy.array) for copy, times in shared.copies.items())
     summed = 0.0
     if structure is not None and structure.summed:

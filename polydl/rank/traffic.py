@@ -21,7 +21,7 @@ from polydl.locality.contiguity import unit_footprints
 from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.compute import before, compute_seconds
-from polydl.rank.conflicts import inflation
+from polydl.rank.conflicts import again, inflation
 from polydl.rank.curves import curve_factors, curve_positions
 from polydl.rank.estimate import Estimates, Resources
 from polydl.rank.pages import page_footprints, page_misses
@@ -170,9 +170,8 @@ def resources_of(
     for cache in machine.caches:
         lines = touched[cache.line_bytes]
         taken = lines * inflation(box, structures, cache)[:, None, :]
-        moved[f"L{cache.level}"] = level_bytes(lines, taken, loops, cache, threads, curves, distance) @ written_twice(
-            box
-        )
+        once = level_bytes(lines, taken, loops, cache, threads, curves, distance)
+        moved[f"L{cache.level}"] = (once * again(box, structures, cache)) @ written_twice(box)
     dense = touched.get(1, np.zeros((len(structures), batch.depth + 1, len(box.arrays))))
     pages = page_footprints(box, batch, structures, machine.tlb.page_bytes, dense)
     copied, copy_forks = _packing(box.arrays, structures, dense, loops, threads)

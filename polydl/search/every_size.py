@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TypeVar
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest, nests
-from polydl.lower.dispatch import Dispatch, Question, dispatched, extents, where_all_runs
+from polydl.lower.dispatch import Among, Dispatch, Question, codes_of, dispatched, extents, where_all_runs
 from polydl.lower.emit import Generated, generate
 from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
@@ -37,7 +38,7 @@ from polydl.search.any_size_ways import Way, fixed_extents, in_blocks, in_vector
 from polydl.search.corrected import closest, corrected
 from polydl.search.dispatch import Tree, few, leaves, renumbered, taken, tree
 from polydl.search.fused import into_kernels
-from polydl.search.size_points import Ranges, SizePoint, size_points
+from polydl.search.size_points import Lengths, Ranges, SizePoint, size_points
 from polydl.search.size_tree import Branch, Compared, InBlocks, SizeTree, way_seconds
 from polydl.target import Machine
 
@@ -122,6 +123,16 @@ def every_size(
     if isinstance(made, str):
         return made
     choice, marked, recipes, top = made.choice, made.marked, made.recipes, made.top
+    if made.lengths:
+        # Questions about how large sizes are don't tell rows apart that start in one set of a cache.
+        other = _chosen(some.scop, sizes, setting, blocked=True, crowded=True)
+        if not isinstance(other, str) and _characters((*codes_of(choice), *codes_of(other.choice))) <= _MOST_TEXT:
+            values = reduce(isl.Set.union, (isl.near_multiples(n, *known) for n, known in made.lengths.items()))
+            choice = Among(values, other.choice, choice)
+            if marked is not None and other.marked is not None:
+                marked = Among(values, other.marked, marked)
+            top = Among(values, other.top, top)
+            recipes = (*recipes, *other.recipes)
     for name, extent in made.columns.items():
         # A block of one column leaves the lanes of vectors idle: then they run along the sum.
         rest = {other: ends for other, ends in sizes.items() if other != name}
@@ -163,14 +174,23 @@ class _Chosen:
     """See `EverySize`."""
     timed: int
     """See `EverySize`."""
+    lengths: Lengths
+    """Of rows of operands of the heaviest nest."""
     columns: Mapping[str, isl.PwAff]
     """Parameters that are the extent of the loop over columns of the heaviest nest, and { [parameters] -> [n] } it."""
 
 
 def _chosen(
-    symbolic: Scop, sizes: Ranges, setting: _Setting, *, blocked: bool, timer: Timer | None = None
+    symbolic: Scop,
+    sizes: Ranges,
+    setting: _Setting,
+    *,
+    blocked: bool,
+    crowded: bool = False,
+    timer: Timer | None = None,
 ) -> _Chosen | str:
-    """`blocked`: contractions run in blocks of registers; otherwise like all other nests, in vectors."""
+    """`blocked`: contractions run in blocks of registers; otherwise like all other nests, in vectors. `crowded`: for
+    sizes with which rows of operands start in one set of a cache."""
     program = canonical(symbolic, reassociate=setting.reassociate)
     scop, found = program.scop, program.dependences
     parts = nests(scop, found)
@@ -179,7 +199,9 @@ def _chosen(
     if not heavy:
         named = [nest.name for nest in parts if nest.contraction is not None]
         return f"no microkernel fits {', '.join(named)}" if named else "no nest in it is a contraction"
-    points = list(size_points(scop, found, parts, sizes, _POINTS + _FURTHER))
+    lengths = _lengths(scop, [parts[place] for place in heavy], sizes, setting.machine) if blocked else {}
+    count = _POINTS + _FURTHER
+    points = list(size_points(scop, found, parts, sizes, count, lengths, crowded=crowded))
     if len(points) < 2 * _FURTHER:
         return f"few sizes with {', '.join(f'{n} = {v[0]}..{v[1]}' for n, v in sizes.items())} are possible"
     compared = [_compared(points[:_FIRST], place, own, setting) for place, own in enumerate(ways)]
@@ -206,6 +228,7 @@ def _chosen(
         tuple(leaf.recipe for leaf in said.values()),
         decision.loss,
         decision.timed,
+        lengths,
         _columns([structures[first] for structures in programs.values()], ranges),
     )
 
@@ -354,6 +377,21 @@ def _beside(own: _Compared, way: Way) -> Way:
     alike = [i for i, other in enumerate(own.ways) if any(isinstance(one, Parallelize) for one in other) == shared]
     means = np.log(own.seconds).mean(axis=1)
     return own.ways[min(alike or range(len(own.ways)), key=lambda i: float(means[i]))]
+
+
+def _lengths(scop: Scop, parts: Sequence[Nest], sizes: Ranges, machine: Machine) -> Lengths:
+    """Parameters that are the length of rows of an operand, and the elements after which rows start in the same set of
+    the first cache, and those of its line."""
+    cache = machine.caches[0]
+    found = {}
+    for nest in parts:
+        for operand in () if nest.contraction is None else (nest.contraction.left, nest.contraction.right):
+            last = scop.arrays[operand.array].extents[-1]
+            period, width = (n // operand.element.bytes for n in (cache.sets * cache.line_bytes, cache.line_bytes))
+            for name in isl.involved_parameters(last) if last is not None else ():
+                if last is not None and _is(last, name) and name in sizes and sizes[name][1] >= period:
+                    found[name] = (period, width)
+    return found
 
 
 def _columns(structures: Sequence[Structure], ranges: Mapping[str, isl.PwAff]) -> dict[str, isl.PwAff]:

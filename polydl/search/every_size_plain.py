@@ -276,7 +276,7 @@ def _compared(candidates: Sequence[_Candidate], sizes: Ranges, machine: Machine,
     base = candidates[0].base
     statements = len(base.scop.statements)
     candidates = candidates[: max(4, _ESTIMATED // (2 * _FIRST * statements))]
-    points = size_points(base.scop, base.dependences, base.nests, sizes, _POINTS + _FURTHER)
+    points = size_points(base.scop, base.dependences, base.nests, sizes, _POINTS + _FURTHER, {}, crowded=False)
     first = _Scored.of(islice(points, _FIRST), candidates, machine, threads)
     if len(first.points) < _LEAST_POINTS:
         return f"few sizes with {', '.join(f'{n} = {v[0]}..{v[1]}' for n, v in sizes.items())} are possible"

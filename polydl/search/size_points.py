@@ -27,12 +27,29 @@ class SizePoint:
     """With the strides of these sizes."""
 
 
+Lengths = Mapping[str, tuple[int, int]]
+"""Parameters that are the length of an operand's rows, each with a period and a width: rows of a multiple of the period
+or, by less than the width, more elements start in one set of a cache."""
+
+
 def size_points(
-    scop: Scop, found: Sequence[Dependence], parts: Sequence[Nest], ranges: Ranges, count: int
+    scop: Scop,
+    found: Sequence[Dependence],
+    parts: Sequence[Nest],
+    ranges: Ranges,
+    count: int,
+    lengths: Lengths,
+    *,
+    crowded: bool,
 ) -> Iterator[SizePoint]:
     """The program at up to `count` sizes of these ranges; the same ones each time. Those at which something does not
-    run are left out. `found`, `parts`: its dependences and nests with sizes as parameters."""
-    for sizes in _drawn(ranges, count):
+    run are left out. `found`, `parts`: its dependences and nests with sizes as parameters; `crowded`: whether one or
+    more of the lengths are such multiples, or none is."""
+    some = [tuple(lengths)[i:j] for i in range(len(lengths)) for j in range(i + 1, len(lengths) + 1)]
+    for place, drawn in enumerate(_drawn(ranges, count)):
+        sizes = {n: _apart(size, *lengths[n]) if n in lengths else size for n, size in drawn.items()}
+        if crowded:
+            sizes |= {n: _multiple(drawn[n], lengths[n][0]) for n in some[place % len(some)]}
         nearest = nearest_possible(scop.context, ranges, sizes)
         point = None if nearest is None else point_at(scop, found, parts, nearest)
         if point is not None:
@@ -52,6 +69,14 @@ def point_at(
     # A loop of one iteration moves nothing, which is no reason to take another for it at these sizes.
     own = [None if n.contraction is None else contraction_at(n.contraction, there) for n in parts]
     return SizePoint(there, tuple(replace(n, contraction=c) for n, c in zip(made, own, strict=True)))
+
+
+def _multiple(size: int, period: int) -> int:
+    return max(1, round(size / period)) * period
+
+
+def _apart(size: int, period: int, width: int) -> int:
+    return size + width if size >= period and size % period < width else size
 
 
 def _drawn(ranges: Ranges, count: int) -> Iterator[dict[str, int]]:

@@ -13,7 +13,7 @@ from polydl.base.errors import InputError, one_of
 from polydl.dependences.nests import Nest
 from polydl.lower.cexpr import FromIsl, Helpers
 from polydl.lower.cprint import expression
-from polydl.lower.dispatch import Question
+from polydl.lower.dispatch import Among, Asked, Question
 from polydl.model import isl
 from polydl.model.isl.trees import condition
 from polydl.rank.estimator import Estimator
@@ -85,7 +85,7 @@ def way_seconds(point: SizePoint, place: int, ways: Sequence[Way], machine: Mach
     return [one.score for one in estimator.structures(nest, [apply(nest, list(way)) for way in ways])]
 
 
-Branch = Question[Leaf] | Leaf
+Branch = Asked[Leaf] | Leaf
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +152,9 @@ class SizeTree:
         if self.values.params().intersect(isl.parameter_values(sizes).params()).is_empty():
             return AtSizes(sizes, None, (f"!({self.condition})",), reason=_NOTHING)
         at, asked = self.top, {} if self.condition == "1" else {("", True): self.condition}
-        while isinstance(at, Question):
-            small = at.value(sizes) < at.limit
-            subject = (expression(at.compared(_in_c())), small)
+        while isinstance(at, Question | Among):
+            small = at.is_small(sizes)
+            subject = (expression(at.asked(_in_c()) if isinstance(at, Among) else at.compared(_in_c())), small)
             # The last bound of a value is the narrowest one.
             asked.pop(subject, None)
             asked[subject] = said(at, small=small)
@@ -189,9 +189,9 @@ def check_sizes(sizes: Mapping[str, object], known: Iterable[str], function: str
             raise InputError(f"the size {name} is {value!r}", hint="give one integer, as an int has it")
 
 
-def said(question: Question[Any], *, small: bool) -> str:
-    """The condition for smaller sizes, or for larger ones, in C."""
-    return f"{expression(question.compared(_in_c()))} {'<' if small else '>='} {question.bound}"
+def said(question: Asked[Any], *, small: bool) -> str:
+    """The condition under which `small` is taken, or `large`, in C."""
+    return expression(question.asked(_in_c()) if small else question.denied(_in_c()))
 
 
 def _id(leaf: Leaf) -> str:
@@ -203,7 +203,7 @@ def _in_c() -> FromIsl:
 
 
 def _leaves(at: Branch) -> Iterator[Leaf]:
-    if not isinstance(at, Question):
+    if not isinstance(at, Question | Among):
         yield at
         return
     yield from _leaves(at.small)
@@ -211,7 +211,7 @@ def _leaves(at: Branch) -> Iterator[Leaf]:
 
 
 def _lines(at: Branch, pad: str) -> Iterator[str]:
-    if not isinstance(at, Question):
+    if not isinstance(at, Question | Among):
         yield f"{pad}{at.recipe.id} = {at.recipe}" if at.recipe is not None else f"{pad}the original loops"
         return
     yield f"{pad}if {said(at, small=True)}:"
@@ -221,6 +221,6 @@ def _lines(at: Branch, pad: str) -> Iterator[str]:
 
 
 def _data(at: Branch) -> dict[str, Any]:
-    if not isinstance(at, Question):
+    if not isinstance(at, Question | Among):
         return {"variant": _id(at), "recipe": at.recipe.to_data() if at.recipe is not None else []}
     return {"if": said(at, small=True), "then": _data(at.small), "else": _data(at.large)}

@@ -15,7 +15,7 @@ from polydl import pipeline
 from polydl.base.errors import InputError
 from polydl.inspect.sizes import at_lines, size_lines, sizes_data
 from polydl.lower import dispatch
-from polydl.lower.dispatch import Narrowed, Question, dispatched
+from polydl.lower.dispatch import Among, Asked, Narrowed, Question, dispatched
 from polydl.lower.emit import Generated
 from polydl.options import Options
 from polydl.results import Optimized
@@ -45,8 +45,10 @@ def product() -> Optimized:
     return pipeline.at_other_sizes(ranking, OPTIONS)
 
 
-def numbered(at: Branch, ids: list[str]) -> Question[Generated] | Generated:
+def numbered(at: Branch, ids: list[str]) -> Asked[Generated] | Generated:
     """The tree with code that says which leaf it is."""
+    if isinstance(at, Among):
+        return Among(at.values, numbered(at.small, ids), numbered(at.large, ids))
     if not isinstance(at, Question):
         return Generated((), f"taken = {ids.index(at.recipe.id)};")
     return Question(at.extents, at.limit, numbered(at.small, ids), numbered(at.large, ids))

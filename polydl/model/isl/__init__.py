@@ -88,6 +88,7 @@ from polydl.model.isl.points import (
     least,
     least_pair,
     lex_extreme,
+    near_multiples,
     parameter_values,
     project_onto,
     range_onto,

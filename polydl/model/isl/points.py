@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from polydl.model.isl.functions import constant, parameter
 from polydl.model.isl.naming import domain_arity, parameter_space, parameters
 from polydl.model.isl.places import onto, position_of, without
 from polydl.model.isl.types import IN, OUT, PARAM, SET, BasicSet, Dim, Map, PwAff, Set, identifier, to_int, value
@@ -41,6 +42,14 @@ def at_values(of: Located, values: Mapping[str, int]) -> Located:
 def parameter_values(values: Mapping[str, int]) -> Set:
     """{ [parameters] } with one value of each."""
     return fix_parameters(Set.universe(parameter_space(values)), values)
+
+
+def near_multiples(name: str, period: int, width: int) -> Set:
+    """{ [parameters] } where one of them is a multiple of a period above zero, or by less than a width more."""
+    size = parameter(name)
+    rest = size.mod_val(value(period))
+    above = size.ge_set(constant(size.get_domain_space(), period))
+    return above.intersect(rest.lt_set(constant(size.get_domain_space(), width))).params()
 
 
 def fix_parameters(of: Located, values: Mapping[str, int]) -> Located:
