@@ -127,7 +127,8 @@ def problem(dtype: str, size: GemmSize, given: argparse.Namespace) -> Problem:
         from peers import small_types
 
         contenders += small_types.gemm_contenders(dtype)
-    if "xsmm" in wanted and dtype == "bf16" and size.K % 2 == 0:
+    # LIBXSMM has bf16 kernels for AVX-512 alone.
+    if "xsmm" in wanted and dtype == "bf16" and size.K % 2 == 0 and given.isa != "avx2":
         from peers import xsmm
 
         if xsmm.available():

@@ -24,6 +24,9 @@ _COLUMNS = (256, 1024)
 """Columns in a tile, about."""
 _ROWS = (48, 192)
 """Rows in a tile, about."""
+_IN_TURN = "static,1"
+"""How threads share tiles. The last ones run short, by how much is not known: in contiguous pieces all the short ones
+can be one thread's (50 rows are a tile of 49 and one of 1)."""
 
 Way = tuple[Transform, ...]
 """How one nest is run."""
@@ -107,8 +110,8 @@ def _on_slanted_sides(nest: Nest, free: Sequence[str], machine: Machine) -> list
             tiles = [Tile(deep, (depth,))] if deep is not None else []
             over, points = ([f"{deep}.0"], (f"{deep}.1",)) if deep is not None else ([], tuple(reductions))
             base = (*tiles, Microkernel(rows, columns, m, n, points), Permute((*outside, *over, columns, rows)))
-            ways += [(*base,), *([(*base, Parallelize((columns,)))] if columns in free else [])]
-            ways += [(*base, Parallelize((columns, rows)))] if columns in free and rows in free else []
+            ways += [(*base,), *([(*base, Parallelize((columns,), _IN_TURN))] if columns in free else [])]
+            ways += [(*base, Parallelize((columns, rows), _IN_TURN))] if columns in free and rows in free else []
     return ways
 
 
@@ -119,12 +122,12 @@ def _shared(
     yield ()
     outermost = outside[: _run(outside, free)]
     if outermost:
-        yield (Parallelize(tuple(outermost)),)
+        yield (Parallelize(tuple(outermost), _IN_TURN),)
     if second in free:
-        yield (Parallelize((f"{second}.0",)),)
+        yield (Parallelize((f"{second}.0",), _IN_TURN),)
         blocks = order[order.index(f"{second}.0") + 1]
         if first in free and blocks == f"{first}.1":
-            yield (Parallelize((f"{second}.0", blocks)),)
+            yield (Parallelize((f"{second}.0", blocks), _IN_TURN),)
 
 
 def _run(outside: Sequence[str], free: Sequence[str]) -> int:

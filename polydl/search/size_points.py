@@ -49,7 +49,7 @@ def size_points(
     for place, drawn in enumerate(_drawn(ranges, count)):
         sizes = {n: _apart(size, *lengths[n]) if n in lengths else size for n, size in drawn.items()}
         if crowded:
-            sizes |= {n: _multiple(drawn[n], lengths[n][0]) for n in some[place % len(some)]}
+            sizes |= {n: _multiple(drawn[n], ranges[n][1], lengths[n][0]) for n in some[place % len(some)]}
         nearest = nearest_possible(scop.context, ranges, sizes)
         point = None if nearest is None else point_at(scop, found, parts, nearest)
         if point is not None:
@@ -71,8 +71,8 @@ def point_at(
     return SizePoint(there, tuple(replace(n, contraction=c) for n, c in zip(made, own, strict=True)))
 
 
-def _multiple(size: int, period: int) -> int:
-    return max(1, round(size / period)) * period
+def _multiple(size: int, most: int, period: int) -> int:
+    return min(max(1, round(size / period)), most // period) * period
 
 
 def _apart(size: int, period: int, width: int) -> int:

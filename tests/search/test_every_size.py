@@ -28,6 +28,7 @@ from polydl.search.default_sizes import default_sizes
 from polydl.search.dispatch import Question, few, taken, tree
 from polydl.search.every_size import EverySize
 from polydl.search.other_sizes import check_other_sizes
+from polydl.search.size_points import size_points
 from tests.oracle.native import compile_c
 
 MATMUL = """
@@ -150,6 +151,7 @@ def sizes() -> Iterator[tuple[int, int, int]]:
     yield from [(5, n, 3) for n in range(41)]
     yield from [(3, 5, n) for n in range(41)]
     yield from [(64, 80, 96), (97, 130, 61), (1, 1300, 3), (300, 1, 2), (2, 3, 1100), (199, 1025, 257)]
+    yield from [(20, 1024, 33), (33, 20, 1024), (9, 2048, 1030)]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -195,6 +197,32 @@ void f(int n, int lda, const float *restrict A, const float *restrict B, float *
             wanted[i * lda : i * lda + n] += a[i * lda + k] * b[k * lda : k * lda + n]
         library.f(n, lda, *(ctypes.c_void_p(array.__array_interface__["data"][0]) for array in (a, b, c)))
         np.testing.assert_array_equal(c, wanted, err_msg=f"n = {n}, lda = {lda}")
+
+
+def test_rows_that_start_in_one_set_of_a_cache_are_asked_about() -> None:
+    done = made(MATMUL, m=600, n=600, k=600)
+    found = done.scops[0].other_sizes
+    assert isinstance(found, EverySize)
+    asked = "(k >= 1024 && k % 1024 <= 15) || (n >= 1024 && n % 1024 <= 15)"
+    assert f"if ({asked})" in done.text
+    for sizes, there in [((40, 40, 2048), True), ((40, 1027, 9), True), ((40, 15, 1023), False), ((1024, 9, 9), False)]:
+        conditions = found.tree.at(dict(zip("mnk", sizes, strict=True))).conditions
+        assert (asked in conditions, f"!({asked})" in conditions) == (there, not there), conditions
+
+
+def test_points_are_with_such_rows_or_without() -> None:
+    program = canonical(polydl.load(MATMUL, require_sizes=False).scops[0])
+    parts = nests(program.scop, program.dependences)
+    ranges, lengths = {"m": (1, 5000), "n": (1, 5000), "k": (1, 5000)}, {"n": (1024, 16), "k": (512, 8)}
+    for crowded in (True, False):
+        points = list(
+            size_points(program.scop, program.dependences, parts, ranges, 30, lengths, crowded=crowded),
+        )
+        assert len(points) > 20
+        for point in points:
+            found = {n: point.scop.sizes[n] for n in lengths}
+            near = [found[n] >= period and found[n] % period < width for n, (period, width) in lengths.items()]
+            assert any(near) == crowded, found
 
 
 def test_small_sizes_run_on_one_thread_and_large_ones_on_all() -> None:
