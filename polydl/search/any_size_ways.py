@@ -22,11 +22,11 @@ _DEPTHS = (128, 256, 512)
 """Steps of the reductions in a tile, about."""
 _COLUMNS = (256, 1024)
 """Columns in a tile, about."""
+_COLUMNS_AROUND = (64, 128)
+"""Columns in a tile outside of the loops that are in no tiles, about: what B has of them stays in the second cache
+meanwhile."""
 _ROWS = (48, 192)
 """Rows in a tile, about."""
-_IN_TURN = "static,1"
-"""How threads share tiles. The last ones run short, by how much is not known: in contiguous pieces all the short ones
-can be one thread's (50 rows are a tile of 49 and one of 1)."""
 
 Way = tuple[Transform, ...]
 """How one nest is run."""
@@ -71,24 +71,26 @@ def in_blocks(nest: Nest, free: Sequence[str], machine: Machine) -> list[Way]:
         inside = sorted((i for i in reductions if i == deep or trips[i] is not None), key=lambda i: i != deep)
         outside = [i for i in nest.loops if i not in (rows, columns, *inside)]
         steps = math.prod(trips[i] or 1 for i in inside)
-        for depth, wide, high in itertools.product(_DEPTHS, _COLUMNS, _ROWS):
+        widths = [(wide, False) for wide in _COLUMNS] + [(wide, True) for wide in _COLUMNS_AROUND if outside]
+        for depth, (wide, around), high in itertools.product(_DEPTHS, widths, _ROWS):
             tiles: list[Transform] = [Tile(deep, (max(8, depth // steps),))] if deep is not None else []
             tiles += [Tile(columns, (n * max(2, round(wide / n)),)), Tile(rows, (m * max(2, round(high / m)),))]
             over = [] if deep is None else [f"{deep}.0"]
             points = tuple(f"{i}.1" if i == deep else i for i in inside)
             kernel = Microkernel(f"{rows}.1", f"{columns}.1", m, n, points, product="".join(product))
-            for first, second in ((columns, rows), (rows, columns)):
-                order = (*outside, f"{first}.0", *over, f"{second}.0", f"{columns}.1", f"{rows}.1")
-                base: list[Transform] = [*tiles, kernel, Permute(order)]
+            for first, second in ((columns, rows), (rows, columns))[: 1 if around else 2]:
+                begin = (f"{first}.0", *over, *outside) if around else (*outside, f"{first}.0", *over)
+                order = (*begin, f"{second}.0", f"{columns}.1", f"{rows}.1")
                 for copies in _packs(rows, columns, first, over):
                     if not {one.operand for one in copies}.issuperset(found.copied(columns)):
                         continue  # the microkernel cannot read them where they are
                     for shared in _shared(order, outside, second, first, free):
+                        way = (*tiles, kernel, *shared, *copies)
                         try:
-                            apply(nest, [*base, *shared, *copies])
+                            apply(nest, list(way))
                         except InputError:  # no place for a copy
                             continue
-                        ways[(*base, *shared, *copies)] = None
+                        ways[way] = None
     return list(ways)
 
 
@@ -110,24 +112,34 @@ def _on_slanted_sides(nest: Nest, free: Sequence[str], machine: Machine) -> list
             tiles = [Tile(deep, (depth,))] if deep is not None else []
             over, points = ([f"{deep}.0"], (f"{deep}.1",)) if deep is not None else ([], tuple(reductions))
             base = (*tiles, Microkernel(rows, columns, m, n, points), Permute((*outside, *over, columns, rows)))
-            ways += [(*base,), *([(*base, Parallelize((columns,), _IN_TURN))] if columns in free else [])]
-            ways += [(*base, Parallelize((columns, rows), _IN_TURN))] if columns in free and rows in free else []
+            ways += [(*base,), *([(*base, Parallelize((columns,)))] if columns in free else [])]
+            ways += [(*base, Parallelize((columns, rows)))] if columns in free and rows in free else []
     return ways
 
 
 def _shared(
     order: Sequence[str], outside: Sequence[str], second: str, first: str, free: Sequence[str]
-) -> Iterator[tuple[Parallelize, ...]]:
-    """Loops for the threads: none, the outermost ones, those over the inner of the tiles, and over blocks as well."""
-    yield ()
+) -> Iterator[tuple[Transform, ...]]:
+    """The order, and loops for the threads: none, the outermost ones, those that are in no tiles, those over the inner
+    of the tiles, and over blocks as well. Blocks around tiles then, for the last tile runs short, by how much is not
+    known: with tiles around blocks all short ones may be one thread's (50 rows are a tile of 49 and one of 1)."""
+    as_is = Permute(tuple(order))
+    yield (as_is,)
+    if outside and order[0] == f"{first}.0" and first in free:
+        yield as_is, Parallelize((order[0],))
     outermost = outside[: _run(outside, free)]
     if outermost:
-        yield (Parallelize(tuple(outermost), _IN_TURN),)
+        yield as_is, Parallelize(tuple(outermost))
     if second in free:
-        yield (Parallelize((f"{second}.0",), _IN_TURN),)
-        blocks = order[order.index(f"{second}.0") + 1]
+        tiles = f"{second}.0"
+        yield as_is, Parallelize((tiles,))
+        place = order.index(tiles)
+        blocks = order[place + 1]
         if first in free and blocks == f"{first}.1":
-            yield (Parallelize((f"{second}.0", blocks), _IN_TURN),)
+            yield (
+                Permute((*order[:place], blocks, tiles, *order[place + 2 :])),
+                Parallelize((blocks, tiles)),
+            )
 
 
 def _run(outside: Sequence[str], free: Sequence[str]) -> int:
