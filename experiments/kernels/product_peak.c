@@ -4,10 +4,12 @@
 #define JOINED(a, b) a##b
 #define NAMED(a, b) JOINED(a, b)
 #define START(c) SUMS sum##c = NAMED(SUMS, _zero)();
-/* The empty assembly keeps a chain in its register and the compiler from computing it otherwise. */
-#define STEP(c)                           \
-    sum##c = MULTIPLY(one, zero, sum##c); \
-    __asm__ volatile("" : "+v"(sum##c));
+#define HIDE(vector) __asm__ volatile("" : "+v"(vector));
+/* The empty assembly keeps a chain in its register and the compiler from computing it otherwise. No product is that of
+   another chain: where one is two instructions, the first of them could be shared. */
+#define STEP(c)                                    \
+    sum##c = MULTIPLY(x[c % 2], y[c / 2], sum##c); \
+    HIDE(sum##c)
 #define COUNT(c) +1
 #define ADD(c) all = all + sum##c;
 
@@ -19,9 +21,15 @@ double product_peak(long steps, float *sink)
     float total = 0;
 #pragma omp parallel reduction(+ : operations, total)
     {
-        const WORDS one = NAMED(WORDS, _all)(0x3f803f80), zero = NAMED(WORDS, _zero)();
+        WORDS x[2], y[6];
+        for (int i = 0; i < 2; i++) x[i] = NAMED(WORDS, _all)(0x3f803f80);
+        for (int i = 0; i < 6; i++) {
+            y[i] = NAMED(WORDS, _zero)();
+            HIDE(y[i])
+        }
         FOR_EACH_CHAIN(START)
         for (long step = 0; step < steps; step++) {
+            HIDE(x[0]) HIDE(x[1])
             FOR_EACH_CHAIN(STEP)
         }
         SUMS all = NAMED(SUMS, _zero)();
