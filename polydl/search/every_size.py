@@ -37,6 +37,7 @@ from polydl.schedule.transforms import Microkernel, Parallelize
 from polydl.search.any_size_ways import Way, fixed_extents, in_blocks, in_vectors
 from polydl.search.corrected import closest, corrected
 from polydl.search.dispatch import Tree, few, leaves, renumbered, taken, tree
+from polydl.search.extent_parameters import column_extents, row_lengths
 from polydl.search.fused import into_kernels
 from polydl.search.size_points import Lengths, Ranges, SizePoint, size_points
 from polydl.search.size_tree import Branch, Compared, InBlocks, SizeTree, way_seconds
@@ -199,7 +200,7 @@ def _chosen(
     if not heavy:
         named = [nest.name for nest in parts if nest.contraction is not None]
         return f"no microkernel fits {', '.join(named)}" if named else "no nest in it is a contraction"
-    lengths = _lengths(scop, [parts[place] for place in heavy], sizes, setting.machine) if blocked else {}
+    lengths = row_lengths(scop, [parts[place] for place in heavy], sizes, setting.machine) if blocked else {}
     count = _POINTS + _FURTHER
     points = list(size_points(scop, found, parts, sizes, count, lengths, crowded=crowded))
     if len(points) < 2 * _FURTHER:
@@ -229,7 +230,7 @@ def _chosen(
         decision.loss,
         decision.timed,
         lengths,
-        _columns([structures[first] for structures in programs.values()], ranges),
+        column_extents([structures[first] for structures in programs.values()], ranges),
     )
 
 
@@ -377,37 +378,6 @@ def _beside(own: _Compared, way: Way) -> Way:
     alike = [i for i, other in enumerate(own.ways) if any(isinstance(one, Parallelize) for one in other) == shared]
     means = np.log(own.seconds).mean(axis=1)
     return own.ways[min(alike or range(len(own.ways)), key=lambda i: float(means[i]))]
-
-
-def _lengths(scop: Scop, parts: Sequence[Nest], sizes: Ranges, machine: Machine) -> Lengths:
-    """Parameters that are the length of rows of an operand, and the elements after which rows start in the same set of
-    the first cache, and those of its line."""
-    cache = machine.caches[0]
-    found = {}
-    for nest in parts:
-        for operand in () if nest.contraction is None else (nest.contraction.left, nest.contraction.right):
-            last = scop.arrays[operand.array].extents[-1]
-            period, width = (n // operand.element.bytes for n in (cache.sets * cache.line_bytes, cache.line_bytes))
-            for name in isl.involved_parameters(last) if last is not None else ():
-                if last is not None and _is(last, name) and name in sizes and sizes[name][1] >= period:
-                    found[name] = (period, width)
-    return found
-
-
-def _columns(structures: Sequence[Structure], ranges: Mapping[str, isl.PwAff]) -> dict[str, isl.PwAff]:
-    """See `_Chosen.columns`."""
-    loops = sorted({one.kernel.columns.iterator for one in structures if one.kernel is not None})
-    return {n: ranges[c] for c in loops for n in isl.involved_parameters(ranges[c]) if _is(ranges[c], n)}
-
-
-def _is(extent: isl.PwAff, name: str) -> bool:
-    """Whether an extent { [parameters] -> [n] } is one parameter by itself."""
-    functions = [function for _, function in isl.pieces(extent)]
-    if len(functions) != 1 or isl.involved_parameters(functions[0]) != (name,):
-        return False
-    # A line is known by two of its points.
-    there = (extent.intersect_params(isl.parameter_values({name: value})).max_val() for value in (1, 2))
-    return [isl.to_int(value) if value.is_int() else None for value in there] == [1, 2]
 
 
 def _scores(point: SizePoint, place: int, ways: Sequence[Way], setting: _Setting) -> list[float]:
