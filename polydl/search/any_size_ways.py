@@ -72,6 +72,8 @@ def in_blocks(nest: Nest, free: Sequence[str], machine: Machine) -> list[Way]:
         outside = [i for i in nest.loops if i not in (rows, columns, *inside)]
         steps = math.prod(trips[i] or 1 for i in inside)
         widths = [(wide, False) for wide in _COLUMNS] + [(wide, True) for wide in _COLUMNS_AROUND if outside]
+        operands = found.roles(columns)
+        moves = operands is not None and any(operands[1].strides[loop] != 0 for loop in outside)
         for depth, (wide, around), high in itertools.product(_DEPTHS, widths, _ROWS):
             tiles: list[Transform] = [Tile(deep, (max(8, depth // steps),))] if deep is not None else []
             tiles += [Tile(columns, (n * max(2, round(wide / n)),)), Tile(rows, (m * max(2, round(high / m)),))]
@@ -84,6 +86,8 @@ def in_blocks(nest: Nest, free: Sequence[str], machine: Machine) -> list[Way]:
                 for copies in _packs(rows, columns, first, over):
                     if not {one.operand for one in copies}.issuperset(found.copied(columns)):
                         continue  # the microkernel cannot read them where they are
+                    if around and moves and copies:
+                        continue  # a copy of B around loops that move it has no bound
                     for shared in _shared(order, outside, second, first, free):
                         way = (*tiles, kernel, *shared, *copies)
                         try:
