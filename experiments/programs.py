@@ -100,6 +100,11 @@ def driver(entry: Entry, values: Mapping[str, int]) -> str:
         "    memcpy(kept, arrays, sizeof arrays);",
         "    return kept;",
         "}",
+        "static void corpus_subscripts(struct corpus_array *arrays)",
+        "{",
+        *parameters,
+        *_subscripts(entry, [a.name for a in arrays]),
+        "}",
         "static void corpus_call(corpus_function function, struct corpus_array *arrays)",
         "{",
         f"    function({call});",
@@ -107,6 +112,19 @@ def driver(entry: Entry, values: Mapping[str, int]) -> str:
         f'#include "{_RUNNER}"',
     ]
     return "\n".join(lines) + "\n"
+
+
+def _subscripts(entry: Entry, arrays: Sequence[str]) -> list[str]:
+    """Statements that give arrays of subscripts elements that are inside of what they are subscripts of."""
+    lines = []
+    for place, name in enumerate(arrays):
+        value = f"floor(corpus_number(at + {place + 1}000000000u) * (double)({entry.below.get(name, 0)}))"
+        if name in entry.apart:
+            value = f"(double)at * {entry.apart[name]}"
+        if name in {*entry.below, *entry.apart}:
+            lines.append(f"    for (size_t at = 0; at < arrays[{place}].elements; at++)")
+            lines.append(f"        corpus_set(&arrays[{place}], at, {value});")
+    return lines
 
 
 def in_parallel(entry: Entry) -> str:

@@ -37,6 +37,7 @@ int main(int argc, char **argv)
         if (arrays[a].type & 0x80)
             arrays[a].data = dlsym(libraries[0], arrays[a].name);
     corpus_fill(arrays, CORPUS_ARRAYS);
+    corpus_subscripts(arrays);
     for (int a = 0; a < CORPUS_ARRAYS; a++) {
         inputs[a] = malloc(arrays[a].elements * arrays[a].size);
         memcpy(inputs[a], arrays[a].data, arrays[a].elements * arrays[a].size);

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -63,6 +63,11 @@ class Entry:
     """Statements that a microkernel is made for, however they are spelled; None: the catalogue does not say."""
     refused: str = ""
     """Why it is not accepted."""
+    below: Mapping[str, str] = field(default_factory=dict)
+    """C expressions: arrays whose elements are subscripts (or, in floating point, places between two), and what all of
+    them are below. Only for programs that are timed."""
+    apart: Mapping[str, int] = field(default_factory=dict)
+    """Arrays that say where rows start, and how many elements each has. Only for programs that are timed."""
 
     @property
     def path(self) -> Path:
@@ -133,6 +138,8 @@ def catalogue(folder: Path = FOLDER) -> Mapping[str, Entry]:
             folder,
             table.get("contraction"),
             table.get("refused", ""),
+            table.get("below", {}),
+            table.get("apart", {}),
         )
         for name, table in tables.items()
     }

@@ -77,22 +77,25 @@ static double corpus_get(const char *data, size_t at, char type)
     return ((const unsigned char *)data)[at];
 }
 
+static void corpus_set(struct corpus_array *array, size_t at, double value)
+{
+    switch (array->type & 0x7f) {
+    case 'd': ((double *)array->data)[at] = value; break;
+    case 'f': ((float *)array->data)[at] = (float)value; break;
+    case 'i': ((int *)array->data)[at] = (int)value; break;
+    case 'u': ((unsigned *)array->data)[at] = (unsigned)value; break;
+    case 'b': ((signed char *)array->data)[at] = (signed char)value; break;
+    case 'l': ((long *)array->data)[at] = (long)value; break;
+    case 's': ((short *)array->data)[at] = (short)value; break;
+    default: ((unsigned char *)array->data)[at] = (unsigned char)value;
+    }
+}
+
 static void corpus_fill(struct corpus_array *arrays, int count)
 {
     for (int a = 0; a < count; a++)
-        for (size_t at = 0; at < arrays[a].elements; at++) {
-            double value = corpus_value(arrays[a].kind, at, arrays[a].columns, (uint64_t)a + 1);
-            switch (arrays[a].type & 0x7f) {
-            case 'd': ((double *)arrays[a].data)[at] = value; break;
-            case 'f': ((float *)arrays[a].data)[at] = (float)value; break;
-            case 'i': ((int *)arrays[a].data)[at] = (int)value; break;
-            case 'u': ((unsigned *)arrays[a].data)[at] = (unsigned)value; break;
-            case 'b': ((signed char *)arrays[a].data)[at] = (signed char)value; break;
-            case 'l': ((long *)arrays[a].data)[at] = (long)value; break;
-            case 's': ((short *)arrays[a].data)[at] = (short)value; break;
-            default: ((unsigned char *)arrays[a].data)[at] = (unsigned char)value;
-            }
-        }
+        for (size_t at = 0; at < arrays[a].elements; at++)
+            corpus_set(&arrays[a], at, corpus_value(arrays[a].kind, at, arrays[a].columns, (uint64_t)a + 1));
 }
 
 static void corpus_keep(struct corpus_array *arrays, int count)
