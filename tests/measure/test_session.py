@@ -242,7 +242,7 @@ def test_killed_in_the_middle_of_a_run(tmp_path: Path, how: signal.Signals) -> N
         time.sleep(1.0)  # past the original, into the candidate that hangs
         assert _running(tmp_path)
         process.send_signal(how)
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
         _eventually("processes are left", tmp_path, False)
         if how is signal.SIGINT:
             assert list(tmp_path.iterdir()) == []
