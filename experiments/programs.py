@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import shlex
 import shutil
 import statistics
@@ -169,7 +170,7 @@ def taken(
 
 def measure(entry: Entry, given: argparse.Namespace, folder: Path) -> Row:
     """Optimize a program, build all contenders, let them take turns."""
-    values = entry.bench
+    values = {name: int(given.sizes.get(name, value)) for name, value in entry.bench.items()}
     defines = entry.defines(values)
     written = (given.keep or folder) / f"{entry.name}.polydl.c"
     error, variants, search = "", [], 0.0
@@ -246,8 +247,9 @@ def shown(row: Row, peers: Sequence[str]) -> str:
     ratios = ", ".join(f"{r:.2f}x {peer}" for peer in peers if (r := row.ratio(peer)) is not None)
     best = "; ".join(row.variants)
     wrong = f"  WRONG {row.wrong}" if row.wrong else ""
-    seconds = statistics.median(row.times["gcc"]) if row.times.get("gcc") else float("nan")
-    return f"{row.name:20s} {row.kind:5s} gcc {seconds:.3f} s  {ratios or row.error}  [{best}]{wrong}"
+    seconds = {name: statistics.median(row.times[name]) for name in ("gcc", "polydl") if row.times.get(name)}
+    taken = ", ".join(f"{name} {1e3 * one:.2f} ms" for name, one in seconds.items())
+    return f"{row.name:20s} {row.kind:5s} {taken}  {ratios or row.error}  [{best}]{wrong}"
 
 
 def main() -> int:
@@ -263,11 +265,19 @@ def main() -> int:
         help="of gcc (-O3), fast (gcc -Ofast), parallel (that, and omp parallel for), polly; gcc comes first",
     )
     options.add_argument("--programs", type=Path, default=FOLDER, metavar="DIR", help="a folder with a catalogue.toml")
+    options.add_argument(
+        "--size",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="instead of the size in the catalogue's `bench`",
+    )
     options.add_argument("--rounds", type=int, default=9, help="at most; at least three")
     options.add_argument("--seconds", type=float, default=15, help="for the rounds of a program")
     options.add_argument("--top-k", type=int, default=5)
     options.add_argument("--keep", type=Path, metavar="DIR", help="keep what polydl writes there")
     given = options.parse_args()
+    given.sizes = dict(one.split("=", 1) for one in given.size)
     if given.keep:
         given.keep.mkdir(parents=True, exist_ok=True)
     peers = given.peers.split(",")
@@ -284,17 +294,28 @@ def main() -> int:
     entries = [e for e in entries if given.kind in (None, e.kind)]
     if given.only and (unknown := set(given.only) - {e.name for e in entries}):
         sys.exit(f"no program is called {', '.join(sorted(unknown))}")
+    # Programs with large arrays of their own have them on the stack.
+    resource.setrlimit(resource.RLIMIT_STACK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    without = []
     for number, entry in enumerate(entries, start=1):
         if any(row.name == entry.name for row in rows):
             continue
+        if any(a.ctype.startswith("struct ") for a in entry.arguments if a.is_array):
+            print(f"[{number}/{len(entries)}] {entry.name}: not run, no data is made for structures", flush=True)
+            continue
         with tempfile.TemporaryDirectory(prefix="polydl-programs-") as folder:
-            rows.append(measure(entry, given, Path(folder)))
+            try:
+                rows.append(measure(entry, given, Path(folder)))
+            except subprocess.CalledProcessError as failed:
+                without.append(entry.name)
+                print(f"[{number}/{len(entries)}] {entry.name}: FAILED, {failed}", flush=True)
+                continue
         print(f"[{number}/{len(entries)}] {shown(rows[-1], peers)}", flush=True)
         if given.json:
             given.json.write_text(json.dumps(document(rows, given), indent=1) + "\n")
     for kind, means in geomeans(rows, peers).items():
         print(kind, {peer: round(mean, 3) for peer, mean in means.items() if mean})
-    return 1 if any(row.wrong or row.error for row in rows) else 0
+    return 1 if without or any(row.wrong or row.error for row in rows) else 0
 
 
 if __name__ == "__main__":

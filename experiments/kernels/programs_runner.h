@@ -34,8 +34,11 @@ int main(int argc, char **argv)
     }
     corpus_allocate(arrays, CORPUS_ARRAYS);
     for (int a = 0; a < CORPUS_ARRAYS; a++)
-        if (arrays[a].type & 0x80)
+        if (arrays[a].type & 0x80) {
             arrays[a].data = dlsym(libraries[0], arrays[a].name);
+            if (arrays[a].data == 0)
+                arrays[a].elements = 0; /* a static one is the program's own */
+        }
     corpus_fill(arrays, CORPUS_ARRAYS);
     corpus_subscripts(arrays);
     for (int a = 0; a < CORPUS_ARRAYS; a++) {

@@ -100,7 +100,9 @@ class Writer:
             values = tuple(at.affine(one.value) for one in affine_values(statement.body.value))
             elements = tuple(at.element(a.array, a.relation.as_pw_multi_aff()) for a in statement.accesses)
         hint = instance_mark(statement, at) if self.instances else None
-        return Instance(_body(statement, at), hint, RowStatement(statement, schedule), elements, values)
+        # Beside what has no loops, a schedule's range may be a pair of spaces.
+        row = RowStatement(statement, schedule.flatten_range())
+        return Instance(_body(statement, at), hint, row, elements, values)
 
     def _node(self, node: isl.AstNode, c: FromIsl) -> Node:
         match node_kind(node):

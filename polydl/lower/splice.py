@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from polydl.lower.emit import Generated, protected
 from polydl.lower.pointed_rows import on_rows
@@ -41,6 +42,12 @@ def guarded(scop: Scop, replacement: str, newline: str, otherwise: str = "") -> 
     if macros:
         text = f"#if {' && '.join(macros)}{newline}{text}{newline}#else{newline}{original}{newline}#endif"
     return text
+
+
+def for_parameters(scop: Scop, code: Generated) -> Generated:
+    """Code behind the conditions on the function's parameters alone, for where macros are what they were."""
+    asked = replace(scop, guards=tuple(g for g in scop.guards if not g.macro), expansions=(), conditions={})
+    return Generated(code.prologue, guarded(asked, code.region, "\n", code.otherwise))
 
 
 def _with_views(scop: Scop, text: str, newline: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from graphlib import TopologicalSorter
 
+from polydl.model import isl
 from polydl.model.isl import to_int
 from polydl.model.scop import Scop
 from polydl.schedule.direction import Moving
@@ -35,6 +37,27 @@ class Goal:
     """Rows and columns of the microkernel that takes whole tiles of contractions; empty: none does."""
     unroll: bool = False
     """Short innermost loops are written out, and the loop around them runs in vectors."""
+    around: tuple[Member, ...] = ()
+    """Loops around a node that are in no tiles: they stay while its loops run."""
+
+    def inside(self, members: Sequence[Member]) -> Goal:
+        """The same for what is inside of these loops."""
+        return replace(self, around=(*self.around, *members))
+
+    def moves(self, name: str, members: Sequence[Member], v: int) -> tuple[Fraction | None, ...]:
+        """Per access of a statement the elements by which it moves along loop `v` of these; None: unknown."""
+        return self.of[name].moves(self._loops(name, members), len(self.around) + v)
+
+    def unit_score(self, name: str, members: Sequence[Member], v: int) -> float:
+        """How well a statement runs in vectors along loop `v` of these (`Moving.unit_score`)."""
+        return self.of[name].unit_score(self._loops(name, members), len(self.around) + v)
+
+    def is_shared(self, name: str, members: Sequence[Member], v: int) -> bool:
+        """Whether iterations of loop `v` of these access the same element of some array in a statement."""
+        return self.of[name].is_shared(self._loops(name, members), len(self.around) + v)
+
+    def _loops(self, name: str, members: Sequence[Member]) -> list[isl.Aff]:
+        return [member.affs[name] for member in (*self.around, *members)]
 
 
 def has_loops(node: Node) -> bool:

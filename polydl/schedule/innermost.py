@@ -25,7 +25,7 @@ def innermost(node: Node, links: Links, goal: Goal) -> Node:
             if goal.unroll and (vector := unrolled(node, links, goal)) is not None:
                 return vector
             if has_loops(child):
-                return Band(members, innermost(child, after(links, members), goal))
+                return Band(members, innermost(child, after(links, members), goal.inside(members)))
             return _vectorised(node, links, goal)
 
 
@@ -63,7 +63,7 @@ def unrolled(node: Band, links: Links, goal: Goal, tiles: Mapping[int, int] = _N
         outer = tuple(m for m in members if m is not vector and not any(m is s for s in short))
         if room == 0 or (not short and not has_loops(node.child)) or not coincident(after(links, outer), vector):
             continue
-        score = sum(goal.of[n].unit_score([m.affs[n] for m in members], v) for n in names)
+        score = sum(goal.unit_score(n, members, v) for n in names)
         inside = _all_unrolled(node.child)
         if short:
             # In the order of the text, for the order of sums.
@@ -77,16 +77,13 @@ def unrolled(node: Band, links: Links, goal: Goal, tiles: Mapping[int, int] = _N
 def _shared(goal: Goal, names: Sequence[str], members: Sequence[Member], member: Member) -> bool:
     """Whether the iterations of a loop access the same element."""
     place = members.index(member)
-    return any(goal.of[n].is_shared([m.affs[n] for m in members], place) for n in names)
+    return any(goal.is_shared(n, members, place) for n in names)
 
 
 def vector_last(node: Band, goal: Goal) -> Band:
     """A permutable band with the loop of the best strides as its last one, which gets the largest tiles."""
     members = node.members
-    scores = [
-        sum(goal.of[n].unit_score([m.affs[n] for m in members], v) for n in statements(node))
-        for v in range(len(members))
-    ]
+    scores = [sum(goal.unit_score(n, members, v) for n in statements(node)) for v in range(len(members))]
     best = max(range(len(members)), key=lambda v: (scores[v], v))
     return Band((*members[:best], *members[best + 1 :], members[best]), node.child)
 
@@ -156,9 +153,8 @@ def _vectorised(node: Band, links: Links, goal: Goal) -> Node:
             below = kept(node.child, frozenset(group))
             member = replace(members[v], affs={s: members[v].affs[s] for s in group})
             for name in group:
-                steps = [m.affs[name] for m in members]
                 depth = goal.of[name].statement.depth
-                score += _GAIN[way] * goal.of[name].unit_score(steps, v) * 30.0**depth
+                score += _GAIN[way] * goal.unit_score(name, members, v) * 30.0**depth
             parts.append(Band((replace(member, run=way),), below))
         inner: Node = sequence(parts)
         result: Node = Band(outer, inner) if outer else inner
@@ -186,11 +182,9 @@ def _diagonal(node: Band) -> Band:
 def _accumulates(goal: Goal, group: Sequence[str], members: Sequence[Member], v: int) -> bool:
     """Whether a loop only adds up into one element, reading along memory: one statement, a reduction, whose target
     stays while the loop runs."""
-    moving = goal.of[group[0]]
-    statement = moving.statement
+    statement = goal.of[group[0]].statement
     if len(group) > 1 or not is_reduction(statement) or not isinstance(statement.body, Assignment):
         return False
     if statement.body.op not in ("+=", "-=", "*="):
         return False
-    rows = [m.affs[statement.name] for m in members]
-    return moving.moves(rows, v)[statement.body.target] == 0
+    return goal.moves(statement.name, members, v)[statement.body.target] == 0

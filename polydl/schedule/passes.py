@@ -58,15 +58,17 @@ def _outer(node: Node, links: Links, goal: Goal, done: bool) -> Node:
                     rest = tuple(m for m in members if m is not first)
                     inner = Band(rest, child) if rest else child
                     top = replace(first, run=Run.PARALLEL)
-                    return Band((top,), innermost(inner, left(links, first), goal))
+                    return Band((top,), innermost(inner, left(links, first), goal.inside((top,))))
                 apart = _distributed(node, links, goal) if legal else None
                 if apart is not None:
                     return _outer(apart, links, goal, done)
                 head = members[0]
                 if len(members) > 1:
-                    return Band((head,), _outer(Band(members[1:], child), left(links, head), goal, done))
+                    return Band(
+                        (head,), _outer(Band(members[1:], child), left(links, head), goal.inside((head,)), done)
+                    )
                 if has_loops(child):
-                    return Band((head,), _outer(child, left(links, head), goal, done))
+                    return Band((head,), _outer(child, left(links, head), goal.inside((head,)), done))
             return innermost(node, links, goal)
 
 

@@ -50,7 +50,7 @@ def few(losses: FloatArray, most: int, near: float) -> list[int]:
     return chosen
 
 
-def tree(losses: FloatArray, features: FloatArray, *, depth: int = 3, gain: float = 0.005) -> Tree:
+def tree(losses: FloatArray, features: FloatArray, *, depth: int = 4, gain: float = 0.005) -> Tree:
     """A tree over `features` (P, F) that chooses a row of `losses` (V, P) for each point, with little loss in the mean.
 
     A question has to lower the sum of the losses by `gain` per point of the whole table; its limit is a round number.

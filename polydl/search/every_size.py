@@ -48,16 +48,19 @@ L = TypeVar("L")
 Timer = Callable[[Mapping[int, Generated], Sequence[Mapping[str, int]]], FloatArray]
 """Seconds (V, Q) of several pieces of code for one program, in their order, at some sizes; NaN where there are none."""
 
-_POINTS, _FURTHER = 128, 16
-"""Sizes at which ways are compared, and further ones at which the choice among them is judged."""
-_FIRST, _BEST = 24, 6
-"""Points at which all ways are compared; how many of each of them are compared at the others too, for the nest that
+_POINTS, _FURTHER = 256, 32
+"""Sizes at which ways are compared, and further ones at which the choice among them is judged: of a convolution's five
+sizes 112 points leave 9 % to the best way at others, 256 leave 4 %."""
+_WITHOUT_BLOCKS = 64
+"""The same for nests in vectors, of which there are few ways."""
+_STAGES = ((24, 6), (72, 3))
+"""Points at which ways are compared, and how many of each of them are compared at more points too, for the nest that
 takes longest."""
-_MOST = 5
+_MOST = 8
 """Ways in one output, at most."""
 _TIMED = 4
 """Sizes at which variants are timed, at most."""
-_NEAR = 0.03
+_NEAR = 0.01
 """Mean loss over the points that is not worth another way."""
 _MOST_TEXT = 150_000
 """Characters of C up to which what stands around sums gets microkernels of its own."""
@@ -201,12 +204,17 @@ def _chosen(
         named = [nest.name for nest in parts if nest.contraction is not None]
         return f"no microkernel fits {', '.join(named)}" if named else "no nest in it is a contraction"
     lengths = row_lengths(scop, [parts[place] for place in heavy], sizes, setting.machine) if blocked else {}
-    count = _POINTS + _FURTHER
+    count = (_POINTS if blocked else _WITHOUT_BLOCKS) + _FURTHER
     points = list(size_points(scop, found, parts, sizes, count, lengths, crowded=crowded))
     if len(points) < 2 * _FURTHER:
         return f"few sizes with {', '.join(f'{n} = {v[0]}..{v[1]}' for n, v in sizes.items())} are possible"
-    compared = [_compared(points[:_FIRST], place, own, setting) for place, own in enumerate(ways)]
+    (few_points, best), *stages = _STAGES
+    compared = [
+        _Compared(own, _seconds(points[:few_points], place, own, setting)).best(best) for place, own in enumerate(ways)
+    ]
     first = max(heavy, key=lambda place: float(np.log(compared[place].seconds.min(axis=0)).sum()))
+    for more_points, best in stages:
+        compared[first] = compared[first].at(points[:more_points], first, setting).best(best)
     compared[first] = compared[first].at(points, first, setting)
     decision = _decided(parts[first], [point.nests[first] for point in points], compared[first])
     taking = {leaf: _taken(compared, first, leaf) for leaf in leaves(decision.tree)}
@@ -285,15 +293,20 @@ class _Compared:
         return losses
 
     def at(self, points: Sequence[SizePoint], place: int, setting: _Setting) -> _Compared:
-        """The same ways to run the nest at this place, at other points."""
-        return replace(self, seconds=np.array([_scores(point, place, self.ways, setting) for point in points]).T)
+        """The same ways to run the nest at this place, at more points: the first of them are those that it has."""
+        further = _seconds(points[self.seconds.shape[1] :], place, self.ways, setting)
+        return _Compared(self.ways, np.hstack([self.seconds, further]))
+
+    def best(self, count: int) -> _Compared:
+        """Those ways that are among the best so many at one of the points."""
+        kept = np.unique(np.argsort(self.seconds, axis=0, kind="stable")[:count])
+        return _Compared([self.ways[i] for i in kept], self.seconds[kept])
 
 
-def _compared(points: Sequence[SizePoint], place: int, ways: Sequence[Way], setting: _Setting) -> _Compared:
-    """Those ways to run a nest that are among the best few at one of some points."""
-    scores = np.array([_scores(point, place, ways, setting) for point in points]).T
-    kept = np.unique(np.argsort(scores, axis=0, kind="stable")[:_BEST])
-    return _Compared([ways[i] for i in kept], scores[kept])
+def _seconds(points: Sequence[SizePoint], place: int, ways: Sequence[Way], setting: _Setting) -> FloatArray:
+    """(V, P): what each way to run a nest is estimated to take at each point."""
+    of_points = [way_seconds(point, place, ways, setting.machine, setting.threads) for point in points]
+    return np.array(of_points).reshape(len(points), len(ways)).T
 
 
 def _characters(codes: Iterable[Generated]) -> int:
@@ -378,11 +391,6 @@ def _beside(own: _Compared, way: Way) -> Way:
     alike = [i for i, other in enumerate(own.ways) if any(isinstance(one, Parallelize) for one in other) == shared]
     means = np.log(own.seconds).mean(axis=1)
     return own.ways[min(alike or range(len(own.ways)), key=lambda i: float(means[i]))]
-
-
-def _scores(point: SizePoint, place: int, ways: Sequence[Way], setting: _Setting) -> list[float]:
-    """Estimated seconds of each way to run a nest."""
-    return way_seconds(point, place, ways, setting.machine, setting.threads)
 
 
 def _features(nest: Nest) -> list[tuple[str, ...]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from polydl.base.errors import InputError, PolyDLError
 from polydl.lower.emit import Generated
-from polydl.lower.splice import guarded
+from polydl.lower.splice import for_parameters
 from polydl.measure import MeasureOptions, Toolchain
 from polydl.measure.compile import find_compiler
 from polydl.measure.session import Builder, setting_for
@@ -61,7 +61,7 @@ def check_other_sizes(
             continue  # such as an array that is too short for one element more
     if not places:
         return ()
-    output = Generated(code.prologue, guarded(scop, code.region, "\n", code.otherwise))
+    output = for_parameters(scop, code)
     with tempfile.TemporaryDirectory(prefix="polydl-") as name:
         builder = Builder(places[0][1], toolchain, options, find_compiler(toolchain), Path(name))
         built, failed = builder.build({"output": output}, lambda stage, done, total: None)

@@ -11,7 +11,7 @@ import numpy as np
 
 from polydl.base.errors import InputError, PolyDLError, QuotaExceeded
 from polydl.lower.emit import Generated
-from polydl.lower.splice import guarded
+from polydl.lower.splice import for_parameters
 from polydl.measure import ORIGINAL, Measurement, MeasureOptions, Status, Toolchain
 from polydl.measure.places import Place, TimedPlace, time_at
 from polydl.model.at_sizes import at_sizes
@@ -153,7 +153,7 @@ def size_curve(
     once = of.seconds / max(1.0, instances(of.scop))
     places, codes = (
         [],
-        {_OUTPUT: Generated(of.code.prologue, guarded(of.scop, of.code.region, "\n", of.code.otherwise))},
+        {_OUTPUT: for_parameters(of.scop, of.code)},
     )
     for number, point in enumerate(points):
         own = f"tuned {number}"

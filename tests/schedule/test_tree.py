@@ -174,3 +174,29 @@ def test_rows_inside_of_regions(tmp_path: Path, name: str) -> None:
         texts.append(splice(program.source, [(scop, variant.generated)], ""))
     done = compares(tmp_path, name, texts, ("-march=native",))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+INNER_SUM = """
+void f(const int col[restrict 40][48], const float x[restrict 90], float y[restrict 40])
+{
+#pragma scop
+    for (int i = 0; i < 40; i++) {
+        y[i] = 0;
+        for (int k = 0; k < 48; k++)
+            y[i] += x[col[i][k]];
+    }
+#pragma endscop
+}
+"""
+
+
+@pytest.mark.parametrize("reassociate", [True, False])
+def test_sums_inside_of_other_loops_run_in_lanes(tmp_path: Path, reassociate: bool) -> None:
+    """Whether their target stays is seen with the loops around them."""
+    scop = text(tmp_path, INNER_SUM)
+    found = dependences(scop, reads=False)
+    links = direct(scop, scop.statements, found)
+    how = Schedule("written", parallel=True, simd=True)
+    tree = made(scop, moving(scop, scop.statements), links, written(scop.statements), how, reassociate=reassociate)
+    assert shape(tree) == ("[*] (S0; [+] S1)" if reassociate else "[*] (S0; [] S1)")
+    assert broken(scop, scop.statements, tree, found, reassociate=reassociate) is None

@@ -16,6 +16,7 @@ from polydl.base.errors import InputError, PolyDLError
 from polydl.base.flags import sizes as sizes_given
 from polydl.dependences.nests import nests
 from polydl.lower.emit import Generated
+from polydl.lower.splice import for_parameters
 from polydl.measure import MeasureOptions, Toolchain
 from polydl.model.at_sizes import at_sizes
 from polydl.options import Options
@@ -293,6 +294,31 @@ def test_where_there_is_none_the_output_says_why(source: str, sizes: dict[str, i
     assert f"other sizes: the original loops: {done.scops[0].other_sizes}" in done.text
 
 
+RANK_ONE = """
+void f(int m, int n, double a, double x[restrict m], double y[restrict n], double A[restrict m][n])
+{
+    for (int i = 0; i < m; i++) {
+        const double ax = a * x[i];
+        double *row = A[i];
+        for (int j = 0; j < n; j++)
+            row[j] += ax * y[j];
+    }
+}
+"""
+
+
+def test_one_column_leaves_a_temporary_and_one_element() -> None:
+    """With n = 1 the loop over columns is none: what stands beside it has loops of another space, as isl sees them."""
+    output = made(RANK_ONE, m=300, n=300)
+    f = compile_c([output.text], ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")).f
+    rng = np.random.default_rng(0)
+    for m, n in itertools.product((1, 2, 17, 40), repeat=2):
+        x, y, a = (rng.integers(-4, 5, shape).astype(np.float64) for shape in ((m,), (n,), (m, n)))
+        expected = a + 3 * np.outer(x, y)
+        f(m, n, ctypes.c_double(3), *(array.ctypes.data_as(ctypes.c_void_p) for array in (x, y, a)))
+        assert np.array_equal(a, expected), (m, n)
+
+
 def test_sizes_that_are_macros_have_no_others() -> None:
     done = polydl.optimize(
         "void f(float x[N])\n{\n    for (int i = 0; i < N; i++)\n        x[i] = i;\n}\n", defines={"N": 50}, run=False,
@@ -354,6 +380,18 @@ def test_the_output_is_run_at_other_sizes() -> None:
     assert len(tried(code)) == 6
     with pytest.raises(PolyDLError, match="computes something else"):
         tried(replace(code, otherwise="(void)0;"))
+
+
+def test_the_output_is_run_at_other_sizes_where_macros_have_values() -> None:
+    """The code that is run is without the conditions on macros, which are only known in the file."""
+    source = "#define SCALE 0.5f\n" + MATMUL.replace("A[i][p] *", "SCALE * A[i][p] *")
+    done = polydl.optimize(source, sizes={"m": 96, "n": 96, "k": 96}, threads=1, top_k=1, space="small")
+    assert 'POLYDL_TEXT(SCALE), "0.5f"' in done.text
+    code = done.scops[0].code
+    assert code is not None
+    run = for_parameters(done.scops[0].ranking.program.read, code)
+    assert "m == 96" in run.region
+    assert "POLYDL_TEXT" not in run.region
 
 
 def test_without_sizes_it_is_made_for_every_value() -> None:

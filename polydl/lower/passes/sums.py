@@ -12,6 +12,7 @@ from polydl.lower.ctree import (
     For,
     If,
     Instance,
+    Int,
     Marked,
     Name,
     Node,
@@ -61,5 +62,8 @@ def _sum(loop: For, arrays: Mapping[str, Array], prefix: str) -> Node | None:
         replace(loop, body=replace(user, body=adding)),
         Assign(target, op, Name(own)),
     )
+    match loop.first, loop.last:
+        case Int(first), Int(last) if first <= last:
+            return Scope(lanes)
     # An empty loop leaves its target alone, which may not even exist.
     return Scope((Declare(f"const {loop.type}", ((loop.variable, loop.first),)), If(loop.condition, Block(lanes))))
