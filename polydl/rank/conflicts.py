@@ -46,11 +46,11 @@ def again(nest: BoxNest, structures: Sequence[Structure], cache: CacheLevel) -> 
     """
     place = {name: a for a, name in enumerate(nest.arrays)}
     result = np.ones((len(structures), len(nest.arrays)))
-    memory: dict[tuple[object, ...], float] = {}
+    memory: dict[object, float] = {}
     for v, structure in enumerate(structures):
         if structure.kernel is None or any(pack.operand == "A" for pack in structure.packs):
             continue
-        key = (structure.kernel.m, structure.inner[0].iterator, structure.inner[-1].iterator)
+        key = (structure.kernel.m, structure.inner[0].iterator, structure.kernel.reductions)
         if key not in memory:
             memory[key] = _of_rows(nest, structure, cache)
         result[v, place[structure.operand("A").array]] = memory[key]
@@ -58,14 +58,31 @@ def again(nest: BoxNest, structures: Sequence[Structure], cache: CacheLevel) -> 
 
 
 def _of_rows(nest: BoxNest, structure: Structure, cache: CacheLevel) -> float:
+    """Of lines that a loop goes along element by element: what its iterations touch are a line for each row of the
+    block and iteration of the loops inside of it, and those of one set that are more than its ways are lost."""
     kernel, left = structure.kernel, structure.operand("A")
     assert kernel is not None
     size = nest.element_bytes[left.array]
-    apart = abs(known(left.strides[structure.inner[0].iterator])) * size
-    if abs(known(left.strides[structure.inner[-1].iterator])) != 1 or apart < cache.line_bytes:
+    rows = structure.inner[0]
+    offsets = np.arange(kernel.m) * known(left.strides[rows.iterator])
+    for loop in reversed(kernel.reductions):
+        stride = known(left.strides[loop.iterator])
+        if abs(stride) == 1:
+            break
+        trips = min(n for n in (loop.within, structure.nest.counts[loop.iterator].extent, _MOST_TRIPS) if n is not None)
+        offsets = np.add.outer(offsets, np.arange(trips) * stride).ravel()
+    else:
         return 1.0
-    sets = cache.sets // int(np.gcd(cache.sets, apart // cache.line_bytes))
-    return max(1.0, (1.0 - sets * cache.ways / kernel.m) * cache.line_bytes / size)
+    if abs(known(left.strides[rows.iterator])) * size < cache.line_bytes:
+        return 1.0
+    lines = np.unique(offsets * size // cache.line_bytes)
+    held = np.bincount(lines % cache.sets)
+    lost = float(np.maximum(held - cache.ways, 0).sum()) / len(lines)
+    return max(1.0, lost * cache.line_bytes / size)
+
+
+_MOST_TRIPS = 64
+"""Iterations of a loop whose lines are looked at one by one, at most."""
 
 
 def _of_operand(

@@ -79,11 +79,17 @@ def in_blocks(nest: Nest, free: Sequence[str], machine: Machine) -> list[Way]:
             tiles += [Tile(columns, (n * max(2, round(wide / n)),)), Tile(rows, (m * max(2, round(high / m)),))]
             over = [] if deep is None else [f"{deep}.0"]
             points = tuple(f"{i}.1" if i == deep else i for i in inside)
-            kernel = Microkernel(f"{rows}.1", f"{columns}.1", m, n, points, product="".join(product))
+            # Without copies in the order of the program, which is mostly along memory.
+            written = tuple(sorted(points, key=lambda i: nest.loops.index(i.removesuffix(".1"))))
+            of_copies, along = (
+                Microkernel(f"{rows}.1", f"{columns}.1", m, n, reduce, product="".join(product))
+                for reduce in (points, written)
+            )
             for first, second in ((columns, rows), (rows, columns))[: 1 if around else 2]:
                 begin = (f"{first}.0", *over, *outside) if around else (*outside, f"{first}.0", *over)
                 order = (*begin, f"{second}.0", f"{columns}.1", f"{rows}.1")
                 for copies in _packs(rows, columns, first, over):
+                    kernel = of_copies if copies else along
                     if not {one.operand for one in copies}.issuperset(found.copied(columns)):
                         continue  # the microkernel cannot read them where they are
                     if around and moves and copies:
