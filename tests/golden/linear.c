@@ -2,7 +2,7 @@
  * command: polydl optimize in.c -o out.c --no-run --size M=40,N=36,K=24 --machine epyc-zen5 --threads 2
  * machine: AMD EPYC 9755 (be00d3c87d76), 2 threads
  * matmul_linear: variant 08e5952a0c = S0: Parallelize(loops=(i,)); S1: Microkernel(rows=i, columns=j, m=14, n=32, reduce=(k,)) Parallelize(loops=(i, j))
- * other sizes: 11 variants in blocks, 5 % behind the best for each by estimate
+ * other sizes: 13 variants in blocks, 9 % behind the best for each by estimate
  */
 /* C += A * B on linear arrays, as most code has them: the two dimensions are recovered. No scop pragma: the body is
    one affine nest. */
@@ -21,7 +21,7 @@ void matmul_linear(int M, int N, int K, const float *restrict A, const float *re
     } else {
 if (M >= 1 && N >= 1 && K >= 1) {
 if (N < 2) {
-if (K < 9) {
+if (K < 8) {
     {
       polydl_row_f32_2870302898(M, &C[0]);
       for (long c1 = 0; c1 < K; c1++) {
@@ -31,12 +31,29 @@ if (K < 9) {
       }
     }
 } else {
+if ((double)M * K < 160000) {
     {
       polydl_row_f32_2870302898(M, &C[0]);
       for (long c0 = 0; c0 < M; c0++) {
         polydl_row_f32_93362012a4(K, &C[c0], &A[K * c0], &B[0]);
       }
     }
+} else {
+    {
+#ifdef _OPENMP
+      #pragma omp parallel for
+#endif
+      for (long c0 = 0; c0 < M; c0++) {
+        C[c0] = 0.0f;
+      }
+#ifdef _OPENMP
+      #pragma omp parallel for
+#endif
+      for (long c0 = 0; c0 < M; c0++) {
+        polydl_row_f32_93362012a4(K, &C[c0], &A[K * c0], &B[0]);
+      }
+    }
+}
 }
 } else {
 if (N >= 1024 && N % 1024 <= 15) {
@@ -59,7 +76,7 @@ if ((double)M * K < 14) {
       }
     }
 } else {
-if (K < 85) {
+if (K < 100) {
     {
       for (long c0 = 0; c0 <= (N - 1) / 1040; c0++) {
         for (long c1 = 0; c1 <= (K - 1) / 128; c1++) {
@@ -111,9 +128,9 @@ if (K < 85) {
     }
 }
 } else {
-if (M < 76) {
+if (M < 120) {
 if (M < 6) {
-if (K < 220) {
+if (K < 260) {
     {
       for (long c0 = 0; c0 <= (N - 1) / 1040; c0++) {
         for (long c1 = 0; c1 <= (K - 1) / 128; c1++) {
@@ -143,51 +160,15 @@ if (K < 220) {
     }
 }
 } else {
-if ((double)M * N < 8700) {
+if ((double)M * N < 7500) {
+if (K < 220) {
     {
       for (long c0 = 0; c0 <= (M - 1) / 189; c0++) {
         for (long c1 = 0; c1 <= (K - 1) / 128; c1++) {
-          for (long c2 = 0; c2 <= (N - 1) / 1008; c2++) {
-            for (long c3 = 0; c3 <= polydl_n_min(20, (N - 1) / 48 - 21 * c2); c3++) {
+          for (long c2 = 0; c2 <= (N - 1) / 240; c2++) {
+            for (long c3 = 0; c3 <= polydl_n_min(4, (N - 1) / 48 - 5 * c2); c3++) {
               for (long c4 = 0; c4 <= polydl_n_min(20, (M - 1) / 9 - 21 * c0); c4++) {
-                if (c1 == 0) polydl_mk_f32_9x48_kn_b0_3ac93d61(polydl_n_min(9, M - 189 * c0 - 9 * c4), polydl_n_min(48, N - 1008 * c2 - 48 * c3), &A[K * (189 * c0 + 9 * c4) + 128 * c1], &B[N * (128 * c1) + 1008 * c2 + 48 * c3], &C[N * (189 * c0 + 9 * c4) + 1008 * c2 + 48 * c3], K, N, polydl_n_min(128, K - 128 * c1), N); else polydl_mk_f32_9x48_kn_b1_808d2e95(polydl_n_min(9, M - 189 * c0 - 9 * c4), polydl_n_min(48, N - 1008 * c2 - 48 * c3), &A[K * (189 * c0 + 9 * c4) + 128 * c1], &B[N * (128 * c1) + 1008 * c2 + 48 * c3], &C[N * (189 * c0 + 9 * c4) + 1008 * c2 + 48 * c3], K, N, polydl_n_min(128, K - 128 * c1), N);
-              }
-            }
-          }
-        }
-      }
-    }
-} else {
-    {
-      for (long c0 = 0; c0 <= (N - 1) / 1008; c0++) {
-        for (long c1 = 0; c1 <= (K - 1) / 128; c1++) {
-#ifdef _OPENMP
-          #pragma omp parallel for collapse(2)
-#endif
-          for (long c2 = 0; c2 <= polydl_n_min(20, (N - 1) / 48 - 21 * c0); c2++) {
-            for (long c3 = 0; c3 <= (M - 1) / 45; c3++) {
-              for (long c4 = 0; c4 <= polydl_n_min(4, (M - 1) / 9 - 5 * c3); c4++) {
-                if (c1 == 0) polydl_mk_f32_9x48_kn_b0_3ac93d61(polydl_n_min(9, M - 45 * c3 - 9 * c4), polydl_n_min(48, N - 1008 * c0 - 48 * c2), &A[K * (45 * c3 + 9 * c4) + 128 * c1], &B[N * (128 * c1) + 1008 * c0 + 48 * c2], &C[N * (45 * c3 + 9 * c4) + 1008 * c0 + 48 * c2], K, N, polydl_n_min(128, K - 128 * c1), N); else polydl_mk_f32_9x48_kn_b1_808d2e95(polydl_n_min(9, M - 45 * c3 - 9 * c4), polydl_n_min(48, N - 1008 * c0 - 48 * c2), &A[K * (45 * c3 + 9 * c4) + 128 * c1], &B[N * (128 * c1) + 1008 * c0 + 48 * c2], &C[N * (45 * c3 + 9 * c4) + 1008 * c0 + 48 * c2], K, N, polydl_n_min(128, K - 128 * c1), N);
-              }
-            }
-          }
-        }
-      }
-    }
-}
-}
-} else {
-if (K < 240) {
-    {
-      for (long c0 = 0; c0 <= (N - 1) / 1008; c0++) {
-        for (long c1 = 0; c1 <= (K - 1) / 128; c1++) {
-#ifdef _OPENMP
-          #pragma omp parallel for collapse(2)
-#endif
-          for (long c2 = 0; c2 <= polydl_n_min(20, (N - 1) / 48 - 21 * c0); c2++) {
-            for (long c3 = 0; c3 <= (M - 1) / 45; c3++) {
-              for (long c4 = 0; c4 <= polydl_n_min(4, (M - 1) / 9 - 5 * c3); c4++) {
-                if (c1 == 0) polydl_mk_f32_9x48_kn_b0_3ac93d61(polydl_n_min(9, M - 45 * c3 - 9 * c4), polydl_n_min(48, N - 1008 * c0 - 48 * c2), &A[K * (45 * c3 + 9 * c4) + 128 * c1], &B[N * (128 * c1) + 1008 * c0 + 48 * c2], &C[N * (45 * c3 + 9 * c4) + 1008 * c0 + 48 * c2], K, N, polydl_n_min(128, K - 128 * c1), N); else polydl_mk_f32_9x48_kn_b1_808d2e95(polydl_n_min(9, M - 45 * c3 - 9 * c4), polydl_n_min(48, N - 1008 * c0 - 48 * c2), &A[K * (45 * c3 + 9 * c4) + 128 * c1], &B[N * (128 * c1) + 1008 * c0 + 48 * c2], &C[N * (45 * c3 + 9 * c4) + 1008 * c0 + 48 * c2], K, N, polydl_n_min(128, K - 128 * c1), N);
+                if (c1 == 0) polydl_mk_f32_9x48_kn_b0_3ac93d61(polydl_n_min(9, M - 189 * c0 - 9 * c4), polydl_n_min(48, N - 240 * c2 - 48 * c3), &A[K * (189 * c0 + 9 * c4) + 128 * c1], &B[N * (128 * c1) + 240 * c2 + 48 * c3], &C[N * (189 * c0 + 9 * c4) + 240 * c2 + 48 * c3], K, N, polydl_n_min(128, K - 128 * c1), N); else polydl_mk_f32_9x48_kn_b1_808d2e95(polydl_n_min(9, M - 189 * c0 - 9 * c4), polydl_n_min(48, N - 240 * c2 - 48 * c3), &A[K * (189 * c0 + 9 * c4) + 128 * c1], &B[N * (128 * c1) + 240 * c2 + 48 * c3], &C[N * (189 * c0 + 9 * c4) + 240 * c2 + 48 * c3], K, N, polydl_n_min(128, K - 128 * c1), N);
               }
             }
           }
@@ -198,13 +179,84 @@ if (K < 240) {
     {
       for (long c0 = 0; c0 <= (N - 1) / 240; c0++) {
         for (long c1 = 0; c1 <= (K - 1) / 512; c1++) {
+          for (long c2 = 0; c2 <= (M - 1) / 189; c2++) {
+            for (long c3 = 0; c3 <= polydl_n_min(4, (N - 1) / 48 - 5 * c0); c3++) {
+              for (long c4 = 0; c4 <= polydl_n_min(20, (M - 1) / 9 - 21 * c2); c4++) {
+                if (c1 == 0) polydl_mk_f32_9x48_kn_b0_3ac93d61(polydl_n_min(9, M - 189 * c2 - 9 * c4), polydl_n_min(48, N - 240 * c0 - 48 * c3), &A[K * (189 * c2 + 9 * c4) + 512 * c1], &B[N * (512 * c1) + 240 * c0 + 48 * c3], &C[N * (189 * c2 + 9 * c4) + 240 * c0 + 48 * c3], K, N, polydl_n_min(512, K - 512 * c1), N); else polydl_mk_f32_9x48_kn_b1_808d2e95(polydl_n_min(9, M - 189 * c2 - 9 * c4), polydl_n_min(48, N - 240 * c0 - 48 * c3), &A[K * (189 * c2 + 9 * c4) + 512 * c1], &B[N * (512 * c1) + 240 * c0 + 48 * c3], &C[N * (189 * c2 + 9 * c4) + 240 * c0 + 48 * c3], K, N, polydl_n_min(512, K - 512 * c1), N);
+              }
+            }
+          }
+        }
+      }
+    }
+}
+} else {
+    {
+      for (long c0 = 0; c0 <= (N - 1) / 1024; c0++) {
+        for (long c1 = 0; c1 <= (K - 1) / 128; c1++) {
 #ifdef _OPENMP
           #pragma omp parallel for collapse(2)
 #endif
-          for (long c2 = 0; c2 <= polydl_n_min(4, (N - 1) / 48 - 5 * c0); c2++) {
+          for (long c2 = 0; c2 <= polydl_n_min(15, (N - 1) / 64 - 16 * c0); c2++) {
+            for (long c3 = 0; c3 <= (M - 1) / 49; c3++) {
+              for (long c4 = 0; c4 <= polydl_n_min(6, (M - 1) / 7 - 7 * c3); c4++) {
+                if (c1 == 0) polydl_mk_f32_7x64_kn_b0_ef741f97(polydl_n_min(7, M - 49 * c3 - 7 * c4), polydl_n_min(64, N - 1024 * c0 - 64 * c2), &A[K * (49 * c3 + 7 * c4) + 128 * c1], &B[N * (128 * c1) + 1024 * c0 + 64 * c2], &C[N * (49 * c3 + 7 * c4) + 1024 * c0 + 64 * c2], K, N, polydl_n_min(128, K - 128 * c1), N); else polydl_mk_f32_7x64_kn_b1_148878ed(polydl_n_min(7, M - 49 * c3 - 7 * c4), polydl_n_min(64, N - 1024 * c0 - 64 * c2), &A[K * (49 * c3 + 7 * c4) + 128 * c1], &B[N * (128 * c1) + 1024 * c0 + 64 * c2], &C[N * (49 * c3 + 7 * c4) + 1024 * c0 + 64 * c2], K, N, polydl_n_min(128, K - 128 * c1), N);
+              }
+            }
+          }
+        }
+      }
+    }
+}
+}
+} else {
+if (K < 180) {
+if ((double)M * N < 59000) {
+    {
+      for (long c0 = 0; c0 <= (N - 1) / 1008; c0++) {
+        for (long c1 = 0; c1 <= (K - 1) / 128; c1++) {
+#ifdef _OPENMP
+          #pragma omp parallel for collapse(2)
+#endif
+          for (long c2 = 0; c2 <= polydl_n_min(20, (N - 1) / 48 - 21 * c0); c2++) {
             for (long c3 = 0; c3 <= (M - 1) / 45; c3++) {
               for (long c4 = 0; c4 <= polydl_n_min(4, (M - 1) / 9 - 5 * c3); c4++) {
-                if (c1 == 0) polydl_mk_f32_9x48_kn_b0_3ac93d61(polydl_n_min(9, M - 45 * c3 - 9 * c4), polydl_n_min(48, N - 240 * c0 - 48 * c2), &A[K * (45 * c3 + 9 * c4) + 512 * c1], &B[N * (512 * c1) + 240 * c0 + 48 * c2], &C[N * (45 * c3 + 9 * c4) + 240 * c0 + 48 * c2], K, N, polydl_n_min(512, K - 512 * c1), N); else polydl_mk_f32_9x48_kn_b1_808d2e95(polydl_n_min(9, M - 45 * c3 - 9 * c4), polydl_n_min(48, N - 240 * c0 - 48 * c2), &A[K * (45 * c3 + 9 * c4) + 512 * c1], &B[N * (512 * c1) + 240 * c0 + 48 * c2], &C[N * (45 * c3 + 9 * c4) + 240 * c0 + 48 * c2], K, N, polydl_n_min(512, K - 512 * c1), N);
+                if (c1 == 0) polydl_mk_f32_9x48_kn_b0_3ac93d61(polydl_n_min(9, M - 45 * c3 - 9 * c4), polydl_n_min(48, N - 1008 * c0 - 48 * c2), &A[K * (45 * c3 + 9 * c4) + 128 * c1], &B[N * (128 * c1) + 1008 * c0 + 48 * c2], &C[N * (45 * c3 + 9 * c4) + 1008 * c0 + 48 * c2], K, N, polydl_n_min(128, K - 128 * c1), N); else polydl_mk_f32_9x48_kn_b1_808d2e95(polydl_n_min(9, M - 45 * c3 - 9 * c4), polydl_n_min(48, N - 1008 * c0 - 48 * c2), &A[K * (45 * c3 + 9 * c4) + 128 * c1], &B[N * (128 * c1) + 1008 * c0 + 48 * c2], &C[N * (45 * c3 + 9 * c4) + 1008 * c0 + 48 * c2], K, N, polydl_n_min(128, K - 128 * c1), N);
+              }
+            }
+          }
+        }
+      }
+    }
+} else {
+    {
+      for (long c0 = 0; c0 <= (N - 1) / 1024; c0++) {
+        for (long c1 = 0; c1 <= (K - 1) / 128; c1++) {
+#ifdef _OPENMP
+          #pragma omp parallel for collapse(2)
+#endif
+          for (long c2 = 0; c2 <= polydl_n_min(15, (N - 1) / 64 - 16 * c0); c2++) {
+            for (long c3 = 0; c3 <= (M - 1) / 49; c3++) {
+              for (long c4 = 0; c4 <= polydl_n_min(6, (M - 1) / 7 - 7 * c3); c4++) {
+                if (c1 == 0) polydl_mk_f32_7x64_kn_b0_ef741f97(polydl_n_min(7, M - 49 * c3 - 7 * c4), polydl_n_min(64, N - 1024 * c0 - 64 * c2), &A[K * (49 * c3 + 7 * c4) + 128 * c1], &B[N * (128 * c1) + 1024 * c0 + 64 * c2], &C[N * (49 * c3 + 7 * c4) + 1024 * c0 + 64 * c2], K, N, polydl_n_min(128, K - 128 * c1), N); else polydl_mk_f32_7x64_kn_b1_148878ed(polydl_n_min(7, M - 49 * c3 - 7 * c4), polydl_n_min(64, N - 1024 * c0 - 64 * c2), &A[K * (49 * c3 + 7 * c4) + 128 * c1], &B[N * (128 * c1) + 1024 * c0 + 64 * c2], &C[N * (49 * c3 + 7 * c4) + 1024 * c0 + 64 * c2], K, N, polydl_n_min(128, K - 128 * c1), N);
+              }
+            }
+          }
+        }
+      }
+    }
+}
+} else {
+    {
+      for (long c0 = 0; c0 <= (N - 1) / 1008; c0++) {
+        for (long c1 = 0; c1 <= (K - 1) / 512; c1++) {
+#ifdef _OPENMP
+          #pragma omp parallel for collapse(2)
+#endif
+          for (long c2 = 0; c2 <= polydl_n_min(20, (N - 1) / 48 - 21 * c0); c2++) {
+            for (long c3 = 0; c3 <= (M - 1) / 45; c3++) {
+              for (long c4 = 0; c4 <= polydl_n_min(4, (M - 1) / 9 - 5 * c3); c4++) {
+                if (c1 == 0) polydl_mk_f32_9x48_kn_b0_3ac93d61(polydl_n_min(9, M - 45 * c3 - 9 * c4), polydl_n_min(48, N - 1008 * c0 - 48 * c2), &A[K * (45 * c3 + 9 * c4) + 512 * c1], &B[N * (512 * c1) + 1008 * c0 + 48 * c2], &C[N * (45 * c3 + 9 * c4) + 1008 * c0 + 48 * c2], K, N, polydl_n_min(512, K - 512 * c1), N); else polydl_mk_f32_9x48_kn_b1_808d2e95(polydl_n_min(9, M - 45 * c3 - 9 * c4), polydl_n_min(48, N - 1008 * c0 - 48 * c2), &A[K * (45 * c3 + 9 * c4) + 512 * c1], &B[N * (512 * c1) + 1008 * c0 + 48 * c2], &C[N * (45 * c3 + 9 * c4) + 1008 * c0 + 48 * c2], K, N, polydl_n_min(512, K - 512 * c1), N);
               }
             }
           }
