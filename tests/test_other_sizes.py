@@ -64,7 +64,7 @@ def test_a_condition_that_is_missing_is_found(path: Path, monkeypatch: pytest.Mo
         assert "lda == 36 && " in text
         return text.replace("lda == 36 && ", "")
 
-    monkeypatch.setattr("polydl.search.other_sizes.guarded", forgetful)
+    monkeypatch.setattr("polydl.lower.splice.guarded", forgetful)
     with pytest.raises(PolyDLError, match=r"computes something else .* with lda = 37, n = 32"):
         check_other_sizes(
             at(path, 32, 36), Generated((), VARIANT), lambda sizes: at(path, sizes["n"], sizes["lda"]), Toolchain(),
