@@ -13,6 +13,10 @@ from polydl.schedule.structure import Structure
 from polydl.target import CacheLevel
 
 
+_MOST_TRIPS = 64
+"""Iterations of a loop whose lines are looked at one by one, at most."""
+
+
 def inflation(nest: BoxNest, structures: Sequence[Structure], cache: CacheLevel) -> FloatArray:
     """(V, A) by what large power-of-two strides enlarge an operand's footprint in a cache of few sets.
 
@@ -79,10 +83,6 @@ def _of_rows(nest: BoxNest, structure: Structure, cache: CacheLevel) -> float:
     held = np.bincount(lines % cache.sets)
     lost = float(np.maximum(held - cache.ways, 0).sum()) / len(lines)
     return max(1.0, lost * cache.line_bytes / size)
-
-
-_MOST_TRIPS = 64
-"""Iterations of a loop whose lines are looked at one by one, at most."""
 
 
 def _of_operand(

@@ -208,13 +208,13 @@ def _chosen(
     points = list(size_points(scop, found, parts, sizes, count, lengths, crowded=crowded))
     if len(points) < 2 * _FURTHER:
         return f"few sizes with {', '.join(f'{n} = {v[0]}..{v[1]}' for n, v in sizes.items())} are possible"
-    (few_points, best), *stages = _STAGES
+    (count, best), *stages = _STAGES
     compared = [
-        _Compared(own, _seconds(points[:few_points], place, own, setting)).best(best) for place, own in enumerate(ways)
+        _Compared(own, _seconds(points[:count], place, own, setting)).best(best) for place, own in enumerate(ways)
     ]
     first = max(heavy, key=lambda place: float(np.log(compared[place].seconds.min(axis=0)).sum()))
-    for more_points, best in stages:
-        compared[first] = compared[first].at(points[:more_points], first, setting).best(best)
+    for count, best in stages:
+        compared[first] = compared[first].at(points[:count], first, setting).best(best)
     compared[first] = compared[first].at(points, first, setting)
     decision = _decided(parts[first], [point.nests[first] for point in points], compared[first])
     taking = {leaf: _taken(compared, first, leaf) for leaf in leaves(decision.tree)}
@@ -293,7 +293,7 @@ class _Compared:
         return losses
 
     def at(self, points: Sequence[SizePoint], place: int, setting: _Setting) -> _Compared:
-        """The same ways to run the nest at this place, at more points: the first of them are those that it has."""
+        """The same ways to run the nest at this place, at more points, of which the first are those that it has."""
         further = _seconds(points[self.seconds.shape[1] :], place, self.ways, setting)
         return _Compared(self.ways, np.hstack([self.seconds, further]))
 
