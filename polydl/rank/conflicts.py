@@ -12,7 +12,6 @@ from polydl.rank.ranker import FloatArray
 from polydl.schedule.structure import Structure
 from polydl.target import CacheLevel
 
-
 _MOST_TRIPS = 64
 """Iterations of a loop whose lines are looked at one by one, at most."""
 
