@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
 from polydl.model.scop import Assignment, Statement
@@ -19,8 +19,23 @@ CALL = 20.0
 """Cycles of a call of libm."""
 VECTOR_CALL = 20.0
 """Vector instructions of a mathematical function in a row (templates/microkernel_math.c.j2)."""
-INLINE = {"sqrt": 15.0, "fabs": 0.0, "fmax": 0.0, "fmin": 0.0}
+INLINE = {
+    "sqrt": 15.0,
+    **dict.fromkeys(("fabs", "fmax", "fmin", "floor", "ceil", "trunc", "rint", "nearbyint"), 0.0),
+}
 """Functions that are instructions, and their cycles."""
+VECTOR_FORMS: Mapping[str, tuple[int, int]] = {
+    **dict.fromkeys(("cos", "exp", "log", "pow", "sin"), (2, 22)),
+    **dict.fromkeys(
+        (
+            "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cosh", "erf", "erfc", "exp2", "expm1",
+            "hypot", "log10", "log1p", "log2", "sinh", "tan", "tanh",
+        ),
+        (2, 35),
+    ),
+}  # fmt: skip
+"""Functions of <math.h>, in double, that glibc's libmvec has for vectors of doubles and floats on x86, and the version
+since which it has."""
 _NEAR = 4
 """Elements of a step after which a vector is still put together from neighbouring ones."""
 
@@ -35,31 +50,43 @@ class Arithmetic:
     """Cycles of divisions, square roots and remainders, each by itself."""
     calls: int
     """Calls of functions that are no instructions."""
+    scalar_calls: int
+    """Those among them that have no vector forms."""
 
 
 def arithmetic(statement: Statement) -> Arithmetic:
     """Of one instance."""
     body = statement.body
     if not isinstance(body, Assignment):
-        return Arithmetic(10.0, 0.0, 1)
+        return Arithmetic(10.0, 0.0, 1, 1)
     found = _arithmetic(body.value)
-    own = _arithmetic(Binary(body.op[:-1], Load(0), Load(0))) if body.op != "=" else Arithmetic(0.0, 0.0, 0)
-    return Arithmetic(found.simple + own.simple, found.slow + own.slow, found.calls + own.calls)
+    own = _arithmetic(Binary(body.op[:-1], Load(0), Load(0))) if body.op != "=" else Arithmetic(0.0, 0.0, 0, 0)
+    return _added([found, own])
 
 
 def _arithmetic(value: Expr) -> Arithmetic:
-    inside = [_arithmetic(one) for one in operands(value)]
-    simple, slow, calls = sum(i.simple for i in inside), sum(i.slow for i in inside), sum(i.calls for i in inside)
+    inside = _added([_arithmetic(one) for one in operands(value)])
     match value:
         case Binary(op) if op in SLOW:
-            return Arithmetic(simple, slow + SLOW[op], calls)
+            return replace(inside, slow=inside.slow + SLOW[op])
         case Binary() | Conditional():
-            return Arithmetic(simple + 1.0, slow, calls)
+            return replace(inside, simple=inside.simple + 1.0)
+        case Call(function) if (own := INLINE.get(function.removesuffix("f"))) is not None:
+            return replace(inside, simple=inside.simple + 1.0, slow=inside.slow + own)
         case Call(function):
-            own = INLINE.get(function.removesuffix("f"))
-            return Arithmetic(simple, slow, calls + 1) if own is None else Arithmetic(simple + 1.0, slow + own, calls)
+            scalar = int(not {function, function.removesuffix("f")} & VECTOR_FORMS.keys())
+            return replace(inside, calls=inside.calls + 1, scalar_calls=inside.scalar_calls + scalar)
         case _:
-            return Arithmetic(simple, slow, calls)
+            return inside
+
+
+def _added(several: Sequence[Arithmetic]) -> Arithmetic:
+    return Arithmetic(
+        sum(one.simple for one in several),
+        sum(one.slow for one in several),
+        sum(one.calls for one in several),
+        sum(one.scalar_calls for one in several),
+    )
 
 
 def vector_cycles(ops: Arithmetic, moves: Sequence[tuple[float | None, float]], lanes: int, call: float) -> float:

@@ -421,7 +421,7 @@ def _rendered(builder: _Builder) -> RowFunction:
     )
     called = [*builder.lines, *(a.gathered(builder.vector) for a in accumulators)]
     called += [f"{builder.vector}_any(" for a in accumulators if a.beside]
-    math = uses_functions(" ".join(called), builder.element)
+    math = builder.narrow or uses_functions(" ".join(called), builder.element)
     before = (*row_prologue(t), *([math_prologue(t)] if math else []), *([narrow_prologue()] if builder.narrow else []))
     return RowFunction(
         name, text, f"const ptrdiff_t n{declared}", before, tuple(a.of for a in arguments), bool(streamed)

@@ -59,7 +59,7 @@ class Writer:
             self.prologue += rows.prologue
             self.streams = self.streams or rows.streams
         node = straight(unswitched(summed(node, self.scop.arrays, self.names.prefix)))
-        return Threads(self.names.prefix, self.thread_lines)(node)
+        return Threads(self.names.prefix, self.thread_lines, self.scop.source.text)(node)
 
     def _read(self, tree: isl.Schedule) -> Node:
         iterators = {f"polydl_isl_{d}": f"{self.names.iterator}{d}" for d in range(_DEPTH)}

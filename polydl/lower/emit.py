@@ -22,6 +22,7 @@ from polydl.lower.nest_plan import plan_nest
 from polydl.lower.region import original_text
 from polydl.lower.scratch import Scratch
 from polydl.lower.tree import TreePlan, isl_tree, tree_plan
+from polydl.lower.vector_math import vector_declarations
 from polydl.model import isl
 from polydl.model.isl import DEFAULT_QUOTA, quota
 from polydl.model.scop import Scop, Source, Storage
@@ -229,6 +230,8 @@ def finished(
 ) -> Generated:
     """The code in braces, indented as the region is, in names that collide with none of the source's."""
     base = _indentation(scop)
+    declared = vector_declarations(code, scop.source.text)
+    prologue = [*prologue, *([declared] if declared else [])]
     shown = lines(Scope(tuple(code)), 0, hints=hints)
     text = "\n".join(base + line if line.strip() and not line.startswith("#") else line for line in shown)
     return Generated(tuple(_reprefix(p, names) for p in dict.fromkeys(prologue)), _reprefix(text, names))

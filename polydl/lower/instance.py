@@ -17,7 +17,9 @@ from polydl.lower.ctree import (
     Invoke,
     Item,
     Name,
+    Node,
     Paren,
+    Pragma,
     Raw,
     Scope,
     Text,
@@ -161,7 +163,20 @@ def user_call(body: MicrokernelCall, at: Place) -> Evaluate:
 def black_box(body: BlackBox, at: Place) -> Scope:
     """The text in braces, behind the declarations that it needs."""
     declared = (_declaration(declaration, None if v is None else at.affine(v)) for declaration, v in body.locals)
-    return Scope((*declared, Raw(tuple(body.text.splitlines()))))
+    return Scope((*declared, *_text(body.text.splitlines())))
+
+
+def _text(lines: Sequence[str]) -> list[Node]:
+    """Lines of C, pragmas by themselves."""
+    found: list[Node] = []
+    for line in lines:
+        if line.lstrip().startswith("#pragma "):
+            found.append(Pragma(line.strip().removeprefix("#pragma ")))
+        elif found and isinstance(found[-1], Raw):
+            found[-1] = Raw((*found[-1].lines, line))
+        else:
+            found.append(Raw((line,)))
+    return found
 
 
 def _declaration(text: str, value: Expr | None) -> Declare:

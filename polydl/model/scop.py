@@ -207,6 +207,8 @@ class BlackBox:
     locals: tuple[tuple[str, isl.PwAff | None], ...] = ()
     """Declarations that the text needs around it: `const int i` with its value { S[i…] -> [v] }, and `int k` without
     one for a variable that the text sets itself."""
+    lanes: str = ""
+    """Of a loop that may add up in another order: `text` so that it does, in vector lanes."""
 
 
 Body = Assignment | MicrokernelCall | BlackBox

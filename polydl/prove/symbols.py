@@ -70,7 +70,8 @@ Symbol = Load | Literal | Integer | Operation | Made | Sum | Accumulator
 TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&&", "or": "||"}
 MATH = {
     "abs": "fabs", "sqrt": "sqrt", "exp": "exp", "tanh": "tanh", "erf": "erf", "fmax": "fmax", "fmin": "fmin",
-    "rint": "rint", "nearbyint": "nearbyint", "lrint": "lrint",
+    "rint": "rint", "nearbyint": "nearbyint", "lrint": "lrint", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
+    "round": "round",
 }  # fmt: skip
 LANE_BY_LANE = (*TESTS, *MATH, "negative", "not", "max", "min", "select")
 """Functions of the vector prologues that make each lane of the same lanes of their operands."""

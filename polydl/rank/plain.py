@@ -265,8 +265,7 @@ def iteration_cycles(several: Sequence[Inner], way: Way, trips: float, target: I
     """Cycles of one iteration of an innermost loop of `trips` iterations, entering it included."""
     if way is Way.ROW:
         return _in_rows(several, trips, target)
-    calls = any(one.work.arithmetic.calls for one in several)
-    if way in (Way.VECTOR, Way.SUM) and calls:
+    if way in (Way.VECTOR, Way.SUM) and not _callable(several, target):
         way = Way.SERIAL if way is Way.SUM else Way.SCALAR
     scalar = sum(one.times * _instance(one, 1) for one in several)
     waits = latency(several, target) if way in (Way.SERIAL, Way.SUM) else 0.0
@@ -279,6 +278,12 @@ def iteration_cycles(several: Sequence[Inner], way: Way, trips: float, target: I
     return (spent + LOOP_CYCLES) / trips
 
 
+def _callable(several: Sequence[Inner], target: Isa) -> bool:
+    """Whether all functions that are called have vector forms: glibc's, on x86."""
+    work = [one.work.arithmetic for one in several]
+    return not any(one.calls if not target.intrinsics else one.scalar_calls for one in work)
+
+
 def _instance(one: Inner, lanes: int) -> float:
     """Cycles of `lanes` neighbouring instances of a statement, in vectors of as many."""
     arrays, accesses = one.work.scop.arrays, one.work.statement.accesses
@@ -287,7 +292,7 @@ def _instance(one: Inner, lanes: int) -> float:
         for access, move, share in zip(accesses, one.work.moves(one.step), one.share, strict=True)
         if not (arrays[access.array].is_scalar or move == 0)  # it stays in a register
     ]
-    return vector_cycles(one.work.arithmetic, moving, lanes, CALL * lanes)
+    return vector_cycles(one.work.arithmetic, moving, lanes, CALL)
 
 
 def _in_rows(several: Sequence[Inner], trips: float, target: Isa) -> float:

@@ -27,6 +27,7 @@ from polydl.rewrite.dead import LeftOut, without_dead
 from polydl.rewrite.expand import expand
 from polydl.rewrite.forward import forward
 from polydl.rewrite.interiors import interiors
+from polydl.rewrite.lanes import sums_in_lanes
 from polydl.rewrite.linear import linear_sums
 from polydl.rewrite.multiply_add import multiply_adds
 from polydl.rewrite.reroll import reroll
@@ -90,7 +91,7 @@ def canonical(
         form = Form.SEARCHED if names else Form.WRITTEN
     order: list[Callable[[Scop], Iterator[Step]]] = [without_dead, lives_apart]
     if reassociate:
-        order += [multiply_adds]
+        order += [multiply_adds, sums_in_lanes]
         order += [factors_in_place, zero_points] if form is Form.SEARCHED else []
         order += [linear_sums]
         order += [results_of_sums, expand, beside] if form is Form.SEARCHED else []

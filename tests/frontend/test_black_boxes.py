@@ -9,6 +9,7 @@ import pytest
 from polydl.base.errors import InputErrors
 from polydl.dependences.analysis import dependences
 from polydl.model.scop import Assignment, BlackBox, Statement
+from polydl.rewrite.canonical import canonical
 from tests.frontend.reading import region, same_set
 
 HEAD = "void f(double A[20][30], double B[20], int at[20])"
@@ -104,3 +105,37 @@ def test_variables_of_its_own_are_nobodys(tmp_path: Path) -> None:
 def test_what_stays_outside(tmp_path: Path, body: str, message: str) -> None:
     with pytest.raises(InputErrors, match=message):
         region(tmp_path, body, HEAD)
+
+
+SPARSE = "void f(int at[21], int col[500], float val[500], float x[99], float y[20], int seen[20], double z[20][3])"
+
+
+@pytest.mark.parametrize(
+    ("loop", "reductions"),
+    [
+        ("for (int k = at[i]; k < at[i + 1]; k++) s += val[k] * x[col[k]];", ["+ : s"]),
+        ("int k; for (k = at[i]; k <= at[i + 1]; ++k) { float v = val[k]; s -= v; t *= v; }", ["+ : s", "* : t"]),
+        ("for (int k = at[i]; k < at[i + 1]; k++) y[i] += val[k] * expf(x[col[k]]);", ["+ : polydl_sum0"]),
+        ("for (int k = at[i]; k < at[i + 1]; k++) { z[i][0] += val[k]; s += x[k]; }", ["+ : polydl_sum0", "+ : s"]),
+        # each for one reason
+        ("for (int k = at[i]; k < at[i + 1]; k++) s += s * val[k];", None),
+        ("for (int k = at[i]; k < at[i + 1]; k++) { s += val[k]; y[i] = s; }", None),
+        ("for (int k = at[i]; k < at[i + 1]; k += 2) s += val[k];", None),
+        ("for (int k = at[i]; k < at[i + 1]; k++) seen[i] += col[k];", None),
+        ("for (int k = at[i]; k < at[i + 1]; k++) { y[19 - i] += val[k]; s += y[i]; }", None),
+        ("for (int k = at[i]; k < at[i + 1]; k++) { z[i][0] += val[k]; z[i][1] += x[k]; }", None),
+        ("for (int k = at[i]; k < at[i + 1]; k++) { if (val[k] < 0) break; s += val[k]; }", None),
+    ],
+)
+def test_sums_between_bounds_that_are_read_may_use_lanes(
+    tmp_path: Path, loop: str, reductions: list[str] | None
+) -> None:
+    body = f"for (int i = 0; i < 20; i++) {{ float s = 0, t = 1; {loop} y[i] = s * t; }}"
+    found = region(tmp_path, body, f"#include <math.h>\n{SPARSE}")
+    (kept,) = (s.body for s in found.statements if isinstance(s.body, BlackBox))
+    assert "#pragma" not in kept.text
+    pragma = "".join(f" reduction({one})" for one in reductions or [])
+    assert (f"#pragma omp simd{pragma}\n" in kept.lanes) if reductions else not kept.lanes
+    changed = canonical(found).scop.statements, canonical(found, reassociate=False).scop.statements
+    texts = [[s.body.text for s in some if isinstance(s.body, BlackBox)] for some in changed]
+    assert texts == [[kept.lanes or kept.text], [kept.text]]

@@ -7,6 +7,12 @@ static double ref_exp(double x) { return exp(x); }
 static double ref_tanh(double x) { return tanh(x); }
 static double ref_erf(double x) { return erf(x); }
 static double ref_sqrt(double x) { return sqrt(x); }
+static double ref_floor(double x) { return floor(x); }
+static double ref_ceil(double x) { return ceil(x); }
+static double ref_trunc(double x) { return trunc(x); }
+static double ref_rint(double x) { return rint(x); }
+static double ref_nearbyint(double x) { return nearbyint(x); }
+static double ref_round(double x) { return round(x); }
 static double ref_rsqrt(double x) { return 1 / sqrt(x); }
 static double ref_sigmoid(double x) { return x < -40 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
 /* At -infinity the limit, where the formula has no value. */
@@ -61,6 +67,12 @@ SCAN(exp)
 SCAN(tanh)
 SCAN(erf)
 SCAN(sqrt)
+SCAN(floor)
+SCAN(ceil)
+SCAN(trunc)
+SCAN(rint)
+SCAN(round)
+SCAN(nearbyint)
 SCAN(rsqrt)
 SCAN(sigmoid)
 SCAN(gelu)

@@ -13,6 +13,7 @@ from typing import Any
 
 from pycparser import c_ast
 
+from polydl.frontend.lower.lanes import in_lanes
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.raw import RawBlackBox, RawStatement
 from polydl.frontend.lower.state import State
@@ -44,7 +45,7 @@ def body(node: Any, inner: tuple[RawStatement, ...], state: State) -> RawBlackBo
     """The code at `node` as the body of one statement. Raises InputError."""
     lines = written(node).splitlines()
     text = "\n".join(line for line in lines if line.strip() and not line.startswith("#pragma polydl "))
-    return RawBlackBox(text, _locals(state, node, counters(node)), inner)
+    return RawBlackBox(text, _locals(state, node, counters(node)), inner, in_lanes(node, state.scope.find))
 
 
 def _locals(state: State, node: Any, changed: frozenset[str]) -> tuple[tuple[str, Any], ...]:

@@ -200,7 +200,7 @@ class Builder:
         elif isinstance(raw.body, RawBlackBox):
             inner = tuple(self._statement(s, f"{name}_{at}") for at, s in enumerate(raw.body.inner))
             values = [(text, None if value is None else space.function(value)) for text, value in raw.body.locals]
-            body = BlackBox(raw.body.text, tuple(values))
+            body = BlackBox(raw.body.text, tuple(values), raw.body.lanes)
             accesses = self._accesses(raw.accesses, space) if not inner else ()
             accesses = accesses or self._united(inner, space, domain, frozenset())
         else:

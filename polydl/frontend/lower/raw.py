@@ -79,6 +79,8 @@ class RawBlackBox:
     locals: tuple[tuple[str, isl.PwAff | None], ...]
     """Declarations that the text needs around it -> their value."""
     inner: tuple[RawStatement, ...]
+    lanes: str = ""
+    """See model.scop.BlackBox."""
 
 
 @dataclass(frozen=True, slots=True)

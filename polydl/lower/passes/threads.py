@@ -23,6 +23,7 @@ from polydl.lower.ctree import (
     Way,
     with_children,
 )
+from polydl.lower.vector_math import is_straight, vector_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class Threads:
     """Of the functions of generated code."""
     own: Sequence[Node]
     """What each thread declares where it begins to work by itself."""
+    source: str = ""
+    """The file, of whose functions some may be called."""
 
     def __call__(self, node: Node, mark: Marked | None = None, *, beside: bool = False) -> Node:
         """Code without marks. `mark`: how the next loops run; `beside`: other code is in the same scope."""
@@ -46,7 +49,8 @@ class Threads:
             case Marked(way, body):
                 return self(body, node if way.takes_loops else None)
             case For(body=body) if mark is not None:
-                return Block((Pragma(self._pragma(mark)), replace(node, body=self(body))))
+                inside = self(body)
+                return Block((Pragma(self._pragma(mark, inside)), replace(node, body=inside)))
             case For(body=body):
                 return replace(node, body=self(body))
             case Block(parts):
@@ -54,11 +58,13 @@ class Threads:
             case _:
                 return with_children(node, lambda child: self(child, mark))
 
-    def _pragma(self, mark: Marked) -> str:
+    def _pragma(self, mark: Marked, body: Node) -> str:
         if mark.way is Way.SIMD:
             return f"omp simd{mark.clauses}"
         collapse = f" collapse({mark.loops})" if mark.loops > 1 else ""
-        return f"omp parallel for{collapse}{mark.clauses}"
+        # No compiler takes vector forms of functions in a loop unless it is told to.
+        simd = " simd" if mark.loops == 1 and is_straight(body) and vector_calls(body, self.source) else ""
+        return f"omp parallel for{simd}{collapse}{mark.clauses}"
 
     def _curve(self, mark: Marked) -> Node:
         """Two loops with constant bounds as one along a curve, shared out in contiguous stretches; in their own order
