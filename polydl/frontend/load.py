@@ -15,6 +15,7 @@ from polydl.base import html
 from polydl.base.errors import InputError, InputErrors, Span
 from polydl.frontend.lower.counting import count
 from polydl.frontend.lower.extract import GENERATED, Options, extract, in_order
+from polydl.frontend.lower.inlined import expanded
 from polydl.frontend.lower.regions import Finder, Found, pairing_errors
 from polydl.frontend.lower.steps import stepped_apart
 from polydl.frontend.meaning.constants import constant
@@ -183,6 +184,7 @@ def _scops(
                 )
             ]
         )
+    functions = expanded(functions, unit, file_scope, function)
     for definition in functions:
         stepped_apart(definition.body)
         count(definition.body)

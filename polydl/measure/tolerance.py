@@ -12,10 +12,13 @@ from polydl.measure.compare import terms
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Call, Const, Convert, Expr, Gather, Unary, operands
 from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop, Statement
-from polydl.model.types import ElementType, common
+from polydl.model.types import ElementType, Kind, common
 
 _CALL_ROUNDINGS = 8
 """Units in the last place by which a libm call may differ: glibc documents 4 for its vector variants (libmvec)."""
+_COMPLEX_PRODUCT = 8
+"""Units in the last place by which the product or quotient of two complex numbers may differ (Higham, §3.6: less than 3
+for a product, less than 8 for a quotient)."""
 _OPERATIONS = re.compile(r"[-+*/(]")
 _ARITHMETIC = frozenset("+-*/")
 
@@ -125,7 +128,8 @@ def _count(value: Expr, of: Callable[[int], ElementType], found: Roundings, call
         return
     match value:
         case Binary(op, left, _) if op in _ARITHMETIC:
-            found[explicit(left, of)[1]] += 1
+            made = explicit(left, of)[1]
+            found[made] += _COMPLEX_PRODUCT if made.kind is Kind.COMPLEX and op in "*/" else 1
         case Call():
             found[value.element] += call
         case Convert(_, _, Const() | Unary(_, Const())):

@@ -18,7 +18,7 @@ from polydl.model.expr import (
     Unary,
     on_operands,
 )
-from polydl.model.types import F32, I32, TYPES, ElementType, common, float_literal, integer_literal, promoted
+from polydl.model.types import C64, F32, I32, TYPES, ElementType, common, float_literal, integer_literal, promoted
 
 _TRUTHS = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||"})
 """Operators whose result is 0 or 1."""
@@ -103,9 +103,11 @@ def conversion_of(function: str) -> tuple[ElementType, ElementType] | None:
 
 
 def _literal(text: str) -> ElementType:
-    """The type of a literal, or of a macro of <math.h> or <float.h> or a character that stands for one."""
+    """The type of a literal, or of a macro of <math.h>, <complex.h> or <float.h> or a character that stands for one."""
     real = float_literal(text)
     if real is not None:
         return real
+    if text in ("I", "_Complex_I"):
+        return C64
     whole = integer_literal(text.lstrip("+-"))
     return I32 if whole is None else whole[1]

@@ -250,6 +250,9 @@ def promoted(element: ElementType) -> ElementType:
 
 def common(left: ElementType, right: ElementType) -> ElementType:
     """The type of C's usual arithmetic conversions (C11 6.3.1.8)."""
+    if Kind.COMPLEX in (left.kind, right.kind):
+        widest = max((t.significand for t in (left, right) if t.rounds), default=0)
+        return C64 if widest <= C64.significand else C128
     if left.is_float or right.is_float:
         return max((t for t in (left, right) if t.is_float), key=lambda t: (t.bits, t.significand))
     left, right = promoted(left), promoted(right)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from polydl.dependences.analysis import is_reduction
 from polydl.model.scop import Assignment
+from polydl.model.types import Kind
 from polydl.schedule.goal import MANY, Goal, components, extent, has_loops, kept
 from polydl.schedule.relations import Links, after, among, coincident, forward
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, bands, sequence, statements
@@ -187,4 +188,6 @@ def _accumulates(goal: Goal, group: Sequence[str], members: Sequence[Member], v:
         return False
     if statement.body.op not in ("+=", "-=", "*="):
         return False
+    if goal.scop.arrays[statement.accesses[statement.body.target].array].element.kind is Kind.COMPLEX:
+        return False  # compilers have no lanes for the products of complex numbers
     return goal.moves(statement.name, members, v)[statement.body.target] == 0

@@ -79,7 +79,6 @@ PURE = {
 }
 IMPURE = {
     "a static": "static int g(int a) { static int n; n += a; return n; }",
-    "a global": "int n;\nstatic int g(int a) { int b = n; return a + b; }",
     "a global written": "int n;\nstatic int g(int a) { n = a; return a; }",
     "memory": "static int g(int *a) { int b = *a; return b; }",
     "volatile": "static int g(int a) { volatile int b = a; return b; }",

@@ -111,7 +111,9 @@ class Entry:
 def _parameter(text: str, named: Mapping[str, str]) -> Argument:
     plain = re.sub(r"\b(const|restrict)\b", "", text).strip()
     match = re.fullmatch(
-        r"((?:struct )?[a-z_]\w*(?: char| long)?)(?:\s*\(\*\s*(\w+)\)|\s*(\*)\s*(\w+)|\s+(\w+))((?:\[[^\]]*\])*)", plain
+        r"((?:struct )?[a-z_]\w*(?: char| long| complex)?)"
+        r"(?:\s*\(\*\s*(\w+)\)|\s*(\*)\s*(\w+)|\s+(\w+))((?:\[[^\]]*\])*)",
+        plain,
     )
     assert match is not None, text
     ctype, rows, pointer, pointed, name, extents = match.groups()

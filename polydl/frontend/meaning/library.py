@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polydl.model.types import F32, F64, I32, I64, LONG_DOUBLE
+from polydl.model.types import C64, C128, F32, F64, I32, I64, LONG_DOUBLE
 
 _MATH = [
     "acos",
@@ -50,11 +50,38 @@ _MATH = [
     "tgamma",
     "trunc",
 ]
+_COMPLEX = [
+    "acos",
+    "asin",
+    "atan",
+    "conj",
+    "cos",
+    "cosh",
+    "exp",
+    "log",
+    "pow",
+    "proj",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+]
+"""Functions of <complex.h> with complex results, behind a `c`."""
+_PARTS = ["cabs", "carg", "cimag", "creal"]
+_CLASSES = ["isfinite", "isinf", "isnan", "isnormal", "signbit"]
+"""Macros of <math.h> for any real type."""
 # libm may set errno; nothing in a region reads it. lgamma sets signgam, so it is left out.
 PURE = {
     **{name: F64 for name in _MATH if name != "lgamma"},
     **{f"{name}f": F32 for name in _MATH if name != "lgamma"},
     **{f"{name}l": LONG_DOUBLE for name in _MATH if name != "lgamma"},
+    **{name if name == "conj" else f"c{name}": C128 for name in _COMPLEX},
+    **{f"{name}f" if name == "conj" else f"c{name}f": C64 for name in _COMPLEX},
+    **dict.fromkeys(_PARTS, F64),
+    **{f"{name}f": F32 for name in _PARTS},
+    **dict.fromkeys(_CLASSES, I32),
+    **dict.fromkeys((f"__builtin_{name}" for name in _CLASSES), I32),
     "abs": I32,
     "labs": I64,
     **dict.fromkeys(("lrint", "lrintf", "lround", "lroundf"), I64),
@@ -84,6 +111,7 @@ LIBRARY_CONSTANTS = {
     },
     **{f"FLT_{name}": F32 for name in ("MAX", "MIN", "EPSILON", "TRUE_MIN")},
     **{f"DBL_{name}": F64 for name in ("MAX", "MIN", "EPSILON", "TRUE_MIN")},
+    **dict.fromkeys(("I", "_Complex_I"), C64),
     "INFINITY": F32,
     "NAN": F32,
     "HUGE_VAL": F64,

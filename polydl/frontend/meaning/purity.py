@@ -10,7 +10,7 @@ from polydl.frontend.meaning.library import LIBRARY_CONSTANTS, PURE
 from polydl.frontend.meaning.symbols import Scope
 from polydl.frontend.text.parse import Unit
 from polydl.model.conversions import conversion_of
-from polydl.model.types import ElementType, Kind
+from polydl.model.types import ElementType
 
 
 def result_type(name: str, unit: Unit, scope: Scope) -> ElementType | None:
@@ -51,7 +51,7 @@ def _returned(node: Any, scope: Scope) -> ElementType | None:
     if not isinstance(node.type, c_ast.FuncDecl):
         return None
     ctype, levels, _, _ = scope.resolve(node.type.type)
-    return ctype if not levels and isinstance(ctype, ElementType) and ctype.kind is not Kind.COMPLEX else None
+    return ctype if not levels and isinstance(ctype, ElementType) else None
 
 
 _PARTS = (
@@ -119,4 +119,4 @@ def _scalar(node: Any, scope: Scope) -> bool:
     """Whether a declaration is that of an arithmetic scalar that is no volatile."""
     ctype, levels, _, is_function = scope.resolve(node.type)
     volatile = "volatile" in (node.quals or [])
-    return not levels and not is_function and not volatile and (ctype.is_int or ctype.is_float)
+    return not levels and not is_function and not volatile and isinstance(ctype, ElementType)

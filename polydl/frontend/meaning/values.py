@@ -26,7 +26,6 @@ from polydl.model.types import (
     I32,
     I64,
     ElementType,
-    Kind,
     common,
     float_literal,
     promoted,
@@ -111,7 +110,7 @@ class Values:
                 return self._conditional(node, where)
             case c_ast.Cast():
                 target = self.type_of(node.to_type)
-                if not isinstance(target, ElementType) or target.kind is Kind.COMPLEX:
+                if not isinstance(target, ElementType):
                     raise self.places.error(
                         f"a cast to '{target.c}' is not arithmetic", node, "cast to arithmetic types", topic="types"
                     )
@@ -470,7 +469,7 @@ class Values:
                 f"use one block of memory, such as '{symbol.ctype.c} (*{symbol.name})[N]'",
                 topic="pointers",
             )
-        if not (symbol.ctype.is_int or symbol.ctype.is_float):
+        if not isinstance(symbol.ctype, ElementType):
             raise self.places.error(
                 f"elements of type '{symbol.ctype.c}' are not supported",
                 node,

@@ -1,2 +1,5 @@
 #include_next <complex.h>
 #define complex _Complex
+/* Literals of gcc's own behind these. */
+#undef I
+#undef _Complex_I

@@ -1,0 +1,368 @@
+"""Functions of the file in place of their calls, where these do more than compute a number from numbers.
+
+    static double around(const double *a, int i) { double s = a[i - 1] + a[i + 1]; return 0.5 * s; }
+
+    b[i] = around(a, i);            const int i_1 = i;
+                                    double s_1 = a[i_1 - 1] + a[i_1 + 1];
+                                    double around_1 = 0.5 * s_1;
+                                    b[i] = around_1;
+
+What a function is given for a pointer stands in the pointer's place, so that its elements are those of the caller's
+arrays; numbers become variables. Functions of numbers alone stay calls, which compilers expand themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.frontend.meaning.liveness import changed_names
+from polydl.frontend.meaning.purity import result_type
+from polydl.frontend.meaning.symbols import Level, Scope, mentions, nodes
+from polydl.frontend.text.parse import Unit
+from polydl.model.types import ElementType
+
+MOST = 64
+"""Calls that are expanded in a function."""
+_DEEPEST = 8
+"""Functions that call each other."""
+_MAYBE = (c_ast.TernaryOp, c_ast.For, c_ast.While, c_ast.DoWhile)
+_NEVER = (c_ast.Goto, c_ast.Label, c_ast.Switch, c_ast.Pragma, c_ast.CompoundLiteral, c_ast.InitList)
+
+
+def expanded(functions: Sequence[Any], unit: Unit, scope: Scope, asked: str | None) -> list[Any]:
+    """The functions with the bodies of others in place of their calls, whose trees are changed; without those that are
+    static and nobody calls any more, unless one is `asked` for. `scope`: that of the file."""
+    if unit.fragments:
+        return list(functions)  # calls stand for what pragmas say
+    bodies = {e.decl.name: e for e in unit.externals if isinstance(e, c_ast.FuncDef) and e.body is not None}
+    before = {one.decl.name: _called(one) & bodies.keys() for one in functions}
+    for one in functions:
+        if before[one.decl.name]:
+            _Expander(unit, scope, bodies, one).statements(one.body, (one.decl.name,))
+    once: set[str] = set().union(*before.values())
+    left = {
+        name
+        for one in functions
+        if one.decl.name not in once or "static" not in one.decl.storage
+        for name in _called(one)
+    }
+    gone = {one.decl.name for one in functions if "static" in one.decl.storage and one.decl.name in once - left}
+    return [one for one in functions if one.decl.name not in gone or one.decl.name == asked]
+
+
+def _called(function: Any) -> set[str]:
+    calls = (n for n in nodes(function.body) if isinstance(n, c_ast.FuncCall))
+    return {str(call.name.name) for call in calls if isinstance(call.name, c_ast.ID)}
+
+
+class _No(Exception):
+    """This call stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What stands for a pointer."""
+
+    base: Any
+    """An array, a row of one, or a pointer."""
+    at: Any = None
+    """The place in it that the pointer is at; None: its begin."""
+
+
+@dataclass(slots=True)
+class _Expander:
+    unit: Unit
+    scope: Scope
+    bodies: Mapping[str, Any]
+    function: Any
+    names: set[str] = field(init=False)
+    """Of the function, and of what was expanded."""
+    types: dict[str, Any] = field(init=False)
+    """The declarations of variables that the function sees."""
+    made: int = 0
+
+    def __post_init__(self) -> None:
+        self.names = {name for external in self.unit.externals for name in _names(external)}
+        parameters = self.function.decl.type.args
+        own = [d for d in nodes(self.function.body) if isinstance(d, c_ast.Decl)]
+        own += [p for p in (parameters.params if parameters is not None else []) if isinstance(p, c_ast.Decl)]
+        known = [e for e in self.unit.externals if isinstance(e, c_ast.Decl)]
+        self.types = {d.name: d for d in [*known, *own] if d.name is not None}
+
+    def statements(self, body: Any, around: tuple[str, ...]) -> None:
+        """Expand the calls in all statements of a body. `around`: the functions that it is part of."""
+        for node in list(nodes(body)):
+            match node:
+                case c_ast.Compound():
+                    node.block_items = self._several(node.block_items, around)
+                case c_ast.For() | c_ast.While() | c_ast.DoWhile() | c_ast.Label():
+                    node.stmt = self._one(node.stmt, around)
+                case c_ast.If():
+                    node.iftrue = self._one(node.iftrue, around)
+                    node.iffalse = None if node.iffalse is None else self._one(node.iffalse, around)
+
+    def _several(self, items: Sequence[Any] | None, around: tuple[str, ...]) -> list[Any] | None:
+        return None if items is None else [one for item in items for one in self._apart(item, around)]
+
+    def _one(self, item: Any, around: tuple[str, ...]) -> Any:
+        parts = self._apart(item, around)
+        return item if len(parts) == 1 and parts[0] is item else c_ast.Compound(parts, item.coord)
+
+    def _apart(self, item: Any, around: tuple[str, ...]) -> list[Any]:
+        """A statement behind what its calls do."""
+        before: list[Any] = []
+        if isinstance(item, c_ast.FuncCall) and (definition := self._definition(item)) is not None:
+            try:
+                return self._expanded(item, definition, around, item.coord)[0]
+            except _No:
+                return [item]
+        holder, name = _holder(item)
+        for call in list(nodes(getattr(holder, name), _left_out)) if holder is not None else []:
+            definition = self._definition(call)
+            if definition is None or result_type(definition.decl.name, self.unit, self.scope) is not None:
+                continue
+            try:
+                lines, value = self._expanded(call, definition, around, item.coord, reads=True)
+            except _No:
+                continue
+            before += lines
+            setattr(holder, name, _replace(getattr(holder, name), call, value))
+        return [*before, item]
+
+    def _definition(self, call: Any) -> Any:
+        named = isinstance(call, c_ast.FuncCall) and isinstance(call.name, c_ast.ID)
+        return self.bodies.get(call.name.name) if named else None
+
+    def _expanded(
+        self, call: Any, definition: Any, around: tuple[str, ...], coord: Any, *, reads: bool = False
+    ) -> tuple[list[Any], Any]:
+        """The statements that a call runs, and its value; `reads`: they may write nothing but variables of their own.
+        Raises _No."""
+        name = definition.decl.name
+        if name in around or len(around) > _DEEPEST or self.made >= MOST or self._closed(definition):
+            raise _No
+        body = list(definition.body.block_items or [])
+        last = body.pop() if body and isinstance(body[-1], c_ast.Return) else None
+        value = None if last is None else last.expr
+        if not _is_plain(body) or (reads and value is None) or any(_is_volatile(n) for n in nodes(definition)):
+            raise _No
+        self.made += 1
+        number = self.made
+        taken, lines = self._arguments(call, definition, number)
+        own = {d.name for one in body for d in nodes(one) if isinstance(d, c_ast.Decl)}
+        taken.fresh.update({each: self._fresh(each, number) for each in own})
+        written = {_base(n) for one in body for n in nodes(one) if _stores(n)}
+        if (reads and written - taken.fresh.keys()) or changed_names(c_ast.Compound(body)) & taken.given.keys():
+            raise _No
+        lines += [taken(one) for one in body]
+        if reads:
+            result = self._fresh(name, number)
+            lines.append(_declaration(result, definition.decl.type.type, taken(value)))
+            value = c_ast.ID(result)
+        for node in (n for one in lines for n in nodes(one)):
+            node.coord = coord
+            if isinstance(node, c_ast.Decl) and node.name is not None:
+                self.types[node.name] = node
+        block = c_ast.Compound(lines, coord)
+        self.statements(block, (*around, name))
+        if not all(self._is_pure(n) for n in nodes(block) if isinstance(n, c_ast.FuncCall)):
+            raise _No  # nothing is gained, and the message should be about the call that the user sees
+        return list(block.block_items), value
+
+    def _is_pure(self, call: Any) -> bool:
+        return isinstance(call.name, c_ast.ID) and result_type(call.name.name, self.unit, self.scope) is not None
+
+    def _arguments(self, call: Any, definition: Any, number: int) -> tuple[_Taken, list[Any]]:
+        """What stands for the parameters, and the declarations of those that are numbers. Raises _No."""
+        parameters = definition.decl.type.args.params if definition.decl.type.args is not None else []
+        parameters = [p for p in parameters if not isinstance(p, c_ast.Typename)]  # (void)
+        arguments = call.args.exprs if call.args is not None else []
+        if len(parameters) != len(arguments) or not all(isinstance(p, c_ast.Decl) for p in parameters):
+            raise _No
+        taken = _Taken({}, {})
+        lines: list[Any] = []
+        for parameter, argument in zip(parameters, arguments, strict=True):
+            ctype, levels, _, is_function = self.scope.resolve(parameter.type)
+            if is_function or not (levels or isinstance(ctype, ElementType)):
+                raise _No
+            if levels:
+                taken.given[parameter.name] = self._pointer(argument, levels, ctype)
+            else:
+                taken.fresh[parameter.name] = self._fresh(parameter.name, number)
+                lines.append(_declaration(taken.fresh[parameter.name], parameter.type, argument))
+        return taken, lines
+
+    def _closed(self, definition: Any) -> bool:
+        """Whether names mean something else in a function than where it is called."""
+        parameters = definition.decl.type.args.params if definition.decl.type.args is not None else []
+        own = {d.name for d in nodes(definition.body) if isinstance(d, c_ast.Decl)} | {
+            p.name for p in parameters if isinstance(p, c_ast.Decl)
+        }
+        free = set(mentions(definition.body)) - own
+        local = {d.name for d in nodes(self.function) if isinstance(d, c_ast.Decl)} - {self.function.decl.name}
+        return bool(free & local)
+
+    def _fresh(self, name: str, number: int) -> str:
+        while (found := f"{name}_{number}") in self.names:
+            number += 1
+        self.names.add(found)
+        return found
+
+    def _pointer(self, argument: Any, levels: Sequence[Level], ctype: object) -> _Given:
+        """What an argument points at. Raises _No where that has not the pointer's dimensions and type."""
+        match argument:
+            case c_ast.UnaryOp(op="&", expr=c_ast.ArrayRef(name=base, subscript=at)):
+                found = _Given(base, at)
+            case c_ast.BinaryOp(op="+", left=base, right=at) if self._dimensions(base)[0] > 0:
+                found = _Given(base, at)
+            case c_ast.ID() | c_ast.ArrayRef() | c_ast.StructRef():
+                found = _Given(argument)
+            case _:
+                raise _No
+        count, element = self._dimensions(found.base)
+        if count != len(levels) or (element is not ctype and element != ctype):
+            raise _No
+        return found
+
+    def _dimensions(self, base: Any) -> tuple[int, object]:
+        """How many subscripts an array takes, or a row of one, and its element type; 0 where that is not known."""
+        taken = 0
+        while isinstance(base, c_ast.ArrayRef):
+            base, taken = base.name, taken + 1
+        decl = self.types.get(base.name) if isinstance(base, c_ast.ID) else None
+        if decl is None:
+            return 0, None
+        ctype, levels, _, is_function = self.scope.resolve(decl.type)
+        return (0 if is_function else max(len(levels) - taken, 0)), ctype
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """Copies a tree of a function's body for its caller."""
+
+    fresh: dict[str, str]
+    """The names of its variables there."""
+    given: dict[str, _Given]
+
+    def __call__(self, node: Any) -> Any:
+        match node:
+            case c_ast.ID(name=name) if name in self.fresh:
+                return c_ast.ID(self.fresh[name])
+            case c_ast.ID(name=name) if name in self.given:
+                if self.given[name].at is not None:
+                    return c_ast.BinaryOp("+", _copied(self.given[name].base), _copied(self.given[name].at))
+                return _copied(self.given[name].base)
+            case c_ast.ArrayRef(name=c_ast.ID(name=name), subscript=at) if name in self.given:
+                return self._element(self.given[name], self(at))
+            case c_ast.UnaryOp(op="*", expr=c_ast.ID(name=name)) if name in self.given:
+                return self._element(self.given[name], c_ast.Constant("int", "0"))
+            case c_ast.StructRef(name=c_ast.ID(name=name), type="->") if name in self.given and self.given[name].at:
+                element = self._element(self.given[name], None)
+                return c_ast.StructRef(element, ".", _copied(node.field))
+            case c_ast.StructRef():
+                return c_ast.StructRef(self(node.name), node.type, _copied(node.field))
+            case c_ast.TypeDecl(declname=name) if name in self.fresh:
+                return c_ast.TypeDecl(self.fresh[name], node.quals, node.align, self(node.type))
+        made = _bare(node, self)
+        if isinstance(made, c_ast.Decl) and made.name in self.fresh:
+            made.name = self.fresh[made.name]
+        return made
+
+    def _element(self, given: _Given, at: Any) -> Any:
+        if given.at is None:
+            place = at if at is not None else c_ast.Constant("int", "0")
+        else:
+            place = _copied(given.at) if at is None else c_ast.BinaryOp("+", _copied(given.at), at)
+        return c_ast.ArrayRef(_copied(given.base), place)
+
+
+def _bare(node: Any, child: Any) -> Any:
+    """A copy of a node with what `child` makes of those in it."""
+    made = object.__new__(type(node))
+    for name in type(node).__slots__:
+        if name == "__weakref__":
+            continue
+        value = getattr(node, name, None)
+        if isinstance(value, c_ast.Node):
+            value = child(value)
+        elif isinstance(value, list):
+            value = [child(one) if isinstance(one, c_ast.Node) else one for one in value]
+        setattr(made, name, value)
+    return made
+
+
+def _copied(node: Any) -> Any:
+    return _bare(node, _copied)
+
+
+def _replace(root: Any, old: Any, new: Any) -> Any:
+    """A tree with a node in another's place; what is around them stays the same nodes."""
+    if root is old:
+        return new
+    for node in nodes(root):
+        for name in type(node).__slots__:
+            value = getattr(node, name, None) if name != "__weakref__" else None
+            if value is old:
+                setattr(node, name, new)
+            elif isinstance(value, list):
+                setattr(node, name, [new if one is old else one for one in value])
+    return root
+
+
+def _holder(item: Any) -> tuple[Any, str]:
+    """Where a statement has the expression that is evaluated first and once: an object and the name of its field."""
+    match item:
+        case c_ast.Assignment():
+            return item, "rvalue"
+        case c_ast.Decl(init=c_ast.Node()):
+            return item, "init"
+        case c_ast.If():
+            return item, "cond"
+        case _:
+            return None, ""
+
+
+def _left_out(node: Any) -> bool:
+    return isinstance(node, _MAYBE) or getattr(node, "op", "") in ("&&", "||", "sizeof")
+
+
+def _declaration(name: str, type_: Any, value: Any) -> Any:
+    """`const type name = value`"""
+    quals = [q for q in type_.quals if q != "const"]
+    return c_ast.Decl(
+        name, quals, [], [], [], c_ast.TypeDecl(name, quals, None, _copied(type_.type)), _copied(value), None
+    )
+
+
+def _names(external: Any) -> set[str]:
+    found = {str(n.name) for n in nodes(external) if isinstance(n, c_ast.ID | c_ast.Decl) and n.name is not None}
+    return found | {
+        str(n.declname) for n in nodes(external) if isinstance(n, c_ast.TypeDecl) and n.declname is not None
+    }
+
+
+def _is_plain(body: Sequence[Any]) -> bool:
+    """Whether statements end where they end, and declare nothing that outlives them."""
+    inside = [n for one in body for n in nodes(one)]
+    return not any(isinstance(n, (c_ast.Return, *_NEVER)) or (isinstance(n, c_ast.Decl) and n.storage) for n in inside)
+
+
+def _is_volatile(node: Any) -> bool:
+    return "volatile" in (getattr(node, "quals", None) or [])
+
+
+def _stores(node: Any) -> bool:
+    steps = isinstance(node, c_ast.UnaryOp) and node.op in ("++", "--", "p++", "p--", "&")
+    return steps or isinstance(node, c_ast.Assignment)
+
+
+def _base(node: Any) -> str:
+    """The variable that a store changes, or whose address is taken."""
+    place = node.lvalue if isinstance(node, c_ast.Assignment) else node.expr
+    while isinstance(place, c_ast.ArrayRef):
+        place = place.name
+    return place.name if isinstance(place, c_ast.ID) else ""
