@@ -139,3 +139,45 @@ def test_sums_between_bounds_that_are_read_may_use_lanes(
     changed = canonical(found).scop.statements, canonical(found, reassociate=False).scop.statements
     texts = [[s.body.text for s in some if isinstance(s.body, BlackBox)] for some in changed]
     assert texts == [[kept.lanes or kept.text], [kept.text]]
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("if (B[i] > 0) { at[i] = 1; continue; } at[i] = 2; A[i][0] = 3;", [BlackBox]),
+        ("if (B[i] > 0) continue; at[i] = 2; A[i][0] = 3;", [BlackBox]),
+        (
+            "A[i][1] = 0; if (B[i] > 0) { at[i] = 1; } else { at[i] = 2; continue; } A[i][0] = 3;",
+            [Assignment, BlackBox],
+        ),
+        ("if (i > 3) { at[i] = 1; continue; } A[i][0] = 3;", [Assignment, Assignment]),
+        ("if (i > 3) continue; A[i][0] = 3; continue;", [Assignment]),
+        ("if (i > 3) { if (i > 9) continue; A[i][2] = 1; } A[i][0] = 3;", [BlackBox]),
+        ("if (B[i] > 0) { at[i] = 1; break; } at[i] = 2;", [BlackBox]),
+    ],
+)
+def test_iterations_that_end_early_are_conditions(tmp_path: Path, body: str, kinds: list[type]) -> None:
+    scop = region(tmp_path, f"for (int i = 0; i < 20; i++) {{ {body} }}", HEAD)
+    assert [type(s.body) for s in scop.statements] == kinds
+    whole = "break" in body or "i > 9" in body
+    assert all((s.depth == 0) == whole for s in scop.statements)
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "after", "own"),
+    [
+        ("double t; int k, c;", "for (k = 0; k < 9; k++) { c = at[k]; if (c < 0) break; t = c; B[i] += t; }", "", "tc"),
+        ("double t = 0; int k;", "for (k = 0; k < 9; k++) { if (B[k] < 0) break; t += B[k]; } B[i] = t;", "", ""),
+        ("double t; int k;", "for (k = 0; k < 9; k++) { t = B[k]; if (t < 0) break; B[i] += t; }", "B[0] = t;", ""),
+        ("double t;", "if (B[i] > 0) { t = A[i][1]; A[i][2] = t * t; } else { t = 1; A[i][3] = t; }", "", "t"),
+    ],
+)
+def test_scalars_of_one_black_box_are_its_own(tmp_path: Path, before: str, body: str, after: str, own: str) -> None:
+    """Written before they are read, and nothing else mentions them: no dependence keeps the loop around in order."""
+    scop = region(tmp_path, f"{before} for (int i = 0; i < 20; i++) {{ {body} }} {after}", HEAD)
+    kept = next(s for s in scop.statements if isinstance(s.body, BlackBox))
+    assert isinstance(kept.body, BlackBox)
+    names = {declaration.split()[-1] for declaration, value in kept.body.locals if value is None} - {"k"}
+    assert names == set(own)
+    touched_ = {a.array for a in kept.accesses}
+    assert not touched_ & names and ({"t"} - names) & {*before.split("double ")[1][:1]} <= touched_

@@ -18,9 +18,12 @@ from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.raw import RawBlackBox, RawStatement
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import symbol_aff
-from polydl.frontend.meaning.liveness import assigned_names, changed_names
+from polydl.frontend.meaning.liveness import Effect, assigned_names, changed_names, effect
 from polydl.frontend.meaning.lookup import NeedsData
-from polydl.frontend.meaning.symbols import mentions
+from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
+from polydl.model.scop import Storage
+
+_OWN = (Storage.LOCAL, Storage.REGION)
 
 
 def hidden_data(node: Any, state: State) -> None:
@@ -32,13 +35,35 @@ def hidden_data(node: Any, state: State) -> None:
             raise NeedsData(name)
 
 
-def without_own(inner: Sequence[RawStatement], node: Any) -> tuple[RawStatement, ...]:
-    """The statements of the code at `node` without accesses to what it declares itself; the others may happen."""
-    own = {id(decl) for decl in _declared(node)}
+def without_own(inner: Sequence[RawStatement], node: Any, state: State) -> tuple[RawStatement, ...]:
+    """The statements of the code at `node` without accesses to what is its own; the others may happen."""
+    own = {id(decl) for decl in _declared(node)} | {id(symbol.node) for symbol in private(node, state)}
     return tuple(
         replace(s, accesses=tuple(replace(a, exact=False) for a in s.accesses if id(a.symbol.node) not in own))
         for s in inner
     )
+
+
+def private(node: Any, state: State) -> list[Symbol]:
+    """Scalars of the function that nothing but the code at `node` mentions in the region, nor needs behind it, and that
+    it never reads before it has given them a value: it may as well declare them itself."""
+    found = []
+    for name in sorted(assigned_names(node) - {decl.name for decl in _declared(node)} - state.settings.escaping):
+        symbol = state.scope.find(name)
+        if (
+            symbol is None
+            or not symbol.is_scalar
+            or symbol.volatile
+            or symbol.storage in (Storage.GLOBAL, Storage.PARAMETER)
+        ):
+            continue
+        if symbol.is_integer and name not in state.settings.data:
+            continue  # a loop variable, or one whose values are known
+        inside = {id(at) for at in nodes(node) if isinstance(at, c_ast.ID)}
+        named = (at for at in nodes(state.settings.region) if isinstance(at, c_ast.ID) and at.name == name)
+        if all(id(at) in inside for at in named) and effect([node], name) is not Effect.READS:
+            found.append(symbol)
+    return found
 
 
 def body(node: Any, inner: tuple[RawStatement, ...], state: State) -> RawBlackBox:
@@ -53,7 +78,7 @@ def _locals(state: State, node: Any, changed: frozenset[str]) -> tuple[tuple[str
     values, and the loop variables that it sets itself."""
     names = set(mentions(node))
     own = {decl.name for decl in _declared(node)}
-    result: list[tuple[str, Any]] = []
+    result: list[tuple[str, Any]] = [(f"{symbol.ctype.c} {symbol.name}", None) for symbol in private(node, state)]
     for loop, ctype in state.loops:
         if loop.name in names:
             result.append((f"const {ctype.c} {loop.name}", symbol_aff(loop.name)))

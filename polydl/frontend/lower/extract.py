@@ -87,6 +87,7 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
             stored,
             kept,
             options.fast_math,
+            region,
         )
         try:
             facts = Walker(settings)
@@ -349,7 +350,7 @@ def _scop(
                 c_ast.Decl(name, symbol.node.quals, [], [], [], symbol.node.type, None, None)
             )
         )
-        for name, symbol in walked.temporaries.items()
+        for name, symbol in (walked.temporaries | walked.private).items()
         if found.scope.find(name) is symbol and symbol.storage is not Storage.PARAMETER
     )
     begun = tuple(

@@ -12,6 +12,7 @@ from polydl.frontend.lower import inductions
 from polydl.frontend.lower import loops as for_loops
 from polydl.frontend.lower.member_nodes import Counted
 from polydl.frontend.lower.raw import Given, SourceLoop
+from polydl.frontend.lower.structured import structured
 from polydl.frontend.lower.undecided import Undecided
 from polydl.frontend.lower.zeros import without_continue
 from polydl.frontend.meaning.affine import NotAffine, Value
@@ -31,12 +32,12 @@ class Iterations(Undecided):
 
     def _for(self, node: Any) -> None:
         if leaves(node.stmt) and not self.in_black_box:
-            dropped = without_continue(node.stmt, self)
-            if dropped is None or leaves(dropped):
+            body = self._without_jumps(node)
+            if body is None:
                 self._keep(node)
                 return
             node = copy.copy(node)
-            node.stmt = dropped
+            node.stmt = body
         if isinstance(node, Counted) and self._by_data(node):
             self._while(node.spelled)
             return
@@ -76,6 +77,13 @@ class Iterations(Undecided):
             after = for_loops.value_afterwards(loop, integer, start, reached, taken, self.evaluator)
             if after is not None:
                 self.environment[name] = after, None
+
+    def _without_jumps(self, node: Any) -> Any:
+        """The body of a loop that ends no iteration early; None where that takes the loop as it is."""
+        body = without_continue(node.stmt, self)
+        if body is not None and not leaves(body):
+            return body
+        return None if isinstance(node, Counted) else structured(node.stmt)
 
     def _by_data(self, node: Counted) -> bool:
         """Whether data decide how often a `while` or `do` loop that counts runs, as far as is known."""

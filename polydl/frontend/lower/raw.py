@@ -134,6 +134,8 @@ class Walked:
     """Variables of loops that count on the value they are given in front of the loop -> that value."""
     temporaries: dict[str, Symbol] = field(default_factory=dict)
     """Loop variables and affine temporaries."""
+    private: dict[str, Symbol] = field(default_factory=dict)
+    """Scalars that one piece of kept code declares itself."""
     given: list[Given] = field(default_factory=list)
     """What integers are given of which only data know the value."""
     granted: dict[str, None] = field(default_factory=dict)

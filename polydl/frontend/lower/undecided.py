@@ -69,9 +69,10 @@ class Undecided(Assignments):
         self.environment = {name: None if name in counters else known for name, known in before.items()}
         if len(self.errors) > errors:
             return
-        inner = blackbox.without_own(walked, node)
+        inner = blackbox.without_own(walked, node, self)
         accesses = microkernels.touched(inner)
         if any(access.write for access in accesses):
+            self.walked.private.update({symbol.name: symbol for symbol in blackbox.private(node, self)})
             self.emit(accesses, blackbox.body(node, inner, self), node)
 
     def _switch(self, node: Any) -> None:

@@ -76,6 +76,8 @@ class Settings:
     """`if`s, by identity, that stay as they are written."""
     fast_math: bool = False
     """Values that are not finite, and signs of zeros, may be taken for others."""
+    region: Any = None
+    """A Compound of the region's statements."""
 
 
 class Lookup:
