@@ -16,6 +16,7 @@ from polydl.base.errors import InputError, InputErrors, Span
 from polydl.frontend.lower.counting import count
 from polydl.frontend.lower.extract import GENERATED, Options, extract, in_order
 from polydl.frontend.lower.inlined import expanded
+from polydl.frontend.lower.pointer_loops import counted
 from polydl.frontend.lower.regions import Finder, Found, pairing_errors
 from polydl.frontend.lower.steps import stepped_apart
 from polydl.frontend.meaning.constants import constant
@@ -184,6 +185,7 @@ def _scops(
                 )
             ]
         )
+    options = replace(options, pointers={one.decl.name: counted(one) for one in functions})
     functions = expanded(functions, unit, file_scope, function)
     for definition in functions:
         stepped_apart(definition.body)

@@ -221,7 +221,7 @@ def _used(names: Sequence[str]) -> Node:
 
 def declarations(scop: Scop) -> list[Node]:
     """Code that keeps compilers silent about variables of the function that only the original loops use."""
-    unused = [declaration.split()[-1].strip("*") for declaration in scop.region.declared_outside]
+    unused = [text.partition("=")[0].split()[-1].strip("*") for text in scop.region.declared_outside]
     return [_used(unused)] if unused else []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pycparser import c_ast, c_generator
@@ -52,6 +52,8 @@ class Options:
     """Take leading dimensions to be at least as long as rows, where linear subscripts need it: the context says so."""
     fast_math: bool = False
     """See `Settings.fast_math`."""
+    pointers: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """By function, the declarations that only the loops as they are written need (lower.pointer_loops)."""
 
 
 def extract(unit: Unit, found: Found, options: Options) -> Scop:
@@ -353,6 +355,9 @@ def _scop(
         for name, symbol in (walked.temporaries | walked.private).items()
         if found.scope.find(name) is symbol and symbol.storage is not Storage.PARAMETER
     )
+    inside = {id(node) for item in found.items for node in nodes(item)}
+    pointers = (one for one in options.pointers.get(found.name, ()) if id(one) not in inside)
+    outside += tuple(str(c_generator.CGenerator().visit(one)) for one in pointers)
     begun = tuple(
         (name, value.constant)
         for name, value in walked.begun.items()

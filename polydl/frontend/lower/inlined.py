@@ -64,7 +64,7 @@ class _No(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class Given:
     """What stands for a pointer."""
 
     base: Any
@@ -176,14 +176,14 @@ class _Expander:
     def _is_pure(self, call: Any) -> bool:
         return isinstance(call.name, c_ast.ID) and result_type(call.name.name, self.unit, self.scope) is not None
 
-    def _arguments(self, call: Any, definition: Any, number: int) -> tuple[_Taken, list[Any]]:
+    def _arguments(self, call: Any, definition: Any, number: int) -> tuple[Taken, list[Any]]:
         """What stands for the parameters, and the declarations of those that are numbers. Raises _No."""
         parameters = definition.decl.type.args.params if definition.decl.type.args is not None else []
         parameters = [p for p in parameters if not isinstance(p, c_ast.Typename)]  # (void)
         arguments = call.args.exprs if call.args is not None else []
         if len(parameters) != len(arguments) or not all(isinstance(p, c_ast.Decl) for p in parameters):
             raise _No
-        taken = _Taken({}, {})
+        taken = Taken({}, {})
         lines: list[Any] = []
         for parameter, argument in zip(parameters, arguments, strict=True):
             ctype, levels, _, is_function = self.scope.resolve(parameter.type)
@@ -212,15 +212,15 @@ class _Expander:
         self.names.add(found)
         return found
 
-    def _pointer(self, argument: Any, levels: Sequence[Level], ctype: object) -> _Given:
+    def _pointer(self, argument: Any, levels: Sequence[Level], ctype: object) -> Given:
         """What an argument points at. Raises _No where that has not the pointer's dimensions and type."""
         match argument:
             case c_ast.UnaryOp(op="&", expr=c_ast.ArrayRef(name=base, subscript=at)):
-                found = _Given(base, at)
+                found = Given(base, at)
             case c_ast.BinaryOp(op="+", left=base, right=at) if self._dimensions(base)[0] > 0:
-                found = _Given(base, at)
+                found = Given(base, at)
             case c_ast.ID() | c_ast.ArrayRef() | c_ast.StructRef():
-                found = _Given(argument)
+                found = Given(argument)
             case _:
                 raise _No
         count, element = self._dimensions(found.base)
@@ -241,12 +241,12 @@ class _Expander:
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class Taken:
     """Copies a tree of a function's body for its caller."""
 
     fresh: dict[str, str]
     """The names of its variables there."""
-    given: dict[str, _Given]
+    given: dict[str, Given]
 
     def __call__(self, node: Any) -> Any:
         match node:
@@ -254,17 +254,17 @@ class _Taken:
                 return c_ast.ID(self.fresh[name])
             case c_ast.ID(name=name) if name in self.given:
                 if self.given[name].at is not None:
-                    return c_ast.BinaryOp("+", _copied(self.given[name].base), _copied(self.given[name].at))
-                return _copied(self.given[name].base)
+                    return c_ast.BinaryOp("+", copied(self.given[name].base), copied(self.given[name].at))
+                return copied(self.given[name].base)
             case c_ast.ArrayRef(name=c_ast.ID(name=name), subscript=at) if name in self.given:
                 return self._element(self.given[name], self(at))
             case c_ast.UnaryOp(op="*", expr=c_ast.ID(name=name)) if name in self.given:
                 return self._element(self.given[name], c_ast.Constant("int", "0"))
             case c_ast.StructRef(name=c_ast.ID(name=name), type="->") if name in self.given and self.given[name].at:
                 element = self._element(self.given[name], None)
-                return c_ast.StructRef(element, ".", _copied(node.field))
+                return c_ast.StructRef(element, ".", copied(node.field))
             case c_ast.StructRef():
-                return c_ast.StructRef(self(node.name), node.type, _copied(node.field))
+                return c_ast.StructRef(self(node.name), node.type, copied(node.field))
             case c_ast.TypeDecl(declname=name) if name in self.fresh:
                 return c_ast.TypeDecl(self.fresh[name], node.quals, node.align, self(node.type))
         made = _bare(node, self)
@@ -272,12 +272,12 @@ class _Taken:
             made.name = self.fresh[made.name]
         return made
 
-    def _element(self, given: _Given, at: Any) -> Any:
+    def _element(self, given: Given, at: Any) -> Any:
         if given.at is None:
             place = at if at is not None else c_ast.Constant("int", "0")
         else:
-            place = _copied(given.at) if at is None else c_ast.BinaryOp("+", _copied(given.at), at)
-        return c_ast.ArrayRef(_copied(given.base), place)
+            place = copied(given.at) if at is None else c_ast.BinaryOp("+", copied(given.at), at)
+        return c_ast.ArrayRef(copied(given.base), place)
 
 
 def _bare(node: Any, child: Any) -> Any:
@@ -295,8 +295,9 @@ def _bare(node: Any, child: Any) -> Any:
     return made
 
 
-def _copied(node: Any) -> Any:
-    return _bare(node, _copied)
+def copied(node: Any) -> Any:
+    """A tree with nodes of its own."""
+    return _bare(node, copied)
 
 
 def _replace(root: Any, old: Any, new: Any) -> Any:
@@ -334,7 +335,7 @@ def _declaration(name: str, type_: Any, value: Any) -> Any:
     """`const type name = value`"""
     quals = [q for q in type_.quals if q != "const"]
     return c_ast.Decl(
-        name, quals, [], [], [], c_ast.TypeDecl(name, quals, None, _copied(type_.type)), _copied(value), None
+        name, quals, [], [], [], c_ast.TypeDecl(name, quals, None, copied(type_.type)), copied(value), None
     )
 
 
