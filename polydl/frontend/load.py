@@ -255,10 +255,10 @@ def _nest_scops(
         return True
 
     def read_within(found: Found) -> None:
-        """Read loops, or those inside of them where they are no region as a whole."""
+        """Read loops, or each of them, or those inside of them where they are no region as a whole."""
         if not read(found):
             known = len(errors)
-            for inner in finder.inside(found):
+            for inner in finder.apart(found) or finder.inside(found):
                 read_within(inner)
             del errors[known:]  # What is said of the whole nest says enough.
 

@@ -323,6 +323,18 @@ class Finder:
         loop."""
         return self._runs(function, function.body, self.function_scope(function), [])
 
+    def apart(self, found: Found) -> list[Found]:
+        """The loops of a region of several, each by itself."""
+        runs = [
+            self._run(
+                found.function, [item], found.scope.copy(), [*found.items[at + 1 :], *found.after],
+                [*found.before, *found.items[:at]],
+            )
+            for at, item in enumerate(found.items)
+            if isinstance(item, c_ast.For) and len(found.items) > 1
+        ]  # fmt: skip
+        return [run for run in runs if run is not None]
+
     def inside(self, found: Found) -> list[Found]:
         """The runs of for loops in the bodies of those of a region."""
         inner: list[Found] = []
