@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 
 from tests.oracle.native import apart
@@ -196,7 +197,7 @@ def comparison_program(entry: Entry, comparisons: Sequence[Comparison]) -> str:
 
 def argument_texts(entry: Entry, values: Mapping[str, int]) -> list[tuple[Argument, str]]:
     """Each parameter of the function with the C expression to call it with; arrays by their own name."""
-    scalars = iter(SCALAR_VALUES)
+    scalars = cycle(SCALAR_VALUES)
     texts = []
     for argument in entry.arguments:
         if argument.is_global:
@@ -221,11 +222,14 @@ def records(entry: Entry, addresses: Mapping[str, str], bounds: Mapping[str, flo
         else:
             elements = " * ".join(f"(size_t)({e})" for e in argument.extents)
             columns = argument.extents[-1]
+        base = argument.ctype.removesuffix(" complex")  # complex numbers are pairs of real ones
+        if base != argument.ctype:
+            elements, columns = f"2 * ({elements})", f"2 * ({columns})"
         kind = f"CORPUS_{entry.data_of(argument.name).upper()}"
         bound = bounds.get(argument.name, entry.bound)
         lines.append(
             f'        {{ "{argument.name}", {addresses.get(argument.name, "0")}, {elements}, {columns}, '
-            f"sizeof({argument.ctype}), CORPUS_TYPE({argument.ctype}), {kind}, {bound!r}, "
+            f"sizeof({base}), CORPUS_TYPE({base}), {kind}, {bound!r}, "
             f"{int(argument.name in entry.dead)}, 0 }},"
         )
     return lines
