@@ -15,6 +15,7 @@ from itertools import pairwise
 from polydl.kernels.instructions import VECTOR_FORMS
 from polydl.lower.cprint import lines
 from polydl.lower.ctree import Block, For, Node, Pragma, Raw, Scope, children
+from polydl.model.types import F32, F64
 
 _ROOT = "sqrt"
 _PAIRS = ("atan2", "hypot", "pow")
@@ -64,8 +65,8 @@ def is_straight(node: Node) -> bool:
 
 
 def _declaration(name: str, attribute: str) -> str:
-    element = "double" if name == _base(name) else "float"
-    arguments = ", ".join([element] * (2 if _base(name) in _PAIRS else 1))
+    element = F64 if name == _base(name) else F32
+    arguments = ", ".join([element.c] * (2 if _base(name) in _PAIRS else 1))
     return f"__attribute__(({attribute})) extern {element} {name}({arguments});"
 
 
