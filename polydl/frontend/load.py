@@ -186,14 +186,15 @@ def _scops(
             ]
         )
     options = replace(options, pointers={one.decl.name: counted(one) for one in functions})
-    functions = expanded(functions, unit, file_scope, function)
-    for definition in functions:
+    called, helpers = expanded(functions, unit, file_scope)
+    for definition in (*functions, *called.values()):
         stepped_apart(definition.body)
         count(definition.body)
     finder = Finder(unit, {p.index: p for p in pragmas}, file_scope, constant)
     if has_regions:
+        functions = [called.get(one.decl.name, one) for one in functions]
         return _pragma_scops(unit, pragmas, functions, finder, function, options)
-    return _nest_scops(unit, pragmas, functions, finder, function, options)
+    return _nest_scops(unit, pragmas, functions, finder, function, options, called, helpers)
 
 
 def _pragma_scops(
@@ -237,7 +238,10 @@ def _nest_scops(
     finder: Finder,
     function: str | None,
     options: Options,
+    called: Mapping[str, Any],
+    helpers: Mapping[str, frozenset[str]],
 ) -> tuple[Scop, ...]:
+    """`called`, `helpers`: see lower.inlined.expanded."""
     inside = {pragma.index for definition in functions for pragma in finder.inside_of(definition)}
     lost = [p for p in pragmas if p.index not in inside and p.kind != "pure"]
     if lost:
@@ -254,31 +258,37 @@ def _nest_scops(
             return False
         return True
 
-    def read_within(found: Found) -> None:
-        """Read loops, or each of them, or those inside of them where they are no region as a whole."""
+    def read_within(found: Found, calls: object = None) -> None:
+        """Read loops, or each of them, or those inside of them where they are no region as a whole. `calls`: the same
+        with functions in place of their calls, which is a region as a whole or none."""
+        known = len(errors)
+        if isinstance(calls, Found) and read(calls):
+            return
+        del errors[known:]
         if not read(found):
             known = len(errors)
             for inner in finder.apart(found) or finder.inside(found):
                 read_within(inner)
             del errors[known:]  # What is said of the whole nest says enough.
 
-    for definition in functions:
+    for definition in _asked(functions, unit, function, helpers):
         name = str(definition.decl.name)
-        helper = re.match(r"polydl\d*_", name) and unit.source.text.startswith(GENERATED)
-        if helper or (function is not None and name != function):
-            continue  # a helper in a file that polydl wrote, or nothing that was asked for
+        if function is None and name in helpers and helpers[name] <= {scop.function for scop in scops}:
+            continue  # it is part of the regions that call it
         found = finder.nest(definition)
         if isinstance(found, Found):
-            read_within(found)
+            read_within(found, finder.nest(called[name]) if name in called else None)
         else:
             others.append((definition, found))
     if not scops and not errors and not unit.source.text.startswith(GENERATED):
         # No function is loops and nothing else: what loops stand among other statements?
         for definition, _ in others:
-            for found in finder.runs(definition):
-                read_within(found)
+            runs = finder.runs(definition)
+            calls = finder.runs(called[definition.decl.name]) if definition.decl.name in called else [None] * len(runs)
+            for found, other in zip(runs, calls, strict=True):
+                read_within(found, other)
     if scops:
-        return tuple(scops)
+        return tuple(sorted(scops, key=lambda scop: scop.region.start))
     # The nearest to a scop first: functions that have loops.
     others.sort(
         key=lambda one: not any(isinstance(node, c_ast.For | c_ast.While | c_ast.DoWhile) for node in nodes(one[0]))
@@ -287,6 +297,17 @@ def _nest_scops(
     unread = [error for name, several in unit.unread.items() if function in (None, name) for error in several.errors]
     why_not = errors or [why for _, why in others if not generated]
     raise InputErrors([*unread, *why_not] or [_no_scop(unit, function)])
+
+
+def _asked(
+    functions: Sequence[Any], unit: Unit, function: str | None, helpers: Mapping[str, frozenset[str]]
+) -> list[Any]:
+    """The functions to look at, without helpers in a file that polydl wrote, and what was not asked for; those that
+    others call behind these."""
+    own = unit.source.text.startswith(GENERATED)
+    made = [one for one in functions if not (own and re.match(r"polydl\d*_", str(one.decl.name)))]
+    asked = [one for one in made if function in (None, one.decl.name)]
+    return sorted(asked, key=lambda one: one.decl.name in helpers)
 
 
 def _outside(pragma: Pragma) -> InputError:

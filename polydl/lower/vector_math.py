@@ -77,7 +77,8 @@ def _base(name: str) -> str:
 
 def _defines(source: str, name: str) -> bool:
     """Whether a file has a function or macro of its own with this name."""
-    own: Mapping[str, str] = {"function": rf"\b{name}\s*\([^;{{}}]*\)\s*\{{", "macro": rf"#\s*define\s+{name}\b"}
+    arguments = r"\((?:[^;{}()]|\([^()]*\))*\)"
+    own: Mapping[str, str] = {"function": rf"\b{name}\s*{arguments}\s*\{{", "macro": rf"#\s*define\s+{name}\b"}
     return any(re.search(pattern, source) for pattern in own.values())
 
 

@@ -75,7 +75,7 @@ def test_helpers_read_what_the_file_has(tmp_path: Path) -> None:
     ("helper", "call"),
     [
         # each for one reason: recursion, an early end, memory of its own, a write in an expression, a name that means
-        # something else, other dimensions, another type, a pointer that moves, a call that may not happen
+        # something else, other dimensions, another type, a pointer that moves, a call that may not happen, a step
         ("static double h(const double *p, int i) { return i ? h(p, i - 1) : p[0]; }", "y[i] = h(x, i);"),
         ("static double h(const double *p, int i) { if (i) return p[i]; return p[0]; }", "y[i] = h(x, i);"),
         ("static double h(const double *p, int i) { static int k = 0; k++; return p[i]; }", "y[i] = h(x, i);"),
@@ -85,6 +85,7 @@ def test_helpers_read_what_the_file_has(tmp_path: Path) -> None:
         ("static double h(const float *p, int i) { return p[i]; }", "y[i] = h(x, i);"),
         ("static double h(const double *p, int i) { p += i; return p[0]; }", "y[i] = h(x, i);"),
         ("static double h(const double *p, int i) { return p[i]; }", "y[i] = i > 3 ? h(x, i) : 0;"),
+        ("static double h(const double *p, int i) { return p[i] + p[1]; }", "y[i] = h(x + n++, i);"),
     ],
 )
 def test_other_calls_stay_and_are_refused(tmp_path: Path, helper: str, call: str) -> None:
@@ -101,3 +102,18 @@ def test_static_helpers_that_nobody_calls_any_more_are_no_regions(tmp_path: Path
         assert [one.function for one in load(path, require_sizes=False).scops] == functions
     path.write_text(f"static {helper}{caller}")
     assert [one.function for one in load(path, require_sizes=False, function="half").scops] == ["half"]
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [
+        "int main(void) { static double x[30]; for (int i = 0; i < 20; i++) half(x, 30); return 0; }\n",
+        'void run(double *x) { for (int i = 0; i < 20; i++) { half(x, 30); puts("one"); } }\n',
+        'void run(double *x) { puts("one"); half(x, 30); }\n',
+    ],
+)
+def test_helpers_of_what_is_no_region_are_regions(tmp_path: Path, caller: str) -> None:
+    path = tmp_path / "calls.c"
+    helper = "static void half(double *p, int m) { for (int k = 0; k < m; k++) p[k] *= 0.5; }\n"
+    path.write_text(f"#include <stdio.h>\n{helper}{caller}")
+    assert [one.function for one in load(path, require_sizes=False).scops] == ["half"]

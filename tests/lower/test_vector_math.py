@@ -40,6 +40,8 @@ def test_other_loops_and_own_functions_are_left_alone() -> None:
     assert not declared("y[c0] = exp(x[c0]);", pragma="omp parallel for")
     assert not declared("y[c0] = exp(x[c0]);", source="static double exp(double x)\n{\n return x; }")
     assert not declared("y[c0] = exp(x[c0]);", source="# define exp(x) my_exp(x)")
+    assert declared("y[c0] = exp(x[c0]);", source="if (exp(x) > 1) { y = 2; }")
+    assert declared("y[c0] = exp(x[c0]);", source="for (i = 0; i < exp(x); i++) { y = 2; }")
     assert not declared("y[c0] = my_exp(x[c0]) + __builtin_exp(x[c0]);")
 
 

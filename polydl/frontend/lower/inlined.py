@@ -29,29 +29,33 @@ MOST = 64
 """Calls that are expanded in a function."""
 _DEEPEST = 8
 """Functions that call each other."""
-_MAYBE = (c_ast.TernaryOp, c_ast.For, c_ast.While, c_ast.DoWhile)
+_LOOPS = (c_ast.For, c_ast.While, c_ast.DoWhile)
+_MAYBE = (c_ast.TernaryOp, *_LOOPS)
 _NEVER = (c_ast.Goto, c_ast.Label, c_ast.Switch, c_ast.Pragma, c_ast.CompoundLiteral, c_ast.InitList)
 
 
-def expanded(functions: Sequence[Any], unit: Unit, scope: Scope, asked: str | None) -> list[Any]:
-    """The functions with the bodies of others in place of their calls, whose trees are changed; without those that are
-    static and nobody calls any more, unless one is `asked` for. `scope`: that of the file."""
+def expanded(functions: Sequence[Any], unit: Unit, scope: Scope) -> tuple[dict[str, Any], dict[str, frozenset[str]]]:
+    """Those functions that call others of the file in loops, with the bodies of these in place of the calls, by name;
+    the trees are copies. And those that are static and are called nowhere else, with the functions that call them.
+    `scope`: that of the file.
+
+    Programs' main functions are left alone: what they run is elsewhere.
+    """
     if unit.fragments:
-        return list(functions)  # calls stand for what pragmas say
+        return {}, {}  # calls stand for what pragmas say
     bodies = {e.decl.name: e for e in unit.externals if isinstance(e, c_ast.FuncDef) and e.body is not None}
     before = {one.decl.name: _called(one) & bodies.keys() for one in functions}
+    made: dict[str, Any] = {}
     for one in functions:
-        if before[one.decl.name]:
-            _Expander(unit, scope, bodies, one).statements(one.body, (one.decl.name,))
-    once: set[str] = set().union(*before.values())
-    left = {
-        name
-        for one in functions
-        if one.decl.name not in once or "static" not in one.decl.storage
-        for name in _called(one)
-    }
-    gone = {one.decl.name for one in functions if "static" in one.decl.storage and one.decl.name in once - left}
-    return [one for one in functions if one.decl.name not in gone or one.decl.name == asked]
+        if before[one.decl.name] and one.decl.name != "main":
+            taken = copied(one)
+            if _Expander(unit, scope, bodies, taken).loops():
+                made[one.decl.name] = taken
+    static = {one.decl.name for one in functions if "static" in one.decl.storage}
+    callers = {name: frozenset(by for by, called in before.items() if name in called) for name in static}
+    helpers = {name for name, by in callers.items() if by}
+    left = {name for one in functions if one.decl.name not in helpers for name in _called(made.get(one.decl.name, one))}
+    return made, {name: callers[name] for name in helpers - left}
 
 
 def _called(function: Any) -> set[str]:
@@ -92,6 +96,15 @@ class _Expander:
         own += [p for p in (parameters.params if parameters is not None else []) if isinstance(p, c_ast.Decl)]
         known = [e for e in self.unit.externals if isinstance(e, c_ast.Decl)]
         self.types = {d.name: d for d in [*known, *own] if d.name is not None}
+
+    def loops(self) -> bool:
+        """Expand the calls in the loops of the function; whether there are any."""
+        loops = [n for n in nodes(self.function.body) if isinstance(n, _LOOPS)]
+        inside = {id(n) for loop in loops for n in nodes(loop) if n is not loop}
+        for loop in loops:
+            if id(loop) not in inside:
+                self.statements(loop, (self.function.decl.name,))
+        return self.made > 0
 
     def statements(self, body: Any, around: tuple[str, ...]) -> None:
         """Expand the calls in all statements of a body. `around`: the functions that it is part of."""
@@ -150,8 +163,7 @@ class _Expander:
         value = None if last is None else last.expr
         if not _is_plain(body) or (reads and value is None) or any(_is_volatile(n) for n in nodes(definition)):
             raise _No
-        self.made += 1
-        number = self.made
+        number = self.made + 1
         taken, lines = self._arguments(call, definition, number)
         own = {d.name for one in body for d in nodes(one) if isinstance(d, c_ast.Decl)}
         taken.fresh.update({each: self._fresh(each, number) for each in own})
@@ -171,6 +183,7 @@ class _Expander:
         self.statements(block, (*around, name))
         if not all(self._is_pure(n) for n in nodes(block) if isinstance(n, c_ast.FuncCall)):
             raise _No  # nothing is gained, and the message should be about the call that the user sees
+        self.made += 1
         return list(block.block_items), value
 
     def _is_pure(self, call: Any) -> bool:
@@ -213,7 +226,9 @@ class _Expander:
         return found
 
     def _pointer(self, argument: Any, levels: Sequence[Level], ctype: object) -> Given:
-        """What an argument points at. Raises _No where that has not the pointer's dimensions and type."""
+        """What an argument points at. Raises _No where that has not the pointer's dimensions and type, or does more."""
+        if changed_names(argument):
+            raise _No
         match argument:
             case c_ast.UnaryOp(op="&", expr=c_ast.ArrayRef(name=base, subscript=at)):
                 found = Given(base, at)

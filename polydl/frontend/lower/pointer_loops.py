@@ -136,12 +136,14 @@ class _Known:
         return any(other is not loop and any(n is loop for n in nodes(other)) for other in others)
 
     def _end(self, node: Any, stepped: Collection[str] = ()) -> Any:
-        """What a pointer that keeps its first value is, in terms of what keeps its own or is `stepped` later."""
+        """What a pointer that keeps its value is, in terms of parameters that keep theirs or are `stepped` later."""
         if isinstance(node, c_ast.ID) and self._is_pointer(node.name):
             (declared,) = self.declared[node.name]
             changed = changed_names(self.function.body)
+            given = {d.name for d in nodes(self.function.decl) if isinstance(d, c_ast.Decl)}
             if node.name not in changed and declared.init is not None:
-                return node if set(mentions(declared.init)) & (changed - set(stepped)) else declared.init
+                keeps = set(mentions(declared.init)) <= given - (changed - set(stepped))
+                return declared.init if keeps else node
         return node
 
     def _fresh(self, name: str) -> str:
