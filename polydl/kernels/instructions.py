@@ -17,6 +17,9 @@ SLOW = {"/": 13.0, "%": 25.0}
 """Cycles from operands to the result of the operators that are not pipelined well (uops.info: 13 to 15 for doubles)."""
 CALL = 20.0
 """Cycles of a call of libm."""
+LIBRARY_VECTOR_CALL = 45.0
+"""Cycles of a call of a function's vector form in libm's vector library, which keeps no register (six of them and a
+square root in 330 cycles, Zen 4: tests/everyday/black_scholes.c)."""
 VECTOR_CALL = 20.0
 """Vector instructions of a mathematical function in a row (templates/microkernel_math.c.j2)."""
 INLINE = {

@@ -18,7 +18,16 @@ from polydl.dependences.nests import Count1D, counted
 from polydl.kernels.accumulators import keeps
 from polydl.kernels.families import row_cycles
 from polydl.kernels.innermost import Innermost
-from polydl.kernels.instructions import CALL, INLINE, RATE, SLOW, Arithmetic, arithmetic, vector_cycles
+from polydl.kernels.instructions import (
+    CALL,
+    INLINE,
+    LIBRARY_VECTOR_CALL,
+    RATE,
+    SLOW,
+    Arithmetic,
+    arithmetic,
+    vector_cycles,
+)
 from polydl.kernels.narrow_text import converts, row_element
 from polydl.model.contraction import affine_rows
 from polydl.model.counting import count
@@ -292,7 +301,7 @@ def _instance(one: Inner, lanes: int) -> float:
         for access, move, share in zip(accesses, one.work.moves(one.step), one.share, strict=True)
         if not (arrays[access.array].is_scalar or move == 0)  # it stays in a register
     ]
-    return vector_cycles(one.work.arithmetic, moving, lanes, CALL)
+    return vector_cycles(one.work.arithmetic, moving, lanes, CALL if lanes == 1 else LIBRARY_VECTOR_CALL)
 
 
 def _in_rows(several: Sequence[Inner], trips: float, target: Isa) -> float:

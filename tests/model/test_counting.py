@@ -17,6 +17,7 @@ from polydl.model.counting import Count, count, count_symbolic, format_symbolic
 BOX = range(-4, 7)
 
 
+@settings(deadline=None)
 @given(n=st.integers(0, 30), a=st.integers(-40, 40), b=st.integers(-90, 90), m=st.integers(1, 23))
 def test_floor_sum(n: int, a: int, b: int, m: int) -> None:
     assert lattice.floor_sum(n, a, b, m) == sum((a * i + b) // m for i in range(n))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,11 +68,11 @@ def estimates(scop: Scop) -> Callable[[Node], Estimate]:
 
 
 def compares(
-    tmp_path: Path, name: str, texts: list[str], flags: tuple[str, ...] = ()
+    tmp_path: Path, name: str, texts: list[str], flags: tuple[str, ...] = (), values: Mapping[str, int] | None = None
 ) -> subprocess.CompletedProcess[str]:
     entry = catalogue()[name]
     source = tmp_path / "compare.c"
-    source.write_text(comparison_program(entry, [Comparison(entry.sizes[0], [entry.text, *texts])]))
+    source.write_text(comparison_program(entry, [Comparison(values or entry.sizes[0], [entry.text, *texts])]))
     program = tmp_path / "compare"
     command = ["cc", "-O1", "-fopenmp", "-w", *flags, "-o", str(program), str(source), "-lm"]
     subprocess.run(command, check=True, timeout=600)
