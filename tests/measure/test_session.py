@@ -196,7 +196,9 @@ def test_blocks_touch_a_guard() -> None:
 
 
 CHILD = """
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background processes inherit it ignored
 sys.path[:0] = {path!r}
 from dataclasses import replace
 import tempfile
