@@ -17,7 +17,7 @@ from pathlib import Path
 import conv_types
 import gemm_types
 import numpy as np
-from bench import POLYDL, Bound, Contender, Problem
+from bench import POLYDL, Bound, Contender, Problem, Settings, measure
 from blocked import blocked_inputs, blocked_output
 from common import define_flags, need_peer, on_isa, optimized, parser, peers_of, prepare, run
 from native import KERNELS, Floats, bound_call, placed, prepare_once
@@ -34,6 +34,8 @@ PLAIN_OPERATIONS = 2e10
 
 NEGLIGIBLE = 0.03
 """A predicted gain that is no reason to leave the usual layout."""
+NEAR = 0.1
+"""Layouts predicted to be so much slower than the best are not tried."""
 
 
 def data(layer: ConvLayer, images: int, rng: np.random.Generator, integral: bool) -> Sequence[Floats]:
@@ -68,11 +70,10 @@ def defines(layer: ConvLayer, images: int, source: Path = SOURCE) -> dict[str, i
     }
 
 
-def with_best_layout(layer: ConvLayer, images: int, given: argparse.Namespace) -> tuple[ConvLayer, float]:
-    """The layer in the layout whose best variant polydl predicts to be fastest, and the seconds that this took."""
-    start = time.perf_counter()
+def likely_layouts(layer: ConvLayer, images: int, given: argparse.Namespace) -> list[ConvLayer]:
+    """The layer in up to `--layouts` layouts whose best variants polydl predicts to be fastest, the best first."""
     if layer.depthwise:
-        return layer, 0.0
+        return [layer]
     predicted = {}
     source = source_of(layer, given.padding)
     lanes = polydl.Options(isa=given.isa).target().simd.vector_bytes // 4
@@ -80,11 +81,35 @@ def with_best_layout(layer: ConvLayer, images: int, given: argparse.Namespace) -
         macros = {k: str(v) for k, v in defines(replace(layer, blocks=blocks), images, source).items()}
         ranking = polydl.rank(source, defines=macros, threads=given.threads, space=given.space, isa=given.isa)
         predicted[blocks] = ranking.variants[0].score
-    best = min(predicted, key=lambda b: (predicted[b], -b[0], -b[1]))
+    best = min(predicted.values())
     usual = (channel_block(layer.K), channel_block(layer.C))
-    if predicted[usual] <= predicted[best] * (1 + NEGLIGIBLE):
-        best = usual
-    return replace(layer, blocks=best), time.perf_counter() - start
+    if predicted[usual] <= best * (1 + NEGLIGIBLE):
+        predicted[usual] = best
+    order = sorted(predicted, key=lambda b: (predicted[b], b != usual, -b[0], -b[1]))
+    near = [b for b in order if predicted[b] <= best * (1 + NEAR)]
+    return [replace(layer, blocks=blocks) for blocks in near[: given.layouts]]
+
+
+def fastest(
+    layer: ConvLayer, images: int, made: Sequence[tuple[ConvLayer, Path]], given: argparse.Namespace
+) -> tuple[ConvLayer, Path]:
+    """Of the layer in several layouts, each with the C file that polydl wrote for it, the one measured fastest."""
+    if len(made) == 1:
+        return made[0]
+    source = source_of(layer, given.padding)
+    contenders = [
+        from_c(str(place), chosen, c_file, define_flags(defines(chosen, images, source)), inside=source == INSIDE)
+        for place, (chosen, c_file) in enumerate(made)
+    ]
+    alone = Problem(
+        layer.name,
+        layer.operations(images),
+        layer.bytes(images),
+        lambda r, i: data(layer, images, r, i),
+        contenders,
+    )
+    found = measure(alone, Settings(rounds=5, cold_rounds=0, turn_seconds=given.turn_seconds, seed=given.seed + 1))
+    return made[min(range(len(made)), key=lambda place: found.timings[str(place)].seconds)]
 
 
 def from_c(name: str, layer: ConvLayer, c_file: Path, flags: Sequence[str], *, inside: bool = False) -> Contender:
@@ -114,11 +139,19 @@ def padded_ahead(layer: ConvLayer, contenders: Callable[[ConvLayer], list[Conten
 def problem(layer: ConvLayer, images: int, given: argparse.Namespace) -> Problem:
     """A layer with everything that is to compute it. The first contender is what the others are compared with."""
     wanted = peers_of(given)
-    chosen, choice_seconds = (layer, 0.0) if given.skip_polydl else with_best_layout(layer, images, given)
     source = source_of(layer, given.padding)
     inside = source == INSIDE
-    macros = defines(chosen, images, source)
-    flags = define_flags(macros)
+    start = time.perf_counter()
+    chosen, output = layer, None
+    if not given.skip_polydl:
+        constant = "" if layer.depthwise else "filter"
+        made = []
+        for likely in likely_layouts(layer, images, given):
+            name = f"conv_{layer.name}_{likely.ofm_block}_{likely.ifm_block}"
+            made.append((likely, optimized(source, name, defines(likely, images, source), given, constant)[0]))
+        chosen, output = fastest(layer, images, made, given)
+    seconds = time.perf_counter() - start
+    flags = define_flags(defines(chosen, images, source))
     contenders: list[Contender] = []
     notes: dict[str, object] = {
         "network": layer.network,
@@ -138,9 +171,8 @@ def problem(layer: ConvLayer, images: int, given: argparse.Namespace) -> Problem
     if "plain" in wanted and layer.operations(images) <= PLAIN_OPERATIONS:
         contenders.append(from_c("plain C", chosen, source, flags, inside=inside))
     need_peer(contenders)
-    if not given.skip_polydl:
-        output, seconds = optimized(source, f"conv_{layer.name}", macros, given, "" if layer.depthwise else "filter")
-        notes["polydl_seconds"] = seconds + choice_seconds
+    if output is not None:
+        notes["polydl_seconds"] = seconds
         contenders.append(from_c(POLYDL, chosen, output, flags, inside=inside))
     return Problem(
         layer.name,
@@ -161,6 +193,13 @@ def main() -> int:
         "--pad-ahead",
         action="store_true",
         help="oneDNN gets padded images, as polydl does, instead of leaving out what the padding's zeros are in",
+    )
+    options.add_argument(
+        "--layouts",
+        type=int,
+        default=3,
+        metavar="N",
+        help="time polydl's output in up to so many; default: %(default)s",
     )
     options.add_argument(
         "--padding",

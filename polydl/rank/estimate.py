@@ -111,6 +111,8 @@ class Resources:
     """Seconds of one thread's instructions, with the data in the first-level cache."""
     moved: Mapping[str, FloatArray]
     """By cache level (`L1`, …) the bytes that one thread moves into it and out of it."""
+    late: FloatArray
+    """Seconds that one thread's lines from memory take longer since no prefetcher follows them (`streams`)."""
     walks: FloatArray
     """Translations of addresses that a thread looks up in the page table."""
     imbalance: FloatArray
@@ -129,6 +131,7 @@ class Resources:
             below = machine.caches[place + 1] if place + 1 < len(machine.caches) else None
             rate = machine.cache_bandwidth(below, threads) if below is not None else machine.memory_bandwidth(threads)
             times[f"L{below.level}" if below is not None else "memory"] = self.moved[f"L{cache.level}"] / rate
+        times["memory"] = times["memory"] + self.late
         times["translation"] = self.walks * machine.seconds(machine.tlb.walk_cycles)
         seconds = overlapped(times)
         seconds["waiting"] = np.sum(list(seconds.values()), axis=0) * (self.imbalance - 1.0)

@@ -15,6 +15,7 @@ from polydl.rank.plain import Inner, Way, Work, iteration_cycles
 from polydl.rank.ranker import FloatArray
 from polydl.rank.register_blocks import target_isa
 from polydl.rank.steps import Innermost, Level, Step, Threads, brought, innermost, shared_out
+from polydl.rank.streams import unfollowed
 from polydl.rank.summing import copies_bytes
 from polydl.schedule.as_tree import tree_of
 from polydl.schedule.plan import Scheduled
@@ -75,7 +76,7 @@ def inside_estimate(
         cycles += iteration_cycles([inner], Way.ROW, float(kernel.n), target_isa(machine)) * work.instances
     none = np.zeros(1)
     core = np.array([machine.seconds(cycles) / sharing])
-    return Resources(core, moved, none, np.ones(1), none, none, none).estimates(machine, threads).total()
+    return Resources(core, moved, none, none, np.ones(1), none, none, none).estimates(machine, threads).total()
 
 
 def _estimate(program: Program, root: Step, threads: int, far: Far, structure: Structure | None = None) -> Estimate:
@@ -85,6 +86,9 @@ def _estimate(program: Program, root: Step, threads: int, far: Far, structure: S
     passes = _passes(footprints, program.vectors.stream if program.vectors is not None else ())
     distance = np.array([far.get(name, 0.0) for name in footprints.arrays])
     moved: dict[str, FloatArray] = {}
+    slow: dict[Kernel | None, FloatArray] = {None: np.zeros(len(footprints.arrays))}
+    for kernel in dict.fromkeys(row.kernel for row in program.rows if row.kernel is not None):
+        slow[kernel] = unfollowed(footprints.nest, [kernel.structure], machine, threads)[0]
     for cache in machine.caches:
         lines = footprints.touched([row.box for row in program.rows], cache.line_bytes)
         crowding: dict[Kernel | None, FloatArray] = {None: np.ones(len(footprints.arrays))}
@@ -96,8 +100,11 @@ def _estimate(program: Program, root: Step, threads: int, far: Far, structure: S
         level = Level(lines, taken, cache.usable, min(threads, cache.shared_by_cores))
         warm = np.maximum(taken[root.row].sum(), distance) <= cache.usable
         found = brought(root, level, shared)
-        into = (found[body] * times[program.rows[body.row].kernel] for body in bodies)
-        moved[f"L{cache.level}"] = np.array([np.where(warm, 0.0, come) @ passes for come in into])
+        into = [np.where(warm, 0.0, found[body]) for body in bodies]
+        kernels = [program.rows[body.row].kernel for body in bodies]
+        moved[f"L{cache.level}"] = np.array([come * times[k] @ passes for come, k in zip(into, kernels, strict=True)])
+        if cache is machine.caches[-1]:
+            late = np.array([come @ slow[k] for come, k in zip(into, kernels, strict=True)])
     copied = sum(times * copy.share * _bytes(program, copy.row, copy.array) for copy, times in shared.copies.items())
     summed = 0.0
     if structure is not None and structure.summed:
@@ -107,6 +114,7 @@ def _estimate(program: Program, root: Step, threads: int, far: Far, structure: S
     used = Resources(
         np.array([body.seconds * shared.part[body] for body in bodies]),
         moved,
+        late,
         _walks(program, root, shared, bodies),
         np.array([shared.imbalance[body] for body in bodies]),
         first * copied,

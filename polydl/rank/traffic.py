@@ -29,6 +29,7 @@ from polydl.rank.plain import Work
 from polydl.rank.program import footprints_of, part_estimate
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.steps import busiest
+from polydl.rank.streams import unfollowed
 from polydl.rank.summing import copies_bytes
 from polydl.schedule.grouping import copied_bytes
 from polydl.schedule.structure import Structure
@@ -172,12 +173,14 @@ def resources_of(
         taken = lines * inflation(box, structures, cache)[:, None, :]
         once = level_bytes(lines, taken, loops, cache, threads, curves, distance)
         moved[f"L{cache.level}"] = (once * again(box, structures, cache)) @ written_twice(box)
+    late = (once * unfollowed(box, structures, machine, threads)).sum(axis=1)
     dense = touched.get(1, np.zeros((len(structures), batch.depth + 1, len(box.arrays))))
     pages = page_footprints(box, batch, structures, machine.tlb.page_bytes, dense)
     copied, copy_forks = _packing(box.arrays, structures, dense, loops, threads)
     return Resources(
         compute_seconds(scop, nest, structures, loops.full, loops.mine, machine),
         moved,
+        late,
         page_misses(pages, loops.full, loops.mine, machine.tlb.l2_entries, curves),
         loops.imbalance,
         copied,

@@ -1,0 +1,91 @@
+"""The cost of data from memory that prefetchers do not bring ahead of their use.
+
+A prefetcher follows a few streams of neighbouring lines. Where a microkernel reads short runs of a column-wise operand,
+a run for each of many steps, nothing is asked for ahead of time, and a core waits with as many lines under way as it
+has room for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from polydl.locality.boxes import BoxNest
+from polydl.model.contraction import known
+from polydl.rank.ranker import FloatArray
+from polydl.schedule.structure import Loop, Packed, Structure
+from polydl.target import Machine
+
+STREAMS = 16
+"""That prefetchers follow. Read a line each in turn, 16 come at all of a core's bandwidth, 32 at 0.4 of it (Zen 4);
+Intel's follow 32 at most, one of each page (Optimization Reference Manual, "Data Prefetch to L2 and LLC")."""
+SOME = 4
+"""So many times as many are followed in part: a core gets as much of 32 or 64 streams whose lines are read in turn as
+of long runs of any number (Zen 4, 12 of 31 GB/s; 5.4 for lines one by one of 128 or more)."""
+UNDER_WAY = 16
+"""Lines that a core waits for at once: 10 line fill buffers in Intel's cores up to Skylake, 12 in Sunny Cove, 16 in
+Golden Cove; 13 from the rate and latency of single lines measured on Zen 4. Over 394 measured pairs of three machines
+the first choice loses least, of 10, 12, 16 and 24, with the last two."""
+NEXT = 0.4
+"""What the other lines of a run take, of the time of its first: prefetchers bring neighbours. Runs of 1, 4 and 16 lines
+take 11.9, 24 and 83 ns (Zen 4)."""
+PAGE_BYTES = 4096
+"""Prefetchers go along in a page, over gaps too, and stop at its end. Rows of A so far apart are asked for ahead of
+time by the microkernels themselves."""
+_MOST_STEPS = 4096
+"""Of a reduction, looked at one by one."""
+
+
+def unfollowed(nest: BoxNest, structures: Sequence[Structure], machine: Machine, threads: int) -> FloatArray:
+    """(V, A) seconds that a byte from memory takes longer than at the thread's bandwidth."""
+    place = {name: a for a, name in enumerate(nest.arrays)}
+    result = np.zeros((len(structures), len(nest.arrays)))
+    memory: dict[object, float] = {}
+    for v, structure in enumerate(structures):
+        if structure.kernel is None:
+            continue
+        for role, block in (("A", structure.kernel.rows), ("B", structure.kernel.columns)):
+            packs = [pack for pack in structure.packs if pack.operand == role]
+            if block is None or any(pack.function for pack in packs):
+                continue
+            together = _together(structure, block, packs)
+            key = (role, block.iterator, structure.kernel.reductions, together)
+            if key not in memory:
+                memory[key] = _of_operand(nest, structure, role, together, machine, threads)
+            column = place[structure.operand(role).array]
+            result[v, column] = max(result[v, column], memory[key])
+    return result
+
+
+def _together(structure: Structure, block: Loop, packs: Sequence[Packed]) -> int:
+    """Iterations of a loop of the block that are read at once: by the microkernel, or by what makes a copy."""
+    found = block.within or 1
+    for pack in packs:
+        around = [x.step for x in structure.loops[: structure.pack_depth(pack)] if x.iterator == block.iterator]
+        found = max(found, min(around, default=structure.nest.counts[block.iterator].extent or found))
+    return found
+
+
+def _of_operand(nest: BoxNest, structure: Structure, role: str, together: int, machine: Machine, threads: int) -> float:
+    kernel, operand = structure.kernel, structure.operand(role)
+    assert kernel is not None
+    block = kernel.rows if role == "A" else kernel.columns
+    assert block is not None
+    size, line = nest.element_bytes[operand.array], machine.caches[-1].line_bytes
+    apart = abs(known(operand.strides[block.iterator])) * size
+    if apart >= PAGE_BYTES:
+        return 0.0
+    starts = np.zeros(1, dtype=np.int64)
+    for loop in kernel.reductions:
+        trips = min(n for n in (loop.within, structure.nest.counts[loop.iterator].extent, _MOST_STEPS) if n is not None)
+        trips = min(trips, max(1, _MOST_STEPS // len(starts)))
+        starts = np.add.outer(starts, np.arange(trips) * known(operand.strides[loop.iterator])).ravel()
+    starts = np.unique(starts) * size
+    length = max(size, together * apart)
+    runs = 1 + int((np.diff(starts) >= max(length + line, PAGE_BYTES)).sum())
+    if runs <= STREAMS:
+        return 0.0
+    lines = max(1.0, len(starts) * length / runs / line)
+    first = machine.memory.latency_ns * 1e-9 / UNDER_WAY
+    each = first * (NEXT if runs <= SOME * STREAMS else (1 + (lines - 1) * NEXT) / lines)
+    return max(0.0, each / line - 1 / machine.memory_bandwidth(threads))
