@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from polydl.frontend.text.pragmas import Pragma, find_pragmas, names_in
 from polydl.frontend.text.preprocess import preprocess
 from polydl.frontend.text.scan import SourceText
 from polydl.model.isl import quota
-from polydl.model.scop import Scop, Source, Storage
+from polydl.model.scop import BlackBox, Scop, Source, Storage
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*\Z")
 _MAX_BYTES = 64 << 20
@@ -231,6 +231,44 @@ def _pragma_scops(
     return tuple(scops)
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The regions that were read of a file, and why others were not."""
+
+    unit: Unit
+    options: Options
+    finder: Finder
+    scops: list[Scop] = field(default_factory=list)
+    errors: list[InputError] = field(default_factory=list)
+
+    def _read(self, found: Found) -> bool:
+        try:
+            self.scops.append(extract(self.unit, found, self.options))
+        except InputErrors as several:
+            self.errors.extend(several.errors)
+            return False
+        return True
+
+    def within(self, found: Found, calls: object = None) -> None:
+        """Read loops, or each of them, or those inside of them where they are no region as a whole, or one that would
+        be kept as it is written. `calls`: the same with functions in place of their calls, which is a region as a whole
+        or none."""
+        known = len(self.errors)
+        if isinstance(calls, Found) and self._read(calls):
+            return
+        del self.errors[known:]
+        whole = self.scops.pop() if self._read(found) else None
+        if whole is not None and any(s.depth or not isinstance(s.body, BlackBox) for s in whole.statements):
+            self.scops.append(whole)
+            return
+        known, before = len(self.errors), len(self.scops)
+        for inner in self.finder.apart(found) or self.finder.inside(found):
+            self.within(inner)
+        del self.errors[known:]  # What is said of the whole nest says enough.
+        if whole is not None and len(self.scops) == before:
+            self.scops.append(whole)
+
+
 def _nest_scops(
     unit: Unit,
     pragmas: Sequence[Pragma],
@@ -246,38 +284,16 @@ def _nest_scops(
     lost = [p for p in pragmas if p.index not in inside and p.kind != "pure"]
     if lost:
         raise InputErrors([_outside(pragma) for pragma in lost])
-    scops: list[Scop] = []
-    errors: list[InputError] = []
+    reading = _Reading(unit, options, finder)
+    scops, errors = reading.scops, reading.errors
     others: list[tuple[Any, InputError]] = []
-
-    def read(found: Found) -> bool:
-        try:
-            scops.append(extract(unit, found, options))
-        except InputErrors as several:
-            errors.extend(several.errors)
-            return False
-        return True
-
-    def read_within(found: Found, calls: object = None) -> None:
-        """Read loops, or each of them, or those inside of them where they are no region as a whole. `calls`: the same
-        with functions in place of their calls, which is a region as a whole or none."""
-        known = len(errors)
-        if isinstance(calls, Found) and read(calls):
-            return
-        del errors[known:]
-        if not read(found):
-            known = len(errors)
-            for inner in finder.apart(found) or finder.inside(found):
-                read_within(inner)
-            del errors[known:]  # What is said of the whole nest says enough.
-
     for definition in _asked(functions, unit, function, helpers):
         name = str(definition.decl.name)
         if function is None and name in helpers and helpers[name] <= {scop.function for scop in scops}:
             continue  # it is part of the regions that call it
         found = finder.nest(definition)
         if isinstance(found, Found):
-            read_within(found, finder.nest(called[name]) if name in called else None)
+            reading.within(found, finder.nest(called[name]) if name in called else None)
         else:
             others.append((definition, found))
     if not scops and not errors and not unit.source.text.startswith(GENERATED):
@@ -286,7 +302,7 @@ def _nest_scops(
             runs = finder.runs(definition)
             calls = finder.runs(called[definition.decl.name]) if definition.decl.name in called else [None] * len(runs)
             for found, other in zip(runs, calls, strict=True):
-                read_within(found, other)
+                reading.within(found, other)
     if scops:
         return tuple(sorted(scops, key=lambda scop: scop.region.start))
     # The nearest to a scop first: functions that have loops.

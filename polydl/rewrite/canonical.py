@@ -30,6 +30,7 @@ from polydl.rewrite.interiors import interiors
 from polydl.rewrite.lanes import sums_in_lanes
 from polydl.rewrite.linear import linear_sums
 from polydl.rewrite.multiply_add import multiply_adds
+from polydl.rewrite.partial import partial
 from polydl.rewrite.reroll import reroll
 from polydl.rewrite.scalars import in_place, lives_apart
 from polydl.rewrite.split import split
@@ -101,6 +102,7 @@ def canonical(
         order += [lambda one: reroll(one, reassociate=reassociate), lambda one: upwards(one, reassociate=reassociate)]
         order += [widen] if reassociate else []
         order += [staircase]
+        order += [partial] if reassociate else []
         order += [borders, interiors]
     steps: list[Step] = []
     refused: list[str] = []
