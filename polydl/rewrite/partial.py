@@ -10,7 +10,7 @@ pieces that have a part each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.dependences.analysis import Dependence, dependences
@@ -76,25 +76,32 @@ def partial(scop: Scop) -> Iterator[Step]:
     """Give loops parts of their results where they can be shared out among threads then (`Partial`). Raises
     QuotaExceeded."""
     tried: set[tuple[tuple[str, ...], int]] = set()
+    own: set[str] = set()
     while not scop.parameters and any(_kind(scop, s) is not None and _is_fixed(s) for s in scop.statements):
-        found = next(_candidates(scop, dependences(scop, reads=False), tried), None)
+        found = next(_candidates(scop, dependences(scop, reads=False), tried, own), None)
         if found is None:
             return
         tried.add((found.statements, found.depth))
         made = _made(scop, found)
         if made is not None:
-            yield (step := Step(found, scop, made))
-            scop = step.after
+            own |= {s.name for s in made.statements} - {s.name for s in scop.statements}
+            yield Step(found, scop, made)
+            scop = made
 
 
-def _candidates(scop: Scop, found: Sequence[Dependence], tried: set[tuple[tuple[str, ...], int]]) -> Iterator[Partial]:
+def _candidates(
+    scop: Scop, found: Sequence[Dependence], tried: Collection[tuple[tuple[str, ...], int]], own: Collection[str]
+) -> Iterator[Partial]:
+    """`own`: statements that put parts together, and the like."""
     for loop in dict.fromkeys(s.position[: d + 1] for s in scop.statements for d in range(s.depth)):
         depth, inside = len(loop) - 1, _inside(scop, loop)
         names = {s.name for s in inside}
         held = [d for d in found if d.depth == depth and {d.source, d.target} <= names]
         arrays = dict.fromkeys(d.array for d in held)
         groups = [tuple(s.name for s in inside if any(a.array == x for a in s.accesses)) for x in arrays]
-        if not groups or any(_not_apart(scop, group, depth) is not None for group in groups):
+        if not groups or any(name in own for group in groups for name in group):
+            continue
+        if any(_not_apart(scop, group, depth) is not None for group in groups):
             continue
         if any(_runs_apart(scop, found, loop[: d + 1]) for d in range(depth)):
             continue

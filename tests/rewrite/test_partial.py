@@ -1,0 +1,161 @@
+"""Sums and extremes of whole loops in parts: the same results, on all threads, and only where nothing else looks."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polydl import load, rank
+from polydl.model.scop import Scop, Storage
+from polydl.options import Options
+from polydl.rewrite import partial as module
+from polydl.rewrite.canonical import canonical
+from polydl.rewrite.partial import Partial
+from polydl.rewrite.step import Step
+from polydl.search.proofs import proof_of
+from tests.rewrite.executing import compiled
+
+HEAD = (
+    "void f(float A[restrict 40][30], float B[restrict 40][30], float x[restrict 500], float y[restrict 500], "
+    "float out[restrict 4], int p[restrict 500], int n[restrict 4])"
+)
+SHAPES = {"A": (40, 30), "B": (40, 30), "x": (500,), "y": (500,), "out": (4,), "p": (500,), "n": (4,)}
+EACH = "for (int i = 0; i < 40; i++) for (int j = 0; j < 30; j++)"
+LONG = "for (int i = 0; i < 500; i++)"
+OPTIONS = Options(threads=2, space="small", machine="epyc-zen3")
+
+FLAGS = ("-O2", "-march=native", "-fopenmp", "-ffp-contract=off", "-Werror", "-Wno-maybe-uninitialized")
+
+CASES = {
+    "a sum beside a store": (f"{EACH} {{ B[i][j] = 2 * A[i][j]; out[0] += A[i][j]; }}", 1),
+    "a sum alone": (f"{EACH} out[1] += A[i][j] * B[i][j];", 1),
+    "of a long loop": (f"{LONG} {{ y[i] = x[i] + 1; out[2] -= x[i]; }}", 63),
+    "several": (f"{LONG} {{ out[0] += x[i]; n[1] += p[i]; y[i] = x[i]; }}", 63),
+    "two additions to one": (f"{LONG} {{ out[0] += x[i]; y[i] = x[i] + 1; out[0] -= y[i]; }}", 63),
+    "the greatest": (f"{EACH} {{ B[i][j] = A[i][j] + 1; if (A[i][j] > m) m = A[i][j]; }}", 1),
+    "the least, the other way round": (f"{LONG} {{ y[i] = x[i]; if (m > x[i]) m = x[i]; }}", 63),
+    "of integers": (f"{LONG} {{ y[i] = x[i]; if (p[i] < k) k = p[i]; }}", 63),
+    "with a function": (f"{LONG} {{ y[i] = -x[i]; out[1] = fmaxf(out[1], fabsf(x[i])); }}", 63),
+    "of a value between": (
+        f"{EACH} {{ float d = A[i][j] - B[i][j]; B[i][j] = A[i][j]; if (fabsf(d) > m) m = fabsf(d); }}",
+        1,
+    ),
+    "counted": (f"{LONG} {{ y[i] = x[i]; if (x[i] > 0) k++; }}", 63),
+    "inside of a loop in order": (
+        (
+            "for (int t = 0; t < 3; t++) { for (int i = 1; i < 40; i++) for (int j = 0; j < 30; j++) "
+            "{ B[i][j] = A[i][j]; out[t] += A[i][j]; } for (int j = 0; j < 30; j++) A[t][j] = B[39][j] + t; }"
+        ),
+        1,
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LEAST", 1)
+    monkeypatch.setattr(module, "PARTS", 8)
+    monkeypatch.setattr(module, "MOST", 50)
+
+
+def scop_of(folder: Path, body: str) -> Scop:
+    path = folder / "s.c"
+    path.write_text(
+        f"#include <math.h>\n{HEAD}\n{{\nfloat m = out[3]; int k = n[2];\n{body}\nout[3] = m; n[2] = k;\n}}\n"
+    )
+    return load(path).scops[0]
+
+
+def parts(scop: Scop) -> list[Step]:
+    return [step for step in canonical(scop).steps if isinstance(step.rewrite, Partial)]
+
+
+def inputs(special: bool) -> dict[str, np.ndarray]:
+    """Integers, so that sums are exact in any order; `special`: with some that are no numbers, and zeros of both
+    signs."""
+    generator = np.random.default_rng(5)
+    made = {}
+    for name, shape in SHAPES.items():
+        values = generator.integers(-9, 10, shape)
+        made[name] = values.astype(np.int32 if name in "pn" else np.float32)
+        if special and name in ("A", "x"):
+            flat = made[name].reshape(-1)
+            flat[generator.integers(0, flat.size, 20)] = np.nan
+            flat[generator.integers(0, flat.size, 20)] = -0.0
+    return made
+
+
+def run(library: ctypes.CDLL, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    copies = {name: values.copy() for name, values in arrays.items()}
+    library.f(*(c.ctypes.data_as(ctypes.c_void_p) for c in copies.values()))
+    return copies
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_the_same_results_on_all_threads(tmp_path: Path, case: str) -> None:
+    body, chunk = CASES[case]
+    scop = scop_of(tmp_path, body)
+    made = parts(scop)
+    assert made and made[0].rewrite.chunk == chunk and all(step.broken() is None for step in made)
+    assert not {n for n, a in canonical(scop).scop.arrays.items() if a.storage is Storage.SCRATCH} & scop.live_out
+    variants = [v for v in rank(scop, options=OPTIONS).variants if "omp parallel" in v.region()][:3]
+    assert variants
+    # A sum meets what is no number in any order; which of two zeros is taken, only the order of comparisons says.
+    arrays = [inputs(False)] + ([inputs(True)] if "fmaxf" not in body else [])
+    original = compiled(tmp_path, "original", [(tmp_path / "s.c").read_text()])
+    wanted = [run(original, one) for one in arrays]
+    for number, variant in enumerate(variants):
+        library = compiled(tmp_path, f"v{number}", [variant.code()], FLAGS)
+        for one, want in zip(arrays, wanted, strict=True):
+            got = run(library, one)
+            for name in SHAPES:
+                assert np.array_equal(got[name], want[name], equal_nan=name not in "pn"), (name, variant)
+        assert proof_of(rank(scop, options=OPTIONS).program, variant, OPTIONS).holds
+
+
+LEFT_ALONE = {
+    "used on the way": f"{LONG} {{ out[0] += x[i]; y[i] = out[0]; }}",
+    "an element for each iteration": f"{EACH} A[i][0] += B[i][j];",
+    "already on all threads": f"{EACH} x[i] += B[i][j];",
+    "other dependences": "for (int i = 1; i < 500; i++) { y[i] = y[i - 1] + x[i]; out[0] += x[i]; }",
+    "one that is no number counts": f"{LONG} {{ y[i] = x[i]; m = m > x[i] ? m : x[i]; }}",
+    "the last of equals": f"{LONG} {{ y[i] = x[i]; if (x[i] >= m) m = x[i]; }}",
+    "sums and products": f"{LONG} {{ out[0] += x[i]; y[i] = 1; out[0] *= x[i]; }}",
+    "two extremes": f"{LONG} {{ if (x[i] > m) m = x[i]; if (y[i] < m) m = y[i]; }}",
+    "where it is": f"{LONG} if (x[i] > m) {{ m = x[i]; k = i; }}",
+    "downwards": "for (int i = 499; i > 0; i--) { y[i] = y[i - 1]; out[0] += x[i]; }",
+    "something else of the array": f"{LONG} {{ out[0] += x[i]; out[1] = x[i]; }}",
+}
+
+
+@pytest.mark.parametrize("case", list(LEFT_ALONE))
+def test_nothing_else_looks(tmp_path: Path, case: str) -> None:
+    assert not parts(scop_of(tmp_path, LEFT_ALONE[case]))
+
+
+def test_the_order_of_a_sum_may_be_kept(tmp_path: Path) -> None:
+    scop = scop_of(tmp_path, CASES["a sum alone"][0])
+    assert not any(isinstance(s.rewrite, Partial) for s in canonical(scop, reassociate=False).steps)
+
+
+def test_short_loops_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LEAST", 1201)
+    assert not parts(scop_of(tmp_path, CASES["a sum alone"][0]))
+
+
+@pytest.mark.parametrize("case", ["a sum beside a store", "of a long loop", "the greatest"])
+def test_another_program_is_seen(tmp_path: Path, case: str) -> None:
+    (step,) = parts(scop_of(tmp_path, CASES[case][0]))
+    fewer = replace(step.after, statements=step.after.statements[1:])
+    assert "was changed" in str(replace(step, after=fewer).broken())
+
+
+@pytest.mark.parametrize("case", ["used on the way", "the last of equals", "sums and products"])
+def test_the_check_looks_for_itself(tmp_path: Path, case: str) -> None:
+    scop = scop_of(tmp_path, LEFT_ALONE[case])
+    names = tuple(s.name for s in scop.statements if any(a.array in ("out", "m") and a.write for a in s.accesses))
+    assert Partial(names, 0, 1).broken(scop, scop)
