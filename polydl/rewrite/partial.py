@@ -25,9 +25,10 @@ from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.same import same_access, same_value
 from polydl.rewrite.scratch_array import element_of, ends_of, free_name, scratch_array
 from polydl.rewrite.step import Step
+from polydl.target.isa import has_register_blocks
 
 LEAST = 1 << 15
-"""Instances of a loop below which a thread has too little to do."""
+"""Instances of a loop, each time that it runs, below which a thread has too little to do."""
 PARTS = 1024
 """Pieces of a loop with more iterations than `MOST`, or with nothing but single iterations to share out."""
 MOST = 4096
@@ -103,8 +104,13 @@ def _candidates(
             continue
         if any(_not_apart(scop, group, depth) is not None for group in groups):
             continue
-        if any(_runs_apart(scop, found, loop[: d + 1]) for d in range(depth)):
+        users = [scop.statement(name) for group in groups for name in group]
+        if any(_runs_apart(scop, found, loop[: d + 1], s) for d in range(depth) for s in users):
             continue
+        if any(has_register_blocks(scop, s) for s in users):
+            continue
+        if len(users) == len(inside) and all(_kind(scop, s) in _SUMS for s in users):
+            continue  # taken apart they are sums alone, which threads share as they are
         chunk = _chunk(inside, depth)
         if chunk:
             # One after the other; what is left holds the loop together until the last one is done.
@@ -121,16 +127,30 @@ def _inside(scop: Scop, loop: tuple[int, ...]) -> list[Statement]:
     return [s for s in scop.statements if s.depth >= len(loop) and s.position[: len(loop)] == loop]
 
 
-def _runs_apart(scop: Scop, found: Sequence[Dependence], loop: tuple[int, ...]) -> bool:
-    """Whether a loop can be shared out as it is."""
-    names = {s.name for s in _inside(scop, loop)}
-    return not any(d.depth == len(loop) - 1 and {d.source, d.target} <= names for d in found)
+def _runs_apart(scop: Scop, found: Sequence[Dependence], loop: tuple[int, ...], one: Statement) -> bool:
+    """Whether the iterations of a loop are independent for a statement and those that it can't be taken apart from."""
+    depth, names = len(loop) - 1, {s.name for s in _inside(scop, loop)}
+    edges = [d for d in found if {d.source, d.target} <= names and (d.depth is None or d.depth >= depth)]
+    ahead, behind = (_reached(one.name, edges, back) for back in (False, True))
+    cycle = ahead & behind
+    return not any(d.depth == depth and {d.source, d.target} <= cycle for d in edges)
+
+
+def _reached(name: str, edges: Sequence[Dependence], back: bool) -> set[str]:
+    reached, todo = {name}, [name]
+    while todo:
+        at = todo.pop()
+        following = {d.source if back else d.target for d in edges if (d.target if back else d.source) == at}
+        todo += following - reached
+        reached |= following
+    return reached
 
 
 def _chunk(inside: Sequence[Statement], depth: int) -> int:
     """Iterations of a loop that should have one part; 0: there are too few for any, or nobody knows how many."""
-    ends = ends_of(_last(_points(inside, depth), depth))
-    if ends is None or sum(count(s.domain).lower for s in inside) < LEAST:
+    points = _points(inside, depth)
+    ends, entered = ends_of(_last(points, depth)), count(isl.project_onto(points, range(depth))).upper
+    if ends is None or sum(count(s.domain).lower for s in inside) < LEAST * entered:
         return 0
     trips = ends[0][1] - ends[0][0] + 1
     if trips <= MOST and any(s.depth > depth + 1 for s in inside):
