@@ -353,7 +353,13 @@ def optimize(
         "total": total,
     }
     without = {name: value for name, value in o.tuned.items() if name not in given.sizes}
-    return OptimizeResult(written, text, tuple(done), seconds, budget, without)
+    unread = tuple(_unread(why) for why in program.unread)
+    return OptimizeResult(written, text, tuple(done), seconds, budget, without, unread)
+
+
+def _unread(why: InputError) -> str:
+    hint = f"; {why.hint}" if why.hint else ""
+    return f"{why.span}: these loops stay as they are: {why.reason}{hint}"
 
 
 def with_fused(ranking: Ranking, o: Options, progress: Progress | None = None) -> Ranking:

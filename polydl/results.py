@@ -301,6 +301,8 @@ class OptimizeResult:
     """Seconds that there were for compiling, checking and timing the variants of all scops."""
     any_value: Mapping[str, int] = field(default_factory=dict)
     """Parameters without a size, which may have every value, and the one that variants were timed at."""
+    unread: tuple[str, ...] = ()
+    """Other loops of the file, which stay as they are, each with its place and the reason."""
 
     @property
     def timed_at(self) -> str:

@@ -41,6 +41,8 @@ class Program:
     source: Source
     scops: tuple[Scop, ...]
     """In textual order."""
+    unread: tuple[InputError, ...] = ()
+    """Why other loops of the file are no scops, in textual order; but for those of `main`, which drive the others."""
 
     def __repr__(self) -> str:
         scops = ", ".join(f"{s.function} (line {s.span.line})" for s in self.scops)
@@ -105,13 +107,13 @@ def load(
     options = Options(source, sizes, strict_alias, require_sizes, {p.index: p for p in pragmas}, rows_fit, fast_math)
     with quota("reading the scops"):
         try:
-            scops = _scops(unit, pragmas, has_regions, function, options)
+            scops, unread = _scops(unit, pragmas, has_regions, function, options)
         except RecursionError as error:
             reason = "the code is nested too deeply to be analysed"
             raise InputErrors([InputError(reason, original.line_span(1), "take the nest apart")]) from error
     _check_sizes(scops, sizes, name)
     check_compiler(scops, cc)
-    return Program(source, scops)
+    return Program(source, scops, unread)
 
 
 def _assumed_pure(unit: Unit, pragmas: Sequence[Pragma], given: Sequence[str]) -> frozenset[str]:
@@ -164,7 +166,7 @@ def _flags(defines: Mapping[str, str], undefines: Sequence[str], include_dirs: S
 
 def _scops(
     unit: Unit, pragmas: Sequence[Pragma], has_regions: bool, function: str | None, options: Options
-) -> tuple[Scop, ...]:
+) -> tuple[tuple[Scop, ...], tuple[InputError, ...]]:
     file_scope = Scope()
     functions = []
     for external in unit.externals:
@@ -193,7 +195,7 @@ def _scops(
     finder = Finder(unit, {p.index: p for p in pragmas}, file_scope, constant)
     if has_regions:
         functions = [called.get(one.decl.name, one) for one in functions]
-        return _pragma_scops(unit, pragmas, functions, finder, function, options)
+        return _pragma_scops(unit, pragmas, functions, finder, function, options), ()
     return _nest_scops(unit, pragmas, functions, finder, function, options, called, helpers)
 
 
@@ -278,7 +280,7 @@ def _nest_scops(
     options: Options,
     called: Mapping[str, Any],
     helpers: Mapping[str, frozenset[str]],
-) -> tuple[Scop, ...]:
+) -> tuple[tuple[Scop, ...], tuple[InputError, ...]]:
     """`called`, `helpers`: see lower.inlined.expanded."""
     inside = {pragma.index for definition in functions for pragma in finder.inside_of(definition)}
     lost = [p for p in pragmas if p.index not in inside and p.kind != "pure"]
@@ -304,15 +306,18 @@ def _nest_scops(
             for found, other in zip(runs, calls, strict=True):
                 reading.within(found, other)
     if scops:
-        return tuple(sorted(scops, key=lambda scop: scop.region.start))
+        beside = [why for one, why in others if _has_loops(one) and one.decl.name != "main"]
+        return tuple(sorted(scops, key=lambda scop: scop.region.start)), tuple(in_order([*errors, *beside]))
     # The nearest to a scop first: functions that have loops.
-    others.sort(
-        key=lambda one: not any(isinstance(node, c_ast.For | c_ast.While | c_ast.DoWhile) for node in nodes(one[0]))
-    )
+    others.sort(key=lambda one: not _has_loops(one[0]))
     generated = unit.source.text.startswith(GENERATED)
     unread = [error for name, several in unit.unread.items() if function in (None, name) for error in several.errors]
     why_not = errors or [why for _, why in others if not generated]
     raise InputErrors([*unread, *why_not] or [_no_scop(unit, function)])
+
+
+def _has_loops(function: Any) -> bool:
+    return any(isinstance(node, c_ast.For | c_ast.While | c_ast.DoWhile) for node in nodes(function))
 
 
 def _asked(

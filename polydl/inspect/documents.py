@@ -165,6 +165,7 @@ def optimize_json(result: OptimizeResult) -> dict[str, Any]:
         **scops[0],
         "any_value": dict(result.any_value),
         "left_out": result.left_out,
+        "unread": list(result.unread),
         "seconds": dict(result.seconds),
     }
     return document if len(scops) == 1 else {**document, "scops": scops}

@@ -142,3 +142,33 @@ def test_a_pragma_outside_of_functions_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputErrors, match="outside any function") as caught:
         scop(tmp_path, ASSUMED % ("#pragma polydl assume(n >= 4)", ""))
     assert [error.span.line for error in caught.value.errors if error.span] == [2]
+
+
+def test_what_stays_as_it_is_is_said(tmp_path: Path) -> None:
+    """Loops beside a scop, with the place and the reason; those of `main` drive the others."""
+    path = tmp_path / "s.c"
+    path.write_text(
+        "void copy(int n, int *restrict a, const int *restrict b)\n{ for (int i = 0; i < n; i++) a[i] = b[i]; }\n"
+        "int count(int n, const int *a)\n{\n    int c = 0;\n    for (int i = 0; i < n; i++) c += a[i] > 0;\n"
+        "    return c;\n}\n"
+        "int none(int a) { return a; }\n"
+        "int main(void) { int a[9]; for (int i = 0; i < 9; i++) a[i] = 1; return count(9, a); }\n"
+    )
+    program = load(path, sizes={"n": 10})
+    assert [scop.function for scop in program.scops] == ["copy"]
+    (why,) = program.unread
+    assert why.span is not None
+    assert (why.span.line, why.reason) == (7, "'count' does more than run for loops: this stands beside them")
+
+
+def test_the_loops_of_one_that_would_be_kept_as_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "s.c"
+    path.write_text(
+        "void f(int n, double *restrict x, double *restrict y)\n{\n    double moved = 1;\n    int sweeps = 0;\n"
+        "    while (moved > 1e-3 && sweeps < 5) {\n        moved = 0;\n"
+        "        for (int i = 0; i < n; i++) { double d = y[i] - x[i]; x[i] = y[i]; if (d > moved) moved = d; }\n"
+        "        sweeps++;\n    }\n}\n"
+    )
+    (scop,) = load(path, sizes={"n": 10}).scops
+    assert scop.span.line == 7
+    assert all(statement.depth == 1 for statement in scop.statements)
