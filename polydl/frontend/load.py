@@ -306,7 +306,8 @@ def _nest_scops(
             for found, other in zip(runs, calls, strict=True):
                 reading.within(found, other)
     if scops:
-        beside = [why for one, why in others if _has_loops(one) and one.decl.name != "main"]
+        taken = {"main", *(scop.function for scop in scops)}
+        beside = [why for one, why in others if _has_loops(one) and one.decl.name not in taken]
         return tuple(sorted(scops, key=lambda scop: scop.region.start)), tuple(in_order([*errors, *beside]))
     # The nearest to a scop first: functions that have loops.
     others.sort(key=lambda one: not _has_loops(one[0]))

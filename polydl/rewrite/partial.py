@@ -155,7 +155,9 @@ def _chunk(inside: Sequence[Statement], depth: int) -> int:
     trips = ends[0][1] - ends[0][0] + 1
     if trips <= MOST and any(s.depth > depth + 1 for s in inside):
         return 1 if trips > 1 else 0
-    return max(2, -(-trips // PARTS))
+    least = max(2, -(-trips // PARTS))
+    # Pieces of one length make a box.
+    return next((length for length in range(least, 4 * least) if trips % length == 0), least)
 
 
 def _last(points: isl.Set, depth: int) -> isl.Set:
@@ -400,15 +402,20 @@ def _chunked(scop: Scop, plan: Partial) -> Scop:
     name = PIECE
     while name in used:
         name += "_"
-    changed = {s.name: _in_pieces(s, depth, plan.chunk, name) for s in inside}
+    ends = ends_of(_last(_points(inside, depth), depth))
+    assert ends is not None
+    changed = {s.name: _in_pieces(s, depth, plan.chunk, ends[0][0], name) for s in inside}
     return replace(scop, statements=tuple(changed.get(s.name, s) for s in scop.statements))
 
 
-def _in_pieces(statement: Statement, depth: int, chunk: int, name: str) -> Statement:
+def _in_pieces(statement: Statement, depth: int, chunk: int, first: int, name: str) -> Statement:
+    """`first`: the least value of the loop. In a piece it counts from zero, so that whole pieces are boxes."""
     coordinates = isl.coordinates(statement.domain)
-    piece = isl.floor_div(coordinates[depth], chunk)
+    counted = coordinates[depth].add_constant_val(isl.value(-first))
+    piece = isl.floor_div(counted, chunk)
+    inside = counted.sub(piece.scale_val(isl.value(chunk)))
     iterators = (*statement.iterators[:depth], name, *statement.iterators[depth:])
-    moved = map_from_affs(statement.domain, [*coordinates[:depth], piece, *coordinates[depth:]])
+    moved = map_from_affs(statement.domain, [*coordinates[:depth], piece, inside, *coordinates[depth + 1 :]])
     moved = isl.range_named(moved, statement.name, iterators)
     back = isl.PwMultiAff.from_map(moved.reverse())
 

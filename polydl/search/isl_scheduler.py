@@ -70,6 +70,12 @@ MOST_COEFFICIENT = 4
 programs hang (on few operations, with numbers of thousands of digits) where they may be as large as an extent."""
 
 
+LARGEST_FACTOR = 64
+"""Of an iterator in a schedule that is looked at. `MOST_COEFFICIENT` does not keep isl from making products of extents
+of it, where one loop runs over pieces of another: loops that mostly do nothing, with more iterations than an int has
+values."""
+
+
 @contextmanager
 def _options(setting: Setting) -> Iterator[None]:
     wanted = {
@@ -203,6 +209,8 @@ class _Reader:
         affine = isl.pieces(function)
         if len(affine) != 1:
             raise NotATree(f"isl's schedule of {name} is not one affine expression: {function}")
+        if any(abs(factor) > LARGEST_FACTOR for factor in isl.coefficients(affine[0][1]) or ()):
+            raise NotATree(f"isl's schedule of {name} has a factor over {LARGEST_FACTOR}: {function}")
         own = {f"p{k}": parameter for k, parameter in enumerate(isl.parameters(self.model))}
         aff = affine[0][1].align_params(isl.parameter_space(own))
         return self.small.taken_back(isl.domain_renamed(isl.renamed(aff, own), statement.iterators))

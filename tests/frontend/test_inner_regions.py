@@ -169,6 +169,7 @@ def test_the_loops_of_one_that_would_be_kept_as_it_is_written(tmp_path: Path) ->
         "        for (int i = 0; i < n; i++) { double d = y[i] - x[i]; x[i] = y[i]; if (d > moved) moved = d; }\n"
         "        sweeps++;\n    }\n}\n"
     )
-    (scop,) = load(path, sizes={"n": 10}).scops
-    assert scop.span.line == 7
+    program = load(path, sizes={"n": 10})
+    (scop,) = program.scops
+    assert scop.span.line == 7 and not program.unread
     assert all(statement.depth == 1 for statement in scop.statements)

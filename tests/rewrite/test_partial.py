@@ -32,18 +32,19 @@ FLAGS = ("-O2", "-march=native", "-fopenmp", "-ffp-contract=off", "-Werror", "-W
 
 CASES = {
     "a sum beside a store": (f"{EACH} {{ B[i][j] = 2 * A[i][j]; out[0] += A[i][j]; }}", 1),
-    "of a long loop": (f"{LONG} {{ y[i] = x[i] + 1; out[2] -= x[i]; }}", 63),
-    "several": (f"{LONG} {{ out[0] += x[i]; n[1] += p[i]; y[i] = x[i] + 1; }}", 63),
-    "two additions to one": (f"{LONG} {{ out[0] += x[i]; y[i] = x[i] + 1; out[0] -= y[i]; }}", 63),
+    "of a long loop": (f"{LONG} {{ y[i] = x[i] + 1; out[2] -= x[i]; }}", 100),
+    "several": (f"{LONG} {{ out[0] += x[i]; n[1] += p[i]; y[i] = x[i] + 1; }}", 100),
+    "two additions to one": (f"{LONG} {{ out[0] += x[i]; y[i] = x[i] + 1; out[0] -= y[i]; }}", 100),
     "the greatest": (f"{EACH} {{ B[i][j] = A[i][j] + 1; if (A[i][j] > m) m = A[i][j]; }}", 1),
-    "the least, the other way round": (f"{LONG} {{ y[i] = x[i]; if (m > x[i]) m = x[i]; }}", 63),
-    "of integers": (f"{LONG} {{ y[i] = x[i]; if (p[i] < k) k = p[i]; }}", 63),
-    "with a function": (f"{LONG} {{ y[i] = -x[i]; out[1] = fmaxf(out[1], fabsf(x[i])); }}", 63),
+    "the least, the other way round": (f"{LONG} {{ y[i] = x[i]; if (m > x[i]) m = x[i]; }}", 100),
+    "of integers": (f"{LONG} {{ y[i] = x[i]; if (p[i] < k) k = p[i]; }}", 100),
+    "with a function": (f"{LONG} {{ y[i] = -x[i]; out[1] = fmaxf(out[1], fabsf(x[i])); }}", 100),
     "of a value between": (
         f"{EACH} {{ float d = A[i][j] - B[i][j]; B[i][j] = A[i][j]; if (fabsf(d) > m) m = fabsf(d); }}",
         1,
     ),
-    "counted": (f"{LONG} {{ y[i] = x[i]; if (x[i] > 0) k++; }}", 63),
+    "of 499 iterations from 1 on": (f"{LONG.replace('= 0', '= 1')} {{ y[i] = i * x[i]; out[2] += x[i]; }}", 63),
+    "counted": (f"{LONG} {{ y[i] = x[i]; if (x[i] > 0) k++; }}", 100),
     "inside of a loop in order": (
         (
             "for (int t = 0; t < 3; t++) { for (int i = 1; i < 40; i++) for (int j = 0; j < 30; j++) "
