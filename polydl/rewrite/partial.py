@@ -228,14 +228,16 @@ def _kind(scop: Scop, statement: Statement) -> str | None:
         return None
     if body.op in _SUMS:
         return _SUMS[body.op]
-    found = _extreme(statement) if body.op == "=" else None
+    found = _extreme(scop, statement) if body.op == "=" else None
     return None if found is None else found[0]
 
 
-def _extreme(statement: Statement) -> tuple[str, Expr] | None:
-    """Of `x = e > x ? e : x` and the like, and of `x = fmax(x, e)`: `>` or `<`, and e."""
+def _extreme(scop: Scop, statement: Statement) -> tuple[str, Expr] | None:
+    """Of `x = e > x ? e : x` and the like, and of `x = fmax(x, e)`: `>` or `<`, and e. `x > e ? x : e` is another thing
+    where e may be no number, after which x is forgotten, and of zeros, of which it takes the last."""
     body, own = statement.body, _own(statement)
     assert isinstance(body, Assignment)
+    numbers = scop.fast_math or scop.arrays[_target(statement).array].element.is_int
 
     def is_old(value: Expr) -> bool:
         return isinstance(value, Load) and value.access in own
@@ -246,6 +248,13 @@ def _extreme(statement: Statement) -> tuple[str, Expr] | None:
                 found = op, then
             elif is_old(left) and same_value(statement, right, statement, then):
                 found = ">" if op == "<" else "<", then
+            else:
+                return None
+        case Conditional(Binary(">" | "<" as op, left, right), then, otherwise) if is_old(then) and numbers:
+            if is_old(left) and same_value(statement, right, statement, otherwise):
+                found = op, otherwise
+            elif is_old(right) and same_value(statement, left, statement, otherwise):
+                found = ">" if op == "<" else "<", otherwise
             else:
                 return None
         case Call(name, (one, two)) if name in _EXTREMES and is_old(one) != is_old(two):
@@ -340,7 +349,7 @@ class _Parts:
         """`x += part[i]`; of an extreme, what the statement does with part[i] in place of its other value."""
         target, body = _target(self.like).array, self.like.body
         assert isinstance(body, Assignment)
-        found = _extreme(self.like) if body.op == "=" else None
+        found = _extreme(self.scop, self.like) if body.op == "=" else None
         if found is None:
             kind = _kind(self.scop, self.like)
             assert kind is not None

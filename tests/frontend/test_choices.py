@@ -48,6 +48,18 @@ def shown(statement: Statement) -> str:
             "if (B[i] > 0) { m += B[i]; n = B[i]; k++; }",
             ["m += ((B > 0) ? B : (-0.0))", "n = ((B > 0) ? B : n)", "k += ((B > 0) ? 1 : 0)"],
         ),
+        (
+            "if (B[i] > 0) { double d = 2 * B[i]; m += d; }",
+            ["d = ((B > 0) ? (2 * B) : 0.0)", "m += ((B > 0) ? d : (-0.0))"],
+        ),
+        (
+            "if (B[i] > 0) { F[i] = 1; m = 2; } else { const float d = t + 1; m = d; F[i] = d * d; }",
+            ["d = ((B > 0) ? 0.0f : (t + 1))", "F = ((B > 0) ? 1 : (d * d))", "m = ((B > 0) ? 2 : d)"],
+        ),
+        (
+            "double d; if (B[i] > 0) { d = 2 * B[i]; m += d; n = d; }",
+            ["d = ((B > 0) ? (2 * B) : 0.0)", "m += ((B > 0) ? d : (-0.0))", "n = ((B > 0) ? d : n)"],
+        ),
     ],
 )
 def test_what_becomes_of_them(body: str, becomes: list[str], tmp_path: Path) -> None:
@@ -74,6 +86,12 @@ def test_what_the_condition_reads_is_written_last(tmp_path: Path) -> None:
         "if (B[i] > 0) at[i] = at[0]; else at[i] = F[i];",  # at[0] would become a float on the way
         "if (B[i] > 0) m = 1; else if (B[i] < -1) m = 2; else n = 3;",
         "if (B[i] > 0) k += F[i];",  # an int is no float
+        "if (B[i] > 0) { double d = B[i]; F[i] = d; }",  # a store where nothing was stored
+        "if (B[i] > 0) { B[i] = 1; double d = B[i]; m += d; } else { B[i] = 2; m += 1; }",  # d reads what was stored
+        "if (B[i] > m) { m = B[i]; n = 1; } else { m = 2; n = 3; }",
+        "if (B[i] > 0) { m = n; n = 1; } else { m = 2; n = 3; }",
+        "if (B[i] > 0) { int d = at[i]; m += d; }",  # an integer may be a subscript
+        "if (B[i] > 0) { double d = B[i]; while (d > 1) d /= 2; m += d; }",
     ],
 )
 def test_what_stays_as_it_is(body: str, tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ CASES = {
     "the greatest": (f"{EACH} {{ B[i][j] = A[i][j] + 1; if (A[i][j] > m) m = A[i][j]; }}", 1),
     "the least, the other way round": (f"{LONG} {{ y[i] = x[i]; if (m > x[i]) m = x[i]; }}", 100),
     "of integers": (f"{LONG} {{ y[i] = x[i]; if (p[i] < k) k = p[i]; }}", 100),
+    "of integers, by a macro": (f"{LONG} {{ y[i] = x[i]; k = k > p[i] ? k : p[i]; }}", 100),
+    "of integers, by another": (f"{LONG} {{ y[i] = x[i]; k = k > p[i] ? p[i] : k; }}", 100),
     "with a function": (f"{LONG} {{ y[i] = -x[i]; out[1] = fmaxf(out[1], fabsf(x[i])); }}", 100),
     "of a value between": (
         f"{EACH} {{ float d = A[i][j] - B[i][j]; B[i][j] = A[i][j]; if (fabsf(d) > m) m = fabsf(d); }}",

@@ -4,6 +4,7 @@
     if (x > best) { best = x; at = j; }     at = x > best ? j : at;  best = x > best ? x : best;
     if (x > t) s += x;                      s += x > t ? x : -0.0f;
     if (x > 0) y[i] = x; else y[i] = 0;     y[i] = x > 0 ? x : 0;
+    if (x > 0) { t = f(x); y[i] = t; }      t = x > 0 ? f(x) : 0;  and the rest, of which only arms read t
 
 Each side computes the same bits. Adding -0.0 changes no number, as adding 0.0 does with -0.0. A store that would not
 have happened is made to scalars of the function, and to elements that the region stores to whatever the data are:
@@ -14,17 +15,18 @@ read (`unasked`).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pycparser import c_ast, c_generator
 
+from polydl.frontend.lower.blackbox import private
 from polydl.frontend.lower.raw import Walked
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.symbols import mentions
 from polydl.model import isl
 from polydl.model.scop import Access, Assignment, Statement, Storage
-from polydl.model.types import F32, F64, ElementType, common
+from polydl.model.types import F32, F64, ElementType, common, spelled
 
 _NEUTRAL_FLOAT = {"+=": "-0.0", "-=": "0.0", "*=": "1.0"}
 _NEUTRAL_INTEGER = {"+=": "0", "-=": "0", "*=": "1", "|=": "0", "^=": "0"}
@@ -36,7 +38,9 @@ def choices(node: Any, state: State) -> tuple[Any, ...]:
         return ()
     made = _choices(node, state)
     state.walked.stores.update(
-        (id(one), (one, node)) for one in made if node.iffalse is None and not _private(one.lvalue, state)
+        (id(one), (one, node))
+        for one in made
+        if node.iffalse is None and isinstance(one, c_ast.Assignment) and not _private(one.lvalue, state)
     )
     return made
 
@@ -71,9 +75,11 @@ def _choices(node: Any, state: State) -> tuple[Any, ...]:
         # if (a) if (b) x = e;
         condition = c_ast.BinaryOp("&&", condition, inner.cond, inner.coord)
         node, then = inner, _assignments(inner.iftrue)
+    apart = _temporaries_apart(node, condition, state)
+    if apart is not None:
+        return (apart,)
     if otherwise is not None:
-        found = _both(condition, then, _assignments(otherwise), state)
-        return (found,) if found is not None else ()
+        return _pairs(condition, then, _assignments(otherwise), state)
     made = [_alone(condition, one, state) for one in _in_order(condition, then)]
     return tuple(made) if None not in made else ()
 
@@ -99,6 +105,72 @@ def _assignments(node: Any) -> tuple[Any, ...]:
             case _:
                 return ()
     return tuple(found)
+
+
+def _temporaries_apart(node: Any, condition: Any, state: State) -> Any:
+    """An `if` behind the temporaries of its arms, which are made in front of it where their arm runs; None where it has
+    none, or may not be taken apart so."""
+    own = {one.name: one.ctype for one in private(node, state) if isinstance(one.ctype, ElementType)}
+    temporaries: list[tuple[Any, Any]] = []
+    arms: list[list[Any]] = []
+    types: dict[str, ElementType] = {}
+    for branch, runs in ((node.iftrue, True), (node.iffalse, False)):
+        items = (branch.block_items or ()) if isinstance(branch, c_ast.Compound) else (branch,) if branch else ()
+        rest = []
+        for item in items:
+            made = _temporary(item, own, state)
+            if made is None:
+                rest.append(item)
+                continue
+            name, ctype, value = made
+            if name in types or ctype not in (F32, F64):
+                return None
+            types[name] = ctype
+            zero = c_ast.Constant(ctype.c, f"0.0{ctype.suffix or ''}", item.coord)
+            chosen = c_ast.TernaryOp(copy.deepcopy(condition), *((value, zero) if runs else (zero, value)), item.coord)
+            one = copy.copy(item)
+            setattr(one, "init" if isinstance(item, c_ast.Decl) else "rvalue", chosen)
+            temporaries.append((one, value))
+        arms.append(rest)
+    if not temporaries or not arms[0] or (node.iffalse is not None and not arms[1]):
+        return None
+    stored = [one for arm in arms for part in arm for one in _assignments(part)]
+    if len(stored) != sum(map(len, arms)):
+        return None
+    if node.iffalse is None and not all(_private(one.lvalue, state) for one in stored):
+        return None  # whether it may be stored to anyway is asked of the whole `if`
+    # Nothing that an arm stores is read by a temporary or by the condition, which are now in front of all stores.
+    asked = {*mentions(condition), *(name for _, value in temporaries for name in mentions(value))}
+    if asked & {_target(one) for one in stored} or types.keys() & set(mentions(condition)):
+        return None
+    parts = [c_ast.Compound(arm, node.coord) for arm in arms]
+    left = c_ast.If(condition, parts[0], parts[1] if node.iffalse is not None else None, node.coord)
+    return c_ast.Compound([*(one for one, _ in temporaries), left], node.coord)
+
+
+def _temporary(item: Any, own: Mapping[str, ElementType], state: State) -> tuple[str, ElementType, Any] | None:
+    """Name, type and value of a scalar that an arm declares, or gives the only value that it has; None of others."""
+    match item:
+        case c_ast.Decl(type=c_ast.TypeDecl(type=c_ast.IdentifierType(names=names))) if item.init and not item.storage:
+            ctype = spelled(" ".join(names))
+            return (item.name, ctype, item.init) if ctype is not None else None
+        case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=name)) if name in own:
+            return name, own[name], item.rvalue
+    return None
+
+
+def _pairs(condition: Any, then: Sequence[Any], otherwise: Sequence[Any], state: State) -> tuple[Any, ...]:
+    """The assignments that both arms make, one for each place; none where they make others, or one reads another."""
+    others = {_text(one.lvalue): one for one in otherwise}
+    if len(others) != len(then) or {_text(one.lvalue) for one in then} != others.keys():
+        return ()
+    both = [(one, others[_text(one.lvalue)]) for one in then]
+    for place, pair in enumerate(both):
+        rest = [side for k, sides in enumerate(both) if k != place for side in sides]
+        if len(both) > 1 and _target(pair[0]) in {*mentions(condition), *(n for one in rest for n in mentions(one))}:
+            return ()
+    made = [_both(condition, (one,), (other,), state) for one, other in both]
+    return tuple(made) if None not in made else ()
 
 
 def _both(condition: Any, then: Sequence[Any], otherwise: Sequence[Any], state: State) -> Any:
