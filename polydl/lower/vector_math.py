@@ -1,6 +1,7 @@
 """Vector forms of <math.h>: glibc has them in libmvec, but gcc takes them in `omp simd` loops only where a declaration
-says that they exist, and <math.h> says so under -ffast-math alone. Nor does it take the instruction for square roots
-where the function may set errno, which nothing in a region reads.
+says that they exist, and <math.h> says so under -ffast-math alone. Nor does it take the instruction for square roots,
+or compute one arm of a choice in all lanes, where the function may set errno: nothing in a region reads it, and a file
+that speaks of errno anywhere keeps its functions as they are.
 
 Source: the vector ABI of glibc's libmvec (sysdeps/x86/fpu/bits/math-vector.h); its functions are at most 4 units in the
 last place off and give special values to the scalar ones.
@@ -20,6 +21,7 @@ from polydl.model.types import F32, F64
 _ROOT = "sqrt"
 _PAIRS = ("atan2", "hypot", "pow")
 """Functions of two arguments."""
+_ERRNO = re.compile(r"\berrno\b")
 _CALL = re.compile(r"\b(?!if\b|for\b|while\b|switch\b|sizeof\b|return\b)([a-z]\w*)\s*\(")
 _SIMD = re.compile(r"omp (parallel for )?simd\b")
 
@@ -30,18 +32,22 @@ def vector_declarations(code: Sequence[Node], source: str) -> str:
 
     The text means nothing to other compilers and libraries, nor to C++, whose <cmath> has other declarations.
     """
+    if _ERRNO.search(source):
+        return ""
     found = sorted({name for node in code for loop in _vector_loops(node) for name in vector_calls(loop, source)})
     text: list[str] = []
     if roots := [name for name in found if _base(name) == _ROOT]:
         text += ["/* errno is not read where these are called. */", "#if defined(__GNUC__) && !defined(__cplusplus)"]
         text += [*(_declaration(name, "__const__") for name in roots), "#endif"]
     if forms := [name for name in found if _base(name) != _ROOT]:
-        text += ["/* gcc takes glibc's vector forms of these where they are declared so. */"]
+        text += [
+            "/* gcc takes glibc's vector forms of these where they are declared so; errno is not read after them. */"
+        ]
         text += ["#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__cplusplus)"]
         for version in sorted({VECTOR_FORMS[_base(name)] for name in forms}):
             text.append(f"#if __GLIBC_PREREQ({version[0]}, {version[1]})")
             since = [name for name in forms if VECTOR_FORMS[_base(name)] == version]
-            text += [*(_declaration(name, '__simd__("notinbranch")') for name in since), "#endif"]
+            text += [*(_declaration(name, '__simd__("notinbranch"), __const__') for name in since), "#endif"]
         text.append("#endif")
     return "\n".join(text)
 

@@ -45,6 +45,13 @@ def test_other_loops_and_own_functions_are_left_alone() -> None:
     assert not declared("y[c0] = my_exp(x[c0]) + __builtin_exp(x[c0]);")
 
 
+def test_a_file_that_reads_errno_keeps_its_functions() -> None:
+    """A declaration holds for the whole file, and a const function need not be called."""
+    source = "int failed(double x)\n{\n    errno = 0;\n    return sqrt(x) < 0 || errno == EDOM;\n}\n"
+    assert not declared("y[c0] = sqrt(x[c0]) + exp(x[c0]);", source)
+    assert declared("y[c0] = sqrt(x[c0]);", "/* my_errno */")
+
+
 def compiler(text: str, *flags: str) -> str:
     """Assembly, or nothing where this is no gcc on x86 with glibc."""
     run = subprocess.run(
@@ -82,6 +89,18 @@ def test_gcc_takes_them() -> None:
         )
         here = compiler(f"{X86_GLIBC}\n#if !__GLIBC_PREREQ({version[1]}, {version[2]})\n#error\n#endif\n")
         assert (f"_ZGVdN4v_{name}" in (made := compiler(program)) or f"_ZGVdN4vv_{name}" in made) == bool(here), name
+
+
+@pytest.mark.skipif(
+    shutil.which("gcc") is None or not compiler(X86_GLIBC), reason="vector forms are glibc's, on x86, for gcc"
+)
+def test_gcc_computes_arms_of_choices_in_all_lanes() -> None:
+    text = vector_declarations([loop("y[c0] = exp(x[c0]);")], "")
+    program = (
+        f"#include <math.h>\n{text}\nvoid f(int n, const double *restrict x, double *restrict y)\n{{\n"
+        "#pragma omp simd\nfor (int i = 0; i < n; i++) y[i] = x[i] > 0.25 ? exp(x[i]) : 0.0;\n}\n"
+    )
+    assert "_ZGVdN4v_exp" in compiler(program)
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None or not compiler("#ifndef __x86_64__\n#error\n#endif\n"), reason="x86's")
