@@ -83,7 +83,8 @@ class Product:
 FMA = Product("fma", sums=(F32, F64, I32))
 """A product of one element of each, in the type of the sum."""
 
-# uops.info: VPDPWSSD and VPMADDWD + VPADDD on Zen 4 and Ice Lake, VDPBF16PS on Zen 4.
+# uops.info: VPDPWSSD and VPMADDWD + VPADDD on Zen 4 and Ice Lake, VDPBF16PS on Zen 4. SDOT, USDOT and BFDOT as those of
+# Neoverse N2 (LLVM's AArch64SchedNeoverseN2.td, after Arm's optimization guide), not measured.
 DOT_I16 = Product(
     "dot_i16", 2, I16, I16, (I32,),
     {
@@ -100,17 +101,18 @@ DOT_BF16 = Product(
     {
         "avx512": (Rate("avx512_bf16", 1.0, 6), Rate("", 0.4, 8, 2)),
         "avx2": (Rate("", 0.4, 8, 2),),
-        "neon": (Rate("", 0.4, 8, 2),),
+        "neon": (Rate("bf16", 1.0, 2), Rate("", 0.4, 8, 2)),
         "generic": (Rate("", 0.25, 16, 4),),
     },
 )  # fmt: skip
 """Pairs of bf16. The instruction takes denormal operands and sums for zero, and rounds to nearest even whatever the
-rounding mode is (Intel, Software Developer's Manual, VDPBF16PS)."""
+rounding mode is (Intel, Software Developer's Manual, VDPBF16PS); that of Arm takes them for zero too, and rounds to odd
+after each step (Arm Architecture Reference Manual, BFDOT)."""
 
 _BYTES = {
     "avx512": (Rate("avx512_vnni", 1.0, 4), Rate("", 0.25, 4, 6)),
     "avx2": (Rate("avx_vnni", 1.0, 4), Rate("", 0.25, 4, 4)),
-    "neon": (Rate("", 0.2, 8, 4),),
+    "neon": (Rate("i8mm", 1.0, 1), Rate("asimddp", 0.5, 1, 2), Rate("", 0.2, 8, 4)),
     "generic": (Rate("", 0.1, 16, 6),),
 }  # fmt: skip
 DOT_8: Mapping[tuple[ElementType, ElementType], Product] = {
@@ -120,17 +122,27 @@ DOT_8: Mapping[tuple[ElementType, ElementType], Product] = {
     (U8, U8): Product("dot_u8u8", 4, I8, U8, (I32,), _BYTES, "dot_i8u8", 128, "dot_u8i8"),
 }
 """Groups of four integers of 8 bits, by the types of A and B; the instruction takes unsigned ones of one and signed
-ones of the other (VPDPBUSD, which does not saturate). Only where there is this instruction: else pairs are faster."""
+ones of the other (VPDPBUSD, USDOT: neither saturates). Only where there is this instruction: else pairs are faster."""
 
 BYTES, SINGLE = "dot_8", "fma"
 """What a microkernel may be told to take in place of the inner product of its types: one of `DOT_8`, or the FMA."""
-FEATURES: Mapping[str, str] = {"avx512_vnni": "avx512", "avx512_bf16": "avx512", "avx_vnni": "avx2"}
+FEATURES: Mapping[str, str] = {
+    "avx512_vnni": "avx512",
+    "avx512_bf16": "avx512",
+    "avx_vnni": "avx2",
+    "asimddp": "neon",
+    "i8mm": "neon",
+    "bf16": "neon",
+}
 """Extensions with such instructions, by their names in Linux, and the instruction set whose registers they use."""
 
 MACROS: Mapping[str, str] = {
     "avx512_vnni": "__AVX512VNNI__",
     "avx512_bf16": "__AVX512BF16__",
     "avx_vnni": "__AVXVNNI__",
+    "asimddp": "__ARM_FEATURE_DOTPROD",
+    "i8mm": "__ARM_FEATURE_MATMUL_INT8",
+    "bf16": "__ARM_FEATURE_BF16_VECTOR_ARITHMETIC",
 }
 """What compilers define where they may use an extension."""
 

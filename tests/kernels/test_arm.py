@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from polydl import pipeline
+from polydl.base import resources
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction
 from polydl.model.types import F32
 from tests.kernels import contraction_program
 from tests.kernels.contraction_program import Call
+from tests.kernels.test_products import kernels_and_twins
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 MISSING = [tool for tool in (COMPILER, EMULATOR) if shutil.which(tool) is None]
@@ -61,6 +63,27 @@ def test_vectors_are_neon(tmp_path: Path) -> None:
     (tmp_path / "kernel.c").write_text(contraction_program.program([spec], [Call(0, 4, 16, {})]))
     subprocess.run([COMPILER, "-O3", "-S", "kernel.c", "-o", "kernel.s"], cwd=tmp_path, check=True)
     assert (tmp_path / "kernel.s").read_text().count("fmla") >= 16
+
+
+ARCHITECTURES = {
+    "no extension": "armv8-a",
+    "dot products of bytes": "armv8.2-a+dotprod",
+    "mixed signs and bf16": "armv8.2-a+dotprod+i8mm+bf16",
+}
+INSTRUCTIONS = {"sdot": 1, "usdot": 2, "bfdot": 2}
+"""And the first of the architectures that has them."""
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_inner_products(architecture: str, tmp_path: Path) -> None:
+    """With the instructions there are; the emulator computes what they do, bit by bit."""
+    source = kernels_and_twins(random.Random(architecture), 2)
+    flags = ("-O1", "-ffp-contract=off", "-Wno-psabi", "-save-temps", f"-march={ARCHITECTURES[architecture]}")
+    assert _run(tmp_path, source, *flags) == "done\n"
+    (text,) = (path.read_text() for path in tmp_path.glob("*.s"))
+    level = list(ARCHITECTURES).index(architecture)
+    for name, since in INSTRUCTIONS.items():
+        assert (f"\t{name}\t" in text) == (level == since if name == "sdot" else level >= since), name
 
 
 OUTPUT = """\
@@ -116,3 +139,34 @@ def test_whole_outputs(loops: str, blocks: str, tmp_path: Path) -> None:
     out = tmp_path / "out.c"
     pipeline.optimize(source, out, run=False, loops=loops, blocks=blocks, threads=3, machine="default")
     assert _run(tmp_path, out.read_text(), "-O2", "-fopenmp") == "0 wrong\n"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "sums", "instruction"),
+    [("unsigned char", "signed char", "int", "usdot"), ("polydl_bf16", "polydl_bf16", "float", "bfdot")],
+)
+def test_whole_outputs_of_narrow_types(left: str, right: str, sums: str, instruction: str, tmp_path: Path) -> None:
+    text = OUTPUT.replace("float A", f"{left} A").replace("float B", f"{right} B").replace("float C", f"{sums} C")
+    text = text.replace(
+        "static float a[M][K], b[K][N], c[M][N]",
+        f"static {left} a[M][K]; static {right} b[K][N]; static {sums} c[M][N]",
+    )
+    if sums == "float":
+        text = '#include "polydl.h"\n' + text.replace(
+            "A[i][k] * B[k][j]", "polydl_to_float(A[i][k]) * polydl_to_float(B[k][j])"
+        )
+        text = text.replace("a[i][k] * b[k][j]", "polydl_to_float(a[i][k]) * polydl_to_float(b[k][j])")
+        text = text.replace("(float)((5 * i + k) % 7 - 3)", "polydl_to_bf16((float)((5 * i + k) % 7 - 3))")
+        text = text.replace("(float)((3 * k + j) % 5 - 2)", "polydl_to_bf16((float)((3 * k + j) % 5 - 2))")
+    else:
+        text = text.replace("(float)((5 * i + k) % 7 - 3)", "(unsigned char)(5 * i + 30 * k)")
+        text = text.replace("(float)((3 * k + j) % 5 - 2)", "(signed char)(3 * k + 50 * j)").replace(
+            "float sum", "int sum"
+        )
+    source, out = tmp_path / "product.c", tmp_path / "out.c"
+    source.write_text(text)
+    pipeline.optimize(source, out, run=False, threads=3, machine="graviton-3")
+    flags = (f"-march={ARCHITECTURES['mixed signs and bf16']}", f"-I{resources.headers()}", "-Wno-psabi", "-save-temps")
+    assert _run(tmp_path, out.read_text(), "-O2", "-fopenmp", *flags) == "0 wrong\n"
+    (made,) = (path.read_text() for path in tmp_path.glob("*.s"))
+    assert made.count(f"\t{instruction}\t") >= 8

@@ -105,21 +105,25 @@ def call(spec: MicrokernelSpec, m: int, n: int, at_end: int) -> str:
     }}"""
 
 
-@X86
-@pytest.mark.parametrize("target", TARGETS)
-def test_kernels_compute_their_meaning(target: str, tmp_path: Path) -> None:
-    """Words of any bits for integers, in bits; small whole numbers for bf16, whose sums are exact."""
-    rng = random.Random(target)
+def kernels_and_twins(rng: random.Random, count: int = 4) -> str:
+    """A program that holds so many microkernels of each inner product equal to their twins: words of any bits for
+    integers, in bits; small whole numbers for bf16, whose sums are exact. Prints what is wrong, and that it is done."""
     parts, calls, before = [HARNESS, BITS], [], {}
     for product in PRODUCTS:
-        for _ in range(4):
+        for _ in range(count):
             spec = specification(rng, product)
             made = generate(spec)
             before |= dict.fromkeys((*prologues(spec), pack_prologue(I32)))
             parts.append(f"{made.text}static void {made.name}_twin({made.signature})\n{{\n{loops(spec)}}}\n")
             for m, n in ((spec.m, spec.n), (rng.randint(0, spec.m), rng.randint(0, spec.n))):
                 calls.append(call(spec, m, n, rng.randint(0, 1)))
-    source = "\n".join([parts[0], *before, *parts[1:], "int main(void)\n{", *calls, 'printf("done\\n");\n}\n'])
+    return "\n".join([parts[0], *before, *parts[1:], "int main(void)\n{", *calls, 'printf("done\\n");\n}\n'])
+
+
+@X86
+@pytest.mark.parametrize("target", TARGETS)
+def test_kernels_compute_their_meaning(target: str, tmp_path: Path) -> None:
+    source = kernels_and_twins(random.Random(target))
     flags = ("-O2", "-ffp-contract=off", *TARGETS[target])
     assert run(tmp_path, source, flags) == "done\n"
     if target == "native":
