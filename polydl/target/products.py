@@ -16,6 +16,9 @@ from dataclasses import dataclass, field
 from polydl.model.contraction import Contraction
 from polydl.model.types import BF16, F32, F64, I8, I16, I32, U8, ElementType
 
+ARM_BF16 = BF16.name
+"""FEAT_BF16: Linux calls the extension as the type is called."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rate:
@@ -101,7 +104,7 @@ DOT_BF16 = Product(
     {
         "avx512": (Rate("avx512_bf16", 1.0, 6), Rate("", 0.4, 8, 2)),
         "avx2": (Rate("", 0.4, 8, 2),),
-        "neon": (Rate("bf16", 1.0, 2), Rate("", 0.4, 8, 2)),
+        "neon": (Rate(ARM_BF16, 1.0, 2), Rate("", 0.4, 8, 2)),
         "generic": (Rate("", 0.25, 16, 4),),
     },
 )  # fmt: skip
@@ -132,7 +135,7 @@ FEATURES: Mapping[str, str] = {
     "avx_vnni": "avx2",
     "asimddp": "neon",
     "i8mm": "neon",
-    "bf16": "neon",
+    ARM_BF16: "neon",
 }
 """Extensions with such instructions, by their names in Linux, and the instruction set whose registers they use."""
 
@@ -142,7 +145,7 @@ MACROS: Mapping[str, str] = {
     "avx_vnni": "__AVXVNNI__",
     "asimddp": "__ARM_FEATURE_DOTPROD",
     "i8mm": "__ARM_FEATURE_MATMUL_INT8",
-    "bf16": "__ARM_FEATURE_BF16_VECTOR_ARITHMETIC",
+    ARM_BF16: "__ARM_FEATURE_BF16_VECTOR_ARITHMETIC",
 }
 """What compilers define where they may use an extension."""
 
