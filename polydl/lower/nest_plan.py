@@ -15,7 +15,7 @@ from polydl.kernels.microkernel import MicrokernelSpec, Reduction, isa_prologue,
 from polydl.kernels.packing import PackLoop, PackRoutine, pack_prologue
 from polydl.kernels.vector_text import NotVectorised
 from polydl.lower.ahead import Ahead
-from polydl.lower.ctree import Binary, Cast, Evaluate, Expr, If, Int, Invoke, Name, Node, Raw, Text, every, plus
+from polydl.lower.ctree import Binary, Cast, Declare, Evaluate, Expr, If, Int, Invoke, Name, Node, Text, every, plus
 from polydl.lower.epilogue import Epilogue, epilogue
 from polydl.lower.instance import Place
 from polydl.lower.packing_plan import PackCall, pack_call
@@ -54,7 +54,7 @@ class NestPlan:
     prologue: tuple[str, ...] = ()
     printers: Mapping[str, Callable[[Place], Node]] = field(default_factory=dict)
     """Per isl tuple name, what prints its instances."""
-    thread_lines: tuple[Raw, ...] = ()
+    thread_lines: tuple[Declare, ...] = ()
     ahead: tuple[Ahead, ...] = ()
     """Packs that a function of their own makes; the others are `packs`."""
     edge: Edge | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from polydl.lower.ctree import Block, If, Name, Node, Raw
+from polydl.lower.ctree import Block, Cast, Declare, If, Name, Node, Raw, Text
 from polydl.lower.packing_plan import PackCall
 from polydl.model.types import ElementType
 
@@ -104,12 +104,13 @@ class Scratch:
         """All of it."""
         return self._total(shared=True) + threads * self._total(shared=False)
 
-    def thread_line(self, name: str) -> Raw:
+    def thread_line(self, name: str) -> Declare:
         """C declaration of a thread's own buffer, for inside of the parallel loops."""
         # Later nests may still reserve more: `around` knows the sizes.
         buffer = next(b for b in self.buffers if b.name == name)
         t, start = buffer.element.c, self._offset(buffer)
-        return Raw((f"{t} *const {name} = ({t} *)(polydl_own + (size_t)polydl_thread() * polydl_each + {start});",))
+        own = Text(f"(polydl_own + (size_t)polydl_thread() * polydl_each + {start})")
+        return Declare(f"{t} *const", ((name, Cast(f"{t} *", own)),))
 
     def prologue(self) -> str:
         """File-scope C that the region needs."""

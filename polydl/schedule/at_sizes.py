@@ -16,50 +16,71 @@ from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
 from polydl.model import isl
 from polydl.model.schedule import map_from_affs
-from polydl.model.scop import Statement
+from polydl.model.scop import Scop, Statement
+from polydl.schedule.blocks import blocked, packed
 from polydl.schedule.innermost import WRITTEN_OUT
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Parallelize, Permute, Tile, Vectorize
-from polydl.schedule.tree import ALONE, Band, Copy, Kernel, Leaf, Member, Node, Run, sequence, steps
+from polydl.schedule.tree import (
+    ALONE,
+    Band,
+    Copy,
+    Kernel,
+    Leaf,
+    Member,
+    Node,
+    Run,
+    kernel_below,
+    kernels,
+    sequence,
+    steps,
+)
 from polydl.schedule.tree import Sequence as InOrder
 
 Part = Structure | Scheduled
 
 
-def at_sizes(parts: Sequence[Part], nests: Sequence[Nest]) -> tuple[Part, ...]:
+def at_sizes(scop: Scop, parts: Sequence[Part], nests: Sequence[Nest]) -> tuple[Part, ...]:
     """The parts of a variant for a program with the same statements, whose nests are given.
 
     Raises InputError where a part is made for its sizes.
     """
     by_name = {nest.name: nest for nest in nests}
     statements = {s.name: s for nest in nests for s in nest.statements}
-    return tuple(_at_sizes(part, by_name, statements) for part in parts)
+    return tuple(_at_sizes(scop, part, by_name, statements) for part in parts)
 
 
-def _at_sizes(part: Part, nests: Mapping[str, Nest], statements: Mapping[str, Statement]) -> Part:
+def _at_sizes(scop: Scop, part: Part, nests: Mapping[str, Nest], statements: Mapping[str, Statement]) -> Part:
     if isinstance(part, Scheduled):
         own = tuple(statements[s.name] for s in part.statements)
-        return replace(part, statements=own, tree=_without_kernels(part.tree))
-    if part.fused or part.packs or part.summed:
-        raise InputError(f"nest {part.name} has copies or an epilogue that are made for its sizes")
+        return replace(part, statements=own, tree=packed(_with_kernels(part.tree, scop, statements)))
+    if part.packs or part.summed:
+        raise InputError(f"nest {part.name} has copies or sums of parts that are made for its sizes")
     return apply(nests[part.name], part.transforms)
 
 
-def _without_kernels(node: Node) -> Node:
-    """A tree without its microkernels: a statement's leaf stands beside each of them and takes all of its instances."""
+def _with_kernels(node: Node, scop: Scop, of: Mapping[str, Statement]) -> Node:
+    """A tree with the microkernels of these statements for its own: a statement's leaf stands beside each of them and
+    takes what they leave."""
     match node:
         case Leaf():
             return node
         case Kernel() | Copy():
             return InOrder(())
         case Band(members, child):
-            below = _without_kernels(child)
+            below = _with_kernels(child, scop, of)
             return below if _is_empty(below) else Band(members, below)
         case InOrder(children):
-            found = [made for child in children if not _is_empty(made := _without_kernels(child))]
-            return sequence(found) if found else InOrder(())
+            found = [made for child in children if not _is_empty(made := _with_kernels(child, scop, of))]
+            if not found:
+                return InOrder(())
+            first = next((k for child in children if (k := kernel_below(child)) is not None and k.tiles), None)
+            if first is None or (kernel := first.structure.kernel) is None:
+                return sequence(found)
+            points, sizes = zip(*first.tiles, strict=True)
+            return blocked(sequence(found), points, sizes, scop, of, (kernel.m, kernel.n))
 
 
 def _is_empty(node: Node) -> bool:
@@ -70,21 +91,32 @@ def on_one_thread(part: Part) -> Part:
     """A part without parallel loops. Tiles on a diagonal, which are there to be parallel, run one loop after the other
     again."""
     if isinstance(part, Scheduled):
-        return replace(part, how=structs.replace(part.how, parallel=False), tree=_serial(part.tree))
+        alone = {k: replace(k, structure=_alone(k.structure)) for k in kernels(part.tree)}
+        return replace(part, how=structs.replace(part.how, parallel=False), tree=_serial(part.tree, alone))
     return apply(part.nest, [one for one in part.transforms if not isinstance(one, Parallelize)])
 
 
-def _serial(node: Node) -> Node:
+def _alone(structure: Structure) -> Structure:
+    own = tuple(one for one in structure.transforms if not isinstance(one, Parallelize))
+    return replace(structure, parallel=(), transforms=own)
+
+
+def _serial(node: Node, alone: Mapping[Kernel, Kernel]) -> Node:
+    """A tree without parallel loops. `alone`: the same for its kernels, whose copies are not one for each thread."""
     match node:
-        case Leaf() | Kernel() | Copy():
+        case Leaf():
             return node
+        case Kernel():
+            return alone[node]
+        case Copy(packs, kernel, child):
+            return Copy(packs, alone[kernel], _serial(child, alone))
         case InOrder(children):
-            return InOrder(tuple(_serial(child) for child in children))
+            return InOrder(tuple(_serial(child, alone) for child in children))
         case Band(members, child):
             if len(members) > 1 and _is_wavefront(members[0], members[1]):
                 first = replace(members[0], affs={s: a.sub(members[1].affs[s]) for s, a in members[0].affs.items()})
                 members = (first, *members[1:])
-            return Band(tuple(_on_one(member) for member in members), _serial(child))
+            return Band(tuple(_on_one(member) for member in members), _serial(child, alone))
 
 
 def _is_wavefront(first: Member, second: Member) -> bool:

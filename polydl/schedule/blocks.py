@@ -67,7 +67,7 @@ def blocked(
         statement = replace(of[name], domain=tile_of[name].intersect_range(tiles).domain().coalesce())
         made = None if statement.domain.is_empty() else _kernel(statement, one, axes, sizes, block)
         if made is not None:
-            kernels.append(made)
+            kernels.append(replace(made, tiles=tuple(sized)))
     return Sequence((child, *kernels)) if kernels else child
 
 
@@ -101,8 +101,6 @@ def _kernel(
     for iterator, constant in axes:
         high = isl.greatest(statement.domain, iterator)
         counts[iterator] = Count1D(-constant, 1, None if high is None else high + constant + 1)
-    if any(one.extent is None for one in counts.values()):
-        return None
     nest = Nest((statement,), statement.iterators, found, counts, box=False)
     reductions = [i for i in statement.iterators if i not in (rows, columns)]
     if any(found.output.strides[i] != 0 for i in reductions):
@@ -123,6 +121,8 @@ def _kernel(
         Permute((*(loop.name for loop in over), f"{columns}.1", f"{rows}.1")),
     ):
         structure = transform.applied(structure)
+    if isl.involved_parameters(boxes):
+        return Kernel(structure, rest.domain)
     many = count(boxes, budget=10_000)
     return Kernel(structure, rest.domain, (many.lower + many.upper) / 2 * math.prod(sizes))
 

@@ -113,6 +113,8 @@ class Kernel:
     """About how many they are; None: all of the statement's."""
     group: Group | None = None
     """What is fused into the calls: runs on a block of the output before the first or after the last of them."""
+    tiles: tuple[tuple[Member, int], ...] = ()
+    """The loops of the tiled band of which it computes whole tiles, each with the size of these; empty: none."""
 
     @property
     def statement(self) -> str:

@@ -60,6 +60,10 @@ L = TypeVar("L")
 
 _POINTS, _FURTHER = 64, 16
 """Sizes at which variants are compared, and further ones at which the choice among them is judged."""
+_DRAWN = 2 * (_POINTS + _FURTHER)
+"""Sizes that are drawn, of which some are alike or too large."""
+_LARGEST = 32
+"""Data at a size that is compared, in last-level caches."""
 _FIRST, _BEST = 10, 3
 """Sizes at which all are compared; how many of the best at each of them are compared at the others, too."""
 _ESTIMATED = 3000
@@ -74,9 +78,9 @@ _FAMILIES = 8
 _LOOKED_AT = 400
 _ROW = 1024
 """Iterations of a tile that one thread runs as a row."""
-_MOST = 4
+_MOST = 6
 """Variants in one output, at most."""
-_NEAR = 0.03
+_NEAR = 0.015
 """Mean loss over the points that is not worth another variant."""
 _GAIN = 0.05
 """By how much the choice has to be faster than the original loops, in the mean."""
@@ -209,7 +213,7 @@ def _candidates(
             continue
         tuned = {nest.name: nest for nest in nests(variant.program, variant.origin.dependences)}
         try:
-            for parts in _twins(parts_at_sizes(variant.parts, own.nests), tuned, threads):
+            for parts in _twins(parts_at_sizes(own.scop, variant.parts, own.nests), tuned, threads):
                 if any(map(_writes_long_loops_out, parts)):
                     raise InputError(f"{variant.id} writes out a loop that is short for its sizes alone")
                 one = _Candidate(own, parts)
@@ -276,7 +280,10 @@ def _compared(candidates: Sequence[_Candidate], sizes: Ranges, machine: Machine,
     base = candidates[0].base
     statements = len(base.scop.statements)
     candidates = candidates[: max(4, _ESTIMATED // (2 * _FIRST * statements))]
-    points = size_points(base.scop, base.dependences, base.nests, sizes, _POINTS + _FURTHER, {}, crowded=False)
+    points = _worth_comparing(
+        size_points(base.scop, base.dependences, base.nests, sizes, _DRAWN, {}, crowded=False), machine
+    )
+    points = islice(points, _POINTS + _FURTHER)
     first = _Scored.of(islice(points, _FIRST), candidates, machine, threads)
     if len(first.points) < _LEAST_POINTS:
         return f"few sizes with {', '.join(f'{n} = {v[0]}..{v[1]}' for n, v in sizes.items())} are possible"
@@ -288,6 +295,17 @@ def _compared(candidates: Sequence[_Candidate], sizes: Ranges, machine: Machine,
     seconds = np.concatenate([first.seconds[kept], more.seconds], axis=1)
     further = len(more.points) * _FURTHER // (_POINTS + _FURTHER)
     return _Compared(candidates, machine, threads, [*first.points, *more.points], further, seconds)
+
+
+def _worth_comparing(points: Iterable[SizePoint], machine: Machine) -> Iterator[SizePoint]:
+    """Each point once, without those whose data are so much larger than the caches that nothing new is seen there."""
+    seen: set[tuple[int, ...]] = set()
+    for point in points:
+        sizes = tuple(point.scop.sizes.values())
+        data = sum((a.layout.size or 0) * a.element.bytes for a in point.scop.arrays.values())
+        if sizes not in seen and data <= _LARGEST * machine.caches[-1].bytes:
+            seen.add(sizes)
+            yield point
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +340,7 @@ def _scores(point: SizePoint, candidates: Sequence[_Candidate], machine: Machine
                 return None
             at[key] = there, Estimator(there.scop, there.nests, machine, threads, TrafficRanker())
         there, estimator = at[key]
-        score = estimator.whole(parts_at_sizes(one.parts, there.nests)).score
+        score = estimator.whole(parts_at_sizes(there.scop, one.parts, there.nests)).score
         found.append(score * _IN_CACHE if _streams_in_cache(there.scop, one, machine) else score)
     return found
 

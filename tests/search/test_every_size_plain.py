@@ -31,7 +31,7 @@ from polydl.schedule.check import check
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.structure import Rows, apply, start
 from polydl.schedule.transform import Transform
-from polydl.schedule.transforms import Parallelize, Permute, Tile, Vectorize
+from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize
 from polydl.schedule.tree import Band, Leaf, Member, Run, bands
 from polydl.search import every_size_plain
 from polydl.search.every_size_plain import Searched, every_size_of_searched
@@ -133,6 +133,34 @@ CASES = {
     }
 """,
         {"n": 900}, {"A": "n, n"}, SQUARES, kind="double", exact=False,
+    ),
+    "Cholesky": Case(
+        """\
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < i; j++) {
+            for (int k = 0; k < j; k++)
+                A[i][j] -= A[i][k] * A[j][k];
+            A[i][j] = A[i][j] / (20 + A[j][j] * A[j][j]);
+        }
+        for (int k = 0; k < i; k++)
+            A[i][i] -= A[i][k] * A[i][k];
+        A[i][i] = 1 / (1 + A[i][i] * A[i][i]);
+    }
+""",
+        {"n": 900}, {"A": "n, n"}, SQUARES, kind="double", exact=False,
+    ),
+    "an update fused into a sum": Case(
+        """\
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+            x[i] = x[i] + 2 * A[j][i] * y[j];
+    for (int i = 0; i < n; i++)
+        x[i] = x[i] + z[i];
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+            w[i] = w[i] + 3 * A[i][j] * x[j];
+""",
+        {"n": 3000}, {"A": "n, n", "x": "n", "y": "n", "z": "n", "w": "n"}, SQUARES, ("A", "y", "z"), "double",
     ),
     "softmax of rows": Case(
         """\
@@ -325,6 +353,15 @@ def test_what_is_illegal_is_refused_for_every_size(name: str, transforms: tuple[
     assert check(scop, [apply(parts[0], transforms)], found) is not None
 
 
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("name", ["LU", "an update fused into a sum"])
+def test_microkernels_are_for_every_size_too(name: str) -> None:
+    found = for_every_size(name)
+    assert isinstance(found, Searched), found
+    assert "polydl_mk_" in found.generated.region
+    assert name == "LU" or any(isinstance(t, Fuse) for r in found.recipes for n in r.nests for t in n.transforms)
+
+
 def test_what_is_legal_for_the_tuned_size_alone_is_left_out() -> None:
     """The second half does not read what the first one writes as long as there are 100 elements."""
     source = """
@@ -356,7 +393,7 @@ def test_a_loop_that_is_short_at_the_tuned_size_alone_is_not_written_out() -> No
 
 
 def test_parts_for_other_sizes() -> None:
-    _, _, (nest,) = at_every_size("transpose")
+    scop, _, (nest,) = at_every_size("transpose")
     (tuned,) = ranked("transpose").nests
     made = apply(nest, (Tile("i", (1500,)), Permute(("i.0", "j", "i.1")), Parallelize(("i.0",)), Vectorize(("B",))))
     assert on_one_thread(made).parallel == ()
@@ -368,13 +405,13 @@ def test_parts_for_other_sizes() -> None:
     assert shared_anew(small, tuned, 2, 1024) is small
     grid = apply(tuned, (Parallelize(("i",), axes="R", ways=(2,)),))
     with pytest.raises(InputError, match="no constant number of iterations"):
-        at_sizes([grid], [nest])
+        at_sizes(scop, [grid], [nest])
 
 
 def test_tiles_on_a_diagonal_run_one_after_the_other_on_one_thread() -> None:
     scop, found, parts = at_every_size("jacobi in time")
     waves = next(v for v in ranked("jacobi in time").variants if v.scheduled and v.scheduled[0].how.base == "skewed")
-    (part,) = at_sizes(waves.parts, parts)
+    (part,) = at_sizes(scop, waves.parts, parts)
     serial = on_one_thread(part)
     assert isinstance(part, Scheduled)
     assert isinstance(serial, Scheduled)

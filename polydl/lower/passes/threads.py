@@ -21,6 +21,7 @@ from polydl.lower.ctree import (
     Scope,
     Unary,
     Way,
+    mentions,
     with_children,
 )
 from polydl.lower.vector_math import is_straight, vector_calls
@@ -43,7 +44,8 @@ class Threads:
             case Marked(Way.CURVE, body):
                 return self._curve(node)
             case Marked(Way.THREAD, body) if self.own:
-                parts = (*self.own, self(body))
+                inside = self(body)
+                parts = (*(one for one in self.own if _is_needed(one, inside)), inside)
                 # isl may split what runs in an iteration: each part has a scope of its own.
                 return Scope(parts) if beside else Block(parts)
             case Marked(way, body):
@@ -92,6 +94,11 @@ class Threads:
         many = Int(len(rows) * len(columns))
         loop = For(step, outer.type, Int(0), Binary("<", Name(step), many), Int(1), body)
         return Block((Pragma(f"omp parallel for schedule(static){mark.clauses}"), loop))
+
+
+def _is_needed(node: Node, inside: Node) -> bool:
+    """Whether code mentions something that a node declares; anything else is needed."""
+    return not isinstance(node, Declare) or any(mentions(inside, name) for name, _ in node.objects)
 
 
 def _values(node: Node) -> range | None:
