@@ -18,6 +18,8 @@ GOLDEN = Path(__file__).parent / "golden"
 
 # Many tests start Python; without bytecode each start compiles all of polydl, a second of processor time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# The tests share the processors: threads that spin until others come would keep those from coming.
+os.environ["OMP_WAIT_POLICY"] = "passive"
 # Whether somebody has calibrated this machine changes nothing in a test.
 os.environ["XDG_DATA_HOME"] = "/nonexistent"
 

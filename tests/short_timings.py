@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from polydl.measure import MeasureOptions, timing
+from polydl.measure import MeasureOptions, driver, timing
 from polydl.options import Options
 
-_measuring = Options.measuring
+_measuring, _environment = Options.measuring, driver._clean_environment
 
 
 def apply(patch: pytest.MonkeyPatch) -> None:
@@ -26,6 +27,7 @@ def apply(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(timing, "doubt", lambda busy, noise, drift: "")
     patch.setattr(timing, "timing_turn", _no_turn)
     patch.setattr(timing, "machine_warnings", list)
+    patch.setattr(driver, "_clean_environment", _unbound)
     patch.setattr(Options, "measuring", _short)
 
 
@@ -37,6 +39,11 @@ def applied() -> bool:
 @contextmanager
 def _no_turn() -> Iterator[list[str]]:
     yield []
+
+
+def _unbound(folder: Path, threads: int, *, bind: bool) -> dict[str, str]:
+    """Threads that spin on processors of their own would wait for those of other tests there."""
+    return _environment(folder, threads, bind=False)
 
 
 def _short(self: Options, threads: int) -> MeasureOptions:
