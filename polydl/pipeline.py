@@ -18,112 +18,54 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from polydl.base.errors import InputError, InputErrors, QuotaExceeded, ToolchainError
+from polydl.base.errors import InputError, ToolchainError
 from polydl.base.files import output_path, write
-from polydl.base.version import __version__
-from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import nests
-from polydl.exchange.schedule_file import schedule_from_file, statements_of
+from polydl.exchange.schedule_file import ranking_from_file
 from polydl.frontend import Program
-from polydl.frontend import load as load_program
 from polydl.frontend.inline import is_c, located
 from polydl.kernels.pack_ahead import checked
-from polydl.lower.emit import Generated, generate
-from polydl.lower.header import commented, header
+from polydl.lower.header import header
 from polydl.lower.splice import splice
-from polydl.measure import (
-    MeasureOptions,
-    Progress,
-    Report,
-    check_compiles,
-    measure,
-)
+from polydl.measure import Progress, check_compiles, measure
 from polydl.measure.slices import original_slices
 from polydl.model.scop import Scop
 from polydl.options import OptionChanges, Options, RankChanges
 from polydl.prove import Proof
 from polydl.rank import rankers
 from polydl.rank.estimator import Estimator
-from polydl.rank.ranker import FloatArray, Ranker
-from polydl.rank.whole import program_estimate
+from polydl.rank.ranker import Ranker
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
-from polydl.rewrite.canonical import Form, canonical
+from polydl.rewrite.canonical import canonical
 from polydl.rewrite.fuse import fuse as fuse_scop
 from polydl.schedule.loopstring import nests_named
 from polydl.schedule.notation import Written
-from polydl.schedule.structure import start as as_written
+from polydl.search.at_other_sizes import at_other_sizes as for_other_sizes
+from polydl.search.at_other_sizes import pointed, timer_of
 from polydl.search.choice import choose
-from polydl.search.default_sizes import default_sizes
-from polydl.search.every_size import EverySize, Timer, every_size
-from polydl.search.every_size_plain import every_size_of_searched
+from polydl.search.every_size import EverySize, Timer
+from polydl.search.fuse_file import fused_file
 from polydl.search.fused import fused_variants
+from polydl.search.loading import load, load_sized, only_scop, scop_of, with_sizes
 from polydl.search.other_sizes import check_other_sizes
-from polydl.search.proofs import proved, proved_for_all_sizes
+from polydl.search.proofs import proved
 from polydl.search.scoring import scored
 from polydl.search.shortlist import how_many, shortlist
-from polydl.search.size_curve import Curved, curve_sizes, size_curve, way_times
+from polydl.search.size_curve import Curved, curve_over
 from polydl.search.variant import Origin, Variant
 from polydl.search.ways import Ways, ways
 from polydl.target import Machine
 
+__all__ = (
+    "at_other_sizes", "fuse", "load", "load_sized", "only_scop", "optimize", "rank", "rank_by_each", "scop_of", "score",
+    "with_curve", "with_fused",
+)  # fmt: skip
 
-def load(
-    path: str | Path,
-    options: Options | None = None,
-    *,
-    require_sizes: bool = True,
-    rows_fit: bool = False,
-    **changes: Unpack[OptionChanges],
-) -> Program:
-    """Read a C file, or C itself, and extract its scops.
-
-    Keywords are fields of `Options`; `rows_fit` takes leading dimensions without a value to be as long as rows, which
-    the scop's context then says. Raises InputError (InputErrors for several) with the place in the file.
-
-    >>> import polydl
-    >>> program = polydl.load("examples/matmul.c")
-    >>> [scop.function for scop in program.scops]
-    ['matmul']
-    >>> polydl.load("void f(float x[8])\\n{ for (int i = 0; i < 8; i++) x[i] = i; }").scops[0].statements[0].iterators
-    ('i',)
-    """
-    path, folders = located(path)
-    o = (options or Options()).changed(**changes).including(folders)
-    program = load_program(
-        path,
-        function=o.function,
-        defines={name: str(value) for name, value in o.defines.items()},
-        undefines=o.undefines,
-        include_dirs=o.include_dirs,
-        preprocessor_flags=o.preprocessor_flags,
-        sizes=o.tuned,
-        strict_alias=o.strict_alias,
-        assume_pure=o.assume_pure,
-        require_sizes=require_sizes,
-        rows_fit=rows_fit,
-        fast_math=o.fast_math,
-        cc=o.cc,
-    )
-    return replace(program, scops=tuple(replace(scop, fast_math=o.fast_math) for scop in program.scops))
-
-
-def load_sized(path: str | Path, options: Options) -> tuple[Program, Options]:
-    """A C file with a size for everything, and the options with them: an integer parameter of a function to which they
-    give none may have every value, which `default_sizes` has a range for. Raises InputError."""
-    try:
-        return load(path, options), options
-    except InputErrors as refused:
-        if any(error.topic != "sizes" for error in refused.errors):
-            raise
-        try:
-            symbolic = load(path, options, require_sizes=False, rows_fit=True)
-        except InputError:
-            raise refused from None
-        found = default_sizes(symbolic.scops)
-        if found is None:
-            raise
-        sized = replace(options, sizes={**found, **options.sizes})
-        return load(path, sized), sized
+_FOR_VARIANTS = 0.5
+"""What part of the budget is for variants where a curve is asked for, too; half as much is for timing those for any
+size, and what is left for the curve."""
+_QUICK = 0.5
+"""Seconds of one run of the original up to which the output is run at other sizes, too."""
 
 
 def rank(
@@ -160,7 +102,7 @@ def rank(
     threads = o.threads or (machine.cores if given else o.thread_count(machine))
     ranker = rankers.usable(o.ranker) if ranker is None or isinstance(ranker, str) else ranker
     if o.schedule is not None:
-        return _from_file(read, Path(o.schedule), machine, threads, o)
+        return ranking_from_file(read, Path(o.schedule), machine, threads, o)
     if o.loops:
         written = (Written(o.loops, "--loops"), Written(o.blocks, "--blocks"))
         named = score(read, [written], replace(o, threads=threads), machine=machine, ranker=ranker)
@@ -256,43 +198,17 @@ def _named(space: str | None, machine: str | Path | Machine | None, ranker: str 
     return named
 
 
-def _from_file(read: Scop, path: Path, machine: Machine, threads: int, o: Options) -> Ranking:
-    """The one variant that a file of another tool describes."""
-    start = time.perf_counter()
-    program = canonical(read, reassociate=o.reassociate, names=statements_of(read, path))
-    scop, found = program.scop, program.dependences
-    made = schedule_from_file(scop, path, found, reassociate=o.reassociate)
-    variant = Variant.of(Origin(scop, found, o.reassociate), (made,), program_estimate(scop, (made,), machine, threads))
-    seconds = time.perf_counter() - start
-    return Ranking(program, nests(scop, found), (variant,), 1, {}, machine, o.ranker, threads, seconds)
-
-
-def scop_of(source: str | Path | Program | Scop, o: Options) -> tuple[Scop, Options]:
-    """A scop itself, or the only one of a program or of C, and the options with a size for everything in it. Raises
-    InputError."""
-    if isinstance(source, Scop):
-        return source, o
-    program, o = (source, o) if isinstance(source, Program) else load_sized(source, o)
-    return only_scop(program), o
-
-
 def at_other_sizes(ranking: Ranking, o: Options) -> Optimized:
     """The best ranked variant, and what runs at other sizes than its own (`Optimized.at`, `other_sizes`); nothing is
     compiled or run."""
     best = ranking.variants[0] if ranking.variants else None
-    others = _other_sizes(ranking.program.read, o, ranking, best) if best is not None else ""
+    others = _other_sizes(ranking, best, o) if best is not None else ""
     return Optimized(ranking, None, best, (), other_sizes=others)
 
 
-def only_scop(program: Program) -> Scop:
-    """The scop of a file with exactly one. Raises InputError."""
-    if len(program.scops) != 1:
-        where = ", ".join(f"{s.function} (line {s.span.line})" for s in program.scops)
-        raise InputError(
-            f"{program.source.path} has {len(program.scops)} scops: {where}",
-            hint="choose with function=, or take one of `scops`",
-        )
-    return program.scops[0]
+def _other_sizes(ranking: Ranking, chosen: Variant, o: Options, timer: Timer | None = None) -> EverySize | str:
+    searched = (chosen, *ranking.variants)
+    return for_other_sizes(ranking.program.read, o, searched, ranking.machine, ranking.threads, timer)
 
 
 def optimize(
@@ -392,20 +308,9 @@ def fuse(
     o = (options or Options()).changed(**changes)
     program = load(Path(path), o, require_sizes=False)
     target = output_path(Path(path), output)
-    done = [fuse_scop(canonical(scop, reassociate=False, form=Form.WRITTEN).scop) for scop in program.scops]
-    pieces = []
-    for scop, made in zip(program.scops, done, strict=True):
-        parts = nests(made.scop, dependences(made.scop, reads=False), made.together)
-        fused = made.changed and all(a.rows is None or None not in a.shape for a in made.scop.arrays.values())
-        pieces.append((scop, generate(made.scop, [as_written(part) for part in parts]) if fused else None))
-    lines = [f"Generated by polydl {__version__}. Edit the input of this file instead."]
-    lines += [f"command: {o.command}"] if o.command else []
-    lines += [
-        f"{scop.function}: {line}" for scop, made in zip(program.scops, done, strict=True) for line in made.lines()
-    ]
-    text = splice(program.source, pieces, "/* " + "\n * ".join(commented(line) for line in lines) + "\n */\n")
+    text, done = fused_file(program, o)
     write(target, text)
-    return FuseResult(target, text, tuple(done))
+    return FuseResult(target, text, done)
 
 
 def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progress: Progress | None) -> Optimized:
@@ -421,85 +326,26 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     slices = original_slices(scop) if run and len(variants) > 1 else ()
     analysis_seconds = time.perf_counter() - begin
     if not run:
-        others = _other_sizes(scop, o, ranking, variants[0]) if variants else ""
+        others = _other_sizes(ranking, variants[0], o) if variants else ""
         return Optimized(ranking, None, variants[0] if variants else None, illegal, proofs, analysis_seconds, others)
     options = replace(o.measuring(ranking.threads), seconds=seconds)
     report = measure(scop, {v.id: v.generated for v in variants}, o.toolchain(), options, progress, slices)
     chosen = choose(report, variants, ranking.variants)
-    timer = _timer(scop, o, report, replace(options, seconds=seconds / 2))
-    others = _other_sizes(scop, o, ranking, chosen, timer) if chosen is not None else ""
+    timer = timer_of(scop, o, report, replace(options, seconds=seconds / 2))
+    others = _other_sizes(ranking, chosen, o, timer) if chosen is not None else ""
     done = Optimized(ranking, report, chosen, illegal, proofs, analysis_seconds, others)
     # The harness has arrays of two dimensions for those of pointers to rows, as long as they are at these sizes.
-    if done.code is not None and report.original.median <= _QUICK and _pointed(scop) is None:
+    if done.code is not None and report.original.median <= _QUICK and pointed(scop) is None:
         tell = partial(progress, "sizes") if progress else None
-        check_other_sizes(scop, done.code, lambda sizes: _at(scop, o, sizes), o.toolchain(), options, tell)
+        check_other_sizes(scop, done.code, lambda sizes: with_sizes(scop, o, sizes), o.toolchain(), options, tell)
     return done
-
-
-def _pointed(scop: Scop) -> str | None:
-    """An array of pointers to rows."""
-    return next((array.name for array in scop.arrays.values() if array.rows is not None), None)
-
-
-def _timer(scop: Scop, o: Options, report: Report, options: MeasureOptions) -> Timer | None:
-    """Times variants for any size where a curve over sizes is asked for."""
-
-    def timed(codes: Mapping[int, Generated], sizes: Sequence[Mapping[str, int]]) -> FloatArray:
-        names = [guard.name for guard in scop.guards if not guard.macro]
-        own = [{name: one[name] for name in names if name in one} for one in sizes]
-        first = report.original.median
-        return way_times(scop, first, lambda one: _at(scop, o, one), codes, own, o.toolchain(), options)
-
-    return timed if o.curve and any(isinstance(one, range) for one in o.sizes.values()) else None
-
-
-def _other_sizes(
-    scop: Scop, o: Options, ranking: Ranking, chosen: Variant, timer: Timer | None = None
-) -> EverySize | str:
-    """What runs at other values of the function's integer parameters: contractions in blocks, or the chosen variant and
-    others of the ranking with sizes as parameters; or why there is nothing but the original."""
-    tuned = {guard.name: guard.value for guard in scop.guards if not guard.macro}
-    if not tuned or o.prepack:
-        return ""
-    if (rows := _pointed(scop)) is not None:
-        return f"'{rows}' is an array of pointers to rows"
-    try:
-        program = load(
-            scop.source.path,
-            o,
-            require_sizes=False,
-            rows_fit=True,
-            sizes={n: v for n, v in o.sizes.items() if n not in tuned},
-        )
-        symbolic = next((s for s in program.scops if s.region.start == scop.region.start), None)
-        if symbolic is None:
-            return "the loops are a region only where sizes are given"
-        around = {name: _around(o.sizes.get(name, value)) for name, value in tuned.items()}
-        machine, threads = ranking.machine, ranking.threads
-        made = every_size(symbolic, around, machine, threads, reassociate=o.reassociate, instances=o.prove, timer=timer)
-        if isinstance(made, str):
-            searched = (chosen, *ranking.variants)
-            found = every_size_of_searched(symbolic, around, searched, machine, threads, reassociate=o.reassociate)
-            made = f"{made}; {found}" if isinstance(found, str) else found
-        return proved_for_all_sizes(symbolic, made, o)
-    except InputErrors as error:
-        return error.errors[0].reason
-    except (InputError, QuotaExceeded) as error:
-        return error.reason
 
 
 def with_curve(done: Optimized, o: Options, seconds: float | None, progress: Progress | None = None) -> Optimized:
     """The same with the output timed at `Options.curve` sizes, within so many seconds, or estimated (None)."""
-    scop, tuned = done.ranking.program.read, done.tuned_sizes
+    ranking, scop, tuned = done.ranking, done.ranking.program.read, done.tuned_sizes
     if done.code is None or not tuned:
         return done
-    ranges = done.ranking.ranges or {name: range(1, _CURVE * max(1, value) + 1) for name, value in tuned.items()}
-    fixed = {name: value for name, value in tuned.items() if name not in ranges}
-    loaded = load(scop.source.path, o, require_sizes=False, rows_fit=True, sizes=fixed)
-    symbolic = next((s for s in loaded.scops if s.region.start == scop.region.start), None)
-    if symbolic is None:
-        return done
-    chosen = curve_sizes(symbolic, ranges, done.ranking.machine, o.curve)
     plain = replace(o, loops="", blocks="", schedule=None)
 
     def tuned_for(there: Scop) -> Variant | None:
@@ -507,33 +353,7 @@ def with_curve(done: Optimized, o: Options, seconds: float | None, progress: Pro
         return found.variants[0] if found.variants else None
 
     once = done.report.original.median if done.report is not None else math.nan
-    of = Curved(scop, done.code, once, done.at, lambda sizes: _at(scop, o, sizes), tuned_for)
-    how = None if seconds is None else replace(o.measuring(done.ranking.threads), seconds=seconds)
+    of = Curved(scop, done.code, once, done.at, lambda sizes: with_sizes(scop, o, sizes), tuned_for)
+    how = None if seconds is None else replace(o.measuring(ranking.threads), seconds=seconds)
     tell = partial(progress, "curve") if progress else None
-    return replace(done, curve=size_curve(of, chosen, o.toolchain(), how, tell))
-
-
-_FOR_VARIANTS = 0.5
-"""What part of the budget is for variants where a curve is asked for, too; half as much is for timing those for any
-size, and what is left for the curve."""
-_CURVE = 4
-"""By how much the sizes of a curve are larger than those that were given, at most."""
-_LARGER = 32
-"""By what factor sizes for which nothing is tuned are larger than the one that was given, at most."""
-
-
-def _around(given: int | range) -> tuple[int, int]:
-    """The least and the greatest value of a parameter for which variants are compared."""
-    if isinstance(given, range):
-        return max(1, given.start), max(1, given.stop - 1)
-    return 1, max(1, given * _LARGER)
-
-
-_QUICK = 0.5
-"""Seconds of one run of the original up to which the output is run at other sizes, too."""
-
-
-def _at(scop: Scop, o: Options, sizes: Mapping[str, int]) -> Scop:
-    """The same scop for other sizes. Raises InputError."""
-    program = load(scop.source.path, o, sizes={**o.tuned, **sizes})
-    return next(s for s in program.scops if s.region.start == scop.region.start)
+    return replace(done, curve=curve_over(ranking.ranges, tuned, of, ranking.machine, o, how, tell))

@@ -1,20 +1,25 @@
-"""Shared by all tests: hypothesis profiles, golden files."""
+"""Shared by all tests: hypothesis profiles, golden files, short timings."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from polydl.search import every_size, every_size_plain
+from tests import short_timings
+
 GOLDEN = Path(__file__).parent / "golden"
 
 # Many tests start Python; without bytecode each start compiles all of polydl, a second of processor time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# The tests share the processors: threads that spin until others come would keep those from coming.
+os.environ["OMP_WAIT_POLICY"] = "passive"
 # Whether somebody has calibrated this machine changes nothing in a test.
 os.environ["XDG_DATA_HOME"] = "/nonexistent"
 
@@ -62,6 +67,24 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
     exec(_NARROW, {})
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Timings are short, except where they are what is tested."""
+    if any(item.iter_markers("timing")) or any(item.iter_markers("usual_timings")):
+        return (yield)
+    with pytest.MonkeyPatch.context() as patch:
+        short_timings.apply(patch)
+        return (yield)
+
+
+@pytest.fixture
+def few_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code for sizes that were not tuned is chosen at a dozen of them, in place of hundreds: it is as right then."""
+    for module in (every_size, every_size_plain):
+        monkeypatch.setattr(module, "_POINTS", 8)
+        monkeypatch.setattr(module, "_FURTHER", 4)
 
 
 @pytest.fixture

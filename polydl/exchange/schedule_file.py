@@ -7,12 +7,14 @@ Trees"), as isl, ppcg and pet write them. isl's own reader is not used, since so
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from polydl.base.errors import IllegalVariant
 from polydl.dependences.analysis import Dependence, Kind
+from polydl.dependences.nests import nests
 from polydl.exchange.names import public_names
 from polydl.exchange.yaml import Document, Place, read
 from polydl.model import isl
@@ -20,6 +22,10 @@ from polydl.model.isl import quota
 from polydl.model.isl.trees import loops_of, sets_of
 from polydl.model.schedule import time_affs
 from polydl.model.scop import Scop, Statement
+from polydl.options import Options
+from polydl.rank.whole import program_estimate
+from polydl.results import Ranking
+from polydl.rewrite.canonical import canonical
 from polydl.schedule.goal import has_loops
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import Link, Links, among, by_name, coincident, left
@@ -28,12 +34,25 @@ from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, se
 from polydl.schedule.tree import Sequence as InOrder
 from polydl.schedule.tree_check import broken
 from polydl.search.candidates import fingerprint
+from polydl.search.variant import Origin, Variant
+from polydl.target import Machine
 
 _ANNOTATIONS = ("permutable", "coincident", "options", "anchored")
 """Keys of a band that do not affect the order."""
 _SKIPPED = ("mark", "context", "guard")
 """Nodes that do not affect the order."""
 _UNSUPPORTED = ("extension", "contraction", "expansion")
+
+
+def ranking_from_file(source: Scop, path: Path, machine: Machine, threads: int, o: Options) -> Ranking:
+    """The one variant that a file describes. Raises InputError, IllegalVariant."""
+    start = time.perf_counter()
+    program = canonical(source, reassociate=o.reassociate, names=statements_of(source, path))
+    scop, found = program.scop, program.dependences
+    made = schedule_from_file(scop, path, found, reassociate=o.reassociate)
+    variant = Variant.of(Origin(scop, found, o.reassociate), (made,), program_estimate(scop, (made,), machine, threads))
+    seconds = time.perf_counter() - start
+    return Ranking(program, nests(scop, found), (variant,), 1, {}, machine, o.ranker, threads, seconds)
 
 
 def statements_of(scop: Scop, path: Path) -> frozenset[str]:

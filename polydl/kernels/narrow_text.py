@@ -9,15 +9,14 @@ among them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-import numpy as np
-
 from polydl.kernels.microkernel import environment
+from polydl.kernels.narrow_values import FLOATS, SMALL, TRUTHS, is_number, literal, number_of
 from polydl.kernels.vector_text import NotVectorised, Vectors
-from polydl.model.conversions import converted, explicit
+from polydl.model.conversions import converted
 from polydl.model.expr import (
     AffineValue,
     Binary,
@@ -29,16 +28,12 @@ from polydl.model.expr import (
     Load,
     Unary,
     constant_number,
-    on_operands,
-    operands,
 )
-from polydl.model.scop import Assignment
 from polydl.model.types import (
     BF16,
     BF16_BITS,
     F16,
     F32,
-    F64,
     I8,
     I16,
     I32,
@@ -48,17 +43,11 @@ from polydl.model.types import (
     U16,
     U32,
     ElementType,
-    common,
     float_literal,
     integer_literal,
 )
 
-HALVES = (F16, BF16, BF16_BITS)
-SMALL = (I8, U8, I16, U16, I32)
-"""Integers that are 32 bits wide in a vector."""
-_FLOATS = (F32, *HALVES)
 _OPERATORS = ("+", "-", "*", "&", "|", "^")
-_TRUTHS = ("<", "<=", ">", ">=", "==", "!=", "&&", "||")
 _ROUNDING = {"lrintf": "lrint", "lroundf": "lround"}
 """Functions of <math.h> from a float to a long, and the vector function that gives the same below 2^31; `_wide` behind
 it, that gives the lower 32 bits."""
@@ -67,20 +56,6 @@ _WHOLE = {f"{name}f": name for name in ("rint", "nearbyint", "round", "floor", "
 _WORDS = (I32, U32)
 Ends = tuple[float, float]
 """Least and greatest value."""
-
-
-def row_element(types: Iterable[ElementType]) -> ElementType:
-    """The type that a row computes in: float where all others are narrow, else the widest of all."""
-    found = list(types)
-    if all(t in (F32, *HALVES, *SMALL) for t in found) and any(t in _FLOATS for t in found):
-        return F32
-    return max(found, key=lambda t: (t.is_float, t.bytes))
-
-
-def converts(types: Iterable[ElementType]) -> bool:
-    """Whether a row on arrays of these types is one of floats that converts."""
-    found = set(types)
-    return found != {F32} and row_element(found) is F32
 
 
 @cache
@@ -107,49 +82,6 @@ def everywhere(element: ElementType, scalar: str) -> str:
     return f"polydl_{F32.name}_all_{element.name}(&{scalar})"
 
 
-def stored_value(body: Assignment, of: Callable[[int], ElementType]) -> Expr:
-    """The value with all of C's conversions, up to the one that its store does. Raises NotVectorised for sums in other
-    types than float."""
-    value, made = explicit(body.value, of)
-    target = of(body.target)
-    if body.op == "=":
-        return simplified(converted(value, made, target))
-    if target is not F32 or common(made, target) is not F32:
-        raise NotVectorised(f"a sum in {common(made, target)}")
-    return simplified(converted(value, made, F32))
-
-
-def simplified(value: Expr) -> Expr:
-    """The same value with fewer conversions to double and back: of what is compared or chosen, not computed with."""
-    value = on_operands(value, simplified)
-    match value:
-        case Convert(source, target, operand) if source is F64 and target is F32:
-            match operand:
-                case Convert(inner, _, narrow) if inner is F32:
-                    return narrow
-                case Conditional(condition, then, otherwise):
-                    arms = (simplified(Convert(F64, F32, one)) for one in (then, otherwise))
-                    return Conditional(condition, *arms)
-        case Binary(op, left, right) if op in _TRUTHS and _as_float(left) and _as_float(right):
-            sides = [one.operand if isinstance(one, Convert) else Convert(F64, F32, one) for one in (left, right)]
-            return Binary(op, *sides)
-    return value
-
-
-def _as_float(value: Expr) -> bool:
-    """Whether a value in double is a float, or a literal that is one."""
-    match value:
-        case Convert(source, target, _):
-            return source is F32 and target is F64
-        case Const(text) | Unary("-", Const(text)) if float_literal(text) is F64:
-            try:
-                return float(np.float32(float(text))) == float(text)
-            except ValueError:
-                return False
-        case _:
-            return False
-
-
 @dataclass(frozen=True, slots=True)
 class Narrow(Vectors):
     """How a right-hand side is printed whose conversions are explicit."""
@@ -169,7 +101,7 @@ class Narrow(Vectors):
                 return I32
             case Unary("!", _):
                 return I32
-            case Binary(op, _, _) if op in _TRUTHS:
+            case Binary(op, _, _) if op in TRUTHS:
                 return I32
             case Unary(_, operand) | Binary(_, operand, _) | Conditional(_, operand, _):
                 return self.made(operand)
@@ -256,7 +188,7 @@ class Narrow(Vectors):
         those on vectors, make of NaN."""
         match value:
             case Call(function, (x,)) if function in _ROUNDING:
-                form = "" if self._is_small(x) and (narrow or _is_number(x)) else "_wide"
+                form = "" if self._is_small(x) and (narrow or is_number(x)) else "_wide"
                 return f"{self.prefix}_{_ROUNDING[function]}{form}({self.text(converted(x, self.made(x), F32))})"
             case Convert(source, target, operand) if target is I64 and source in (*SMALL, U32):
                 return self.text(operand)
@@ -276,8 +208,8 @@ class Narrow(Vectors):
                 return f"{self.prefix}_i32_long({self.text(operand)})"
             case Const(text) if integer_literal(text) is not None:
                 return f"{self.prefix}_long_all({text})"
-            case Convert(source, target, operand) if source.is_int and target is I64 and _number(operand) is not None:
-                return f"{self.prefix}_long_all({_literal(operand)})"
+            case Convert(source, target, operand) if source.is_int and target is I64 and number_of(operand) is not None:
+                return f"{self.prefix}_long_all({literal(operand)})"
             case Convert(source, target, operand) if {source, target} == {I64, LONG_LONG} or source is target:
                 return self._long(operand)
             case Unary("-", operand):
@@ -309,7 +241,7 @@ class Narrow(Vectors):
         return max(found[0], more[0]), min(found[1], more[1])
 
     def _ends(self, value: Expr, known: Mapping[str, Ends]) -> Ends | None:
-        number = _number(value)
+        number = number_of(value)
         if number is not None:
             return number, number
         match value:
@@ -350,7 +282,7 @@ class Narrow(Vectors):
             (condition.left, condition.right, condition.op in ("<", "<=")),
             (condition.right, condition.left, condition.op in (">", ">=")),
         ):
-            number = _number(other)
+            number = number_of(other)
             if number is not None:
                 try:
                     text = self.text(converted(value, self.made(value), F32))
@@ -365,7 +297,7 @@ class Narrow(Vectors):
         source, target, operand = value.source, value.target, value.operand
         if source is target:
             return self.text(operand)
-        if target is F32 and (number := _literal(operand)) is not None:
+        if target is F32 and (number := literal(operand)) is not None:
             own = number if source.is_int else f"({F32}){number}"
             return f"{self.prefix}_all({own})"
         if source is I64 and target is U32:
@@ -376,7 +308,7 @@ class Narrow(Vectors):
             except NotVectorised:
                 inner = f"{self.prefix}_long_i32({self._long(operand)})"
         elif isinstance(operand, Call) and operand.function in _ROUNDING and target is F32:
-            if not (self._is_small(operand.arguments[0]) and _is_number(operand.arguments[0])):
+            if not (self._is_small(operand.arguments[0]) and is_number(operand.arguments[0])):
                 raise NotVectorised(f"{operand.function} of a value without bounds (clamp it before)")
             inner = self._low(operand)
         elif {source, target} == {*_WORDS}:
@@ -398,47 +330,13 @@ class Narrow(Vectors):
 
     def _test(self, condition: Expr) -> str:
         if isinstance(condition, Binary) and condition.op not in ("&&", "||"):
-            if self.made(condition.left) not in _FLOATS or F16 in (self.made(condition.left),):
+            if self.made(condition.left) not in FLOATS or F16 in (self.made(condition.left),):
                 raise NotVectorised("a comparison of integers")
         return Vectors._test(self, condition)
-
-
-def _literal(value: Expr) -> str | None:
-    match value:
-        case Const(text):
-            return text
-        case Unary("-", Const(text)):
-            return f"-{text}"
-        case AffineValue():
-            number = constant_number(value)
-            return None if number is None else str(number)
-        case _:
-            return None
 
 
 def _direct(source: ElementType, target: ElementType) -> bool:
     """Whether one step leads from a type to another."""
     if F32 in (source, target):
-        return source in (*_FLOATS, *SMALL) and target in (*_FLOATS, *SMALL)
+        return source in (*FLOATS, *SMALL) and target in (*FLOATS, *SMALL)
     return source in SMALL and target in SMALL
-
-
-def _is_number(value: Expr) -> bool:
-    """Whether a float is never NaN: what fmaxf and fminf make of one and a number is the number."""
-    limits = isinstance(value, Call) and value.function in ("fmaxf", "fminf")
-    return limits and any(_number(one) is not None for one in operands(value))
-
-
-def _number(value: Expr) -> float | None:
-    """The number that a literal stands for, through conversions."""
-    while isinstance(value, Convert):
-        value = value.operand
-    if isinstance(value, AffineValue):
-        return constant_number(value)
-    text = _literal(value)
-    if text is None:
-        return None
-    try:
-        return float(text.rstrip("fFlLuU"))
-    except ValueError:
-        return None

@@ -18,16 +18,8 @@ from polydl.kernels.family import Cycles
 from polydl.kernels.innermost import Argument, Innermost, OfRows, Printed, RowFunction
 from polydl.kernels.instructions import RATE, VECTOR_CALL, arithmetic, vector_cycles
 from polydl.kernels.microkernel import environment, isa_prologue
-from polydl.kernels.narrow_text import (
-    Narrow,
-    converts,
-    everywhere,
-    fetched,
-    narrow_prologue,
-    register,
-    row_element,
-    stored_value,
-)
+from polydl.kernels.narrow_text import Narrow, everywhere, fetched, narrow_prologue, register
+from polydl.kernels.narrow_values import converts, row_element, stored_value
 from polydl.kernels.scalar_text import scalar_text
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.model import isl

@@ -11,6 +11,9 @@ import numpy as np
 from polydl.locality.boxes import BoolArray, BoxAccess, BoxNest, IntArray, LoopBatch
 from polydl.locality.progressions import Sum, Term, image
 
+_ROWS = 1 << 13
+"""Boxes that are looked at together: enough that NumPy's calls cost little, and few enough for a core's own cache."""
+
 
 @dataclass(frozen=True, slots=True)
 class UnitFootprints:
@@ -30,13 +33,18 @@ def unit_footprints(nest: BoxNest, batch: LoopBatch, unit_bytes: int) -> UnitFoo
     run; at the first axis that leaves gaps, runs are counted apart. A dimension that the layout cuts into several axes
     counts as the product of the digits that its subscripts take.
     """
-    shape = (len(batch), batch.depth + 1, len(nest.arrays))
-    units, exact = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.bool_)
-    for number, array in enumerate(nest.arrays):
-        functions = tuple({a.function: a for a in nest.accesses if a.array == array}.values())
-        for d in range(batch.depth + 1):
-            high = batch.cover[:, d, :] - 1
-            units[:, d, number], exact[:, d, number] = units_of(nest, functions, high, unit_bytes)
+    variants, depths, iterators = batch.cover.shape
+    units = np.zeros((variants, depths, len(nest.arrays)), dtype=np.int64)
+    exact = np.zeros(units.shape, dtype=np.bool_)
+    own = [tuple({a.function: a for a in nest.accesses if a.array == array}.values()) for array in nest.arrays]
+    step = max(1, _ROWS // depths)
+    for first in range(0, variants, step):
+        some = slice(first, min(first + step, variants))
+        shape = (some.stop - first, depths)
+        high = batch.cover[some].reshape(math.prod(shape), iterators) - 1
+        for number, functions in enumerate(own):
+            found = units_of(nest, functions, high, unit_bytes)
+            units[some, :, number], exact[some, :, number] = (column.reshape(shape) for column in found)
     return UnitFootprints(units, exact)
 
 

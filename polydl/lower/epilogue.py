@@ -10,16 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from polydl.kernels.microkernel import isa_prologue
-from polydl.kernels.narrow_text import (
-    HALVES,
-    SMALL,
-    Narrow,
-    everywhere,
-    fetched,
-    narrow_prologue,
-    register,
-    stored_value,
-)
+from polydl.kernels.narrow_text import Narrow, everywhere, fetched, narrow_prologue, register
+from polydl.kernels.narrow_values import HALVES, SMALL, stored_value
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.lower.ctree import Expr, Unary
 from polydl.lower.instance import Place

@@ -22,8 +22,9 @@ from polydl.measure.data import blocks_for, integer_inputs, integer_range, read_
 from polydl.measure.driver import Timing
 from polydl.measure.loaded import Run, loaded
 from polydl.measure.poison import poisoned
+from polydl.measure.samples import Record
 from polydl.measure.session import Builder, setting_for
-from polydl.measure.timing import Record, buffer_sets, joint_pass, timing_inputs
+from polydl.measure.timing import buffer_sets, joint_pass, timing_inputs
 from polydl.measure.values import ORIGINAL, Measurement, MeasureOptions, Status, Toolchain
 from polydl.measure.verify import Built, Checked, Setting, Trial, Verification, execute, run_reference, verify
 from polydl.model.scop import Scop

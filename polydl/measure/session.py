@@ -30,6 +30,9 @@ from polydl.model.scop import Scop
 _UNIT_FLAGS = ("-w", "-fPIC", "-fvisibility=hidden", "-shared", "-Xlinker", "-Bsymbolic", "-Xlinker", "-zdefs")
 """Shared objects resolve their own symbols, so that several candidates in one process do not use each other's."""
 
+_drivers: dict[str, bytes] = {}
+"""Executables of the driver by compiler: a process compiles it once, for all its measurements."""
+
 
 def measure(
     scop: Scop,
@@ -126,20 +129,14 @@ class Builder:
         if ORIGINAL in codes:
             raise ValueError(f"no candidate may be called '{ORIGINAL}'")
         everything = {ORIGINAL: original_code(self._scop), **codes}
-        driver = self._folder / "driver.c"
-        driver.write_text(driver_text())
-        output = self._folder / "driver"
-        driver_job: list[str | Path] = [self._compiler, "-O2", "-w", "-o", output, driver, "-ldl", "-lm"]
+        driver = self._driver()
         jobs = [self._job(i, *one, whole=False) for i, one in enumerate(everything.items())]
         may_wait = [name != ORIGINAL and name not in needed for name in everything]
-        driver_result, original, *others = self._compile([driver_job, *jobs], [False, *may_wait], report)
-        assert driver_result is not None
+        results = self._compile([*driver, *jobs], [*(False for _ in driver), *may_wait], report)
+        if driver:
+            self._keep_driver(results.pop(0))
+        original, *others = results
         assert original is not None
-        if not driver_result.ok:
-            raise ToolchainError(
-                f"'{self._toolchain.cc}' cannot compile the measuring harness:\n{driver_result.message}",
-                hint="measuring needs a C compiler for this Linux system; --no-run ranks without it",
-            )
         if not original.ok:
             whole_job = self._job(0, ORIGINAL, everything[ORIGINAL], whole=True)
             whole = run_compiler(whole_job, self._options.compile_timeout)
@@ -165,6 +162,28 @@ class Builder:
             else:
                 failed.append(Measurement(name, Status.COMPILE_FAILED, result.message))
         return built, failed
+
+    def _driver(self) -> list[list[str | Path]]:
+        """Put the driver into the folder, or give the command that makes it."""
+        executable = self._folder / "driver"
+        known = _drivers.get(self._compiler)
+        if known is not None:
+            executable.write_bytes(known)
+            executable.chmod(0o700)
+            return []
+        text = executable.with_suffix(".c")
+        text.write_text(driver_text())
+        return [[self._compiler, "-O2", "-w", "-o", executable, text, "-ldl", "-lm"]]
+
+    def _keep_driver(self, made: Compilation | None) -> None:
+        """Keep what was compiled. Raises ToolchainError when it could not be."""
+        assert made is not None
+        if not made.ok:
+            raise ToolchainError(
+                f"'{self._toolchain.cc}' cannot compile the measuring harness:\n{made.message}",
+                hint="measuring needs a C compiler for this Linux system; --no-run ranks without it",
+            )
+        _drivers[self._compiler] = (self._folder / "driver").read_bytes()
 
     def _compile(
         self, jobs: Sequence[Sequence[str | Path]], may_wait: Sequence[bool], report: Progress

@@ -7,7 +7,7 @@ import mmap
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,20 +17,14 @@ from polydl.measure.busy import BUSY, Others, machine_warnings, timing_turn, wai
 from polydl.measure.compare import arithmetic
 from polydl.measure.data import blocks_for, memory_budget, real_inputs, write_inputs
 from polydl.measure.driver import Block, Limits, Outcome, Place, Timing, Word, run_job, shared_memory
-from polydl.measure.rounds import undisturbed
+from polydl.measure.samples import Record, Sample, convincing
 from polydl.measure.values import Measurement, MeasureOptions
 from polydl.measure.verify import FAR, Checked, Setting
 
 _NOISY = 0.03
 """Noise above which the contenders are timed a second time."""
-_DOUBT = 0.05
-"""Probability, over all candidates together, that code as fast as the original wins the rounds by chance alone."""
-_PLAIN = 1.25
-"""A candidate that is faster than the original by this ratio in every round needs no more rounds."""
 _EXTENSION = 2
 """Factor by which the second timing has more budget and rounds."""
-_SINGLE_RUN_NOISE = 0.1
-"""Least noise that is assumed when all timings are single runs: a tenth, from experience with shared machines."""
 _ERRATIC_NOISE = 0.1
 """Noise above which the times say nothing about which code is faster, unless one wins convincingly."""
 _ERRATIC_CLOCK = 0.5
@@ -59,84 +53,6 @@ class Timed:
     """Whether other processes or a drifting clock disturbed the timing, so that a second run may give other figures."""
     untrusted: str
     """Why the times do not say which contender is the fastest, for people; empty: they do, or one won convincingly."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    """One sample of one contender."""
-
-    round: int
-    buffer_set: int
-    seconds: float
-    """Of one run."""
-
-
-@dataclass(slots=True)
-class Record:
-    """All samples so far; the rounds of later passes continue the count."""
-
-    samples: dict[int, list[_Sample]] = field(default_factory=dict)
-    """By index of the contender."""
-    twin_ratios: list[float] = field(default_factory=list)
-    """Ratio of the samples of the fastest contender and of its twin (the same code again), one per round."""
-    spins: list[int] = field(default_factory=list)
-    """Nanoseconds of the clock reference, a fixed amount of work, one per round."""
-
-    def add(self, outcome: Outcome, joint: Sequence[int]) -> None:
-        """Add the samples of a joint job. A round starts with its clock reference, the last slot."""
-        number, twin, reference = len(self.spins) - 1, len(joint), len(joint) + 1
-        fastest = outcome.words[Word.TWIN]
-        pair: dict[int, float] = {}
-        for slot, buffer_set, repeats, nanoseconds in outcome.samples.tolist():
-            seconds = nanoseconds * 1e-9 / repeats
-            if slot == reference:
-                number += 1
-                self.spins.append(nanoseconds)
-                pair = {}
-                continue
-            if slot < twin:
-                self.samples.setdefault(joint[slot], []).append(_Sample(number, buffer_set, seconds))
-            if slot in (fastest, twin):
-                pair[slot] = seconds
-                if len(pair) == 2:
-                    self.twin_ratios.append(pair[fastest] / pair[twin])
-
-    def median(self, contender: int) -> float:
-        """Median seconds of a contender."""
-        return float(np.median([sample.seconds for sample in self.samples[contender]]))
-
-    def undisturbed(self) -> dict[int, tuple[float, float]]:
-        """By contender its seconds without what disturbs whole rounds, and their relative error (measure.rounds)."""
-        timed = {i: {s.round: s.seconds for s in some if s.round >= 0} for i, some in self.samples.items()}
-        found = undisturbed(list(timed.values()))
-        known = zip(found.seconds.tolist(), found.error.tolist(), strict=True)
-        single = {i: (self.median(i), math.nan) for i, some in timed.items() if not some}
-        return dict(zip(timed, known, strict=True)) | single
-
-    def ratios(self, contender: int) -> list[float]:
-        """The sample of the original over that of the contender, for each round that has both."""
-        by_round = {sample.round: sample.seconds for sample in self.samples[0]}
-        shared = (s for s in self.samples[contender] if s.round >= 0 and s.round in by_round)
-        return [by_round[s.round] / s.seconds for s in shared]
-
-    def drift(self) -> float:
-        """Relative difference of the 10th and 90th percentiles of the clock reference; 0 for fewer than three
-        samples."""
-        if len(self.spins) < 3:
-            return 0.0
-        low, high = np.percentile(self.spins, [10, 90])
-        return float(high / low) - 1
-
-    def noise(self) -> float:
-        """Relative difference between the fastest contender and its twin, the same code timed as another: the larger of
-        |median ratio - 1| and two standard errors of that median (1.2533 · σ/√n for near-normal ratios, with σ from
-        the median absolute deviation: 1.4826 · MAD)."""
-        if not self.twin_ratios:
-            return _SINGLE_RUN_NOISE
-        ratios = np.array(self.twin_ratios)
-        middle = float(np.median(ratios))
-        deviation = 1.4826 * float(np.median(np.abs(ratios - middle)))
-        return max(abs(middle - 1), 2 * 1.2533 * deviation / float(np.sqrt(ratios.size)))
 
 
 def time_contenders(
@@ -201,7 +117,7 @@ def _time_contenders(
         record.samples.pop(0, None)
     for i in sorted(slow | ({0} - record.samples.keys())):
         seconds = slow_samples if i == 0 else (contenders[i].seconds,)
-        record.samples[i] = [_Sample(-1, 0, sample) for sample in seconds]
+        record.samples[i] = [Sample(-1, 0, sample) for sample in seconds]
         one = contenders[i]
         if one.measurement.estimated:
             continue  # it keeps the result of verification
@@ -279,20 +195,6 @@ def _undecided(record: Record) -> bool:
         return False
     fastest = min(record.samples, key=record.median)
     return fastest != 0 and not convincing(record.ratios(fastest), len(record.samples) - 1)
-
-
-def convincing(ratios: Sequence[float], candidates: int) -> bool:
-    """Whether one of several candidates is faster than the original, by its ratios to it in the rounds.
-
-    A sign test: code that is as fast wins a round with probability 1/2, whatever disturbs the machine. A number of won
-    rounds is convincing when chance alone reaches it with a probability below `_DOUBT` over the number of candidates
-    (Bonferroni). With too few rounds for any result to be convincing, all of them must be won by a large ratio.
-    """
-    rounds, won = len(ratios), sum(ratio > 1 for ratio in ratios)
-    chance = sum(math.comb(rounds, k) for k in range(won, rounds + 1)) / 2**rounds
-    if chance <= _DOUBT / max(candidates, 1):
-        return True
-    return rounds >= 2 and won == rounds and float(np.median(ratios)) >= _PLAIN
 
 
 def joint_pass(

@@ -28,7 +28,7 @@ from polydl.kernels.instructions import (
     arithmetic,
     vector_cycles,
 )
-from polydl.kernels.narrow_text import converts, row_element
+from polydl.kernels.narrow_values import converts, row_element
 from polydl.model.contraction import affine_rows
 from polydl.model.counting import count
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands

@@ -16,8 +16,10 @@ from polydl.measure import ORIGINAL, Measurement, MeasureOptions, Status, Toolch
 from polydl.measure.places import Place, TimedPlace, time_at
 from polydl.model.at_sizes import at_sizes
 from polydl.model.scop import Scop
+from polydl.options import Options
 from polydl.rank.ranker import FloatArray
 from polydl.search.default_sizes import instances, touched_bytes
+from polydl.search.loading import with_parameters
 from polydl.search.size_points import nearest_possible
 from polydl.search.size_tree import AtSizes
 from polydl.search.variant import Variant
@@ -25,6 +27,8 @@ from polydl.target import Machine
 
 _OUTPUT = "output"
 _BISECTIONS = 16
+_LARGER = 4
+"""By how much the sizes of a curve are larger than those that were given, at most."""
 _WRONG = (Status.WRONG, Status.CRASHED, Status.OUT_OF_BOUNDS, Status.EXITED)
 
 
@@ -133,6 +137,24 @@ class Curved:
     """The program at other sizes. Raises InputError."""
     tuned: Callable[[Scop], Variant | None]
     """The best ranked variant of it. Raises QuotaExceeded."""
+
+
+def curve_over(
+    ranges: Mapping[str, range],
+    tuned: Mapping[str, int],
+    of: Curved,
+    machine: Machine,
+    o: Options,
+    options: MeasureOptions | None,
+    tell: Callable[[int, int], None] | None = None,
+) -> SizeCurve | None:
+    """The curve (`size_curve`) at `Options.curve` sizes; None where the loops are a region only with sizes. `ranges` of
+    those of the `tuned` sizes that vary; empty: all do."""
+    ranges = ranges or {name: range(1, _LARGER * max(1, value) + 1) for name, value in tuned.items()}
+    symbolic = with_parameters(of.scop, o, {name: value for name, value in tuned.items() if name not in ranges})
+    if symbolic is None:
+        return None
+    return size_curve(of, curve_sizes(symbolic, ranges, machine, o.curve), o.toolchain(), options, tell)
 
 
 def size_curve(

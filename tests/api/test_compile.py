@@ -21,6 +21,8 @@ from polydl.base.errors import ArgumentTypeError, ArgumentValueError, InputError
 from polydl.model.types import element_type
 from polydl.native.signature import dtypes
 
+pytestmark = pytest.mark.usefixtures("few_points")
+
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 AXPY = """

@@ -11,7 +11,9 @@ import pytest
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-@pytest.mark.parametrize("name", ["polydl.pipeline", "polydl.results", "polydl.native.compile"])
+@pytest.mark.parametrize(
+    "name", ["polydl.pipeline", "polydl.search.loading", "polydl.results", "polydl.native.compile"]
+)
 def test_docstrings(name: str, root: Path) -> None:
     done = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
     assert done.attempted > 0 and done.failed == 0

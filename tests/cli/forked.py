@@ -20,6 +20,10 @@ from functools import cache
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
+import pytest
+
+from tests import short_timings
+
 STARTS = ("PYTHON", "LC_", "LANG")
 """Variables that Python reads at its start, too early for a fork."""
 
@@ -47,7 +51,8 @@ def run(
     with tempfile.TemporaryDirectory(prefix="polydl-forked-") as name:
         out, err = Path(name, "out"), Path(name, "err")
         given = [os.fsdecode(argument) for argument in arguments]
-        process = _server().Process(target=_run, args=(given, folder, dict(environment), out, err))
+        short = short_timings.applied()
+        process = _server().Process(target=_run, args=(given, folder, dict(environment), out, err, short))
         process.start()
         process.join(timeout)
         if process.exitcode is None:
@@ -57,7 +62,7 @@ def run(
         return process.exitcode, out.read_bytes(), err.read_bytes()
 
 
-def _run(arguments: list[str], folder: Path, environment: dict[str, str], out: Path, err: Path) -> None:
+def _run(arguments: list[str], folder: Path, environment: dict[str, str], out: Path, err: Path, short: bool) -> None:
     for number, path, flags in (
         (0, Path(os.devnull), os.O_RDONLY), (1, out, os.O_WRONLY | os.O_CREAT), (2, err, os.O_WRONLY | os.O_CREAT)
     ):  # fmt: skip
@@ -68,5 +73,7 @@ def _run(arguments: list[str], folder: Path, environment: dict[str, str], out: P
     os.environ.update(environment)
     tempfile.tempdir = None  # as TMPDIR says now
     warnings.simplefilter("error")
+    if short:
+        short_timings.apply(pytest.MonkeyPatch())
     sys.argv = ["polydl", *arguments]
     runpy.run_module("polydl", run_name="__main__", alter_sys=True)

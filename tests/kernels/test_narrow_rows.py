@@ -13,7 +13,7 @@ import polydl
 from polydl.base.resources import header_flags
 from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import nests
-from polydl.kernels.narrow_text import converts, row_element
+from polydl.kernels.narrow_values import converts, row_element
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.bfloat16 import widened

@@ -79,10 +79,7 @@ def test_a_stretch_of_the_curve_is_compact() -> None:
         ("AB@hilbert", "mk=45x16:c"),
     ],
 )
-def test_exact_for_any_number_of_threads(
-    loops: str, blocks: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")  # more threads than cores
+def test_exact_for_any_number_of_threads(loops: str, blocks: str, source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.c"
     pipeline.optimize(source, out, run=False, loops=loops, blocks=blocks)
     assert ("polydl_curve(polydl_step" in out.read_text()) == ("45x16" not in blocks), "one row of blocks is a curve"

@@ -9,7 +9,7 @@ import pytest
 
 from polydl import pipeline
 from polydl.lower.emit import generate
-from polydl.lower.nest_plan import ROWS_AHEAD
+from polydl.lower.kernel_spec import ROWS_AHEAD
 from polydl.options import Options
 
 SOURCE = Path(__file__).parents[2] / "examples" / "conv2d.c"

@@ -59,7 +59,7 @@ void borders(const float A[33][34], const float B[34][35], const int at[35], con
 def test_every_variant_computes_the_same(text: str, tmp_path: Path) -> None:
     path = tmp_path / "k.c"
     path.write_text(text)
-    done = polydl.optimize(path, tmp_path / "out.c", top_k=8, prove=True)
+    done = polydl.optimize(path, tmp_path / "out.c", top_k=8, prove=True, budget=None)
     (scop,) = done.scops
     assert scop.report is not None
     assert len(scop.report.measurements) > 2

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from polydl.measure import Measurement, Report, Status
-from polydl.measure.timing import clock_resolution, convincing
+from polydl.measure.samples import convincing
+from polydl.measure.timing import clock_resolution
 
 
 def report(original: float, candidate: float, resolution: float) -> Report:

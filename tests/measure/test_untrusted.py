@@ -14,8 +14,8 @@ from polydl import pipeline
 from polydl.inspect.documents import optimize_json
 from polydl.measure import Measurement, Report, Status, timing
 from polydl.measure.allowance import Allowance
-from polydl.measure.timing import Record, doubt, time_contenders
-from polydl.measure.timing import _Sample as Sample
+from polydl.measure.samples import Record, Sample
+from polydl.measure.timing import doubt, time_contenders
 from polydl.measure.verify import Built, Checked, Setting
 from polydl.rank.estimate import Estimate
 from polydl.results import Ranking
@@ -23,6 +23,7 @@ from polydl.search.choice import choose
 from tests.measure.builders import QUICK, matmul
 
 BUSY = "the machine was busy: other programs used 83 % of its processors"
+pytestmark = pytest.mark.usual_timings
 ROUNDS = 20
 
 

@@ -48,7 +48,7 @@ def check(entry: Entry, comparisons: list[Comparison], folder: Path, flags: tupl
     assert compiled.returncode == 0, compiled.stderr
     done = subprocess.run(
         [str(folder / "compare")],
-        env={"OMP_NUM_THREADS": "3", "PATH": "/usr/bin:/bin"},
+        env={"OMP_NUM_THREADS": "3", "OMP_WAIT_POLICY": "passive", "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
         check=False,

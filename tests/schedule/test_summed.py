@@ -154,10 +154,7 @@ _SHAPES = {
         (LARGE, "A{R:3+}bc", ""),
     ],
 )
-def test_exact_and_always_the_same(
-    source: str, loops: str, blocks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")  # more threads than cores
+def test_exact_and_always_the_same(source: str, loops: str, blocks: str, tmp_path: Path) -> None:
     _scop(source, tmp_path)
     library = _library(tmp_path, loops, blocks)
     dtype = np.float32 if "float" in source else np.float64

@@ -155,12 +155,11 @@ def sizes() -> Iterator[tuple[int, int, int]]:
     yield from [(20, 1024, 33), (33, 20, 1024), (9, 2048, 1030)]
 
 
+@pytest.mark.usefixtures("few_points")
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("variant", [0, 1, 2])
 def test_it_is_right_at_every_size(name: str, variant: int, monkeypatch: pytest.MonkeyPatch) -> None:
     source, expected, shapes, kind = CASES[name]
-    monkeypatch.setattr("polydl.search.every_size._POINTS", 8)
-    monkeypatch.setattr("polydl.search.every_size._FURTHER", 4)
     monkeypatch.setattr("polydl.search.every_size.tree", lambda losses, features: min(variant, len(losses) - 1))
     done = made(source, m=64, n=80, k=96)
     assert isinstance(done.scops[0].other_sizes, EverySize)
@@ -307,6 +306,7 @@ void f(int m, int n, double a, double x[restrict m], double y[restrict n], doubl
 """
 
 
+@pytest.mark.usefixtures("few_points")
 def test_one_column_leaves_a_temporary_and_one_element() -> None:
     """With n = 1 the loop over columns is none: what stands beside it has loops of another space, as isl sees them."""
     output = made(RANK_ONE, m=300, n=300)
@@ -328,6 +328,7 @@ def test_sizes_that_are_macros_have_no_others() -> None:
     assert "other sizes" not in done.text
 
 
+@pytest.mark.usefixtures("few_points")
 def test_sizes_as_ranges() -> None:
     every = {"m": range(1, 4097), "n": range(1, 4097), "k": range(64, 1025)}
     done = polydl.optimize(MATMUL, sizes=every, run=False, threads=2, machine="epyc-zen5", space="small")
@@ -362,10 +363,12 @@ def test_a_macro_has_one_value() -> None:
         polydl.compile(text, {"N": range(1, 9)}, tune=False)
 
 
+@pytest.mark.usefixtures("few_points")
 def test_the_same_input_gives_the_same_text() -> None:
     assert made(MATMUL, m=64, n=80, k=96).text == made(MATMUL, m=64, n=80, k=96).text
 
 
+@pytest.mark.usefixtures("few_points")
 def test_the_output_is_run_at_other_sizes() -> None:
     done = made(MATMUL, m=24, n=25, k=26).scops[0]
     scop, code = done.ranking.program.read, done.code
@@ -382,6 +385,7 @@ def test_the_output_is_run_at_other_sizes() -> None:
         tried(replace(code, otherwise="(void)0;"))
 
 
+@pytest.mark.usefixtures("few_points")
 def test_the_output_is_run_at_other_sizes_where_macros_have_values() -> None:
     """The code that is run is without the conditions on macros, which are only known in the file."""
     source = "#define SCALE 0.5f\n" + MATMUL.replace("A[i][p] *", "SCALE * A[i][p] *")
@@ -394,6 +398,7 @@ def test_the_output_is_run_at_other_sizes_where_macros_have_values() -> None:
     assert "POLYDL_TEXT" not in run.region
 
 
+@pytest.mark.usefixtures("few_points")
 def test_without_sizes_it_is_made_for_every_value() -> None:
     done = polydl.optimize(MATMUL, run=False, threads=2, machine="epyc-zen5", space="small")
     assert done.any_value == {"m": 512, "n": 512, "k": 512}
@@ -404,6 +409,7 @@ def test_without_sizes_it_is_made_for_every_value() -> None:
     assert "n == 100" in given.text
 
 
+@pytest.mark.usefixtures("few_points")
 def test_sizes_of_the_tools_choice_keep_to_what_is_assumed() -> None:
     source = """
 void f(int n, int lda, const float *restrict x, float *restrict y)

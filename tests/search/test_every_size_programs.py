@@ -210,11 +210,10 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("few_points")
 @pytest.mark.parametrize("name", CASES)
-def test_the_output_is_right_at_every_size(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_output_is_right_at_every_size(name: str) -> None:
     case = CASES[name]
-    monkeypatch.setattr("polydl.search.every_size._POINTS", 8)
-    monkeypatch.setattr("polydl.search.every_size._FURTHER", 4)
     done = made(case.source, **case.tuned)
     found = done.scops[0].other_sizes
     assert isinstance(found, EverySize), found

@@ -1,0 +1,72 @@
+"""What runs at other values of a function's integer parameters than those that it was tuned for, and what times it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from polydl.base.errors import InputError, InputErrors, QuotaExceeded
+from polydl.lower.emit import Generated
+from polydl.measure import MeasureOptions, Report
+from polydl.model.scop import Scop
+from polydl.options import Options
+from polydl.rank.ranker import FloatArray
+from polydl.search.every_size import EverySize, Timer, every_size
+from polydl.search.every_size_plain import every_size_of_searched
+from polydl.search.loading import with_parameters, with_sizes
+from polydl.search.proofs import proved_for_all_sizes
+from polydl.search.size_curve import way_times
+from polydl.search.variant import Variant
+from polydl.target import Machine
+
+_LARGER = 32
+"""By what factor sizes for which nothing is tuned are larger than the one that was given, at most."""
+
+
+def at_other_sizes(
+    scop: Scop, o: Options, searched: Sequence[Variant], machine: Machine, threads: int, timer: Timer | None = None
+) -> EverySize | str:
+    """Contractions in blocks, or the first and others of the variants that were searched with sizes as parameters; or
+    why there is nothing but the original."""
+    tuned = {guard.name: guard.value for guard in scop.guards if not guard.macro}
+    if not tuned or o.prepack:
+        return ""
+    if (rows := pointed(scop)) is not None:
+        return f"'{rows}' is an array of pointers to rows"
+    try:
+        symbolic = with_parameters(scop, o, {n: v for n, v in o.sizes.items() if n not in tuned})
+        if symbolic is None:
+            return "the loops are a region only where sizes are given"
+        around = {name: _around(o.sizes.get(name, value)) for name, value in tuned.items()}
+        made = every_size(symbolic, around, machine, threads, reassociate=o.reassociate, instances=o.prove, timer=timer)
+        if isinstance(made, str):
+            found = every_size_of_searched(symbolic, around, searched, machine, threads, reassociate=o.reassociate)
+            made = f"{made}; {found}" if isinstance(found, str) else found
+        return proved_for_all_sizes(symbolic, made, o)
+    except InputErrors as error:
+        return error.errors[0].reason
+    except (InputError, QuotaExceeded) as error:
+        return error.reason
+
+
+def _around(given: int | range) -> tuple[int, int]:
+    """The least and the greatest value of a parameter for which variants are compared."""
+    if isinstance(given, range):
+        return max(1, given.start), max(1, given.stop - 1)
+    return 1, max(1, given * _LARGER)
+
+
+def pointed(scop: Scop) -> str | None:
+    """An array of pointers to rows."""
+    return next((array.name for array in scop.arrays.values() if array.rows is not None), None)
+
+
+def timer_of(scop: Scop, o: Options, report: Report, options: MeasureOptions) -> Timer | None:
+    """Times variants for any size where a curve over sizes is asked for."""
+
+    def timed(codes: Mapping[int, Generated], sizes: Sequence[Mapping[str, int]]) -> FloatArray:
+        names = [guard.name for guard in scop.guards if not guard.macro]
+        own = [{name: one[name] for name in names if name in one} for one in sizes]
+        first = report.original.median
+        return way_times(scop, first, lambda one: with_sizes(scop, o, one), codes, own, o.toolchain(), options)
+
+    return timed if o.curve and any(isinstance(one, range) for one in o.sizes.values()) else None
