@@ -118,10 +118,13 @@ def _in_blocks(nest: Nest) -> Structure:
     return made
 
 
-def source(body: str, name: str, sizes: tuple[int, int, int], types: tuple[str, str, str]) -> str:
+def source(
+    body: str, name: str, sizes: tuple[int, int, int], types: tuple[str, str, str], *, functions: bool = False
+) -> str:
     m, n, k = sizes
     a, b, c = types
-    return HEAD.format(name=name, a=a, b=b, c=c, M=m, N=n, K=max(k, 1), body=body.format(K=k))
+    head = HEAD.replace("void {name}", f"{OWN}void {{name}}") if functions else HEAD
+    return head.format(name=name, a=a, b=b, c=c, M=m, N=n, K=max(k, 1), body=body.format(K=k))
 
 
 EXACT = "-ffp-contract=off"
@@ -174,11 +177,12 @@ def checked(
     sizes: tuple[int, int, int] = (7, 37, 23),
     types: tuple[str, str, str] = ("uint8_t", "int8_t", "int8_t"),
     ends: bool = True,
+    functions: bool = False,
 ) -> None:
-    written, fused = in_microkernels(source(body, "after", sizes, types))
+    written, fused = in_microkernels(source(body, "after", sizes, types, functions=functions))
     assert "polydl_mk_dot_" in written
     assert bool(fused) == ends
-    original = source(body, "before", sizes, types)
+    original = source(body, "before", sizes, types, functions=functions)
     for flags in MACHINES.values():
         same_bits(original, written, sizes, types, flags)
 
@@ -192,6 +196,55 @@ def test_zero_points(case: str) -> None:
 def test_ends(case: str) -> None:
     checked(PLAIN_SUM + " " + ENDS[case])
 
+
+OWN = """
+static inline int clamp(int v, int low, int high) {{ return v < low ? low : v > high ? high : v; }}
+static inline float limited(float v, float low, float high)
+{{
+    if (v < low)
+        return low;
+    if (v > high)
+        return high;
+    return v;
+}}
+static inline int8_t saturated(int32_t v)
+{{
+    if (v > 127)
+        return 127;
+    else if (v < -128)
+        return -128;
+    return (int8_t)v;
+}}
+static inline int32_t multiplied(int32_t a, int32_t b)
+{{
+    int64_t ab = (int64_t)a * (int64_t)b;
+    int32_t nudge = ab >= 0 ? (1 << 30) : (1 - (1 << 30));
+    int32_t high = (int32_t)((ab + nudge) / (1ll << 31));
+    return a == b && a == INT32_MIN ? INT32_MAX : high;
+}}
+static inline int32_t divided(int32_t x, int exponent)
+{{
+    const int32_t mask = (int32_t)((1ll << exponent) - 1);
+    const int32_t remainder = x & mask;
+    const int32_t threshold = (mask >> 1) + (x < 0);
+    return (x >> exponent) + (remainder > threshold);
+}}
+"""
+FUNCTIONS = {
+    "clamped": "C[i][j] = (int8_t)clamp((int)lrintf(s * scale) + zc, -128, 127);",
+    "clamped in float": "C[i][j] = (int8_t)lrintf(limited((float)s * scale + (float)zc, -128.0f, 127.0f));",
+    "saturated": "C[i][j] = saturated((s + bias[j] + 64) >> 7);",
+    "gemmlowp's": "s += bias[j]; C[i][j] = saturated(divided(multiplied(s, multiplier), shift) + zc);",
+    "half away from zero": "float v = s * scale; int q = (int)(v + (v >= 0 ? 0.5f : -0.5f)); C[i][j] = saturated(q);",
+    "else if": (
+        "int q = (int)lrintf(s * scale); if (q < -128) q = -128; else if (q > 127) q = 127; C[i][j] = (int8_t)q;"
+    ),
+    "else if that stores": (
+        "int q = (int)roundf(s * scale); if (q < -128) C[i][j] = -128; else if (q > 127) C[i][j] = 127; "
+        "else C[i][j] = (int8_t)q;"
+    ),
+}
+"""Behind PLAIN_SUM, with functions of the file and chains of conditions."""
 
 FIXED_POINT = (
     "int64_t p = (int64_t)s * multiplier; p = (p + ((int64_t)1 << (30 + shift))) >> (31 + shift); "
@@ -223,6 +276,11 @@ OTHERS = {
 def test_types(case: str) -> None:
     body, types, ends = OTHERS[case]
     checked(body, types=types, ends=ends)
+
+
+@pytest.mark.parametrize("case", list(FUNCTIONS))
+def test_functions_of_the_file(case: str) -> None:
+    checked(PLAIN_SUM + " " + FUNCTIONS[case], functions=True)
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 3, 4, 5, 63, 64, 65, 70])
