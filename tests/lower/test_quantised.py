@@ -4,7 +4,10 @@ the original's results in bits."""
 from __future__ import annotations
 
 import ctypes
+import re
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -304,6 +307,58 @@ def test_nothing_saturates() -> None:
         pointers = (ctypes.c_void_p(a.ctypes.data), ctypes.c_void_p(b.ctypes.data), empty, empty, empty)
         library.after(*pointers, ctypes.c_float(1), 0, 0, 0, 0, ctypes.c_void_p(c.ctypes.data))
         assert (c == 2_072_640).all()
+
+
+LONG = """#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+enum {{ K = 70000 }};
+static void f(int32_t C[restrict 2][3], const {a} A[restrict 2][K], const {b} B[restrict K][3], int32_t za)
+{{
+#pragma scop
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 3; j++)
+            for (int k = 0; k < K; k++)
+                C[i][j] {op} (A[i][k] - za) * B[k][j];
+#pragma endscop
+}}
+static {a} A[2][K];
+static {b} B[K][3];
+int main(void)
+{{
+    int32_t C[2][3] = {{ {{ 7 }} }};
+    for (int k = 0; k < K; k++)
+        A[0][k] = A[1][k] = {most}, B[k][0] = B[k][1] = B[k][2] = 127;
+    f(C, A, B, {most});
+    for (int i = 0; i < 6; i++)
+        printf("%d ", C[i / 3][i % 3]);
+    return 0;
+}}
+"""
+
+
+@pytest.mark.parametrize("op", ["+=", "-="])
+@pytest.mark.parametrize(("a", "b", "most"), [("uint8_t", "int8_t", 255), ("uint16_t", "uint16_t", 65535)])
+def test_plain_loops_do_not_overflow(a: str, b: str, most: int, op: str, tmp_path: Path) -> None:
+    """255 * 127 * 70,000 is more than an int holds; what the original adds is always zero."""
+    text = LONG.format(a=a, b=b, most=most, op=op)
+    loaded = polydl.load(text)
+    program = canonical(loaded.scops[0])
+    assert any(isinstance(step.rewrite, ZeroPoints) for step in program.steps)
+    plain = generate(program.scop, [start(nest) for nest in nests(program.scop, program.dependences)])
+    written = splice(loaded.source, [(loaded.scops[0], plain)], "")
+
+    def run(c: str) -> tuple[int, str]:
+        (tmp_path / "f.c").write_text(c)
+        checked = ("-fsanitize=signed-integer-overflow", "-fno-sanitize-recover=all", "-fopenmp")
+        subprocess.run(["gcc", "-O1", *checked, "f.c", "-o", "f", "-lm"], cwd=tmp_path, check=True)
+        ran = subprocess.run([tmp_path / "f"], capture_output=True, text=True, check=False)
+        return ran.returncode, ran.stdout
+
+    assert run(text) == run(written) == (0, "7 0 0 0 0 0 ")
+    signed = re.sub(r"\(unsigned int\)", "(int)", written)
+    assert signed != written
+    assert run(signed)[0] != 0
 
 
 def test_what_is_refused_is_said() -> None:
