@@ -32,6 +32,7 @@ from polydl.model.expr import (
 from polydl.model.types import (
     BF16,
     BF16_BITS,
+    BOOL,
     F16,
     F32,
     I8,
@@ -54,6 +55,7 @@ it, that gives the lower 32 bits."""
 _WHOLE = {f"{name}f": name for name in ("rint", "nearbyint", "round", "floor", "ceil", "trunc")}
 """Functions of <math.h> that round to whole numbers."""
 _WORDS = (I32, U32)
+_LONGS = (I64, LONG_LONG)
 Ends = tuple[float, float]
 """Least and greatest value."""
 
@@ -112,8 +114,15 @@ class Narrow(Vectors):
             case _:
                 raise NotVectorised("a value of another kind")
 
+    def is_vector(self, value: Expr) -> bool:
+        """Whether the value of an operation is in a vector of its own: not that of a comparison, or of a wider one."""
+        truth = value.op if isinstance(value, Unary | Binary) else ""
+        return truth not in (*TRUTHS, "!") and self.made(value) in (F32, *SMALL)
+
     def text(self, value: Expr) -> str:
         """C text of a vector. Raises NotVectorised."""
+        if self.names and value in self.names:
+            return self.names[value]
         made = self.made(value)
         match value:
             case Convert():
@@ -146,6 +155,10 @@ class Narrow(Vectors):
                 return f"({self.text(left)} {op} {self.text(right)})"
             case Conditional(condition, then, otherwise) if made is I32:
                 return self._chosen(condition, then, otherwise)
+            case Unary("!", _):
+                return self._chosen(value, Const("1"), Const("0"))
+            case Binary(op, _, _) if op in TRUTHS:
+                return self._chosen(value, Const("1"), Const("0"))
         raise NotVectorised("an operation on integers")
 
     def _operation(self, op: str, left: str, right: str, made: ElementType) -> str:
@@ -158,7 +171,8 @@ class Narrow(Vectors):
     def _chosen(self, condition: Expr, then: Expr, otherwise: Expr) -> str:
         """`condition ? then : otherwise` of integers that are compared as such."""
         one, two = self.text(then), self.text(otherwise)
-        if isinstance(condition, Binary) and condition.op in ("<", "<=", ">", ">="):
+        ordered = isinstance(condition, Binary) and condition.op in ("<", "<=", ">", ">=")
+        if ordered and isinstance(condition, Binary) and self.made(condition.left) not in _LONGS:
             sides = self._side(condition.left), self._side(condition.right)
             if {*sides} == {one, two}:
                 greater = (condition.op in (">", ">=")) == (sides[0] == one)
@@ -169,7 +183,11 @@ class Narrow(Vectors):
         """Lanes of ones where a condition on integers holds."""
         match condition:
             case Binary(op, left, right) if op in ("<", "<=", ">", ">=", "==", "!="):
+                if self.made(left) in _LONGS:
+                    return f"{self.prefix}_long_i32({self._long(left)} {op} {self._long(right)})"
                 return f"({self._side(left)} {op} {self._side(right)})"
+            case Convert(_, target, inner) if target is BOOL or (target is I32 and self.made(inner) is BOOL):
+                return self._holds(inner)
             case Binary("&&" | "||" as op, left, right):
                 return f"({self._holds(left)} {op[0]} {self._holds(right)})"
             case Unary("!", operand):
@@ -216,6 +234,10 @@ class Narrow(Vectors):
                 return f"(-{self._long(operand)})"
             case Binary(op, left, right) if op in _OPERATORS:
                 return f"({self._long(left)} {op} {self._long(right)})"
+            case Binary("/", left, right) if (bits := _power_of_two(right)) is not None:
+                # C cuts off towards zero.
+                x = self._long(left)
+                return f"(({x} + (({x} >> 63) & {(1 << bits) - 1})) >> {bits})"
             case Binary("<<" | ">>" as op, left, right) if self.made(right) in (I32, I64):
                 by = self._long(converted(right, self.made(right), I64))
                 return f"({self._long(left)} {op} {by})"
@@ -333,6 +355,19 @@ class Narrow(Vectors):
             if self.made(condition.left) not in FLOATS or F16 in (self.made(condition.left),):
                 raise NotVectorised("a comparison of integers")
         return Vectors._test(self, condition)
+
+
+def _power_of_two(value: Expr) -> int | None:
+    """The exponent of a power of two, written as one or as a shift."""
+    match value:
+        case Convert(_, target, operand) if target.is_int:
+            return _power_of_two(operand)
+        case Binary("<<", left, right):
+            base, by = _power_of_two(left), number_of(right)
+            return None if base is None or by is None else base + int(by)
+    number = number_of(value)
+    whole = int(number) if number is not None and number > 0 and number == int(number) else 0
+    return whole.bit_length() - 1 if whole and whole & (whole - 1) == 0 else None
 
 
 def _direct(source: ElementType, target: ElementType) -> bool:

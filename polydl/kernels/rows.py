@@ -91,7 +91,7 @@ class _Builder:
     def vectors(self, at: int, load: Callable[[int], str]) -> Vectors:
         """How the right-hand side of a statement is printed."""
         if self.narrow:
-            return Narrow(self.element, load, self.where.options.fast_math, lambda access: self.held(at, access))
+            return Narrow(self.element, load, self.where.options.fast_math, of=lambda access: self.held(at, access))
         return Vectors(self.element, load, self.where.options.fast_math)
 
     def argument(self, at: int, access: int, *, pointer: bool) -> _Argument:

@@ -8,7 +8,7 @@ calls of the mathematical functions are within the bounds that `ULPS` states. Wh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import assert_never
 
@@ -78,6 +78,8 @@ class Vectors:
     fast: bool = False
     """Whether fp32 may take the functions of `FAST` in their quick forms, double literals and the double functions of
     <math.h> as if they had an f behind."""
+    names: Mapping[Expr, str] = field(default_factory=dict)
+    """The variables of vectors that hold parts of the expression already."""
 
     @property
     def prefix(self) -> str:

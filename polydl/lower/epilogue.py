@@ -17,7 +17,8 @@ from polydl.lower.ctree import Expr, Unary
 from polydl.lower.instance import Place
 from polydl.model import isl
 from polydl.model.contraction import Stride, linear_strides
-from polydl.model.expr import Binary, Load
+from polydl.model.expr import Binary, Load, repeated
+from polydl.model.expr import Expr as Value
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
 from polydl.model.types import F32, I32, U32, ElementType
 from polydl.rewrite.conditions import Fused, Group
@@ -94,6 +95,8 @@ class _Writer:
     operands: list[Operand] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
     """Per array whose element the statement before has made, its C variable."""
+    parts: int = 0
+    """Of values, that have a variable."""
     narrow: bool = False
     """Whether it converts (kernels.narrow_text): everything but the sums is in vectors of float, and of integers as
     wide."""
@@ -163,13 +166,30 @@ class _Writer:
                 if body.op not in ("+=", "-=", "*=") or body.target_read is None:
                     raise NotVectorised(f"the operator {body.op}")
                 body = replace(body, op="=", value=Binary(body.op[:-1], Load(body.target_read), body.value))
-            return Narrow(F32, load, self.scop.fast_math, of).text(stored_value(body, of))
+            return self._in_parts(stored_value(body, of), Narrow(F32, load, self.scop.fast_math, of=of))
         value = Vectors(self.element, load, self.scop.fast_math).text(body.value)
         if body.op != "=":
             if body.op[:-1] not in "+-*/" or body.target_read is None:
                 raise NotVectorised(f"the operator {body.op}")
             value = f"{load(body.target_read)} {body.op[:-1]} {value}"
         return value
+
+    def _in_parts(self, value: Value, vectors: Narrow) -> str:
+        """C of a vector, behind lines that make what is used more than once of it. Raises NotVectorised."""
+        names: dict[Value, str] = {}
+        vectors = replace(vectors, names=names)
+        for part in repeated(value):
+            if not vectors.is_vector(part):
+                continue
+            try:
+                text = vectors.text(part)
+            except NotVectorised:
+                continue  # the whole, which has it, says why, unless it has it otherwise
+            name = f"polydl_part{self.parts}"
+            self.parts += 1
+            self.lines.append(f"const {register(vectors.made(part))} {name} = {text};")
+            names[part] = name
+        return vectors.text(value)
 
     def store(self, array: str, fused: Fused) -> None:
         """Write what the statements made of an array that the microkernel does not store itself."""

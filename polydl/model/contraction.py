@@ -10,7 +10,7 @@ from polydl.model import isl
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Const, Convert, Expr, Load
 from polydl.model.scop import Access, Assignment, Scop, Statement
-from polydl.model.types import ElementType
+from polydl.model.types import I32, U32, ElementType
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,15 +190,18 @@ def linear_strides(scop: Scop, statement: Statement, access: Access) -> dict[str
     return strides
 
 
-def _factors(value: Expr) -> list[Expr]:
-    """The factors of a product, however it is parenthesised, without the conversions that change no value."""
+def _factors(value: Expr, *, modular: bool = False) -> list[Expr]:
+    """The factors of a product, however it is parenthesised, without the conversions that change no value; `modular`:
+    nor its value modulo 2^32."""
     match value:
         case Binary("*", left, right):
-            return _factors(left) + _factors(right)
+            return _factors(left, modular=modular) + _factors(right, modular=modular)
+        case Convert(source, target, operand) if modular and source.is_int and target.is_int:
+            return _factors(operand, modular=True) if value.exact or target.bits >= I32.bits else [value]
         case Convert(source, target, operand) if source is target or not isinstance(operand, Binary):
             # A literal is converted when it is compiled, as the argument of a microkernel is.
             literal = isinstance(operand, Const) and source.is_int
-            return _factors(operand) if value.exact or literal else [value]
+            return _factors(operand, modular=modular) if value.exact or literal else [value]
         case _:
             return [value]
 
@@ -225,10 +228,12 @@ def judged(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contr
     accesses = statement.accesses
     output_type = scop.arrays[accesses[body.target].array].element
     value, product_type = explicit(body.value, lambda access: scop.arrays[accesses[access].array].element)
-    if product_type is not output_type:
+    # Added to a signed number in the arithmetic of unsigned ones: microkernels do just that.
+    modular = (product_type, output_type) == (U32, I32)
+    if product_type is not output_type and not modular:
         # rounded on the way, or computed in more digits than are kept
         return NoContraction(Lack.TYPES, body.target)
-    factors = _factors(value)
+    factors = _factors(value, modular=modular)
     moving = [f.access for f in factors if isinstance(f, Load) and not scop.arrays[accesses[f.access].array].is_scalar]
     scale = tuple(f for f in factors if not isinstance(f, Load) or f.access not in moving)
     if len(moving) != 2:

@@ -137,6 +137,28 @@ def loads(value: Expr) -> list[int]:
     return [value.access] if isinstance(value, Load) else [i for one in operands(value) for i in loads(one)]
 
 
+def repeated(value: Expr) -> list[Expr]:
+    """The operations that an expression has in several places, those inside of others first."""
+    places: dict[Expr, int] = {}
+    order: list[Expr] = []
+
+    def visit(one: Expr) -> None:
+        places[one] = places.get(one, 0) + 1
+        if places[one] == 1:
+            for part in operands(one):
+                visit(part)
+            order.append(one)
+
+    visit(value)
+    return [one for one in order if places[one] > 1 and any(map(operands, operands(one)))]
+
+
+def calls(value: Expr) -> list[str]:
+    """The functions that an expression calls, from left to right."""
+    own = [value.function] if isinstance(value, Call) else []
+    return own + [name for one in operands(value) for name in calls(one)]
+
+
 def affine_values(value: Expr) -> list[AffineValue]:
     """The values made of loop variables in an expression, from left to right."""
     return [value] if isinstance(value, AffineValue) else [v for one in operands(value) for v in affine_values(one)]

@@ -8,7 +8,7 @@ isl text, since C identifiers such as `min`, `mod` or `exists` are isl keywords.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 from polydl.base import html
 from polydl.base.errors import Span
 from polydl.model import isl
-from polydl.model.expr import Expr
+from polydl.model.expr import Expr, Load, on_operands
 from polydl.model.layout import NO_AXES, Layout, row_major
 from polydl.model.types import ElementType
 
@@ -324,6 +324,25 @@ class IndexValues:
 
 
 @dataclass(frozen=True, slots=True)
+class Function:
+    """A function of the file that computes a number from numbers."""
+
+    parameters: tuple[ElementType, ...]
+    value: Expr
+    """What it returns; Load(i) is its parameter i."""
+    element: ElementType
+    """The type of that."""
+
+    def of(self, arguments: Sequence[Expr]) -> Expr:
+        """What it returns for arguments, each of the type of its parameter."""
+
+        def given(one: Expr) -> Expr:
+            return arguments[one.access] if isinstance(one, Load) else on_operands(one, given)
+
+        return given(self.value)
+
+
+@dataclass(frozen=True, slots=True)
 class Scop:
     """A static control part."""
 
@@ -356,6 +375,8 @@ class Scop:
     """What arrays of integers hold that are made subscripts of."""
     views: Mapping[str, View] = field(default_factory=dict)
     """By name, the arrays, scalars and parameters that are members of structures."""
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    """By name, the functions of the file that statements call and that are an expression of their parameters."""
     fast_math: bool = False
     """Whether the user allows approximations of mathematical functions and of double arithmetic among floats."""
 

@@ -2,7 +2,8 @@
 
 Sizes are relative to the machine's caches, times to the arithmetic's least time, counts are logarithms: a model sees
 no absolute second or byte, and carries over to other sizes. Features that tell variants of one problem apart stand
-beside a few that describe the problem.
+beside a few that describe the problem. Bytes are those of the operands' own types, and the least time is that of the
+inner product that the machine has for them: of int8, four products for each number in a vector.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from polydl.rank.ranker import FloatArray
 from polydl.rank.register_blocks import target_isa
 from polydl.rank.trace import TraceRanker
 from polydl.rank.traffic import resources_of
+from polydl.schedule.grouping import grouping
 from polydl.schedule.structure import Structure
 from polydl.target import Machine
 from polydl.target.isa import Isa
+from polydl.target.products import FMA, Product
 
 FEATURES_VERSION = 1
 """Counts up when a feature changes its meaning: weights made for another version are refused."""
@@ -144,7 +147,9 @@ class _Table:
         self.roles = self._roles()
         """(V, 3) index into the arrays of what is A, B and C."""
         self.operations = 2.0 * math.prod(c.extent or 1 for c in nest.counts.values())
-        self.least = self.operations / (machine.peak(found.element) * threads)
+        self.products = [FMA if s.kernel is None else grouping(s).product for s in structures]
+        """Per structure, the inner product of its microkernel."""
+        self.least = self.operations / (max(map(self._peak, {*self.products})) * threads)
         self.used = resources_of(scop, nest, structures, machine, threads)
         estimated = self.used.estimates(machine, threads)
         self.seconds, self.terms = estimated.scored().scores, estimated.seconds
@@ -159,6 +164,11 @@ class _Table:
         self.around = (np.arange(batch.depth) < self.outer[:, None]) & (batch.trip > 1)
         """(V, D): a loop around the call that runs more than once."""
         self.trips = batch.trip.astype(np.float64)
+
+    def _peak(self, product: Product) -> float:
+        """Operations per second of one core: of each product and its addition one, however many are in a word."""
+        words = self.machine.peak(self.element) * self.target.multiplying(product).fmas / self.target.fmas
+        return words * product.group
 
     def _roles(self) -> IntArray:
         place = {name: i for i, name in enumerate(self.box.arrays)}
@@ -216,7 +226,7 @@ class _Table:
 
     def kernel(self) -> dict[str, FloatArray]:
         """The microkernel's block, its efficiency, what is inside."""
-        described = np.array([self._block(s) for s in self.structures])
+        described = np.array([self._block(*one) for one in zip(self.structures, self.products, strict=True)])
         block = {
             name: described[:, i]
             for i, name in enumerate(
@@ -229,7 +239,7 @@ class _Table:
         columns = {f"kernel.{name}": column for name, column in block.items()}
         return columns | {"kernel.passes_over_C": _log(passes), "kernel.calls": _log(calls)}
 
-    def _block(self, structure: Structure) -> tuple[float, ...]:
+    def _block(self, structure: Structure, product: Product) -> tuple[float, ...]:
         kernel = structure.kernel
         if kernel is None:
             return (1.0,) + (0.0,) * 9
@@ -240,7 +250,9 @@ class _Table:
             min(loop.within or (extents[loop.iterator].extent or 1), extents[loop.iterator].extent or 1)
             for loop in kernel.reductions
         )
-        block = _block_features(self.target, self.element, kernel.m, kernel.n, row_extent, column_extent)
+        block = _block_features(
+            self.target.multiplying(product), self.element, kernel.m, kernel.n, row_extent, column_extent
+        )
         return (0.0, *block, math.log2(max(reduction, 1)), float(len(kernel.reductions)))
 
     def call(self) -> dict[str, FloatArray]:
@@ -258,7 +270,7 @@ class _Table:
         for v, structure in enumerate(self.structures):
             key = (structure.kernel, frozenset(p.operand for p in structure.packs))
             if key not in memory:
-                memory[key] = self._layout(structure)
+                memory[key] = self._layout(structure, self.products[v])
             laid[v] = memory[key]
             for pack in structure.packs:
                 index = "AB".index(pack.operand)
@@ -271,9 +283,9 @@ class _Table:
             columns[name] = packed[:, i]
         return columns
 
-    def _layout(self, structure: Structure) -> tuple[float, ...]:
+    def _layout(self, structure: Structure, product: Product) -> tuple[float, ...]:
         """log2 of the pages that a call touches of A, B and C, and of the bytes between its rows in units of lines."""
-        kernel, size = structure.kernel, self.element.bytes
+        kernel = structure.kernel
         if kernel is None:
             return (0.0,) * 6
         packed = {p.operand for p in structure.packs}
@@ -282,6 +294,7 @@ class _Table:
         pages, strides = [], []
         for role in _ROLES:
             operand = self.found.output if role == "C" else by_name[structure.operand(role).array]
+            size = (product.copy(role, self.element) if role in packed else operand.element).bytes
             steps = []
             for loop in structure.inner:
                 stride = abs(known(operand.strides[loop.iterator])) * size
@@ -357,7 +370,8 @@ class _Table:
             "problem.columns": ones * math.log2(wide),
             "problem.reduction": ones * math.log2(reduction),
             "problem.threads": ones * math.log2(self.threads),
-            "problem.element_bytes": ones * float(self.element.bytes),
+            "problem.element_bytes": ones
+            * float(max(one.element.bytes for one in (self.found.left, self.found.right))),
         }
         caches = self.machine.caches
         for i, role in enumerate(_ROLES):
@@ -383,8 +397,8 @@ def _pages(steps: Sequence[tuple[int, int]], page: int) -> float:
 def _block_features(
     target: Isa, element: ElementType, m: int, n: int, rows: int, columns: int
 ) -> tuple[float, float, float, float, float, float, float]:
-    """(rows, log2 columns, vectors, accumulators per register, modelled fraction of the FMA peak, parts of the rows and
-    of the columns that whole blocks leave over) of a register block."""
+    """(rows, log2 columns, vectors, accumulators per register, modelled fraction of the peak, parts of the rows and of
+    the columns that whole blocks leave over) of a register block."""
     lanes = target.lanes(element)
     vectors = -(-n // lanes)
     efficiency = block_efficiency(target, element, m, n, rows, columns)

@@ -32,6 +32,7 @@ from polydl.rewrite.linear import linear_sums
 from polydl.rewrite.multiply_add import multiply_adds
 from polydl.rewrite.partial import partial
 from polydl.rewrite.reroll import reroll
+from polydl.rewrite.returned import returned
 from polydl.rewrite.scalars import in_place, lives_apart
 from polydl.rewrite.split import split
 from polydl.rewrite.staircase import staircase
@@ -90,7 +91,7 @@ def canonical(
     """
     if names is not None:
         form = Form.SEARCHED if names else Form.WRITTEN
-    order: list[Callable[[Scop], Iterator[Step]]] = [without_dead, lives_apart]
+    order: list[Callable[[Scop], Iterator[Step]]] = [without_dead, returned, lives_apart]
     if reassociate:
         order += [multiply_adds, sums_in_lanes]
         order += [factors_in_place, zero_points] if form is Form.SEARCHED else []

@@ -18,7 +18,6 @@ from polydl.model.conversions import converted, explicit
 from polydl.model.expr import (
     AffineValue,
     Binary,
-    Call,
     Const,
     Convert,
     Expr,
@@ -35,17 +34,10 @@ from polydl.model.scop import Access, Assignment, Scop, Statement, without_scala
 from polydl.model.types import I32
 from polydl.rewrite.expand import Expanded, expand
 from polydl.rewrite.forward import forwarded
+from polydl.rewrite.repeating import MOST, expression_size, is_slow
 from polydl.rewrite.step import Step
 from polydl.rewrite.zero_points import ZeroPoints, useful, zero_points
 from polydl.target.isa import has_register_blocks
-
-_CHEAP = frozenset(
-    {"fmin", "fmax", "fabs", "rint", "nearbyint", "lrint", "round", "lround", "floor", "ceil", "trunc"}
-)  # fmt: skip
-"""Functions of <math.h>, those with an f behind too, that are an instruction or a few: computed again for each use."""
-MOST = 200
-"""Operations in an expression at most. Each use of a temporary repeats what it holds, which compilers find, and search
-for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,11 +271,11 @@ def _made(scop: Scop, run: Sequence[Statement]) -> Scop | str:
         assert isinstance(s.body, Assignment)
         scalar = s.accesses[s.body.target].array
         values.held[scalar] = values.of(s)
-        if _uses(run[number + 1 :], scalar) > 1 and _is_slow(values.held[scalar]):
+        if _uses(run[number + 1 :], scalar) > 1 and is_slow(values.held[scalar]):
             return f"what {scalar} holds would be computed several times"
     op = body.op
     value = values.taken(last, body.value)
-    if _size(value) > MOST:
+    if expression_size(value) > MOST:
         return f"{last.name} would compute more than {MOST} operations"
     target = last.accesses[body.target]
     accesses = [*values.accesses]
@@ -316,13 +308,3 @@ def _uses(statements: Sequence[Statement], scalar: str) -> int:
         if s.accesses[s.body.target].array == scalar:
             break
     return count
-
-
-def _is_slow(value: Expr) -> bool:
-    """Whether an expression calls a function that is more than a few instructions."""
-    call = isinstance(value, Call) and value.function.removesuffix("f") not in _CHEAP
-    return call or any(map(_is_slow, operands(value)))
-
-
-def _size(value: Expr) -> int:
-    return 1 + sum(map(_size, operands(value))) if not isinstance(value, Convert) else _size(value.operand)

@@ -10,8 +10,10 @@ the bytes as they are, for which there are instructions, where `A[i][k] - za` ne
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from polydl.dependences.scalars import private_depth
 from polydl.model import isl
@@ -37,7 +39,7 @@ class ZeroPoints:
 
     before:    s = e;  for k: s += (A[i][k] - za) * (B[k][j] - zb)
     after:     for j: for k: T[j] += B[k][j];  for i: for k: R[i] += A[i][k]
-               s = e - zb * R[i] - za * T[j] + K * za * zb;  for k: s += A[i][k] * B[k][j]
+               s = e - zb * R[i] - za * T[j] + K * za * zb;  for k: s += (unsigned)(A[i][k] * B[k][j])
     requires:  integers of 32 bits, for all of this is modulo 2^32; the loops of the sum are a box; nothing writes the
                factors from the nest's start on, nor touches the sum inside of the loops that add it up
     """
@@ -343,21 +345,20 @@ def _summing(
 
 
 def _adding(scop: Scop, statement: Statement, split: _Split) -> Statement:
-    """The statement with the one product that it goes on adding."""
+    """The statement with the one product that it goes on adding, modulo 2^32: without the zero points there is more to
+    add than fits, perhaps."""
     body = statement.body
     assert isinstance(body, Assignment)
     used = [*split.main, body.target_read, body.target]
     accesses = tuple(statement.accesses[i] for i in used if i is not None)
-    factors: list[Expr] = [
-        one if I32.holds(_held(scop, statement, i)) and _held(scop, statement, i).bits < I32.bits
-        else converted(one, _held(scop, statement, i), I32)
-        for i, one in zip(split.main, map(Load, range(len(split.main))), strict=True)
-    ]  # fmt: skip
+    held = [_held(scop, statement, i) for i in split.main]
+    factors: list[Expr] = [Load(i) for i in range(len(held))]
     if abs(split.number) != 1:
         factors.insert(0, Const(str(abs(split.number))))
-    value = factors[0]
-    for factor in factors[1:]:
-        value = Binary("*", value, factor)
+    if abs(split.number) * math.prod(one.maximum + (not one.unsigned) for one in held) > I32.maximum:
+        factors = [converted(one, explicit(one, held.__getitem__)[1], U32) for one in factors]
+    value = reduce(lambda left, right: Binary("*", left, right), factors)
+    value = converted(value, explicit(value, held.__getitem__)[1], U32)
     op = "-=" if split.number < 0 else "+="
     read = None if body.target_read is None else len(split.main)
     return replace(statement, accesses=accesses, body=Assignment(len(accesses) - 1, op, value, read))

@@ -4,7 +4,10 @@ the original's results in bits."""
 from __future__ import annotations
 
 import ctypes
+import re
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -118,10 +121,13 @@ def _in_blocks(nest: Nest) -> Structure:
     return made
 
 
-def source(body: str, name: str, sizes: tuple[int, int, int], types: tuple[str, str, str]) -> str:
+def source(
+    body: str, name: str, sizes: tuple[int, int, int], types: tuple[str, str, str], *, functions: bool = False
+) -> str:
     m, n, k = sizes
     a, b, c = types
-    return HEAD.format(name=name, a=a, b=b, c=c, M=m, N=n, K=max(k, 1), body=body.format(K=k))
+    head = HEAD.replace("void {name}", f"{OWN}void {{name}}") if functions else HEAD
+    return head.format(name=name, a=a, b=b, c=c, M=m, N=n, K=max(k, 1), body=body.format(K=k))
 
 
 EXACT = "-ffp-contract=off"
@@ -174,11 +180,12 @@ def checked(
     sizes: tuple[int, int, int] = (7, 37, 23),
     types: tuple[str, str, str] = ("uint8_t", "int8_t", "int8_t"),
     ends: bool = True,
+    functions: bool = False,
 ) -> None:
-    written, fused = in_microkernels(source(body, "after", sizes, types))
+    written, fused = in_microkernels(source(body, "after", sizes, types, functions=functions))
     assert "polydl_mk_dot_" in written
     assert bool(fused) == ends
-    original = source(body, "before", sizes, types)
+    original = source(body, "before", sizes, types, functions=functions)
     for flags in MACHINES.values():
         same_bits(original, written, sizes, types, flags)
 
@@ -192,6 +199,55 @@ def test_zero_points(case: str) -> None:
 def test_ends(case: str) -> None:
     checked(PLAIN_SUM + " " + ENDS[case])
 
+
+OWN = """
+static inline int clamp(int v, int low, int high) {{ return v < low ? low : v > high ? high : v; }}
+static inline float limited(float v, float low, float high)
+{{
+    if (v < low)
+        return low;
+    if (v > high)
+        return high;
+    return v;
+}}
+static inline int8_t saturated(int32_t v)
+{{
+    if (v > 127)
+        return 127;
+    else if (v < -128)
+        return -128;
+    return (int8_t)v;
+}}
+static inline int32_t multiplied(int32_t a, int32_t b)
+{{
+    int64_t ab = (int64_t)a * (int64_t)b;
+    int32_t nudge = ab >= 0 ? (1 << 30) : (1 - (1 << 30));
+    int32_t high = (int32_t)((ab + nudge) / (1ll << 31));
+    return a == b && a == INT32_MIN ? INT32_MAX : high;
+}}
+static inline int32_t divided(int32_t x, int exponent)
+{{
+    const int32_t mask = (int32_t)((1ll << exponent) - 1);
+    const int32_t remainder = x & mask;
+    const int32_t threshold = (mask >> 1) + (x < 0);
+    return (x >> exponent) + (remainder > threshold);
+}}
+"""
+FUNCTIONS = {
+    "clamped": "C[i][j] = (int8_t)clamp((int)lrintf(s * scale) + zc, -128, 127);",
+    "clamped in float": "C[i][j] = (int8_t)lrintf(limited((float)s * scale + (float)zc, -128.0f, 127.0f));",
+    "saturated": "C[i][j] = saturated((s + bias[j] + 64) >> 7);",
+    "gemmlowp's": "s += bias[j]; C[i][j] = saturated(divided(multiplied(s, multiplier), shift) + zc);",
+    "half away from zero": "float v = s * scale; int q = (int)(v + (v >= 0 ? 0.5f : -0.5f)); C[i][j] = saturated(q);",
+    "else if": (
+        "int q = (int)lrintf(s * scale); if (q < -128) q = -128; else if (q > 127) q = 127; C[i][j] = (int8_t)q;"
+    ),
+    "else if that stores": (
+        "int q = (int)roundf(s * scale); if (q < -128) C[i][j] = -128; else if (q > 127) C[i][j] = 127; "
+        "else C[i][j] = (int8_t)q;"
+    ),
+}
+"""Behind PLAIN_SUM, with functions of the file and chains of conditions."""
 
 FIXED_POINT = (
     "int64_t p = (int64_t)s * multiplier; p = (p + ((int64_t)1 << (30 + shift))) >> (31 + shift); "
@@ -225,6 +281,11 @@ def test_types(case: str) -> None:
     checked(body, types=types, ends=ends)
 
 
+@pytest.mark.parametrize("case", list(FUNCTIONS))
+def test_functions_of_the_file(case: str) -> None:
+    checked(PLAIN_SUM + " " + FUNCTIONS[case], functions=True)
+
+
 @pytest.mark.parametrize("k", [0, 1, 2, 3, 4, 5, 63, 64, 65, 70])
 def test_lengths(k: int) -> None:
     """Odd numbers of rows and columns, all lengths of the sum."""
@@ -246,6 +307,58 @@ def test_nothing_saturates() -> None:
         pointers = (ctypes.c_void_p(a.ctypes.data), ctypes.c_void_p(b.ctypes.data), empty, empty, empty)
         library.after(*pointers, ctypes.c_float(1), 0, 0, 0, 0, ctypes.c_void_p(c.ctypes.data))
         assert (c == 2_072_640).all()
+
+
+LONG = """#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+enum {{ K = 70000 }};
+static void f(int32_t C[restrict 2][3], const {a} A[restrict 2][K], const {b} B[restrict K][3], int32_t za)
+{{
+#pragma scop
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 3; j++)
+            for (int k = 0; k < K; k++)
+                C[i][j] {op} (A[i][k] - za) * B[k][j];
+#pragma endscop
+}}
+static {a} A[2][K];
+static {b} B[K][3];
+int main(void)
+{{
+    int32_t C[2][3] = {{ {{ 7 }} }};
+    for (int k = 0; k < K; k++)
+        A[0][k] = A[1][k] = {most}, B[k][0] = B[k][1] = B[k][2] = 127;
+    f(C, A, B, {most});
+    for (int i = 0; i < 6; i++)
+        printf("%d ", C[i / 3][i % 3]);
+    return 0;
+}}
+"""
+
+
+@pytest.mark.parametrize("op", ["+=", "-="])
+@pytest.mark.parametrize(("a", "b", "most"), [("uint8_t", "int8_t", 255), ("uint16_t", "uint16_t", 65535)])
+def test_plain_loops_do_not_overflow(a: str, b: str, most: int, op: str, tmp_path: Path) -> None:
+    """255 * 127 * 70,000 is more than an int holds; what the original adds is always zero."""
+    text = LONG.format(a=a, b=b, most=most, op=op)
+    loaded = polydl.load(text)
+    program = canonical(loaded.scops[0])
+    assert any(isinstance(step.rewrite, ZeroPoints) for step in program.steps)
+    plain = generate(program.scop, [start(nest) for nest in nests(program.scop, program.dependences)])
+    written = splice(loaded.source, [(loaded.scops[0], plain)], "")
+
+    def run(c: str) -> tuple[int, str]:
+        (tmp_path / "f.c").write_text(c)
+        checked = ("-fsanitize=signed-integer-overflow", "-fno-sanitize-recover=all", "-fopenmp")
+        subprocess.run(["gcc", "-O1", *checked, "f.c", "-o", "f", "-lm"], cwd=tmp_path, check=True)
+        ran = subprocess.run([tmp_path / "f"], capture_output=True, text=True, check=False)
+        return ran.returncode, ran.stdout
+
+    assert run(text) == run(written) == (0, "7 0 0 0 0 0 ")
+    signed = re.sub(r"\(unsigned int\)", "(int)", written)
+    assert signed != written
+    assert run(signed)[0] != 0
 
 
 def test_what_is_refused_is_said() -> None:

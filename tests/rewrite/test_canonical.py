@@ -137,6 +137,8 @@ def test_what_is_rewritten_of_the_corpus() -> None:
         "fir": ["InPlace"],
         "linear_layout": ["InPlace"],
         "complex_gemm": ["Beside", "Beside", "Terms"],
+        "edit_distance": ["Returned"],
+        "lstm_cell": ["Returned"],
     }
     for found in made.values():
         assert found.refused == ()

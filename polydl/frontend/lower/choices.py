@@ -4,6 +4,7 @@
     if (x > best) { best = x; at = j; }     at = x > best ? j : at;  best = x > best ? x : best;
     if (x > t) s += x;                      s += x > t ? x : -0.0f;
     if (x > 0) y[i] = x; else y[i] = 0;     y[i] = x > 0 ? x : 0;
+    if (x < 0) x = 0; else if (x > 1) x = 1;        x = x < 0 ? 0 : x > 1 ? 1 : x;
     if (x > 0) { t = f(x); y[i] = t; }      t = x > 0 ? f(x) : 0;  and the rest, of which only arms read t
 
 Each side computes the same bits. Adding -0.0 changes no number, as adding 0.0 does with -0.0. A store that would not
@@ -40,9 +41,16 @@ def choices(node: Any, state: State) -> tuple[Any, ...]:
     state.walked.stores.update(
         (id(one), (one, node))
         for one in made
-        if node.iffalse is None and isinstance(one, c_ast.Assignment) and not _private(one.lvalue, state)
+        if _may_store_nothing(node) and isinstance(one, c_ast.Assignment) and not _private(one.lvalue, state)
     )
     return made
+
+
+def _may_store_nothing(node: Any) -> bool:
+    """Whether an `if` has no `else`, or the last of a chain of them has none."""
+    while isinstance(node, c_ast.If) and node.iffalse is not None:
+        node = _only(node.iffalse)
+    return isinstance(node, c_ast.If)
 
 
 def unasked(statements: Sequence[Statement], walked: Walked, known: isl.Set) -> frozenset[int]:
@@ -79,7 +87,13 @@ def _choices(node: Any, state: State) -> tuple[Any, ...]:
     if apart is not None:
         return (apart,)
     if otherwise is not None:
-        return _pairs(condition, then, _assignments(otherwise), state)
+        others: Sequence[Any] = _assignments(otherwise)
+        if isinstance(chained := _only(otherwise), c_ast.If):
+            # if (a) x = e; else if (b) x = f; else x = g;
+            others = _choices(chained, state)
+            if not all(isinstance(one, c_ast.Assignment) for one in others):
+                return ()
+        return _pairs(condition, then, others, state)
     made = [_alone(condition, one, state) for one in _in_order(condition, then)]
     return tuple(made) if None not in made else ()
 

@@ -55,7 +55,7 @@ def check_compiler(scops: Sequence[Scop], cc: str) -> None:
     """Raise InputErrors for arrays of types that the compiler does not have."""
     errors = []
     for array in {array.name: array for scop in scops for array in scop.arrays.values()}.values():
-        if array.element in _OTHERWISE and not _has(cc, array.element):
+        if array.element in _OTHERWISE and not has_type(cc, array.element):
             reason = f"the compiler '{cc}' has no type '{array.element}', which the elements of '{array.name}' have"
             errors.append(InputError(reason, array.span, _OTHERWISE[array.element], topic="types"))
     if errors:
@@ -63,7 +63,7 @@ def check_compiler(scops: Sequence[Scop], cc: str) -> None:
 
 
 @cache
-def _has(cc: str, element: ElementType) -> bool:
+def has_type(cc: str, element: ElementType) -> bool:
     """Whether a compiler computes with values of a type; of one that does not answer nothing is said."""
     text = _PROBE.format(type=element).encode()
     try:

@@ -18,7 +18,7 @@ def result_type(name: str, unit: Unit, scope: Scope) -> ElementType | None:
 
     Pure: the conversions of polydl.h; the libm names of `values.PURE` unless the file defines its own; functions
     declared `__attribute__((const))`, or assumed to be as if they were; functions of the file that use nothing but
-    their parameters, variables of their own and other pure functions.
+    their parameters, variables of their own, constants that nothing can change and other pure functions.
     """
     return _result_type(name, unit, scope, frozenset())
 
@@ -94,7 +94,9 @@ def _pure_body(definition: Any, unit: Unit, scope: Scope, visiting: frozenset[st
             case c_ast.Constant():
                 return bool(node.type != "string")
             case c_ast.ID():
-                return node.name in names or node.name in LIBRARY_CONSTANTS
+                found = scope.file.find(node.name)
+                constant = found is not None and found.value is not None
+                return node.name in names or node.name in LIBRARY_CONSTANTS or constant
             case c_ast.UnaryOp(op="+" | "-" | "!" | "~"):
                 return pure(node.expr)
             case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--") | c_ast.Assignment():
