@@ -28,6 +28,7 @@ HEAD = "void f(int n, unsigned u, float *y, float z[64][64])"
         ("int i = 0; do { y[i] = 1; ++i; } while (i < 64);", "{ S0[i] : 0 <= i < 64 }"),
         ("int i = 0; do { y[i] = 1; i++; } while (i < n);", "[n] -> { S0[i] : 0 <= i < n; S0[0] }"),
         ("int i = n; do { y[i] = 1; } while (--i > 0);", "[n] -> { S0[i] : 0 < i <= n; S0[n] }"),
+        ("int i = 0; if (n == 0) return; do { y[i] = 1; } while (++i < n);", "[n] -> { S0[i] : 0 <= i < n; S0[0] }"),
         ("int i = 0; for (;;) { if (i >= n) break; y[i] = 1; ++i; }", "[n] -> { S0[i] : 0 <= i < n }"),
         (
             "int i = 0; while (1) { if (i >= n || i > 9) { break; } y[i] = 1; i++; }",

@@ -191,7 +191,7 @@ def _stepped(statement: Any) -> str | None:
 
 def value_before(variable: str, before: Sequence[Any]) -> Any:
     """The value that a variable is given in front of code, where it still is that value there; None where none is
-    found. Between the two may stand declarations, and statements that set other variables."""
+    found. Between the two may stand declarations, statements that set other variables, and returns."""
     changed: set[str] = set()
     for item in reversed(before):
         match item:
@@ -206,6 +206,8 @@ def value_before(variable: str, before: Sequence[Any]) -> Any:
                 continue
             case c_ast.EmptyStatement() | c_ast.Pragma():
                 continue
+            case c_ast.If(cond=condition, iftrue=then, iffalse=None) if _returns(then) and _still(condition):
+                continue
             case _:
                 return None
         plain = found is not None and all(
@@ -215,3 +217,15 @@ def value_before(variable: str, before: Sequence[Any]) -> Any:
         )
         return found if plain and not changed & {variable, *mentions(found)} else None
     return None
+
+
+def _returns(node: Any) -> bool:
+    items = list(node.block_items or []) if isinstance(node, c_ast.Compound) else [node]
+    return len(items) == 1 and isinstance(items[0], c_ast.Return)
+
+
+def _still(condition: Any) -> bool:
+    """Whether an expression changes nothing."""
+    return not changed_names(condition) and not any(
+        isinstance(node, (c_ast.FuncCall, c_ast.Assignment)) for node in nodes(condition)
+    )

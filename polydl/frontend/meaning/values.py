@@ -516,7 +516,8 @@ class Values:
         then, then_type = self._guarded(node.cond, node.iftrue, where, True)
         otherwise, else_type = self._guarded(node.cond, node.iffalse, where, False)
         check_operands(self.places, node, tested, *(() if then_type is else_type else (then_type, else_type)))
-        return Conditional(condition, then, otherwise), common(then_type, else_type)
+        ctype = common(then_type, else_type)
+        return Conditional(condition, then, otherwise, (then_type is ctype, else_type is ctype)), ctype
 
     def _call(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
         name = node.name.name if isinstance(node.name, c_ast.ID) else None
