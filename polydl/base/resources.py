@@ -32,9 +32,10 @@ def headers() -> Path:
     return _PACKAGE / "include"
 
 
-def header_flags() -> tuple[str, str]:
-    """Flags of a C compiler that finds `polydl.h` with them, after every other folder: a copy of the user's wins."""
-    return "-idirafter", str(headers())
+def header_flags() -> tuple[str, ...]:
+    """Flags of a C compiler that finds `polydl.h` with them, after every other folder: a copy of the user's wins; and
+    C's headers by their names in C++ (`<cmath>`), for files of C++ whose regions are C."""
+    return "-idirafter", str(headers()), "-idirafter", str(_PACKAGE / "as_c")
 
 
 def refused() -> dict[str, str]:

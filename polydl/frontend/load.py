@@ -111,7 +111,7 @@ def load(
         except RecursionError as error:
             reason = "the code is nested too deeply to be analysed"
             raise InputErrors([InputError(reason, original.line_span(1), "take the nest apart")]) from error
-    _check_sizes(scops, sizes, name)
+    _check_sizes(scops, sizes, unit)
     check_compiler(scops, cc)
     return Program(source, scops, unread)
 
@@ -298,20 +298,24 @@ def _nest_scops(
             reading.within(found, finder.nest(called[name]) if name in called else None)
         else:
             others.append((definition, found))
-    if not scops and not errors and not unit.source.text.startswith(GENERATED):
-        # No function is loops and nothing else: what loops stand among other statements?
-        for definition, _ in others:
+    generated = unit.source.text.startswith(GENERATED)
+    known, said = len(errors), set()
+    for definition, _ in () if generated else sorted(others, key=lambda one: one[0].decl.name == "main"):
+        # Loops among other statements; those of main, which often only call the others, where there are none else.
+        if definition.decl.name != "main" or not (scops or errors):
             runs = finder.runs(definition)
             calls = finder.runs(called[definition.decl.name]) if definition.decl.name in called else [None] * len(runs)
             for found, other in zip(runs, calls, strict=True):
                 reading.within(found, other)
+            if len(errors) > known:
+                said.add(definition.decl.name)
+                known = len(errors)
     if scops:
-        taken = {"main", *(scop.function for scop in scops)}
+        taken = {"main", *(scop.function for scop in scops), *said}
         beside = [why for one, why in others if _has_loops(one) and one.decl.name not in taken]
         return tuple(sorted(scops, key=lambda scop: scop.region.start)), tuple(in_order([*errors, *beside]))
     # The nearest to a scop first: functions that have loops.
     others.sort(key=lambda one: not _has_loops(one[0]))
-    generated = unit.source.text.startswith(GENERATED)
     unread = [error for name, several in unit.unread.items() if function in (None, name) for error in several.errors]
     why_not = errors or [why for _, why in others if not generated]
     raise InputErrors([*unread, *why_not] or [_no_scop(unit, function)])
@@ -348,19 +352,35 @@ def _no_scop(unit: Unit, function: str | None) -> InputError:
     )
 
 
-def _check_sizes(scops: Sequence[Scop], sizes: Mapping[str, int], path: str) -> None:
+def _check_sizes(scops: Sequence[Scop], sizes: Mapping[str, int], unit: Unit) -> None:
+    """Raise InputErrors for sizes of what is no integer parameter. One that no bound depends on may have one."""
     known = {guard.name for scop in scops for guard in scop.guards if not guard.macro}
-    unknown = [name for name in sizes if name not in known]
+    unknown = sizes.keys() - known - _integer_parameters(unit)
     if unknown:
         possible = ", ".join(sorted(known)) or "none"
         raise InputErrors(
             [
                 InputError(
                     f"'{name}' is not an integer parameter that a scop depends on",
-                    Span(path, 1, 1),
+                    Span(unit.source.path, 1, 1),
                     f"sizes can be given for: {possible}; macros are given with -D",
                     topic="sizes",
                 )
-                for name in unknown
+                for name in sizes
+                if name in unknown
             ]
         )
+
+
+def _integer_parameters(unit: Unit) -> set[str]:
+    """The names of the integers that the functions of a file take."""
+    scope = Scope()
+    found: set[str] = set()
+    for external in unit.externals:
+        defined = isinstance(external, c_ast.FuncDef)
+        scope.declare(external.decl if defined else external, Storage.GLOBAL, constant)
+        arguments = external.decl.type.args if defined else None
+        for parameter in arguments.params if arguments is not None else ():
+            symbol = Scope(scope).declare(parameter, Storage.PARAMETER, constant)
+            found |= {parameter.name} if symbol is not None and symbol.is_integer else set()
+    return found

@@ -80,8 +80,8 @@ def simplified(value: Expr) -> Expr:
                 case Convert(inner, _, narrow) if inner is F32:
                     return narrow
                 case Conditional(condition, then, otherwise):
-                    arms = (simplified(Convert(F64, F32, one)) for one in (then, otherwise))
-                    return Conditional(condition, *arms)
+                    first, second = (simplified(Convert(F64, F32, one)) for one in (then, otherwise))
+                    return Conditional(condition, first, second)
         case Binary(op, left, right) if op in TRUTHS and _as_float(left) and _as_float(right):
             sides = [one.operand if isinstance(one, Convert) else Convert(F64, F32, one) for one in (left, right)]
             return Binary(op, *sides)

@@ -64,6 +64,9 @@ class Place:
         if found.is_scalar:
             return Name(found.name)
         where = isl.components(subscript.pullback_pw_multi_aff(self.back))
+        if self.back.domain().is_disjoint(where[0].domain()):
+            # Behind a condition that never holds here there is still C for the element.
+            where = [isl.everywhere(one).pullback_pw_multi_aff(self.back) for one in isl.components(subscript)]
         subscripts = tuple(self.c(self.build.expr_from_pw_aff(one.coalesce())) for one in where)
         if not found.linear:
             return Item(found.name, subscripts) if found.members is None else _member(found, subscripts, subscript)

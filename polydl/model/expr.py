@@ -74,6 +74,8 @@ class Conditional:
     condition: Expr
     then: Expr
     otherwise: Expr
+    typed: tuple[bool, bool] = (False, False)
+    """Of `then` and `otherwise`, whether it is known to have the type of the whole: it may stand in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ def on_operands(value: Expr, change: Callable[[Expr], Expr]) -> Expr:
         case Binary(_, left, right):
             return replace(value, left=change(left), right=change(right))
         case Conditional(condition, then, otherwise):
-            return Conditional(change(condition), change(then), change(otherwise))
+            return Conditional(change(condition), change(then), change(otherwise), value.typed)
         case Call(_, arguments):
             return replace(value, arguments=tuple(change(a) for a in arguments))
         case Gather(element, subscripts):

@@ -16,9 +16,10 @@ from polydl.dependences.analysis import dependences
 from polydl.model import isl
 from polydl.model.contraction import affine_rows
 from polydl.model.counting import count
+from polydl.model.expr import Conditional, Expr, Load, loads, on_operands
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement
-from polydl.rewrite.same import cut_broken
+from polydl.rewrite.same import cut_broken, taken
 from polydl.rewrite.scalars import lives_apart
 from polydl.rewrite.step import Step, applied
 from polydl.rewrite.terms import part_of
@@ -353,10 +354,38 @@ def _parts(statement: Statement, cuts: _Cuts, depths: Sequence[int]) -> Iterator
 
 
 def _straight(statement: Statement, part: Statement) -> Statement:
-    """A part of a statement with its subscripts as the expressions that they are in it."""
-    return replace(
-        part, accesses=tuple(map(partial(_straightened, statement, part), part.accesses, statement.accesses))
+    """A part of a statement with its subscripts as the expressions that they are in it, and without the conditions that
+    always hold there or never."""
+    accesses = tuple(map(partial(_straightened, statement, part), part.accesses, statement.accesses))
+    return _unconditional(replace(part, accesses=accesses))
+
+
+def _unconditional(part: Statement) -> Statement:
+    """A statement without the conditions that always hold or never, and without what is read behind them alone."""
+    assert isinstance(part.body, Assignment)
+    value = _taken(part.body.value, part.domain)
+    used = {*loads(value), part.body.target} | ({part.body.target_read} if part.body.target_read is not None else set())
+    if value == part.body.value:
+        return part
+    numbers = {old: new for new, old in enumerate(sorted(used))}
+    read = part.body.target_read
+    body = Assignment(
+        numbers[part.body.target], part.body.op, _renumbered(value, numbers), None if read is None else numbers[read]
     )
+    return replace(part, accesses=tuple(part.accesses[old] for old in sorted(used)), body=body)
+
+
+def _taken(value: Expr, there: isl.Set) -> Expr:
+    """A value for these instances, with the arms of conditions that are taken in all of them for the conditions."""
+    if isinstance(value, Conditional) and (arm := taken(value, there)) is not None:
+        return _taken(arm, there)
+    return on_operands(value, lambda one: _taken(one, there))
+
+
+def _renumbered(value: Expr, numbers: Mapping[int, int]) -> Expr:
+    if isinstance(value, Load):
+        return Load(numbers[value.access])
+    return on_operands(value, lambda one: _renumbered(one, numbers))
 
 
 def _straightened(statement: Statement, part: Statement, access: Access, whole: Access) -> Access:

@@ -34,11 +34,16 @@ def default_sizes(scops: Sequence[Scop]) -> dict[str, range] | None:
 
 
 def _quick(scop: Scop) -> dict[str, int] | None:
-    """The largest sizes, as alike as the program allows, at which it is quick."""
+    """The largest sizes, as alike as the program allows, at which it is quick. What bounds no loop, as a leading
+    dimension, is as small as it may be."""
+    bounds = {name for statement in scop.statements for name in isl.parameters(statement.domain)}
     for exponent in range(_LARGEST, _LEAST - 1, -1):
         value = 2**exponent
         ranges = dict.fromkeys(scop.parameters, (1, _ABOVE * value))
-        sizes = nearest_possible(scop.context, ranges, dict.fromkeys(scop.parameters, value))
+        wanted = sorted(
+            ((n, value if n in bounds else 1) for n in scop.parameters), key=lambda one: one[0] not in bounds
+        )
+        sizes = nearest_possible(scop.context, ranges, dict(wanted))
         if sizes is None:
             continue
         there = at_sizes(scop, sizes)

@@ -107,6 +107,40 @@ def test_what_stays_outside(tmp_path: Path, body: str, message: str) -> None:
         region(tmp_path, body, HEAD)
 
 
+@pytest.mark.parametrize(
+    ("before", "loop", "shown"),
+    [
+        ("float *w = z[i];", "w[0] += *row;", ["float *w = z[i];", "const float *row = x + (9 * col[k]);"]),
+        ("float *w = z[i], *v = w + 1;", "v[1] += row[3];", ["float *w = z[i];", "float *v = w + 1;"]),
+        ("int half = i / 2; float *w = &z[half][0];", "w[1] += row[i];", ["float *w = &z[half][0];"]),
+    ],
+)
+def test_pointers_inside_and_in_front_of_what_is_kept(tmp_path: Path, before: str, loop: str, shown: list[str]) -> None:
+    head = "void f(int at[21], int col[500], const float *x, float z[20][3])"
+    inside = f"for (int k = at[i]; k < at[i + 1]; k++) {{ const float *row = x + 9 * col[k]; {loop} }}"
+    (statement,) = region(tmp_path, f"for (int i = 0; i < 20; i++) {{ {before} {inside} }}", head).statements
+    assert isinstance(statement.body, BlackBox)
+    assert all(line in statement.body.text for line in shown)
+    assert {(a.array, a.write, a.exact) for a in statement.accesses} == {
+        ("at", False, True), ("col", False, False), ("x", False, False), ("z", False, True), ("z", True, True)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "message"),
+    [
+        ("int r = i; float *w = z[r]; r = 3;", "the pointer 'w' is declared in the scop"),
+        ("float *w = at[i] > 2 ? z[i] : z[0];", "is given something else than a place in an array"),
+    ],
+)
+def test_pointers_that_would_point_somewhere_else(tmp_path: Path, before: str, message: str) -> None:
+    head = "void f(int at[21], int col[500], float z[20][3])"
+    inside = "for (int k = at[i]; k < at[i + 1]; k++) { w[0] += col[k]; }"
+    body = f"for (int i = 0; i < 20; i++) {{ {before} {inside} }}"
+    with pytest.raises(InputErrors, match=message):
+        region(tmp_path, body, head)
+
+
 SPARSE = "void f(int at[21], int col[500], float val[500], float x[99], float y[20], int seen[20], double z[20][3])"
 
 

@@ -26,6 +26,19 @@ HEAD = "void f(int n, unsigned u, float *y, float z[64][64])"
         ("int i = n; while (i-- > 0) y[i] = 1;", "[n] -> { S0[i] : 0 <= i < n }"),
         ("unsigned i = u; while (i--) { y[i] = 1; }", "[u] -> { S0[i] : 0 <= i < u }"),
         ("int i = 0; do { y[i] = 1; ++i; } while (i < 64);", "{ S0[i] : 0 <= i < 64 }"),
+        ("int i = 0; do { y[i] = 1; i++; } while (i < n);", "[n] -> { S0[i] : 0 <= i < n; S0[0] }"),
+        ("int i = n; do { y[i] = 1; } while (--i > 0);", "[n] -> { S0[i] : 0 < i <= n; S0[n] }"),
+        ("int i = 0; if (n == 0) return; do { y[i] = 1; } while (++i < n);", "[n] -> { S0[i] : 0 <= i < n; S0[0] }"),
+        ("int i = 0; for (;;) { if (i >= n) break; y[i] = 1; ++i; }", "[n] -> { S0[i] : 0 <= i < n }"),
+        (
+            "int i = 0; while (1) { if (i >= n || i > 9) { break; } y[i] = 1; i++; }",
+            "[n] -> { S0[i] : 0 <= i < n and i < 10 }",
+        ),
+        ("int i = 0; while (1) { y[i] = 1; if (++i == 8) break; }", "{ S0[i] : 0 <= i < 8 }"),
+        ("for (int i = 0;; i++) { if (!(i < n)) break; y[i] = 1; }", "[n] -> { S0[i] : 0 <= i < n }"),
+        ("for (int i = 0; i < n;) { y[i] = 1; i += 2; }", "[n] -> { S0[i] : 0 <= i < n and i mod 2 = 0 }"),
+        ("int i = 0; for (; i < n;) { y[i] = 1; i++; }", "[n] -> { S0[i] : 0 <= i < n }"),
+        ("int i = 0, k = 9; while (i < 8) { y[k] = i; i++; k--; }", "{ S0[i] : 0 <= i < 8 }"),
         ("int i = 0; n = n - 1; while (i < n) { y[i] = 1; i++; }", "[n] -> { S0[i] : 0 <= i < n }"),
         (
             "int i = 0, j; while (i < 8) { j = i; while (j < 9) { z[i][j] = 1; j++; } i++; }",
@@ -52,7 +65,10 @@ def test_loops_that_count(tmp_path: Path, body: str, domain: str) -> None:
         ("static int i = 0; while (i < n) { y[i] = 1; i++; }", "'while' loop"),
         ("int i = 0; int *p = &i; while (i < n) { y[i] = 1; i++; }", "'while' loop"),
         ("int i = 0; while (n > 0) { y[i] = 1; i++; }", "'while' loop"),
-        ("int i = 0; do { y[i] = 1; i++; } while (i < n);", "the first iteration of this 'do' loop runs even where"),
+        ("int i = 0; do { y[i] = 1; i++; } while (i != n);", "may never end"),
+        ("int i = 0; while (1) { y[i] = 1; if (i == n) break; i++; }", "'while' loop"),
+        ("for (int i = 0; i < n;) { if (y[i] > 3) continue; y[i] = 1; i++; }", "no increment"),
+        ("for (int i = 0; i < n;) { i++; y[i] = 1; }", "no increment"),
     ],
 )
 def test_loops_that_are_none(tmp_path: Path, body: str, message: str) -> None:
@@ -100,13 +116,27 @@ int main(void)
 """
 
 
-def test_outputs_compute_the_same(tmp_path: Path) -> None:
+ENDLESS = """\
+    for (int i = 0;;) {
+        if (i >= n) break;
+        y[i] += i % 3;
+        int k = 0;
+        do y[i] += x[k]; while (++k < n - 10);
+        i += 3;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("body", [WHOLE[WHOLE.index("    int i") : WHOLE.index("int main")], ENDLESS])
+def test_outputs_compute_the_same(tmp_path: Path, body: str) -> None:
+    code = WHOLE[: WHOLE.index("    int i")] + body + WHOLE[WHOLE.index("int main") :]
     path = tmp_path / "whole.c"
-    path.write_text(WHOLE)
+    path.write_text(code)
     program = load(path, sizes={"n": 64}, function="f")
     (found,) = program.scops
     texts = [
-        WHOLE,
+        code,
         *(splice(program.source, [(found, one.generated)], "") for one in rank(found, options=Options(space="small"))),
     ]
     assert len({_printed(text, tmp_path) for text in texts[:4]}) == 1

@@ -233,6 +233,24 @@ def test_unknown_sizes_are_refused(tmp_path: Path) -> None:
         scop(tmp_path, code, sizes={"n": 4, "m": 3})
 
 
+def test_parameters_that_no_bound_depends_on_may_have_sizes(tmp_path: Path) -> None:
+    code = "void f(int n, unsigned long m, float a, float *A) { for (int i = 0; i < n; i++) A[i] = 0; }"
+    assert scop(tmp_path, code, sizes={"n": 4, "m": 3}).sizes == {"n": 4}
+    with pytest.raises(InputErrors, match="'a' is not an integer parameter"):
+        scop(tmp_path, code, sizes={"a": 4})
+
+
+def test_types_of_parameters_behind_their_names(tmp_path: Path) -> None:
+    code = (
+        "static float half(x) float x; { return x / 2; }\n"
+        "void f(n, A, b)\nint n;\nfloat *A, b;\n{\n  int i;\n  for (i = 0; i < n; i++) A[i] = half(b);\n}\n"
+        "int unread(int n);\nint late;\n"
+    )
+    found = scop(tmp_path, code)
+    assert (found.function, found.parameters, list(found.arrays)) == ("f", ("n",), ["A", "b"])
+    assert found.source.text[found.region.helpers :].startswith("void f(n, A, b)")
+
+
 @pytest.mark.parametrize(
     ("name", "make", "message"),
     [

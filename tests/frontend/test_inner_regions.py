@@ -151,14 +151,18 @@ def test_what_stays_as_it_is_is_said(tmp_path: Path) -> None:
         "void copy(int n, int *restrict a, const int *restrict b)\n{ for (int i = 0; i < n; i++) a[i] = b[i]; }\n"
         "int count(int n, const int *a)\n{\n    int c = 0;\n    for (int i = 0; i < n; i++) c += a[i] > 0;\n"
         "    return c;\n}\n"
+        "int find(int n, const int *a)\n{\n    for (int i = 0; i < n; i++) if (a[i] > 0) return i;\n    return n;\n}\n"
+        "int steps(int n)\n{\n    int s = 0;\n    again: while (n != 1) { n = n % 2 ? 3 * n + 1 : n / 2; s++; }\n"
+        "    return s;\n}\n"
         "int none(int a) { return a; }\n"
         "int main(void) { int a[9]; for (int i = 0; i < 9; i++) a[i] = 1; return count(9, a); }\n"
     )
     program = load(path, sizes={"n": 10})
-    assert [scop.function for scop in program.scops] == ["copy"]
-    (why,) = program.unread
-    assert why.span is not None
-    assert (why.span.line, why.reason) == (7, "'count' does more than run for loops: this stands beside them")
+    assert [scop.function for scop in program.scops] == ["copy", "count"]
+    assert [(why.span.line, why.reason) for why in program.unread if why.span is not None] == [
+        (11, "'return' leaves the scop early"),
+        (17, "'steps' does more than run for loops: this stands beside them"),
+    ]
 
 
 def test_the_loops_of_one_that_would_be_kept_as_it_is_written(tmp_path: Path) -> None:

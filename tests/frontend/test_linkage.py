@@ -9,6 +9,8 @@ import polydl
 from polydl.frontend.text.linkage import as_c
 
 CODE = """// extern "C" {
+#include <cstddef>
+#include <cmath>
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -31,9 +33,9 @@ def test_the_text_as_c() -> None:
     assert len(found) == len(CODE)
     lines, before = found.split("\n"), CODE.split("\n")
     changed = [number for number, (one, two) in enumerate(zip(lines, before, strict=True), 1) if one != two]
-    assert changed == [9, 13, 14]
-    assert lines[8].strip() == lines[12].strip() == ""
-    assert lines[13].split()[:2] == ["extern", "void"]
+    assert changed == [11, 15, 16]
+    assert lines[10].strip() == lines[14].strip() == ""
+    assert lines[15].split()[:2] == ["extern", "void"]
     assert as_c("int x;") == "int x;"
     assert as_c('extern "C" {') == as_c('extern "C" {')
 

@@ -44,6 +44,14 @@ WRAPPED = (
     f"{{ {INSIDE}; S0[i, k] -> A[i + k + 16] : {DOMAIN} and i + k < 0;"
     f" S0[i, k] -> A[i + k - 16] : {DOMAIN} and i + k >= 16 }}"
 )
+CLAMPED_CORNER = (
+    "[i - 1, j + 1] : i > 0 and j < m - 1; [0, j + 1] : i = 0 and j < m - 1; "
+    "[i - 1, m - 1] : i > 0 and j = m - 1; [0, m - 1] : i = 0 and j = m - 1"
+)
+WRAPPED_CORNER = (
+    "[i - 1, j - 1] : i > 0 and j > 0; [0, j - 1] : i = 0 and j > 0; "
+    "[i - 1, m - 1] : i > 0 and j = 0; [0, m - 1] : i = 0 and j = 0"
+)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +88,43 @@ def test_bounds_and_conditions_may_call(tmp_path: Path) -> None:
     near = "0 <= i < 16 and 0 <= k < 16"
     wanted = f"{{ S0[i, i] -> A[i] : 0 <= i < 16; S0[i, k] -> A[k] : {near} and (k = i - 2 or k = i + 2) }}"
     assert same_map(reads(statement, "A")[0].relation, wanted)
+
+
+@pytest.mark.parametrize(
+    ("row", "place", "relation"),
+    [
+        ("(i + 1) % n", "j", "[i + 1, j] : i < n - 1; [0, j] : i = n - 1"),
+        ("(i - 1 + n) % n", "j", "[i - 1, j] : i > 0; [n - 1, j] : i = 0"),
+        ("((i - 1) % n + n) % n", "j", "[i - 1, j] : i > 0; [n - 1, j] : i = 0"),
+        ("(unsigned)(i + n) % n", "j", "[i, j] : i >= 0"),
+        ("i", "(j + m - 1) % m", "[i, j - 1] : j > 0; [i, m - 1] : j = 0"),
+        ("(2 * i + 1) / n", "j", "[0, j] : 2i + 1 < n; [1, j] : 2i + 1 >= n"),
+        ("clamp(i - 1, 0, n - 1)", "clamp(j + 1, 0, m - 1)", CLAMPED_CORNER),
+        ("(i == 0 ? 0 : i - 1)", "wrap(j - 1, m)", WRAPPED_CORNER),
+    ],
+)
+@pytest.mark.parametrize("linear", [True, False])
+def test_borders_at_sizes_without_values(tmp_path: Path, row: str, place: str, relation: str, linear: bool) -> None:
+    read = f"B[({row}) * m + {place}]" if linear else f"B[{row}][{place}]"
+    shapes = "float *restrict A, const float *restrict B" if linear else "float A[n][m], float B[n][m]"
+    written = "A[i * m + j]" if linear else "A[i][j]"
+    loops = "for (int i = 0; i < n; i++) for (int j = 0; j < m; j++)"
+    (statement,) = scop(
+        tmp_path, f"{HEAD}void f(int n, int m, {shapes})\n{{\n{loops} {written} = {read};\n}}\n"
+    ).statements
+    pieces = "; ".join(
+        f"S0[i, j] -> B{left} : 0 <= i < n and 0 <= j < m and {right}"
+        for left, right in (piece.split(" : ") for piece in relation.split("; "))
+    )
+    assert same_map(reads(statement, "B")[0].relation, f"[n, m] -> {{ {pieces} }}")
+
+
+@pytest.mark.parametrize("subscript", ["(3 * i) % n", "(i + 1) % m", "(i + 1) / (n - i)", "i % (n - 1)"])
+def test_remainders_that_are_too_many(tmp_path: Path, subscript: str) -> None:
+    """Not known to be between -2 and 2 times the divisor, or that this is positive."""
+    code = f"void f(int n, int m, float *A)\n{{\nfor (int i = 0; i < n; i++) A[{subscript}] = i;\n}}\n"
+    with pytest.raises(InputErrors, match="by a value that is not constant"):
+        scop(tmp_path, code)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,13 @@ def test_integers_that_the_region_declares_may_choose(tmp_path: Path) -> None:
     assert same_map(write(scop.statements[2]).relation, "{ S2[i] -> A[a0, i] : 0 <= i < 20 and 0 <= a0 < 20 }")
 
 
+def test_a_row_that_data_choose(tmp_path: Path) -> None:
+    found = only(tmp_path, "for (int i = 0; i < 20; i++) { double *b = A[at[i]]; b[i] = 0; }")
+    assert isinstance(found.body, BlackBox) and "double *b = A[at[i]];" in found.body.text
+    assert same_map(write(found).relation, "{ S0[i] -> A[a0, i] : 0 <= i < 20 and 0 <= a0 < 20 }")
+    assert not write(found).exact and reads(found, "at")
+
+
 def test_loops_that_have_elements_of_their_own_stay_parallel(tmp_path: Path) -> None:
     body = "for (int b = 0; b < 20; b++) for (int i = 0; i < 20; i++) h[b][at[i] % 8] += b;"
     scop = region(tmp_path, body, HEAD)
@@ -63,7 +70,7 @@ def test_one_element_may_be_added_to_every_time(tmp_path: Path) -> None:
         ("int k = 0; for (int i = 0; i < 20; i++) { if (B[i] > 0) k++; B[k] = 0; }", "'k' is computed from data"),
         ("for (int i = 0; i < 20; i++) { int k = at[i]; k = 2 * k; B[k] = 0; }", "'k' is computed from data"),
         ("for (int i = 0; i < 20; i++) for (int j = 0; j < at[i]; j++) B[j] = 0;", "data decide the bounds of 'j'"),
-        ("for (int i = 0; i < 20; i++) { double *b = A[at[i]]; b[i] = 0; }", "data decide what is done with it"),
+        ("for (int i = 0; i < 20; i++) { int k = at[i]; double *b = A[k]; k = 3; b[i] = 0; }", "decides where the po"),
     ],
 )
 def test_refused(body: str, reason: str, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
-// expect: 9:15: the pointer 'p' is declared in the scop
-// expect: 11:22: the pointer 'r' is written in the scop
-// expect: 13:22: 'c' points to 'const double *c', not to a row of 'float A[restrict 8][8]'
-// expect: 14:9: the pointer 'q' is declared in the scop, and data decide what is done with it
+// expect: 8:15: the pointer 'p' is declared in the scop
+// expect: 10:22: the pointer 'r' is written in the scop
+// expect: 12:22: 'c' points to 'const double *c', not to a row of 'float A[restrict 8][8]'
 void f(int n, float A[restrict 8][8], float x[restrict 8]) {
 #pragma scop
     for (int i = 0; i < 8; i++) {

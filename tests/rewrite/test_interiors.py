@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,9 @@ import pytest
 
 from polydl import load, rank
 from polydl.model.contraction import affine_rows
-from polydl.model.scop import Scop, Statement
+from polydl.model.expr import Conditional, Expr, loads, operands
+from polydl.model.scop import Assignment, Scop, Statement
+from polydl.options import Options
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.interiors import Interiors, interiors
 from polydl.target.isa import kernel_contraction
@@ -116,6 +118,39 @@ def test_a_contraction_has_a_kernel_inside(tmp_path: Path) -> None:
     assert kernel_contraction(scop, scop.statements[0]) is None
     made = canonical(scop).scop
     assert kernel_contraction(made, largest(made.statements)) is not None
+
+
+@pytest.mark.parametrize(
+    ("value", "conditions"),
+    [
+        ("j > 0 ? u[i][j - 1] : 0.0f", 0),
+        ("!(j <= 0 || i + 1 > N) ? u[i][j - 1] : w[0]", 0),
+        ("(j == N - 1 ? 0.5f : u[i][j + 1]) + (i < 1 ? 1.5f : u[i - 1][j])", 0),
+        ("j > 0 ? u[i][j - 1] : 0", 0),
+        ("(j > 0 ? 1 : 0.5f) / 2 * (j > 0 ? u[i][j - 1] : 0.0f)", 1),  # an int here would be another division
+        ("j > 2 * 1 - 1 ? u[i][j - 1] : 0.0f", 0),
+    ],
+)
+def test_conditions_that_hold_in_the_interior_are_gone_there(tmp_path: Path, value: str, conditions: int) -> None:
+    scop = scop_of(tmp_path, f"{EACH}v[i][j] = {value};")
+    made = canonical(scop)
+    assert made.steps and not made.refused
+    inside = largest(made.scop.statements)
+    assert isinstance(inside.body, Assignment)
+    assert len(list(choices(inside.body.value))) == conditions
+    read = sorted(loads(inside.body.value))
+    assert read == list(range(len(inside.accesses) - 1)) and inside.body.target == len(read)
+    edges = [s for s in made.scop.statements if s is not inside]
+    assert edges and all(isinstance(s.body, Assignment) for s in edges)
+    for variant in rank(scop, options=Options(space="small"))[:3]:
+        assert variant.generated
+
+
+def choices(value: Expr) -> Iterator[Conditional]:
+    if isinstance(value, Conditional):
+        yield value
+    for one in operands(value):
+        yield from choices(one)
 
 
 def test_parts_that_do_not_cover_are_seen(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from pycparser import c_ast
 
@@ -18,7 +18,7 @@ from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.lookup import NeedsData
 from polydl.frontend.meaning.narrow import check_operands, check_stored
 from polydl.frontend.meaning.symbols import Symbol, mentions
-from polydl.frontend.meaning.values import Pointer
+from polydl.frontend.meaning.values import Place, Pointer
 from polydl.model.scop import Storage
 
 
@@ -49,7 +49,7 @@ class Assignments(State):
 
     def _pointer(self, node: Any, found: Symbol) -> None:
         """A pointer into an array becomes another name for that part of it."""
-        if node.init is None or self.in_black_box or len(found.levels) != 1:
+        if node.init is None or len(found.levels) != 1 or node.storage:
             raise self.places.error(
                 f"the pointer '{found.name}' is declared in the scop",
                 node,
@@ -64,16 +64,16 @@ class Assignments(State):
                 "use the array it points into",
                 topic="pointers",
             )
-        symbol, subscripts, offset = builder.pointed_at(node.init, self.domain)
-        for term in (t for one in (*subscripts, offset) if isinstance(one, Chosen) for _, t in one.terms):
-            changing = None if isinstance(term, Value) else self._changing(term)
-            if changing is not None:
-                raise self.places.error(
-                    f"'{changing}' decides where the pointer '{found.name}' points, and changes in the region",
-                    node.init,
-                    "use the array it points into",
-                    topic="pointers",
-                )
+        place = builder.pointed_at(node.init, self.domain)
+        symbol, subscripts, _ = place
+        changing = self._moving(place)
+        if changing is not None:
+            raise self.places.error(
+                f"'{changing}' decides where the pointer '{found.name}' points, and changes in the region",
+                node.init,
+                "use the array it points into",
+                topic="pointers",
+            )
         if symbol.ctype is not found.ctype or len(symbol.levels) != len(subscripts) + 1:
             raise self.places.error(
                 f"'{found.name}' points to '{found.declaration}', not to a row of '{symbol.declaration}'",
@@ -81,7 +81,14 @@ class Assignments(State):
                 "declare it with the type of the array's elements",
                 topic="pointers",
             )
-        self.pointers[found.name] = Pointer(found, (symbol, subscripts, offset))
+        known = {name: self.environment[name] for name in mentions(node.init) if name in self.environment}
+        self.pointers[found.name] = Pointer(found, place, known)
+
+    def _moving(self, place: Place) -> str | None:
+        """A name that decides where in an array a place is, and whose value may change; None: the place stays."""
+        subscripts, offset = place[1:]
+        terms = (term for one in (*subscripts, offset) if isinstance(one, Chosen) for _, term in one.terms)
+        return next(filter(None, (self._changing(term) for term in terms if not isinstance(term, Value))), None)
 
     def _changing(self, node: Any) -> str | None:
         """A name in an expression whose value may be another one where it is evaluated later; None: it stays."""
@@ -90,21 +97,46 @@ class Assignments(State):
             looping = any(loop.name == name for loop, _ in self.loops)
             if looping or found is None or found.const or name in LIBRARY_CONSTANTS:
                 continue
-            if name in self.settings.stored or name in self.undecided:
+            if name in self.undecided:
+                if not self.in_black_box:
+                    return name
+            elif name in (self.settings.stored if found.levels else self.settings.changed):
                 return name
         return None
 
     def _no_pointers(self, node: Any) -> None:
-        """Code that is kept as text must not use a pointer of the region, which the output does not declare."""
+        """A microkernel must not use a pointer of the region, which the output does not declare."""
+        for declaration in self._pointers_of(node):
+            self._no_pointer(declaration.name, node)
+
+    def _no_pointer(self, name: str, node: Any) -> NoReturn:
+        raise self.places.error(
+            f"the pointer '{name}' is declared in the scop, and data decide what is done with it",
+            node,
+            "use the array it points into",
+            topic="pointers",
+        )
+
+    def _pointers_of(self, node: Any) -> list[Any]:
+        """Declarations of the region's pointers that code at `node` uses, each behind those that it needs itself."""
+        found: dict[str, Any] = {}
         for name in mentions(node):
-            known = self.pointers.get(name)
-            if known is not None and self.scope.find(name) is known.symbol:
-                raise self.places.error(
-                    f"the pointer '{name}' is declared in the scop, and data decide what is done with it",
-                    node,
-                    "use the array it points into",
-                    topic="pointers",
-                )
+            pointer = self.pointers.get(name)
+            if pointer is not None and self.scope.find(name) is pointer.symbol:
+                found |= {one.name: one for one in self._pointers_of(pointer.symbol.node.init)}
+                found[name] = pointer.symbol.node
+        return list(found.values())
+
+    def _with_pointers(self, node: Any) -> Any:
+        """Code that is kept as text, with the declarations of the region's pointers that it uses. Raises InputError
+        where one would point somewhere else there."""
+        declarations = self._pointers_of(node)
+        for one in declarations:
+            pointer = self.pointers[one.name]
+            moved = any(self.environment.get(name) is not before for name, before in pointer.known.items())
+            if moved or self._moving(pointer.place) is not None:
+                self._no_pointer(one.name, node)
+        return c_ast.Compound([*declarations, node], node.coord) if declarations else node
 
     def _assignment(self, node: Any, target: Any, op: str, value: Any, *, begins: bool = False) -> None:
         """`begins`: the value that a declaration gives, to a constant as well."""

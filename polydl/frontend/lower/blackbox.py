@@ -66,11 +66,13 @@ def private(node: Any, state: State) -> list[Symbol]:
     return found
 
 
-def body(node: Any, inner: tuple[RawStatement, ...], state: State) -> RawBlackBox:
-    """The code at `node` as the body of one statement. Raises InputError."""
-    lines = written(node).splitlines()
+def body(node: Any, whole: Any, inner: tuple[RawStatement, ...], state: State) -> RawBlackBox:
+    """The code at `node` as the body of one statement; `whole`: with the pointers that it uses, if any. Raises
+    InputError."""
+    lines = written(whole).splitlines()
+    lanes = in_lanes(node, state.scope.find) if whole is node else ""
     text = "\n".join(line for line in lines if line.strip() and not line.startswith("#pragma polydl "))
-    return RawBlackBox(text, _locals(state, node, counters(node)), inner, in_lanes(node, state.scope.find))
+    return RawBlackBox(text, _locals(state, whole, counters(node)), inner, lanes)
 
 
 def _locals(state: State, node: Any, changed: frozenset[str]) -> tuple[tuple[str, Any], ...]:

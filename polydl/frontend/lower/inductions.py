@@ -96,7 +96,8 @@ def _divided(distance: Value, step: int) -> Value | None:
     sign = 1 if step > 0 else -1
     pw = None if distance.pw is None else distance.pw.scale_val(isl.value(sign))
     if abs(step) == 1:
-        return Value(pw, None if distance.poly is None else {m: c * sign for m, c in distance.poly.items()}, I64)
+        poly = None if distance.poly is None else {m: c * sign for m, c in distance.poly.items()}
+        return Value(pw, poly, I64, distance.parts)
     return None if pw is None else Value(pw.scale_down_val(isl.value(abs(step))), None, I64)
 
 

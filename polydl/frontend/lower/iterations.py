@@ -125,7 +125,8 @@ class Iterations(Undecided):
         self.loops.append((SourceLoop(loop.variable, loop.step < 0), integer))
         try:
             iterators = frozenset(outer.name for outer, _ in self.loops)
-            return for_loops.domain(loop, integer, start, self.domain, self.evaluator, self.places, iterators)
+            once = isinstance(loop.node, Counted) and loop.node.once
+            return for_loops.domain(loop, integer, start, self.domain, self.evaluator, self.places, iterators, once)
         except NotAffine:
             return None  # says `domain`
         finally:

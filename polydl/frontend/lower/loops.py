@@ -19,6 +19,7 @@ from polydl.model.types import I32, ElementType
 _EARLIER = "__polydl_earlier"
 NO_START = "the loop does not initialise its variable"
 WRITE = "write for (i = a; i < b; i += c)"
+_OTHERWISE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!=", "==": "=="}
 
 
@@ -65,7 +66,8 @@ def header(node: Any, evaluator: Evaluator, places: Places) -> Header:
         counting = _counting(node.cond, variable)
         if counting is None:
             raise places.error("the loop has no increment", node, WRITE, topic="loop-headers")
-        return Header(variable, declared, start, *counting, node, counted=True)
+        condition, step = counting
+        return Header(variable, declared, start, straight(condition), step, node, counted=True)
     step = _step(node.next, variable, evaluator, places)
     if step == 0:
         raise places.error(
@@ -74,7 +76,20 @@ def header(node: Any, evaluator: Evaluator, places: Places) -> Header:
             "use another step",
             topic="loop-headers",
         )
-    return Header(variable, declared, start, node.cond, step, node)
+    return Header(variable, declared, start, straight(node.cond), step, node)
+
+
+def straight(condition: Any) -> Any:
+    """A condition on integers without `!` where comparisons say the same: `i < n` for `!(i >= n)`."""
+    match condition:
+        case c_ast.UnaryOp(op="!", expr=c_ast.UnaryOp(op="!", expr=same)):
+            return straight(same)
+        case c_ast.UnaryOp(op="!", expr=c_ast.BinaryOp(op=op, left=left, right=right)) if op in _OTHERWISE:
+            return c_ast.BinaryOp(_OTHERWISE[op], left, right, condition.coord)
+        case c_ast.UnaryOp(op="!", expr=c_ast.BinaryOp(op="||" | "&&" as op, left=left, right=right)):
+            parts = (straight(c_ast.UnaryOp("!", part, part.coord)) for part in (left, right))
+            return c_ast.BinaryOp("&&" if op == "||" else "||", *parts, condition.coord)
+    return condition
 
 
 def refused(loop: Header, found: Symbol, settings: Settings, in_fragment: bool) -> tuple[str, str] | None:
@@ -192,7 +207,7 @@ def _several(node: Any, started: list[tuple[str, Any, Any]], evaluator: Evaluato
         if name != variable:
             moved = c_ast.BinaryOp("*", number(steps.get(name, 0)), count, here)
             others.append(Counter(name, decl, c_ast.BinaryOp("+", begin, moved, here), begin))
-    return Header(variable, declared, start, node.cond, step, node, tuple(others))
+    return Header(variable, declared, start, straight(node.cond), step, node, tuple(others))
 
 
 def _step(node: Any, variable: str, evaluator: Evaluator, places: Places) -> int:
@@ -240,6 +255,7 @@ def domain(
     evaluator: Evaluator,
     places: Places,
     iterators: frozenset[str],
+    once: bool = False,
 ) -> isl.Set:
     """`where` with the values that the loop's variable takes in the body.
 
@@ -247,7 +263,8 @@ def domain(
     A bound (`i < e`, e without i) fails for ever once it fails, so that the condition itself says which values are
     taken; any other condition has its values removed that come after a failure. Raises InputError when the loop may
     not end, or may leave the range of its type; NotAffine for a bound that data decide. `iterators` are this loop's and
-    the outer ones' variables.
+    the outer ones' variables. `once`: of a `do` loop, which runs once where its condition fails at first; it goes on
+    from there only where that is no bound, which `surely_runs` refuses.
     """
     variable, step = loop.variable, loop.step
     at = symbol_aff(variable)
@@ -278,6 +295,8 @@ def domain(
         raise _not_affine(places, error, loop.condition) from None
     if bound:
         result = seen.intersect(holds)
+        if once and not loop.counted:
+            result = result.union(seen.intersect(at.eq_set(first)))
     else:
         stops = seen.subtract(holds)
         endless = where.subtract(isl.some_values(stops, [variable]))

@@ -56,7 +56,7 @@ class Undecided(Assignments):
 
     def _keep(self, node: Any) -> None:
         """Make one statement of the code at `node`. Raises InputError (also collected) and NeedsData."""
-        self._no_pointers(node)
+        text = self._with_pointers(node)
         blackbox.hidden_data(node, self)
         before, errors = dict(self.environment), len(self.errors)
         self.in_black_box = True
@@ -73,7 +73,7 @@ class Undecided(Assignments):
         accesses = microkernels.touched(inner)
         if any(access.write for access in accesses):
             self.walked.private.update({symbol.name: symbol for symbol in blackbox.private(node, self)})
-            self.emit(accesses, blackbox.body(node, inner, self), node)
+            self.emit(accesses, blackbox.body(node, text, inner, self), node)
 
     def _switch(self, node: Any) -> None:
         if not self.in_black_box:

@@ -11,7 +11,8 @@ Unsigned values of 32 and 64 bits are taken not to wrap past their maximum.
 from __future__ import annotations
 
 import ast as python_ast
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -48,8 +49,11 @@ class Value:
     pw: isl.PwAff | None
     """{ [] -> [v] } over iterators and parameters as isl parameters."""
     poly: Poly | None
-    """None when divisions, conditions or the like are in it."""
+    """None when divisions, conditions or the like are in it, unless they are `parts`."""
     ctype: ElementType
+    parts: Mapping[str, isl.PwAff] = field(default_factory=dict)
+    """Names in `poly` that stand for functions with divisions or conditions, `clamp(i, 0, n - 1)` of
+    `clamp(i, 0, n - 1) * n + j`. Equal names are equal functions."""
 
     @property
     def constant(self) -> int | None:
@@ -149,6 +153,7 @@ class Evaluator:
         """The affine function of a value. Raises NotAffine on a product of symbols."""
         if value.pw is None:
             names = sorted({name for monomial in value.poly or {} if len(monomial) > 1 for name in monomial})
+            names = [name for name in names if name not in value.parts]
             what = " and ".join(f"'{name}'" for name in names) or "variables"
             raise NotAffine(
                 f"it multiplies {what}", node, hint="give sizes to parameters with -D or --size, or use a 2-D array"
@@ -206,7 +211,7 @@ class Evaluator:
         if not isinstance(ctype, ElementType) or not ctype.is_int:
             raise NotAffine(f"it is converted to '{ctype.c}'", node)
         if ctype.bits >= value.ctype.bits and (not ctype.unsigned or value.ctype.unsigned):
-            return Value(value.pw, value.poly, ctype)
+            return replace(value, ctype=ctype)
         constant = value.constant
         if constant is not None:
             if ctype == BOOL:
@@ -225,7 +230,7 @@ class Evaluator:
         if ctype.bits < value.ctype.bits and not where.intersect(pw.gt_set(constant_aff(ctype.maximum))).is_empty():
             if ctype.bits < I32.bits or constant is not None:
                 raise NotAffine(f"the value may not fit '{ctype.c}'", node, topic="integers")
-        return Value(value.pw, value.poly, ctype)
+        return replace(value, ctype=ctype)
 
     def _call(self, node: Any, where: isl.Set) -> Value:
         arguments = [self.value(one, where) for one in (node.args.exprs if node.args is not None else ())]
@@ -251,7 +256,7 @@ class Evaluator:
         operand = self.value(node.expr, where)
         ctype = promoted(operand.ctype)
         if node.op == "+":
-            return Value(operand.pw, operand.poly, ctype)
+            return replace(operand, ctype=ctype)
         minus = self.combine(number(0, ctype), operand, -1, ctype)
         if node.op == "~":
             minus = self.combine(minus, number(1, ctype), -1, ctype)
@@ -259,15 +264,16 @@ class Evaluator:
 
     def combine(self, left: Value, right: Value, factor: int, ctype: ElementType) -> Value:
         """left + factor * right, factor 1 or -1. Raises NotAffine."""
+        if left.pw is None or right.pw is None:
+            left, right = _polynomial(left), _polynomial(right)
+        parts = {**left.parts, **right.parts}
         poly = None if left.poly is None or right.poly is None else poly_add(left.poly, right.poly, factor)
         pw = None
         if left.pw is not None and right.pw is not None:
             pw = left.pw.add(right.pw) if factor == 1 else left.pw.sub(right.pw)
         if pw is None and poly is not None and all(len(monomial) <= 1 for monomial in poly):
-            pw = poly_aff(poly)
-        if pw is None and poly is None:
-            raise NotAffine("it mixes a product of variables with a division or condition", None)
-        return Value(pw, poly, ctype)
+            pw = poly_aff(poly, parts)
+        return Value(pw, poly, ctype, parts)
 
     def _no_wrap(self, value: Value, ctype: ElementType, node: Any, where: isl.Set) -> Value:
         if ctype.unsigned and value.pw is not None:
@@ -319,15 +325,15 @@ class Evaluator:
             if factor is not None:
                 pw = None if other.pw is None else other.pw.scale_val(isl.value(factor))
                 poly = None if other.poly is None else poly_mul(other.poly, {(): factor} if factor else {})
-                return Value(pw, poly, ctype)
-        if left.poly is None or right.poly is None:
-            raise NotAffine("it multiplies variables", node)
-        return Value(None, poly_mul(left.poly, right.poly), ctype)
+                return Value(pw, poly, ctype, other.parts)
+        left, right = _polynomial(left), _polynomial(right)
+        assert left.poly is not None and right.poly is not None
+        return Value(None, poly_mul(left.poly, right.poly), ctype, {**left.parts, **right.parts})
 
     def _division(self, left: Value, right: Value, ctype: ElementType, node: Any, where: isl.Set) -> Value:
         divisor = right.constant
         if divisor is None:
-            raise NotAffine(f"'{node.op}' by a value that is not constant", node.right)
+            return self._near_division(left, right, ctype, node, where)
         if divisor == 0:
             raise NotAffine("division by zero", node.right)
         a = left.constant
@@ -344,6 +350,30 @@ class Evaluator:
                 result = result.neg()
         # C truncates towards zero: two pieces, of which usually one survives where the expression is evaluated
         return Value(result.gist(where).coalesce() if result.n_piece() > 1 else result, None, ctype)
+
+    def _near_division(self, left: Value, right: Value, ctype: ElementType, node: Any, where: isl.Set) -> Value:
+        """Quotient or remainder by a positive value that is not constant, as in `(i + 1) % n`, where the quotient is
+        -1, 0 or 1: a piece each. Raises NotAffine for others."""
+        dividend, divisor = self.require(left, node.left), right.pw
+        why = f"'{node.op}' by a value that is not constant"
+        hint = "give sizes to parameters with -D or --size, or divide what lies within twice the divisor"
+        if divisor is None or not where.is_disjoint(divisor.le_set(constant_aff(0))):
+            raise NotAffine(why, node.right, hint=hint)
+        pieces: list[isl.PwAff] = []
+        left_out = where
+        for quotient in (0, 1, -1):
+            # C truncates towards zero: quotient * divisor is the nearest multiple on the way there.
+            rest = dividend.sub(divisor.scale_val(isl.value(quotient)))
+            inside = rest.lt_set(divisor).intersect(rest.neg().lt_set(divisor))
+            if quotient:
+                inside = inside.intersect(rest.scale_val(isl.value(quotient)).ge_set(constant_aff(0)))
+            value = rest if node.op == "%" else constant_aff(quotient)
+            pieces.append(value.intersect_domain(inside.intersect(left_out)))
+            left_out = left_out.subtract(inside)
+        if not left_out.is_empty():
+            raise NotAffine(why, node.right, hint=hint)
+        result = pieces[0].union_add(pieces[1]).union_add(pieces[2])
+        return Value(result.gist(where).coalesce(), None, ctype)
 
     def _ternary(self, node: Any, where: isl.Set) -> Value:
         holds = self.condition(node.cond, where)
@@ -362,10 +392,21 @@ class Evaluator:
         return Value(merged.coalesce(), None, ctype)
 
 
-def poly_aff(poly: Poly) -> isl.PwAff:
-    """The affine function of a polynomial of degree <= 1."""
+def poly_aff(poly: Poly, parts: Mapping[str, isl.PwAff] | None = None) -> isl.PwAff:
+    """The affine function of a polynomial of degree <= 1; `parts`: as in Value."""
     result = constant_aff(poly.get((), 0))
     for monomial, coefficient in poly.items():
         if monomial:
-            result = result.add(symbol_aff(monomial[0]).scale_val(isl.value(coefficient)))
+            named = (parts or {}).get(monomial[0])
+            function = symbol_aff(monomial[0]) if named is None else named
+            result = result.add(function.scale_val(isl.value(coefficient)))
     return result
+
+
+def _polynomial(value: Value) -> Value:
+    """The value as a polynomial, perhaps of one part."""
+    if value.poly is not None:
+        return value
+    assert value.pw is not None, "values have one of the two"
+    name = f"({value.pw})"
+    return replace(value, poly={(name,): 1}, parts={name: value.pw})

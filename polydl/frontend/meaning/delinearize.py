@@ -9,7 +9,7 @@ parametrically sized arrays' (ICS 2015), whose assumptions are proven here inste
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
@@ -37,15 +37,11 @@ def recover(accesses: Sequence[tuple[RawAccess, isl.Set]], iterators: frozenset[
 
     `accesses` are all of the scop's, each with where it happens and what is known about the parameters.
     """
-    polys: list[Poly] = []
-    for access, _ in accesses:
-        subscript = access.subscripts[0]
-        poly = None if subscript is None else subscript.poly
-        if poly is None:
-            return None
-        polys.append(poly)
-    for chain in _chains(_strides(polys, iterators)):
-        shape = _try(chain, polys, [where for _, where in accesses], iterators)
+    polys, parts = _polynomials(accesses)
+    if len(polys) < len(accesses):
+        return None
+    for chain in _chains(_strides(polys, iterators | parts.keys())):
+        shape = _try(chain, polys, [where for _, where in accesses], parts)
         if shape is not None:
             return shape
     return None
@@ -55,25 +51,30 @@ def fitting(accesses: Sequence[tuple[RawAccess, isl.Set]], iterators: frozenset[
     """For which values of parameters dimensions are proven, { [] : … }: those for which every inner subscript lies
     inside its dimension, as `lda >= k` for `A[i*lda + p]` with p < k. None where there are none. Of the longest chain
     of strides, with the subscripts as they stand."""
-    subscripts = [access.subscripts[0] for access, _ in accesses]
-    polys = [None if subscript is None else subscript.poly for subscript in subscripts]
-    known = [poly for poly in polys if poly is not None]
-    chain = next(_chains(_strides(known, iterators)), None)
-    if len(known) < len(polys) or chain is None:
+    known, named = _polynomials(accesses)
+    chain = next(_chains(_strides(known, iterators | named.keys())), None)
+    if len(known) < len(accesses) or chain is None:
         return None
     sizes = _sizes(chain)
     if sizes is None:
         return None
     found = isl.Set.universe(accesses[0][1].get_space())
     for poly, (_, where) in zip(known, accesses, strict=True):
-        parts = _split(poly, chain, where)
+        parts = _split(poly, chain, where, named)
         if parts is None:
             return None
         for part, size in zip(parts[1:], sizes[1:], strict=True):
-            subscript = poly_aff(part)
+            subscript = poly_aff(part, named)
             outside = subscript.lt_set(constant_aff(0)).union(subscript.ge_set(poly_aff(size)))
             found = found.subtract(isl.some_values(where.intersect(outside), iterators))
     return None if found.is_empty() else isl.some_values(found, iterators).coalesce()
+
+
+def _polynomials(accesses: Sequence[tuple[RawAccess, isl.Set]]) -> tuple[list[Poly], dict[str, isl.PwAff]]:
+    """Those of the subscripts that are known, and the functions that names in them stand for."""
+    values = [value for access, _ in accesses if (value := access.subscripts[0]) is not None]
+    parts = {name: function for value in values for name, function in value.parts.items()}
+    return [value.poly for value in values if value.poly is not None], parts
 
 
 def _strides(polys: Sequence[Poly], iterators: frozenset[str]) -> list[tuple[tuple[str, ...], int]]:
@@ -114,7 +115,7 @@ def _try(
     chain: Sequence[tuple[tuple[str, ...], int]],
     polys: Sequence[Poly],
     wheres: Sequence[isl.Set],
-    iterators: frozenset[str],
+    named: Mapping[str, isl.PwAff],
 ) -> Shape | None:
     """The shape with these strides (and 1), when every inner subscript is proven to be inside its dimension."""
     sizes = _sizes(chain)
@@ -122,10 +123,10 @@ def _try(
         return None
     subscripts: list[tuple[isl.PwAff, ...]] = []
     for poly, where in zip(polys, wheres, strict=True):
-        parts = _split(poly, chain, where)
-        if parts is None or not _into_range(parts, sizes, where):
+        parts = _split(poly, chain, where, named)
+        if parts is None or not _into_range(parts, sizes, where, named):
             return None
-        subscripts.append(tuple(poly_aff(part) for part in parts))
+        subscripts.append(tuple(poly_aff(part, named) for part in parts))
     return Shape((None, *(poly_aff(size) for size in sizes[1:])), tuple(subscripts))
 
 
@@ -140,7 +141,7 @@ def _sizes(chain: Sequence[tuple[tuple[str, ...], int]]) -> list[Poly] | None:
     return sizes
 
 
-def _into_range(parts: list[Poly], sizes: Sequence[Poly], where: isl.Set) -> bool:
+def _into_range(parts: list[Poly], sizes: Sequence[Poly], where: isl.Set, named: Mapping[str, isl.PwAff]) -> bool:
     """Carry multiples of a dimension's size outwards until every inner subscript is proven to be inside.
 
     Parameters in a constant offset may belong to either side: C - 1 - c, with c < C, is inside a row of C.
@@ -149,7 +150,7 @@ def _into_range(parts: list[Poly], sizes: Sequence[Poly], where: isl.Set) -> boo
         extent = poly_aff(sizes[at])
         for carry in (0, -1, 1):
             candidate = poly_add(parts[at], sizes[at], -carry)
-            subscript = poly_aff(candidate)
+            subscript = poly_aff(candidate, named)
             outside = subscript.lt_set(constant_aff(0)).union(subscript.ge_set(extent))
             if where.is_disjoint(outside):
                 parts[at] = candidate
@@ -160,7 +161,9 @@ def _into_range(parts: list[Poly], sizes: Sequence[Poly], where: isl.Set) -> boo
     return True
 
 
-def _split(poly: Poly, chain: Sequence[tuple[tuple[str, ...], int]], where: isl.Set) -> list[Poly] | None:
+def _split(
+    poly: Poly, chain: Sequence[tuple[tuple[str, ...], int]], where: isl.Set, named: Mapping[str, isl.PwAff]
+) -> list[Poly] | None:
     """The subscripts of one access; None when one is not affine. Their weighted sum is `poly` by construction."""
     parts: list[Poly] = []
     rest = dict(poly)
@@ -180,7 +183,7 @@ def _split(poly: Poly, chain: Sequence[tuple[tuple[str, ...], int]], where: isl.
                 part[tuple(left)] = part.get(tuple(left), 0) + quotient
         rest = dict(poly_add(rest, poly_mul(part, {names: number}), -1))
         if not names and all(len(monomial) <= 1 for monomial in rest):
-            shift = _floor_of_minimum(poly_aff(rest), where, number)
+            shift = _floor_of_minimum(poly_aff(rest, named), where, number)
             if shift:
                 part = dict(poly_add(part, {(): shift}))
                 rest = dict(poly_add(rest, {(): shift * number}, -1))

@@ -37,13 +37,19 @@ _OWN_STATEMENT = "write the update as its own statement"
 _COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||"})
 
 
+Place = tuple[Symbol, list[Subscript], Subscript | None]
+"""A place in an array: the array, the subscripts of a row or element, and how far from its first element on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pointer:
     """A pointer that the region declares and does not change: another name for a part of an array."""
 
     symbol: Symbol
-    place: tuple[Symbol, list[Subscript], Subscript | None]
+    place: Place
     """What `Values.pointed_at` says of what it was given."""
+    known: Mapping[str, tuple[Value, Any] | None]
+    """What was known, where it was declared, of the integers that say where it points."""
 
 
 class Values:
@@ -156,7 +162,8 @@ class Values:
         """A polynomial of symbols, as C computes it."""
 
         def factor(name: str) -> Expr:
-            one: Expr = AffineValue(symbol_aff(name))
+            named = value.parts.get(name)
+            one: Expr = AffineValue(symbol_aff(name) if named is None else named)
             return one if value.ctype is I32 else Convert(I64, value.ctype, one)
 
         whole: Expr | None = None
@@ -326,7 +333,7 @@ class Values:
         assert not self._choosing and not isinstance(offset, Chosen)
         return symbol, [one for one in subscripts if not isinstance(one, Chosen)], offset
 
-    def pointed_at(self, node: Any, where: isl.Set) -> tuple[Symbol, list[Subscript], Subscript | None]:
+    def pointed_at(self, node: Any, where: isl.Set) -> Place:
         """As `address`, where data may choose the element: what a pointer is given that elements are only read through.
         Raises InputError."""
         before, self._choosing = self._choosing, True
@@ -335,7 +342,7 @@ class Values:
         finally:
             self._choosing = before
 
-    def _place(self, node: Any, where: isl.Set) -> tuple[Symbol, list[Subscript], Subscript | None]:
+    def _place(self, node: Any, where: isl.Set) -> Place:
         """As `address`; data may choose subscripts where `_choosing` is set."""
         offset: Subscript | None
         match node:
@@ -403,7 +410,7 @@ class Values:
             "this is not an element of an array", node, "write it as a subscripted array: A[i][j]", topic="pointers"
         )
 
-    def _pointer(self, node: Any, where: isl.Set) -> tuple[Symbol, list[Subscript], Subscript | None]:
+    def _pointer(self, node: Any, where: isl.Set) -> Place:
         """Like `address`, for something that is subscripted: it must have a dimension left."""
         symbol, subscripts, offset = self._place(node, where)
         if len(subscripts) >= len(symbol.levels):
@@ -509,7 +516,8 @@ class Values:
         then, then_type = self._guarded(node.cond, node.iftrue, where, True)
         otherwise, else_type = self._guarded(node.cond, node.iffalse, where, False)
         check_operands(self.places, node, tested, *(() if then_type is else_type else (then_type, else_type)))
-        return Conditional(condition, then, otherwise), common(then_type, else_type)
+        ctype = common(then_type, else_type)
+        return Conditional(condition, then, otherwise, (then_type is ctype, else_type is ctype)), ctype
 
     def _call(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
         name = node.name.name if isinstance(node.name, c_ast.ID) else None

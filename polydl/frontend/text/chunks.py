@@ -73,6 +73,8 @@ _LEX = re.compile(
 )
 
 
+_OLD_STYLE = re.compile(r"(?:[^;{}=]++;\s*+)++\{")
+"""The types of parameters behind their names, and a body: `int n; float *x; {` of `f(n, x) int n; float *x; { … }`."""
 _BRACE = re.compile(r"\s*\{")
 
 
@@ -187,9 +189,10 @@ def split(text: str, consts: frozenset[int]) -> list[Chunk]:
                 tables.append((table, match.end()))
                 table = None
         elif kind == "semicolon":
-            ends = depth == 0
+            ends = depth == 0 and body_start is None
         elif kind == "name" and depth == 0:
             candidate = token
+            body_start = _old_body(text, match.start()) if previous == ")" and not assigned else body_start
         elif token == "=" and depth == 0:
             assigned = True
             table = match.start() if previous == "]" and _BRACE.match(text, match.end()) else None
@@ -202,6 +205,12 @@ def split(text: str, consts: frozenset[int]) -> list[Chunk]:
     if start is not None:
         chunks.append(Chunk(start, len(text), None, *start_place, name, False))
     return chunks
+
+
+def _old_body(text: str, position: int) -> int | None:
+    """Where the body of a function starts whose parameters' types stand at a position; None where none do."""
+    types = _OLD_STYLE.match(text, position)
+    return None if types is None else types.end() - 1
 
 
 def unescape(name: str) -> str:

@@ -143,6 +143,7 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
     fragments: dict[int, Any] = {}
     externals: list[Any] = []
     for external in ast.ext:
+        _with_types_inside(external)
         if isinstance(external, c_ast.FuncDef) and external.decl.name in fragment_text:
             fragments[fragment_text[external.decl.name]] = external.body
         else:
@@ -157,6 +158,16 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
         frozenset(chunk.name for chunk in pieces if chunk.const and chunk.name),
         unread,
     )
+
+
+def _with_types_inside(external: Any) -> None:
+    """Put the parameters' types of `f(n, x) int n; float *x; { … }` between the parentheses. The tree is changed."""
+    if not isinstance(external, c_ast.FuncDef) or not external.param_decls:
+        return
+    declared = {decl.name: decl for decl in external.param_decls if isinstance(decl, c_ast.Decl)}
+    arguments = external.decl.type.args
+    arguments.params = [declared.get(getattr(one, "name", None), one) for one in arguments.params]
+    external.param_decls = None
 
 
 def _check_functions(ast: Any) -> None:

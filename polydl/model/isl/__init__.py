@@ -30,6 +30,7 @@ from polydl.model.isl.functions import (
     coordinate,
     coordinates,
     divisors,
+    everywhere,
     floor_div,
     linear,
     multi,

@@ -87,6 +87,15 @@ def pieces(function: PwAff) -> list[tuple[Set, Aff]]:
     return list(function.get_pieces())
 
 
+def everywhere(function: PwAff) -> PwAff:
+    """A function that has the value of its first expression, where it has none; 0 where it has none anywhere."""
+    expressions = pieces(function)
+    if not expressions:
+        return PwAff.from_aff(constant(function.get_domain_space(), 0))
+    first = PwAff.from_aff(expressions[0][1])
+    return first if len(expressions) == 1 else function.union_add(first.subtract_domain(function.domain()))
+
+
 def components(function: PwMultiAff) -> list[PwAff]:
     """The functions that make up one with several results, in order."""
     return [function.get_pw_aff(i) for i in range(function.dim(OUT))]
