@@ -22,6 +22,7 @@ from polydl.kernels.instructions import (
     CALL,
     INLINE,
     LIBRARY_VECTOR_CALL,
+    NOTHING,
     RATE,
     SLOW,
     Arithmetic,
@@ -60,6 +61,8 @@ class Way(Enum):
     """The same, with a partial sum in each lane."""
     ROW = "row"
     """As a vector function."""
+    LANES = "lanes"
+    """One iteration after the other, in each lane of a vector loop around it (schedule.innermost)."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,8 @@ class Inner:
     along one of them stays in a register."""
     times: float
     """Instances in one iteration: more than one where loops inside are written out."""
+    across: tuple[float, ...] | None = None
+    """By how much the iterators move from lane to lane, where it is a loop around that runs in vectors."""
 
 
 def latency(several: Sequence[Inner], target: Isa) -> float:
@@ -274,14 +279,15 @@ def iteration_cycles(several: Sequence[Inner], way: Way, trips: float, target: I
     """Cycles of one iteration of an innermost loop of `trips` iterations, entering it included."""
     if way is Way.ROW:
         return _in_rows(several, trips, target)
+    if way is Way.LANES:
+        return _in_lanes(several, trips, target)
     if way in (Way.VECTOR, Way.SUM) and not _callable(several, target):
         way = Way.SERIAL if way is Way.SUM else Way.SCALAR
     scalar = sum(one.times * _instance(one, 1) for one in several)
     waits = latency(several, target) if way in (Way.SERIAL, Way.SUM) else 0.0
     if way in (Way.SERIAL, Way.SCALAR):
         return max(scalar, waits) + LOOP_CYCLES / trips
-    widest = max(one.work.element_bytes for one in several)
-    lanes = max(1, min(target.vector_bytes, COMPILER_VECTOR_BYTES) // widest)
+    lanes = _compiler_lanes(several, target)
     vector = max(sum(one.times * _instance(one, lanes) for one in several), waits)
     spent = math.floor(trips / lanes) * vector + (trips % lanes) * max(scalar, waits)
     return (spent + LOOP_CYCLES) / trips
@@ -302,6 +308,33 @@ def _instance(one: Inner, lanes: int) -> float:
         if not (arrays[access.array].is_scalar or move == 0)  # it stays in a register
     ]
     return vector_cycles(one.work.arithmetic, moving, lanes, CALL if lanes == 1 else LIBRARY_VECTOR_CALL)
+
+
+def _in_lanes(several: Sequence[Inner], trips: float, target: Isa) -> float:
+    """Cycles of one iteration of one lane of a loop of `trips` iterations inside of a vector loop: what stays while it
+    runs is loaded once in front of it, what stays from lane to lane is loaded for all of them at once."""
+    lanes = _compiler_lanes(several, target)
+    step = before = 0.0
+    for one in several:
+        arrays, accesses = one.work.scop.arrays, one.work.statement.accesses
+        along, across = one.work.moves(one.step), one.work.moves(one.across)
+        elements = [
+            (move, share, stays == 0)
+            for access, move, stays, share in zip(accesses, across, along, one.share, strict=True)
+            if not arrays[access.array].is_scalar
+        ]
+        inside = [(1.0 if move == 0 else move, share) for move, share, stays in elements if not stays]
+        outside = [(1.0 if move == 0 else move, share) for move, share, stays in elements if stays]
+        step += one.times * vector_cycles(one.work.arithmetic, inside, lanes, LIBRARY_VECTOR_CALL)
+        before += one.times * vector_cycles(NOTHING, outside, lanes, 0.0)
+    step += 2.0 * max(0.0, _held(several) - target.registers) / RATE
+    return (max(step, latency(several, target)) + (before + LOOP_CYCLES) / trips) / lanes
+
+
+def _compiler_lanes(several: Sequence[Inner], target: Isa) -> int:
+    """Of the vectors that compilers make."""
+    widest = max(one.work.element_bytes for one in several)
+    return max(1, min(target.vector_bytes, COMPILER_VECTOR_BYTES) // widest)
 
 
 def _in_rows(several: Sequence[Inner], trips: float, target: Isa) -> float:
