@@ -31,6 +31,7 @@ from polydl.kernels.instructions import (
 )
 from polydl.kernels.narrow_text import converts, row_element
 from polydl.model.contraction import affine_rows
+from polydl.model.conversions import complex_products
 from polydl.model.counting import count
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
 from polydl.model.scop import Access, Assignment, Scop, Statement
@@ -44,6 +45,11 @@ LOOP_CYCLES = 12.0
 COMPILER_VECTOR_BYTES = 32
 """Largest vectors that compilers use unasked: gcc and clang prefer 256 bits on processors that have 512 (GCC manual,
 `-mprefer-vector-width`)."""
+_STREAMS = 32
+"""Streams of addresses that hardware follows ahead of a loop (Intel's optimization manual, "Data prefetch to the L2":
+the streamer keeps track of one forward or backward stream in each of 32 pages)."""
+_UNFOLLOWED = 14.0
+"""Cycles that a line takes from the second-level cache where nothing fetched it ahead (Agner Fog: 12 to 14)."""
 _SCANNED = 500_000
 """isl operations in which points are counted one by one; for more of them half of the box is near enough."""
 
@@ -124,6 +130,15 @@ class Work:
     def arithmetic(self) -> Arithmetic:
         """Of one instance."""
         return arithmetic(self.statement)
+
+    @cached_property
+    def asks(self) -> bool:
+        """Whether it multiplies complex numbers, after which compilers ask for infinities (C11 G.5.1)."""
+        body = self.statement.body
+        if not isinstance(body, Assignment):
+            return False
+        elements = [self.scop.arrays[a.array].element for a in self.statement.accesses]
+        return bool(complex_products(body.value, elements.__getitem__))
 
     @cached_property
     def element_bytes(self) -> int:
@@ -272,7 +287,7 @@ def way_of_compiler(several: Sequence[Inner], target: Isa) -> Way:
     """How a loop runs that nothing is said about."""
     if latency(several, target) > 0:
         return Way.SERIAL
-    return Way.VECTOR if proven(several) else Way.SCALAR
+    return Way.VECTOR if proven(several) and not any(one.work.asks for one in several) else Way.SCALAR
 
 
 def iteration_cycles(several: Sequence[Inner], way: Way, trips: float, target: Isa) -> float:
@@ -287,10 +302,30 @@ def iteration_cycles(several: Sequence[Inner], way: Way, trips: float, target: I
     waits = latency(several, target) if way in (Way.SERIAL, Way.SUM) else 0.0
     if way in (Way.SERIAL, Way.SCALAR):
         return max(scalar, waits) + LOOP_CYCLES / trips
+    widest = max(one.work.element_bytes for one in several)
     lanes = _compiler_lanes(several, target)
     vector = max(sum(one.times * _instance(one, lanes) for one in several), waits)
-    spent = math.floor(trips / lanes) * vector + (trips % lanes) * max(scalar, waits)
-    return (spent + LOOP_CYCLES) / trips
+    vector += max(0.0, _streams(several) - _STREAMS) * _UNFOLLOWED * lanes * widest / _LINE
+    # Products of complex numbers are made once more to ask for infinities, in a loop of their own in front.
+    asked = sum(one.times * _instance(one, lanes) for one in several if one.work.asks)
+    spent = math.floor(trips / lanes) * (vector + asked) + (trips % lanes) * max(scalar, waits)
+    return (spent + LOOP_CYCLES * (3.0 if asked else 1.0)) / trips
+
+
+_LINE = 64
+"""Bytes of a cache line."""
+
+
+def _streams(several: Sequence[Inner]) -> float:
+    """Rows of memory that an innermost loop walks along at once: many where iterations of others are written out."""
+    found: dict[object, float] = {}
+    for one in several:
+        accesses = one.work.statement.accesses
+        for access, row, move, share in zip(accesses, one.work.rows, one.work.moves(one.step), one.share, strict=True):
+            if row is not None and move != 0 and not one.work.scop.arrays[access.array].is_scalar:
+                key = access.array, row[0], row[1][:-1]
+                found[key] = max(found.get(key, 0.0), one.times * share)
+    return sum(found.values())
 
 
 def _callable(several: Sequence[Inner], target: Isa) -> bool:
