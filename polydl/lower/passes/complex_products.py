@@ -16,13 +16,13 @@ from polydl.lower.ctree import (
     Assign,
     Binary,
     Block,
-    Choice,
     Declare,
     Expr,
     For,
     If,
     Instance,
     Int,
+    Invoke,
     Item,
     Marked,
     Name,
@@ -76,19 +76,16 @@ class ComplexProducts:
         for function in {question.function for one in instances if one.finite for question in one.finite.products}:
             own = function.removeprefix(self.helpers.prefix)
             self.helpers.used.update((own, own.replace("too_large", "finite_product")))
-        begin, end, lost = (f"{self.helpers.prefix}{name}" for name in ("from", "to", "lost"))
+        begin, lost = (f"{self.helpers.prefix}{name}" for name in ("from", "lost"))
         scalars = sorted({name for one in instances if (name := _scalar(one))})
         private = f" private({', '.join(scalars)})" if scalars else ""
-        inner = replace(loop, first=Name(begin), condition=Binary("<=", Name(loop.variable), Name(end)))
+        many = _iterations(instances)
+        end = Invoke(self.helpers.name("min"), (last, plus(Name(begin), Int(many - 1))))
+        inner = replace(loop, first=Name(begin), condition=Binary("<=", Name(loop.variable), end))
         tests = tuple(_test(node, lost) for node in asked)
         finite = Block(tuple(one.finite.body for one in instances if one.finite is not None))
-        many = _iterations(instances)
-        here = Choice(
-            Binary("<", Binary("-", last, Name(begin)), Int(many - 1)), last, plus(Name(begin), Int(many - 1))
-        )
         piece: Node = Block(
             (
-                Declare(f"const {loop.type}", ((end, here),)),
                 Declare("int", ((lost, Int(0)),)),
                 Marked(Way.SIMD, replace(inner, body=Block(tests)), f" reduction(| : {lost}){private}"),
                 If(
