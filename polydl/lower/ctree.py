@@ -300,6 +300,8 @@ class Finite:
     body: Assign
     products: tuple[Invoke, ...]
     """Per product the call whose result is not 0 where it may not be finite."""
+    factors: frozenset[int]
+    """The accesses that factors are made of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from polydl.lower.cexpr import FromIsl, of_body
@@ -33,7 +33,7 @@ from polydl.model import isl
 from polydl.model.contraction import ByExtents
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary as BinaryOfModel
-from polydl.model.expr import Call, Conditional, every_part
+from polydl.model.expr import Call, Conditional, Load, every_part, loads
 from polydl.model.expr import Expr as ExprOfModel
 from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Statement
 from polydl.model.types import C64, F32, F64, ElementType, Kind
@@ -177,18 +177,22 @@ def finite(statement: Statement, body: Assignment, at: Place) -> Finite | None:
     if any(isinstance(part, BinaryOfModel) and part.op in ("/", "&&", "||") and is_complex(part) for part in parts):
         return None
     if body.op in ("*=", "/=") and element(body.target).kind is Kind.COMPLEX:
-        return None
+        if body.op == "/=" or body.target_read is None:
+            return None
+        body = replace(body, op="=", value=BinaryOfModel("*", Load(body.target_read), body.value))
     found: list[Invoke] = []
+    factors: set[int] = set()
 
     def product(part: BinaryOfModel, left: Expr, right: Expr) -> Expr | None:
         if not (is_complex(part.left) and is_complex(part.right)):
             return None
         suffix = F32.suffix if explicit(part, element)[1] is C64 else F64.suffix
+        factors.update(loads(part))
         found.append(Invoke(f"{at.c.helpers.prefix}too_large{suffix}", (left, right)))
         return Invoke(f"{at.c.helpers.prefix}finite_product{suffix}", (left, right))
 
     target, value = sides(statement, body, at, product)
-    return Finite(Assign(target, body.op, value), tuple(found))
+    return Finite(Assign(target, body.op, value), tuple(found), frozenset(factors))
 
 
 def _takes_apart(call: Call) -> bool:

@@ -90,6 +90,8 @@ def _plain(node: Any) -> None:
         _plain(child)
         if isinstance(child, c_ast.FuncCall) and _PRODUCT.fullmatch(getattr(child.name, "name", "")):
             _replace(node, name, c_ast.BinaryOp("*", *child.args.exprs))
+    if isinstance(node, c_ast.Assignment) and node.op == "*=":
+        node.op, node.rvalue = "=", c_ast.BinaryOp("*", node.lvalue, node.rvalue)
     if isinstance(node, c_ast.Compound) and node.block_items:
         node.block_items = [item for item in node.block_items if not _is_said(item)]
 

@@ -45,6 +45,15 @@ void f(int n, TYPE complex x[restrict 4][n], const TYPE complex w[restrict n])
         x[1][k] = (w[k] * x[0][k] - 2 * I) * x[3][k] + crealX(w[k]) * x[2][k];
 }
 """
+SCALED = """
+void f(int n, TYPE _Complex x[restrict 4][n], const TYPE _Complex w[restrict n])
+{
+    for (int k = 0; k < n; k++) {
+        x[1][k] = x[1][k] * w[k];
+        x[2][k] *= x[3][k] + w[k];
+    }
+}
+"""
 PLACED = """
 void f(int n, TYPE _Complex x[restrict 4][n], const TYPE _Complex w[restrict n])
 {
@@ -113,7 +122,7 @@ def same(one: np.ndarray, other: np.ndarray) -> bool:
 
 @pytest.mark.parametrize("special", [0.0, 1e-3, 0.5])
 @pytest.mark.parametrize("element", ["float", "double"])
-@pytest.mark.parametrize("text", [BUTTERFLIES, ROTATED], ids=["butterflies", "rotated"])
+@pytest.mark.parametrize("text", [BUTTERFLIES, ROTATED, SCALED], ids=["butterflies", "rotated", "scaled"])
 def test_they_are_what_c_makes_of_them(text: str, element: str, special: float, tmp_path: Path) -> None:
     original = typed(text, element)
     output = in_lanes(original, tmp_path)
@@ -142,11 +151,19 @@ def test_integers_come_out_in_bits(tmp_path: Path) -> None:
     [
         ("w[k] * x[1][k]", True),
         ("w[k] * x[0][k]", False),
+        ("x[0][k] + w[k] * x[1][k]", True),
         ("w[k] / x[1][k]", False),
         ("k % 3 ? w[k] * x[1][k] : w[k]", False),
         ("2 * w[k]", False),
     ],
-    ids=["elements that stay", "elements written before", "a quotient", "a choice", "a real factor"],
+    ids=[
+        "elements that stay",
+        "elements written before",
+        "beside a product",
+        "a quotient",
+        "a choice",
+        "a real factor",
+    ],
 )
 def test_only_products_whose_factors_are_there_in_advance(change: str, asked: bool, tmp_path: Path) -> None:
     original = typed(PLACED.replace("CHANGE", change), "float")

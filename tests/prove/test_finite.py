@@ -22,12 +22,14 @@ from polydl.search.candidates import made
 
 TURNED = """
 #include <complex.h>
-void turned(float complex x[restrict 3][600], const float complex w[restrict 600])
+void turned(float complex x[restrict 3][600], const float complex w[restrict 600],
+            float complex y[restrict 3][600])
 {
     for (int b = 0; b < 3; b++)
         for (int k = 0; k < 600; k++) {
             float complex t = w[k] * x[b][k];
             x[b][k] = t * t - w[k];
+            y[b][k] *= w[k];
         }
 }
 """

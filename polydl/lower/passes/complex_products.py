@@ -133,7 +133,8 @@ def _asked(instances: Sequence[Instance]) -> list[Expr | Assign] | None:
         times = row.schedule.reverse()
         touched = [(a, times.apply_range(a.relation)) for a in row.statement.accesses]
         if _scalar(one) or one.finite.products:
-            reads = [(a.array, relation) for a, relation in touched if not a.write]
+            needed = range(len(touched)) if _scalar(one) else one.finite.factors
+            reads = [(a.array, relation) for n, (a, relation) in enumerate(touched) if n in needed and not a.write]
             if any(name == other and not x.intersect(y).is_empty() for name, x in reads for other, y in written):
                 return None
         found += one.finite.products
