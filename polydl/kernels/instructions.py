@@ -57,13 +57,17 @@ class Arithmetic:
     """Those among them that have no vector forms."""
 
 
+NOTHING = Arithmetic(0.0, 0.0, 0, 0)
+"""No instructions."""
+
+
 def arithmetic(statement: Statement) -> Arithmetic:
     """Of one instance."""
     body = statement.body
     if not isinstance(body, Assignment):
         return Arithmetic(10.0, 0.0, 1, 1)
     found = _arithmetic(body.value)
-    own = _arithmetic(Binary(body.op[:-1], Load(0), Load(0))) if body.op != "=" else Arithmetic(0.0, 0.0, 0, 0)
+    own = _arithmetic(Binary(body.op[:-1], Load(0), Load(0))) if body.op != "=" else NOTHING
     return _added([found, own])
 
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from polydl.kernels.innermost import RowOptions
 from polydl.kernels.row_loops import RowStatement
 from polydl.lower.cexpr import FromIsl, Helpers
-from polydl.lower.ctree import Assign, Block, Expr, For, If, Instance, Marked, Name, Node, Way
-from polydl.lower.instance import Names, Place, black_box, sides, user_call
+from polydl.lower.ctree import Assign, Block, Expr, Finite, For, If, Instance, Marked, Name, Node, Way
+from polydl.lower.instance import Names, Place, black_box, finite, sides, user_call
 from polydl.lower.instance_marks import instance_mark
 from polydl.lower.marks import CURVE, PARALLEL, SERIAL, SIMD, SUM
 from polydl.lower.passes.collapse import collapsed
+from polydl.lower.passes.complex_products import ComplexProducts
 from polydl.lower.passes.once import straight
 from polydl.lower.passes.rows import Rows
 from polydl.lower.passes.sums import summed
@@ -22,6 +23,7 @@ from polydl.model import isl
 from polydl.model.expr import affine_values
 from polydl.model.isl.trees import children_of, node_kind, syntax_tree
 from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop, Statement
+from polydl.model.types import Kind
 
 _DEPTH = 64
 """More loops than any nest has; unused names cost nothing."""
@@ -50,6 +52,10 @@ class Writer:
     """Whether the code written so far stores past the caches."""
     _instances: dict[str, Instance] = field(default_factory=dict)
 
+    @property
+    def _complex(self) -> bool:
+        return any(a.element.kind is Kind.COMPLEX for a in self.scop.arrays.values())
+
     def write(self, tree: isl.Schedule) -> Node:
         """C that executes the schedule. Raises isl.Error."""
         node = collapsed(self._read(tree))
@@ -59,6 +65,7 @@ class Writer:
             self.prologue += rows.prologue
             self.streams = self.streams or rows.streams
         node = straight(unswitched(summed(node, self.scop.arrays, self.names.prefix)))
+        node = ComplexProducts(self.helpers)(node)
         return Threads(self.names.prefix, self.thread_lines, self.scop.source.text)(node)
 
     def _read(self, tree: isl.Schedule) -> Node:
@@ -102,7 +109,13 @@ class Writer:
         hint = instance_mark(statement, at) if self.instances else None
         # Beside what has no loops, a schedule's range may be a pair of spaces.
         row = RowStatement(statement, schedule.flatten_range())
-        return Instance(_body(statement, at), hint, row, elements, values)
+        return Instance(_body(statement, at), hint, row, elements, values, self._finite(statement, at))
+
+    def _finite(self, statement: Statement, at: Place) -> Finite | None:
+        """What a statement is where complex numbers are finite; None in a program without any."""
+        if not isinstance(statement.body, Assignment):
+            return None
+        return finite(statement, statement.body, at) if self._complex else None
 
     def _node(self, node: isl.AstNode, c: FromIsl) -> Node:
         match node_kind(node):

@@ -116,7 +116,7 @@ def _alternatives(operand: ctree.Expr) -> list[ctree.Expr]:
     return [operand if level(operand) > AND else Paren(operand)]
 
 
-HELPER_TEXT: Mapping[str, str] = {
+HELPER_TEXT: dict[str, str] = {
     "min": "static inline {type} {prefix}min({type} a, {type} b) {{ return a < b ? a : b; }}",
     "max": "static inline {type} {prefix}max({type} a, {type} b) {{ return a > b ? a : b; }}",
     "floord": "static inline {type} {prefix}floord({type} a, {type} b) "
@@ -132,15 +132,42 @@ HELPER_TEXT: Mapping[str, str] = {
 return what these return (of a number and a NaN the number), but gcc can vectorise a loop with them inside."""
 
 
+COMPLEX_TEXT: dict[str, str] = {
+    **{
+        f"finite_product{element.suffix}": f"static inline {element.c} _Complex "
+        f"{{prefix}}finite_product{element.suffix}({element.c} _Complex x, {element.c} _Complex y)\n{{{{\n"
+        f"  const {element.c} a = __real__ x, b = __imag__ x, c = __real__ y, d = __imag__ y;\n"
+        "  return __builtin_complex(a * c - b * d, a * d + b * c);\n}}"
+        for element in (F32, F64)
+    },
+    **{
+        f"too_large{element.suffix}": "/* Whether a part of x * y may not be made of finite numbers. */\n"
+        f"static inline int {{prefix}}too_large{element.suffix}({element.c} _Complex x, {element.c} _Complex y)\n{{{{\n"
+        + "".join(
+            f"  const {element.c} {name} = __builtin_fabs{element.suffix}(__real__ {of}) + "
+            f"__builtin_fabs{element.suffix}(__imag__ {of});\n"
+            for name, of in (("a", "x"), ("b", "y"))
+        )
+        + f"  return !(a * b <= __{'FLT' if element is F32 else 'DBL'}_MAX__);\n}}}}"
+        for element in (F32, F64)
+    },
+}
+"""C text of helper functions for products of complex numbers. Where |re x| + |im x| times |re y| + |im y| is finite, so
+is each of the four products of parts, fused with the next operation or not: no part of x * y is NaN, and C's rules
+about infinities (C11 G.5.1) change nothing."""
+
+
 def of_body(
     value: expr.Expr,
     load: Callable[[int], ctree.Expr],
     chosen: Callable[[int, Sequence[ctree.Expr]], ctree.Expr],
     affine: Callable[[isl.PwAff], ctree.Expr],
     function: Callable[[str], str],
+    product: Callable[[expr.Binary, ctree.Expr, ctree.Expr], ctree.Expr | None] = lambda part, left, right: None,
 ) -> ctree.Expr:
     """A statement's right-hand side; `load` makes an access, `chosen` one whose subscripts data choose, `affine` an
-    integer value, `function` the name of a function that is called."""
+    integer value, `function` the name of a function that is called, `product` a product of two values that is written
+    in another way (None: as ever)."""
 
     def made(part: expr.Expr) -> ctree.Expr:
         match part:
@@ -162,6 +189,8 @@ def of_body(
                 return inner
             case expr.Binary(op, left, right):
                 sides = [made(left), made(right)]
+                if op == "*" and (other := product(part, sides[0], sides[1])) is not None:
+                    return other
                 if op in _MIXED:
                     sides = [side if level(side) == POSTFIX else Paren(side) for side in sides]
                 return Binary(op, *sides)

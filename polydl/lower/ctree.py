@@ -294,6 +294,17 @@ class Hint:
 
 
 @dataclass(frozen=True, slots=True)
+class Finite:
+    """A statement whose products of complex numbers are all finite."""
+
+    body: Assign
+    products: tuple[Invoke, ...]
+    """Per product the call whose result is not 0 where it may not be finite."""
+    factors: frozenset[int]
+    """The accesses that factors are made of."""
+
+
+@dataclass(frozen=True, slots=True)
 class Instance:
     """A statement of the program at work, or a call that runs several."""
 
@@ -305,6 +316,8 @@ class Instance:
     """Of each of its accesses; empty where it is no assignment, or data choose what it reads."""
     values: tuple[Expr, ...] = ()
     """Those made of loop variables in its right-hand side, from left to right."""
+    finite: Finite | None = None
+    """The same without questions about infinities; None where complex numbers are not all that it is about."""
 
 
 class Way(Enum):

@@ -10,7 +10,7 @@ from itertools import chain, count
 from polydl.dependences.scalars import private_scalars
 from polydl.kernels.innermost import RowOptions
 from polydl.lower.ast import Writer
-from polydl.lower.cexpr import HELPER_TEXT, Helpers
+from polydl.lower.cexpr import COMPLEX_TEXT, HELPER_TEXT, Helpers
 from polydl.lower.copies import copies
 from polydl.lower.cprint import lines
 from polydl.lower.ctree import Evaluate, Hint, Invoke, Node, Pragma, Raw, Scope, mentions
@@ -196,7 +196,9 @@ def row_options(scop: Scop, part: Structure | Scheduled) -> RowOptions | None:
 
 def helper_texts(helpers: Helpers, names: Names) -> list[str]:
     """C text of the helper functions that the printed text turned out to need."""
-    return [HELPER_TEXT[h].format(type=names.integer, prefix=helpers.prefix) for h in sorted(helpers.used)]
+    return [
+        (HELPER_TEXT | COMPLEX_TEXT)[h].format(type=names.integer, prefix=helpers.prefix) for h in sorted(helpers.used)
+    ]
 
 
 def storage(scop: Scop) -> list[Node]:

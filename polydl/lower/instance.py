@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from polydl.lower.cexpr import FromIsl, of_body
 from polydl.lower.ctree import (
+    Assign,
     Binary,
     Cast,
     Declare,
     Evaluate,
     Expr,
+    Finite,
     Int,
     Invoke,
     Item,
@@ -29,7 +31,12 @@ from polydl.lower.ctree import (
 )
 from polydl.model import isl
 from polydl.model.contraction import ByExtents
+from polydl.model.conversions import explicit
+from polydl.model.expr import Binary as BinaryOfModel
+from polydl.model.expr import Call, Conditional, Load, every_part, loads
+from polydl.model.expr import Expr as ExprOfModel
 from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Statement
+from polydl.model.types import C64, F32, F64, ElementType, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +143,15 @@ def _less(value: Expr, number: int) -> Expr:
             return Binary("-", value, Int(number))
 
 
-def sides(statement: Statement, body: Assignment, at: Place) -> tuple[Expr, Expr]:
-    """Target and value."""
+Product = Callable[[BinaryOfModel, Expr, Expr], Expr | None]
+
+
+def _as_ever(part: BinaryOfModel, left: Expr, right: Expr) -> None:
+    """Products are written as all operations."""
+
+
+def sides(statement: Statement, body: Assignment, at: Place, product: Product = _as_ever) -> tuple[Expr, Expr]:
+    """Target and value. `product`: see `of_body`."""
 
     def load(access: int) -> Expr:
         one = statement.accesses[access]
@@ -147,7 +161,45 @@ def sides(statement: Statement, body: Assignment, at: Place) -> tuple[Expr, Expr
         found = at.arrays[statement.accesses[access].array]
         return Name(found.name) if found.is_scalar else Item(found.name, tuple(subscripts))
 
-    return load(body.target), of_body(body.value, load, chosen, at.affine, at.c.helpers.function)
+    return load(body.target), of_body(body.value, load, chosen, at.affine, at.c.helpers.function, product)
+
+
+def finite(statement: Statement, body: Assignment, at: Place) -> Finite | None:
+    """A statement with products of complex numbers that are known to be finite; None where it has other calls than
+    those that take a number apart, choices, or quotients of complex numbers."""
+    parts = list(every_part(body.value))
+
+    def element(access: int) -> ElementType:
+        return at.arrays[statement.accesses[access].array].element
+
+    def is_complex(value: ExprOfModel) -> bool:
+        return explicit(value, element)[1].kind is Kind.COMPLEX
+
+    if any(isinstance(part, Conditional) or (isinstance(part, Call) and not _takes_apart(part)) for part in parts):
+        return None
+    if any(isinstance(part, BinaryOfModel) and part.op in ("/", "&&", "||") and is_complex(part) for part in parts):
+        return None
+    if body.op in ("*=", "/=") and element(body.target).kind is Kind.COMPLEX:
+        if body.op == "/=" or body.target_read is None:
+            return None
+        body = replace(body, op="=", value=BinaryOfModel("*", Load(body.target_read), body.value))
+    found: list[Invoke] = []
+    factors: set[int] = set()
+
+    def product(part: BinaryOfModel, left: Expr, right: Expr) -> Expr | None:
+        if not (is_complex(part.left) and is_complex(part.right)):
+            return None
+        suffix = F32.suffix if explicit(part, element)[1] is C64 else F64.suffix
+        factors.update(loads(part))
+        found.append(Invoke(f"{at.c.helpers.prefix}too_large{suffix}", (left, right)))
+        return Invoke(f"{at.c.helpers.prefix}finite_product{suffix}", (left, right))
+
+    target, value = sides(statement, body, at, product)
+    return Finite(Assign(target, body.op, value), tuple(found), frozenset(factors))
+
+
+def _takes_apart(call: Call) -> bool:
+    return call.function.removesuffix("f") in ("conj", "creal", "cimag")
 
 
 def user_call(body: MicrokernelCall, at: Place) -> Evaluate:

@@ -16,9 +16,10 @@ from polydl.model.expr import (
     Gather,
     Load,
     Unary,
+    every_part,
     on_operands,
 )
-from polydl.model.types import C64, F32, I32, TYPES, ElementType, common, float_literal, integer_literal, promoted
+from polydl.model.types import C64, F32, I32, TYPES, ElementType, Kind, common, float_literal, integer_literal, promoted
 
 _TRUTHS = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||"})
 """Operators whose result is 0 or 1."""
@@ -75,6 +76,16 @@ def converted(value: Expr, source: ElementType, target: ElementType) -> Expr:
     return value if source is target else Convert(source, target, value)
 
 
+def complex_products(value: Expr, of_load: Callable[[int], ElementType]) -> list[Binary]:
+    """The products of two complex numbers in an expression."""
+
+    def is_complex(one: Expr) -> bool:
+        return explicit(one, of_load)[1].kind is Kind.COMPLEX
+
+    products = (part for part in every_part(value) if isinstance(part, Binary) and part.op == "*")
+    return [one for one in products if is_complex(one.left) and is_complex(one.right)]
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What C writes in front of an operand in parentheses, to convert it."""
@@ -104,10 +115,10 @@ def conversion_of(function: str) -> tuple[ElementType, ElementType] | None:
 
 def _literal(text: str) -> ElementType:
     """The type of a literal, or of a macro of <math.h>, <complex.h> or <float.h> or a character that stands for one."""
+    if text in ("I", "_Complex_I"):
+        return C64
     real = float_literal(text)
     if real is not None:
         return real
-    if text in ("I", "_Complex_I"):
-        return C64
     whole = integer_literal(text.lstrip("+-"))
     return I32 if whole is None else whole[1]

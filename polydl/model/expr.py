@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from polydl.model import isl
@@ -113,6 +113,13 @@ def operands(value: Expr) -> tuple[Expr, ...]:
             return (element, *subscripts)
         case _:
             return ()
+
+
+def every_part(value: Expr) -> Iterator[Expr]:
+    """An expression and all that it is made of."""
+    yield value
+    for operand in operands(value):
+        yield from every_part(operand)
 
 
 def on_operands(value: Expr, change: Callable[[Expr], Expr]) -> Expr:

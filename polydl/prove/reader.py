@@ -11,6 +11,7 @@ from pycparser import c_ast
 
 from polydl.model.scop import Scop, Storage
 from polydl.model.types import spelled
+from polydl.prove import finite
 from polydl.prove.addresses import strides_of
 from polydl.prove.calls import (
     Contract,
@@ -79,6 +80,12 @@ class _Waiting:
     omp: str = ""
 
 
+def _private(omp: str) -> list[str]:
+    """The variables that a pragma says each iteration, or thread, has of its own."""
+    found = re.search(r"private\(([^)]*)\)", omp)
+    return re.split(r", *", found.group(1)) if found else []
+
+
 class Reader:
     """Walks one region."""
 
@@ -91,6 +98,7 @@ class Reader:
         self._loops = 0
         self._steps = 0
         self._reserved = 0
+        self._asked: frozenset[str] = frozenset()
 
     def read(self) -> Program:
         """Raises Unreadable."""
@@ -202,7 +210,7 @@ class Reader:
                 if self.program.memory[True] > self._reserved:
                     raise Wrong(f"line {line_of(item)}: the threads' copies do not fit into their memory")
                 return
-            if item.init is None or re.fullmatch(r"polydl\d*_sum", name):
+            if item.init is None or re.fullmatch(r"polydl\d*_sum", name) or finite.asks(item):
                 return
             at.env[name] = affine(item.init, at.env)
             return
@@ -224,6 +232,10 @@ class Reader:
             self.program.trusted["where there is no memory for copies, the loops as they were written run"] = None
             self._branch(item.iftrue, now, [], waiting)
             return
+        if (products := finite.answered(item, self._asked)) is not None:
+            self.program.trusted[finite.TRUST] = None
+            self._for(products[1], now, replace(waiting, omp=products[0]), None)
+            return
         test = condition(item.cond, now.env)
         self._branch(item.iftrue, now, [test], waiting)
         if item.iffalse is not None:
@@ -240,6 +252,9 @@ class Reader:
             self._item(node, replace(at, time=(*at.time, ZERO)), waiting, at, None)
 
     def _for(self, item: Any, now: _Place, waiting: _Waiting, summed: Any) -> None:
+        if asked := finite.question(item, _private(waiting.omp)):
+            self._asked = asked
+            return
         at = now.inside()
         variable, first = loop_start(item)
         here = loop(at.depth)
@@ -282,14 +297,13 @@ class Reader:
             if len(items) != 1 or not isinstance(items[0], c_ast.For):
                 raise Unreadable(f"line {line_of(item)}: the loops to collapse do not follow each other")
             inner = items[0]
-        private = re.search(r"private\(([^)]*)\)", omp)
         reduction = re.search(r"reduction\(\S+ ?: ?([^)]*)\)", omp)
         self._loops += 1
         made = ConcurrentLoop(
             self._loops,
             times,
             "vector" if words.group(1) == "simd" else "parallel",
-            frozenset(re.split(r", *", private.group(1)) if private else ()),
+            frozenset(_private(omp)),
             frozenset(re.split(r", *", reduction.group(1)) if reduction else ()),
             line_of(item),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from polydl.rank.compute import kernel_cycles
 from polydl.rank.footprints import Box, Footprints, Part
@@ -106,12 +106,21 @@ class Program:
             iterations = max(iterations, path.work.instances * max(self._left[name], 0.0) / times)
         run = around.run if around is not None else Run.SERIAL
         way = {Run.SIMD: Way.VECTOR, Run.SUM: Way.SUM}.get(run) or way_of_compiler(inner, target)
+        if (lanes := self._lanes(names, level)) is not None:
+            inner = [replace(one, across=self._paths[name].step(lanes)) for one, name in zip(inner, names, strict=True)]
+            cycles = iteration_cycles(inner, Way.LANES, max(trips, 1.0), target) * iterations
+            return Innermost(self._piece(names, level), self.machine.seconds(cycles))
         unrolled = any(m.unroll for name in names for m in self._paths[name].loops[level:])
         in_rows = self.vectors is not None and level and (self.vectors.jam or not unrolled)
         if in_rows and self.vectors and rowable(inner, reassociate=not self.vectors.keep_order):
             way, trips = Way.ROW, self._row_length(names, level)
         cycles = iteration_cycles(inner, way, max(trips, 1.0), target) * iterations
         return Innermost(self._piece(names, level), self.machine.seconds(cycles))
+
+    def _lanes(self, names: Sequence[str], level: int) -> Member | None:
+        """The loop around the innermost one that runs in vectors, if any."""
+        loops = self._paths[names[0]].loops[: max(level - 1, 0)]
+        return next((m for m in reversed(loops) if m.run is Run.SIMD), None)
 
     def _row_length(self, names: Sequence[str], level: int) -> float:
         """Iterations of a row: of the innermost loop, and of those around it that go on where it ends."""

@@ -22,6 +22,7 @@ from polydl.kernels.instructions import (
     CALL,
     INLINE,
     LIBRARY_VECTOR_CALL,
+    NOTHING,
     RATE,
     SLOW,
     Arithmetic,
@@ -30,6 +31,7 @@ from polydl.kernels.instructions import (
 )
 from polydl.kernels.narrow_values import converts, row_element
 from polydl.model.contraction import affine_rows
+from polydl.model.conversions import complex_products
 from polydl.model.counting import count
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
 from polydl.model.scop import Access, Assignment, Scop, Statement
@@ -43,6 +45,11 @@ LOOP_CYCLES = 12.0
 COMPILER_VECTOR_BYTES = 32
 """Largest vectors that compilers use unasked: gcc and clang prefer 256 bits on processors that have 512 (GCC manual,
 `-mprefer-vector-width`)."""
+_STREAMS = 32
+"""Streams of addresses that hardware follows ahead of a loop (Intel's optimization manual, "Data prefetch to the L2":
+the streamer keeps track of one forward or backward stream in each of 32 pages)."""
+_UNFOLLOWED = 14.0
+"""Cycles that a line takes from the second-level cache where nothing fetched it ahead (Agner Fog: 12 to 14)."""
 _SCANNED = 500_000
 """isl operations in which points are counted one by one; for more of them half of the box is near enough."""
 
@@ -60,6 +67,8 @@ class Way(Enum):
     """The same, with a partial sum in each lane."""
     ROW = "row"
     """As a vector function."""
+    LANES = "lanes"
+    """One iteration after the other, in each lane of a vector loop around it (schedule.innermost)."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +132,15 @@ class Work:
         return arithmetic(self.statement)
 
     @cached_property
+    def asks(self) -> bool:
+        """Whether it multiplies complex numbers, after which compilers ask for infinities (C11 G.5.1)."""
+        body = self.statement.body
+        if not isinstance(body, Assignment):
+            return False
+        elements = [self.scop.arrays[a.array].element for a in self.statement.accesses]
+        return bool(complex_products(body.value, elements.__getitem__))
+
+    @cached_property
     def element_bytes(self) -> int:
         """Of its widest elements."""
         arrays = (self.scop.arrays[a.array] for a in self.statement.accesses)
@@ -148,6 +166,8 @@ class Inner:
     along one of them stays in a register."""
     times: float
     """Instances in one iteration: more than one where loops inside are written out."""
+    across: tuple[float, ...] | None = None
+    """By how much the iterators move from lane to lane, where it is a loop around that runs in vectors."""
 
 
 def latency(several: Sequence[Inner], target: Isa) -> float:
@@ -267,13 +287,15 @@ def way_of_compiler(several: Sequence[Inner], target: Isa) -> Way:
     """How a loop runs that nothing is said about."""
     if latency(several, target) > 0:
         return Way.SERIAL
-    return Way.VECTOR if proven(several) else Way.SCALAR
+    return Way.VECTOR if proven(several) and not any(one.work.asks for one in several) else Way.SCALAR
 
 
 def iteration_cycles(several: Sequence[Inner], way: Way, trips: float, target: Isa) -> float:
     """Cycles of one iteration of an innermost loop of `trips` iterations, entering it included."""
     if way is Way.ROW:
         return _in_rows(several, trips, target)
+    if way is Way.LANES:
+        return _in_lanes(several, trips, target)
     if way in (Way.VECTOR, Way.SUM) and not _callable(several, target):
         way = Way.SERIAL if way is Way.SUM else Way.SCALAR
     scalar = sum(one.times * _instance(one, 1) for one in several)
@@ -281,10 +303,29 @@ def iteration_cycles(several: Sequence[Inner], way: Way, trips: float, target: I
     if way in (Way.SERIAL, Way.SCALAR):
         return max(scalar, waits) + LOOP_CYCLES / trips
     widest = max(one.work.element_bytes for one in several)
-    lanes = max(1, min(target.vector_bytes, COMPILER_VECTOR_BYTES) // widest)
+    lanes = _compiler_lanes(several, target)
     vector = max(sum(one.times * _instance(one, lanes) for one in several), waits)
-    spent = math.floor(trips / lanes) * vector + (trips % lanes) * max(scalar, waits)
-    return (spent + LOOP_CYCLES) / trips
+    vector += max(0.0, _streams(several) - _STREAMS) * _UNFOLLOWED * lanes * widest / _LINE
+    # Products of complex numbers are made once more to ask for infinities, in a loop of their own in front.
+    asked = sum(one.times * _instance(one, lanes) for one in several if one.work.asks)
+    spent = math.floor(trips / lanes) * (vector + asked) + (trips % lanes) * max(scalar, waits)
+    return (spent + LOOP_CYCLES * (3.0 if asked else 1.0)) / trips
+
+
+_LINE = 64
+"""Bytes of a cache line."""
+
+
+def _streams(several: Sequence[Inner]) -> float:
+    """Rows of memory that an innermost loop walks along at once: many where iterations of others are written out."""
+    found: dict[object, float] = {}
+    for one in several:
+        accesses = one.work.statement.accesses
+        for access, row, move, share in zip(accesses, one.work.rows, one.work.moves(one.step), one.share, strict=True):
+            if row is not None and move != 0 and not one.work.scop.arrays[access.array].is_scalar:
+                key = access.array, row[0], row[1][:-1]
+                found[key] = max(found.get(key, 0.0), one.times * share)
+    return sum(found.values())
 
 
 def _callable(several: Sequence[Inner], target: Isa) -> bool:
@@ -302,6 +343,33 @@ def _instance(one: Inner, lanes: int) -> float:
         if not (arrays[access.array].is_scalar or move == 0)  # it stays in a register
     ]
     return vector_cycles(one.work.arithmetic, moving, lanes, CALL if lanes == 1 else LIBRARY_VECTOR_CALL)
+
+
+def _in_lanes(several: Sequence[Inner], trips: float, target: Isa) -> float:
+    """Cycles of one iteration of one lane of a loop of `trips` iterations inside of a vector loop: what stays while it
+    runs is loaded once in front of it, what stays from lane to lane is loaded for all of them at once."""
+    lanes = _compiler_lanes(several, target)
+    step = before = 0.0
+    for one in several:
+        arrays, accesses = one.work.scop.arrays, one.work.statement.accesses
+        along, across = one.work.moves(one.step), one.work.moves(one.across)
+        elements = [
+            (move, share, stays == 0)
+            for access, move, stays, share in zip(accesses, across, along, one.share, strict=True)
+            if not arrays[access.array].is_scalar
+        ]
+        inside = [(1.0 if move == 0 else move, share) for move, share, stays in elements if not stays]
+        outside = [(1.0 if move == 0 else move, share) for move, share, stays in elements if stays]
+        step += one.times * vector_cycles(one.work.arithmetic, inside, lanes, LIBRARY_VECTOR_CALL)
+        before += one.times * vector_cycles(NOTHING, outside, lanes, 0.0)
+    step += 2.0 * max(0.0, _held(several) - target.registers) / RATE
+    return (max(step, latency(several, target)) + (before + LOOP_CYCLES) / trips) / lanes
+
+
+def _compiler_lanes(several: Sequence[Inner], target: Isa) -> int:
+    """Of the vectors that compilers make."""
+    widest = max(one.work.element_bytes for one in several)
+    return max(1, min(target.vector_bytes, COMPILER_VECTOR_BYTES) // widest)
 
 
 def _in_rows(several: Sequence[Inner], trips: float, target: Isa) -> float:

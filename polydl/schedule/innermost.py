@@ -7,11 +7,12 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from polydl.dependences.analysis import is_reduction
+from polydl.model import isl
 from polydl.model.scop import Assignment
 from polydl.model.types import Kind
 from polydl.schedule.goal import MANY, Goal, components, extent, has_loops, kept
 from polydl.schedule.relations import Links, after, among, coincident, forward
-from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, bands, sequence, statements
+from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, bands, paths, sequence, statements
 from polydl.schedule.tree import Sequence as InOrder
 
 
@@ -43,6 +44,7 @@ def unrolled(node: Band, links: Links, goal: Goal, tiles: Mapping[int, int] = _N
     before:    for i: { S(i);  for k in [0, 3): T(i, k) }
     after:     simd i: { S(i); T(i, 0); T(i, 1); T(i, 2) }
     requires:  a permutable band; loops that are written out have constant bounds, or are those of a small tile
+    Of longer loops inside one stays, where that suits the lanes (`_one_loop`).
     A compiler vectorises hardly any loop that has loops inside; written out, sums stay in registers. Small tiles
     written out are unroll-and-jam: what the iterations of an outer loop share is loaded once.
     """
@@ -62,10 +64,12 @@ def unrolled(node: Band, links: Links, goal: Goal, tiles: Mapping[int, int] = _N
                 left_over //= max(extents[id(m)], 1)
                 short.append(m)
         outer = tuple(m for m in members if m is not vector and not any(m is s for s in short))
-        if room == 0 or (not short and not has_loops(node.child)) or not coincident(after(links, outer), vector):
+        if (not short and not has_loops(node.child)) or not coincident(after(links, outer), vector):
             continue
         score = sum(goal.unit_score(n, members, v) for n in names)
-        inside = _all_unrolled(node.child)
+        inside = _all_unrolled(node.child) if room else _lanes(node, (*outer, vector), links, goal)
+        if inside is None:
+            continue
         if short:
             # In the order of the text, for the order of sums.
             inside = Band(tuple(replace(m, unroll=True) for m in members if any(m is s for s in short)), inside)
@@ -113,6 +117,65 @@ def _all_unrolled(node: Node) -> Node:
             return InOrder(tuple(_all_unrolled(c) for c in children))
         case Band(members, child):
             return Band(tuple(replace(m, unroll=True) for m in members), _all_unrolled(child))
+
+
+def _lanes(node: Band, loops: Sequence[Member], links: Links, goal: Goal) -> Node | None:
+    """What is inside of a band's loops, the last of them in vectors, for lanes that run a loop each; None where that
+    does not suit them, or a loop further in runs in vectors itself."""
+    within = goal.inside(loops)
+    found = _one_loop(node.child, within)
+    if found is None or any(
+        m.run is Run.SIMD for b in bands(innermost(node.child, after(links, loops), within)) for m in b.members
+    ):
+        return None
+    return found
+
+
+def _one_loop(node: Node, goal: Goal) -> Node | None:
+    """A node inside of a vector loop with one loop left, all others written out; None where that does not suit lanes.
+
+    before:    simd i: { S(i);  for k: { T(i, k);  for j in [0, 16): U(i, k, j) } }
+    after:     simd i: { S(i);  for k: { T(i, k); U(i, k, 0); …; U(i, k, 15) } }
+    requires:  a loop of as many iterations in each lane, of assignments; what moves in it moves by one element, or not
+               at all, from lane to lane. What stays while it runs is loaded once in front of it, however it lies.
+    Each lane runs the loop by itself: nothing is added up across lanes. Compilers vectorise a loop around one other.
+    """
+    match node:
+        case Leaf():
+            return node
+        case InOrder(children):
+            parts = [_all_unrolled(c) if _instances(c, goal) == 1 else _one_loop(c, goal) for c in children]
+            kept_parts = [part for part in parts if part is not None]
+            if len(kept_parts) < len(parts) or sum(map(has_loops, children)) > 1:
+                return None
+            return InOrder(tuple(kept_parts))
+        case Band((first, *rest), child):
+            inside = Band(tuple(rest), child) if rest else child
+            if _instances(inside, goal) > WRITTEN_OUT or not _suits_lanes(node, goal):
+                return None
+            return Band((first,), _all_unrolled(inside))
+        case _:
+            return None
+
+
+def _suits_lanes(loop: Band, goal: Goal) -> bool:
+    """Whether what a loop inside of the vector loop does, the last one around, can be done in lanes."""
+    changed = {a.array for n in statements(loop) for a in goal.of[n].statement.accesses if a.write}
+    for name, path in paths(loop).items():
+        statement = goal.of[name].statement
+        if not isinstance(statement.body, Assignment) or not all(map(isl.is_box, statement.domain.get_basic_sets())):
+            return False
+        affs = [m.affs[name] for m in (*goal.around, *path) if isinstance(m, Member)]
+        first = len(goal.around)
+        across, along = (goal.of[name].moves(affs, v) for v in (first - 1, first))
+        for access, lane, step in zip(statement.accesses, across, along, strict=True):
+            array = goal.scop.arrays[access.array]
+            if array.element.kind is Kind.COMPLEX:
+                return False
+            stays = step == 0 and access.array not in changed
+            if not (array.is_scalar or lane == 1 or (not access.write and (lane == 0 or stays))):
+                return False
+    return True
 
 
 _GAIN = {Run.SIMD: 1.0, Run.SUM: 0.6, Run.SERIAL: 0.05}

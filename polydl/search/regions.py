@@ -13,16 +13,19 @@ from polydl.model.scop import MicrokernelCall, Statement
 from polydl.schedule.innermost import WRITTEN_OUT
 
 
-def plain(nest: Nest, found: Sequence[Dependence], blocked: Collection[str]) -> bool:
+def plain(nest: Nest, found: Sequence[Dependence], blocked: Collection[str], asking: Collection[str]) -> bool:
     """Whether the space of loop transforms is enough for a nest, without a schedule of its own: a contraction that has
     a microkernel (`blocked`), a microkernel call, or a rectangular nest with an independent outermost loop and no loop
-    that could be written out, whole or in small tiles."""
+    that could be written out, whole or in small tiles, nor products of complex numbers (`asking`), of which loops that
+    are said to run in vectors are made differently (lower.passes.complex_products)."""
     if any(isinstance(s.body, MicrokernelCall) for s in nest.statements):
         return True
     if not nest.box or len(nest.statements) > 1:
         return False
     if nest.name in blocked or not nest.loops:
         return True
+    if nest.name in asking:
+        return False
     (statement,) = nest.statements
     if not _once(statement) and (statement.depth > 2 or (statement.depth > 1 and shortest(statement) <= WRITTEN_OUT)):
         return False
@@ -34,13 +37,14 @@ def plain(nest: Nest, found: Sequence[Dependence], blocked: Collection[str]) -> 
 
 
 def segments(
-    nests: Sequence[Nest], found: Sequence[Dependence], blocked: Collection[str]
+    nests: Sequence[Nest], found: Sequence[Dependence], blocked: Collection[str], asking: Collection[str] = ()
 ) -> list[tuple[bool, tuple[Nest, ...]]]:
     """The nests in order, each alone (False) or with neighbours as a region to be scheduled (True). Contractions stay
-    alone: those that are no boxes may be scheduled or given to a microkernel. `blocked`: those that have one.
+    alone: those that are no boxes may be scheduled or given to a microkernel. `blocked`: those that have one;
+    `asking`: those that multiply complex numbers.
 
     What stands in one loop with a nest to be scheduled is scheduled with it: it shares data with it."""
-    wanting = {nest.name for nest in nests if not plain(nest, found, blocked)}
+    wanting = {nest.name for nest in nests if not plain(nest, found, blocked, asking)}
     loops = {_place(nest) for nest in nests if nest.name in wanting and nest.loops}
     result: list[tuple[bool, tuple[Nest, ...]]] = []
     open_ = False

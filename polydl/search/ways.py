@@ -19,6 +19,7 @@ from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.estimator import Estimator
+from polydl.rank.plain import Work
 from polydl.rank.whole import tree_estimator
 from polydl.rewrite.canonical import Canonical, canonical
 from polydl.schedule.limits import SPACES, Limits
@@ -146,10 +147,11 @@ def ways(
         made = list(legal_structures(Limits(nest, legality, space, blocks, threads, pruned)))
         structures[nest.name] = packed_ahead(scop, nest, made, o.prepack) if o.prepack else made
     blocked = {name for name, made in structures.items() if any(one.kernel is not None for one in made)}
+    asking = {nest.name for nest in parts if any(Work(scop, s).asks for s in nest.statements)}
     regions: list[RegionWays] = []
     pieces = [
         (wanted and not small.issuperset(nest.name for nest in together), together)
-        for wanted, together in segments(parts, found, blocked)
+        for wanted, together in segments(parts, found, blocked, asking)
     ]
     steps = _Steps(tell, sum(_SEARCHED if wanted else len(together) for wanted, together in pieces))
     for wants_schedule, together in pieces:

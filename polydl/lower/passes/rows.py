@@ -61,6 +61,8 @@ class Rows:
         match node:
             case Marked(Way.SIMD | Way.SUM, For() as loop) if (called := self._row(loop)) is not None:
                 return called
+            case Marked(Way.SIMD, For()):
+                return node  # in lanes, with what is inside
             case Marked(way) if way.takes_loops:
                 return with_children(node, lambda child: self(child, marked=True))
             case Marked():
