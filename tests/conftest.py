@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from polydl.search import every_size, every_size_plain
+from polydl.search import every_size
 from tests import short_timings
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -81,10 +81,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.fixture
 def few_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code for sizes that were not tuned is chosen at a dozen of them, in place of hundreds: it is as right then."""
-    for module in (every_size, every_size_plain):
-        monkeypatch.setattr(module, "_POINTS", 8)
-        monkeypatch.setattr(module, "_FURTHER", 4)
+    """Blocks for sizes that were not tuned are chosen at a dozen of them, in place of hundreds: they are as right."""
+    monkeypatch.setattr(every_size, "_POINTS", 8)
+    monkeypatch.setattr(every_size, "_FURTHER", 4)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ every size and every macro value, and that nothing outside the regions has chang
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from polydl import __version__
 from tests.cli.programs import CASES, Case
 from tests.cli.running import PRESET, compile_c, polydl
+from tests.shared import made_once
 
 NATIVE = ("-O3", "-march=native", "-fopenmp")
 
@@ -42,15 +44,7 @@ def outputs(program: Path, case: Case) -> list[str]:
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """The folder of a program's input and output, made once."""
-    made: dict[str, Path] = {}
-
-    def folder(name: str) -> Path:
-        if name not in made:
-            made[name] = tmp_path_factory.mktemp(name)
-            write(made[name], CASES[name])
-        return made[name]
-
-    return folder
+    return lambda name: made_once(tmp_path_factory, f"output-{name}", lambda folder: write(folder, CASES[name]))
 
 
 def outside(text: str) -> list[str]:
@@ -153,8 +147,9 @@ def test_same_command_same_text(folders: Callable[[str], Path], tmp_path: Path, 
 
 def test_an_output_as_input(folders: Callable[[str], Path], tmp_path: Path) -> None:
     """Optimised code is a file like any other: another region in it, and the same again, with no names in conflict."""
-    text = (folders("two_regions") / "out.c").read_text()
-    original = build(folders("two_regions"), "in", CASES["two_regions"], "-O1", "-Wno-unknown-pragmas")
+    first = shutil.copytree(folders("two_regions"), tmp_path / "first")
+    text = (first / "out.c").read_text()
+    original = build(first, "in", CASES["two_regions"], "-O1", "-Wno-unknown-pragmas")
     expected = outputs(original, CASES["two_regions"])
     for _ in range(2):
         start, end = text.index("    double sum = 0;"), text.index("    for (int q = 0; q < ROWS * ROWS; q++) sum")

@@ -10,6 +10,7 @@ import pytest
 
 from polydl import pipeline
 from polydl.base import resources
+from polydl.options import Options
 from polydl.schedule.grouping import copied_bytes, grouping
 from polydl.schedule.structure import Structure
 from tests.kernels.contraction_program import HARNESS
@@ -96,7 +97,8 @@ def test_convolutions(kind: str, layout: str, channels: int, stride: int, tmp_pa
     defined = "".join(f"#define {name} {text}\n" for name, text in macros.items())
     text = f"#include <stdint.h>\n#include <polydl.h>\n{defined}" + (BLOCKED if layout == "blocked" else LAST)
     (tmp_path / "conv.c").write_text(text)
-    found = pipeline.optimize(tmp_path / "conv.c", tmp_path / "made.c", run=False, machine="epyc-zen4", threads=2)
+    options = Options(machine="epyc-zen4", threads=2, space="small")
+    found = pipeline.optimize(tmp_path / "conv.c", tmp_path / "made.c", options, run=False)
     assert found.output is not None
     made = (tmp_path / "made.c").read_text()
     assert f"polydl_mk_{product}_" in made
