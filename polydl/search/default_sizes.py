@@ -36,7 +36,8 @@ def default_sizes(scops: Sequence[Scop]) -> dict[str, range] | None:
 def _quick(scop: Scop) -> dict[str, int] | None:
     """The largest sizes, as alike as the program allows, at which it is quick. What bounds no loop, as a leading
     dimension, is as small as it may be."""
-    bounds = {name for statement in scop.statements for name in isl.parameters(statement.domain)}
+    domains = [statement.domain for statement in scop.statements]
+    bounds = {name for one in domains for name in isl.involved_parameters(one.gist_params(one.params()))}
     for exponent in range(_LARGEST, _LEAST - 1, -1):
         value = 2**exponent
         ranges = dict.fromkeys(scop.parameters, (1, _ABOVE * value))

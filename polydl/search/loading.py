@@ -62,14 +62,15 @@ def load_sized(path: str | Path, options: Options) -> tuple[Program, Options]:
     try:
         return load(path, options), options
     except InputErrors as refused:
-        if any(error.topic != "sizes" for error in refused.errors):
+        # For want of sizes, or of leading dimensions that are known to be as long as rows.
+        if any(error.topic not in ("sizes", "not-affine") for error in refused.errors):
             raise
         try:
             symbolic = load(path, options, require_sizes=False, rows_fit=True)
         except InputError:
             raise refused from None
         found = default_sizes(symbolic.scops)
-        if found is None:
+        if not found:
             raise
         sized = replace(options, sizes={**found, **options.sizes})
         return load(path, sized), sized
