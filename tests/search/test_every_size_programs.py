@@ -224,9 +224,19 @@ CASES = {
 }  # fmt: skip
 
 
+def only_with_fuzz(request: pytest.FixtureRequest) -> None:
+    """What takes ten seconds of compilers beside a test of the same kind."""
+    if request.config.getoption("--hypothesis-profile") != "fuzz":
+        pytest.skip("long: runs with --hypothesis-profile=fuzz")
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_the_output_is_right_at_every_size(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_output_is_right_at_every_size(
+    name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     case = CASES[name]
+    if name == "bf16":
+        only_with_fuzz(request)
     monkeypatch.setattr("polydl.search.every_size._POINTS", 8)
     monkeypatch.setattr("polydl.search.every_size._FURTHER", 4)
     done = made(case.source, **case.tuned)
@@ -276,9 +286,10 @@ QUANTISED = {
 
 
 @pytest.mark.parametrize("name", QUANTISED)
-def test_quantised_products_are_right_at_every_size(name: str) -> None:
+def test_quantised_products_are_right_at_every_size(name: str, request: pytest.FixtureRequest) -> None:
     """Sums beside them need memory of a size that is not known, so that the original loops run where nothing is
     tuned."""
+    only_with_fuzz(request)
     start, add, finish = QUANTISED[name]
     body = PRODUCT.replace("float s = START;", start).replace("s += A[i][p] * B[p][j];", add).replace("FINISH", finish)
     kinds = {"A": "uint8_t", "B": "int8_t", "bias": "int32_t", "C": "int32_t"}
