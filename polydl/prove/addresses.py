@@ -11,6 +11,7 @@ source:    delinearization as in Grosser et al., "Optimistic delinearization of 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from polydl.model import isl
@@ -72,16 +73,25 @@ def address(scop: Scop, printed: Printed, at: Pointer) -> isl.Map:
     levels = _levels(array) if array is not None else ()
     if len(levels) < 2:
         return value_map(printed, (at.offset,))
-    coordinates, rest = [], at.offset
-    for level in levels[:-1]:
-        quotient, rest = divided(rest, level.stride)
-        coordinates.append(quotient)
-    found = value_map(printed, (*coordinates, rest))
     outputs = [f"o{k}" for k in range(len(levels))]
     inside = map_of(f"[{', '.join(outputs)}] -> []", _inside(outputs, levels)).domain()
-    if not found.range().is_subset(inside):
-        raise Unreadable(f"line {printed.line}: an address beyond the end of a row of {at.base}")
-    return found
+    for coordinates in _coordinates(at.offset, levels):
+        found = value_map(printed, coordinates)
+        if found.range().is_subset(inside):
+            return found
+    raise Unreadable(f"line {printed.line}: an address beyond the end of a row of {at.base}")
+
+
+def _coordinates(offset: Affine, levels: Sequence[_Level]) -> Iterator[tuple[Affine, ...]]:
+    """Coordinates that make an address: `n*n - 1` of an array with rows of n elements is in row n at -1, or in row
+    n - 1 at n - 1. Raises Unreadable."""
+    if len(levels) == 1:
+        yield (offset,)
+        return
+    quotient, rest = divided(offset, levels[0].stride)
+    for over in (0, -1, 1):
+        for further in _coordinates(rest.plus(levels[0].stride, -over), levels[1:]):
+            yield (quotient.plus(number(over)), *further)
 
 
 def _inside(names: list[str], levels: tuple[_Level, ...]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pycparser import c_ast
+from pycparser import c_ast, c_generator
 
 from polydl.base.errors import QuotaExceeded
 from polydl.lower.dispatch import where_all_runs
@@ -49,6 +49,7 @@ def prove_every_size(
     code: Generated,
     marked: Generated,
     *,
+    rewritten: Sequence[Scop] = (),
     reassociate: bool = True,
     seconds: int = SECONDS,
     cc: str = "cc",
@@ -56,7 +57,8 @@ def prove_every_size(
     """Compare the code for all values of a program's parameters with the program, as it was read with parameters.
 
     `marked` is the code with the marks of `generate(…, instances=True)`. Shown is for each piece of the code and all
-    sizes that lead there what `polydl.prove.prove` shows for some. At most `seconds` of processor time.
+    sizes that lead there what `polydl.prove.prove` shows for some. Pieces may be of the program with nests fused
+    (`rewritten`), which is trusted as there. At most `seconds` of processor time.
     """
     start = time.perf_counter()
     if (without_marks(marked.region), marked.prologue) != (code.region, code.prologue):
@@ -66,7 +68,9 @@ def prove_every_size(
     text = splice(symbolic.source, [(symbolic, replace(marked, region=region))], "")
     try:
         answer = in_child(
-            lambda: _answer(symbolic, marked.region, text, reassociate, seconds, cc), "the proof", seconds=seconds
+            lambda: _answer(_Given(symbolic, marked.region, text, rewritten, reassociate, cc), seconds),
+            "the proof",
+            seconds=seconds,
         )
     except QuotaExceeded as error:
         return Proof("open", (), reason=error.reason, seconds=time.perf_counter() - start)
@@ -74,10 +78,24 @@ def prove_every_size(
     return Proof(verdict, tuple(proved), tuple(notes), tuple(trusted), reason, time.perf_counter() - start)
 
 
-def _answer(symbolic: Scop, region: str, text: str, reassociate: bool, seconds: int, cc: str) -> str:
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What is compared."""
+
+    symbolic: Scop
+    region: str
+    """With marks."""
+    text: str
+    """The file with the region in it."""
+    rewritten: Sequence[Scop]
+    reassociate: bool
+    cc: str
+
+
+def _answer(given: _Given, seconds: int) -> str:
     with quota("the proof", DEFAULT_QUOTA * seconds):
         try:
-            return json.dumps(("proved", *_shown(symbolic, region, text, reassociate, cc), ""))
+            return json.dumps(("proved", *_shown(given), ""))
         except Wrong as error:
             return json.dumps(("wrong", [], [], [], str(error)))
         except Unreadable as error:
@@ -92,6 +110,8 @@ class _Piece:
     """pycparser's Compound."""
     questions: tuple[tuple[Any, bool], ...]
     """Conditions in C, and whether they hold where it runs."""
+    original: bool
+    """It is the loops as they were written."""
 
     def tests(self, sizes: Mapping[str, Affine]) -> list[str]:
         """Formulas that hold where it runs, for sizes or parameters: of the questions those that isl has words for."""
@@ -105,11 +125,10 @@ class _Piece:
         return found
 
 
-def _shown(
-    symbolic: Scop, region: str, text: str, reassociate: bool, cc: str
-) -> tuple[list[str], list[str], list[str]]:
+def _shown(given: _Given) -> tuple[list[str], list[str], list[str]]:
     """What holds, what differs without being wrong, what is taken for granted. Raises Wrong, Unreadable."""
-    parsed = read(text, symbolic, cc)
+    symbolic, region = given.symbolic, given.region
+    parsed = read(given.text, symbolic, given.cc)
     root = _root(parsed.body)
     names = {name: parameter(name) for name in symbolic.parameters}
     some = where_all_runs(symbolic)
@@ -117,27 +136,30 @@ def _shown(
         raise Wrong(f"line {line_of(root)}: it also runs at sizes for which a statement has no instance")
     if not re.sub(r"\s", "", region).endswith(re.sub(r"\s", "", f"}}else{{{original_text(symbolic)}}}")):
         raise Wrong("the loops as they were written are not in the output, for the sizes that no other code is for")
-    if root.iffalse is None or any(begins(node) for node in _compounds(root.iffalse)):
+    if not isinstance(root.iffalse, c_ast.Compound) or any(begins(node) for node in _compounds(root.iffalse)):
         raise Unreadable(f"line {line_of(root)}: code for sizes for which a statement has no instance")
-    pieces = list(_pieces(root.iftrue, ((root.cond, True),)))
+    every = list(_pieces(root.iftrue, ((root.cond, True),), _code(root.iffalse)))
+    pieces = [piece for piece in every if not piece.original]
+    if not pieces:
+        raise Unreadable("there is no code but the loops as they were written")
     programs: dict[tuple[tuple[str, int], ...], Canonical] = {}
     together, notes, pairs = Program(), dict[str, None](), 0
     for piece in pieces:
         fixed = _fixed(_values(piece.tests(names)), symbolic.parameters)
         key = tuple(fixed.items())
         if key not in programs:
-            programs[key] = canonical(at_sizes(some.scop, fixed), reassociate=reassociate)
-        program, found, more = _piece_shown(programs[key], parsed, piece, fixed, reassociate)
+            programs[key] = canonical(at_sizes(some.scop, fixed), reassociate=given.reassociate)
+        program, found, more = _piece_shown(programs[key], parsed, piece, fixed, given)
         pairs += more
         notes |= dict.fromkeys(found)
         together.trusted |= program.trusted
         together.often |= program.often
         for function, sizes in program.uses.items():
             together.uses.setdefault(function, set()).update(sizes)
-    copies = "".join(region.split()).count("".join(original_text(symbolic).split())) - 1
+    copies = "".join(region.split()).count("".join(original_text(symbolic).split())) - 1 - (len(every) - len(pieces))
     if copies < sum(_asks_for_memory(piece.block) for piece in pieces):
         raise Wrong("the loops as they were written are not in the output, for too little memory")
-    bodies = check_bodies(together, lambda isa: read(text, symbolic, cc, isa).functions)
+    bodies = check_bodies(together, lambda isa: read(given.text, symbolic, given.cc, isa).functions)
     statements = ", ".join(s.name for s in programs[key].scop.statements)
     where = f"for all sizes, in {len(pieces)} pieces of code"
     proved = [
@@ -173,17 +195,26 @@ def _name_of(item: Any) -> str:
     return str(item.name.name) if called else ""
 
 
-def _pieces(node: Any, questions: tuple[tuple[Any, bool], ...]) -> Iterator[_Piece]:
-    """The pieces of code behind questions. Raises Unreadable for anything else in between."""
-    while isinstance(node, c_ast.Compound) and not begins(node) and len(node.block_items or []) == 1:
+def _code(node: Any) -> str:
+    return str(c_generator.CGenerator().visit(node))
+
+
+def _pieces(node: Any, questions: tuple[tuple[Any, bool], ...], original: str) -> Iterator[_Piece]:
+    """The pieces of code behind questions; `original`: the block of the loops as they were written. Raises Unreadable
+    for anything else in between."""
+    while isinstance(node, c_ast.Compound) and not begins(node) and _code(node) != original:
+        if len(node.block_items or []) != 1:
+            break
         node = node.block_items[0]
     if begins(node):
-        yield _Piece(node, questions)
+        yield _Piece(node, questions, original=False)
+    elif isinstance(node, c_ast.Compound) and _code(node) == original:
+        yield _Piece(node, questions, original=True)
     elif isinstance(node, c_ast.If):
         if node.iffalse is None:
             raise Wrong(f"line {line_of(node)}: nothing runs for some sizes")
-        yield from _pieces(node.iftrue, (*questions, (node.cond, True)))
-        yield from _pieces(node.iffalse, (*questions, (node.cond, False)))
+        yield from _pieces(node.iftrue, (*questions, (node.cond, True)), original)
+        yield from _pieces(node.iffalse, (*questions, (node.cond, False)), original)
     else:
         raise Unreadable(f"line {line_of(node)}: code for some sizes that is not marked")
 
@@ -212,19 +243,27 @@ def _asks_for_memory(block: Any) -> bool:
 
 
 def _piece_shown(
-    program: Canonical, parsed: Parsed, piece: _Piece, fixed: Mapping[str, int], reassociate: bool
+    program: Canonical, parsed: Parsed, piece: _Piece, fixed: Mapping[str, int], given: _Given
 ) -> tuple[Program, list[str], int]:
     """What one piece is read as, what differs in it, and how many pairs depend on one another. Raises Wrong,
     Unreadable."""
-    kept = program.live
-    try:
-        return _against(kept, parsed, piece, fixed, reassociate, [str(d) for d in program.dead])
-    except (Wrong, Unreadable):
-        if shape(program.scop) == shape(kept):
-            raise
     # Statements that the rewriting has taken apart or put together are those that the text has.
     steps = [f"the same is computed where {step}" for step in program.steps]
-    return _against(program.scop, parsed, piece, fixed, reassociate, steps)
+    fused = "its statements as polydl fuses them are those of the file"
+    forms = [(program.live, [str(d) for d in program.dead]), (program.scop, steps)]
+    forms += [(at_sizes(one, fixed), [*steps, fused]) for one in given.rewritten]
+    shapes: list[object] = []
+    failed: Wrong | Unreadable | None = None
+    for scop, trusted in forms:
+        if shape(scop) in shapes:
+            continue
+        shapes.append(shape(scop))
+        try:
+            return _against(scop, parsed, piece, fixed, given.reassociate, trusted)
+        except (Wrong, Unreadable) as error:
+            failed = error
+    assert failed is not None
+    raise failed
 
 
 def _against(

@@ -11,7 +11,7 @@ from polydl.prove.calls import Contract, Meant, PackContract
 from polydl.prove.integers import Unreadable
 from polydl.prove.kernel_bodies import check_kernel, check_pack
 from polydl.prove.program import MOST_SIZES, Program
-from polydl.prove.row_bodies import check_meaning, check_row
+from polydl.prove.row_bodies import check_meaning, check_row, standing_for_all
 from polydl.prove.word_bodies import check_converting
 from polydl.target.isa import ISAS, Isa
 
@@ -26,8 +26,11 @@ def check_bodies(program: Program, functions_of: Callable[[Isa], Mapping[str, An
         functions = functions_of(isa)
         for function, sizes in program.uses.items():
             try:
-                for size in sorted(sizes):
+                every = _standing_for_all(functions, function) if function in program.often else None
+                for size in sorted({*sizes, *(every or ())}):
                     _check(functions, function, isa, size)
+                if every is not None:
+                    continue
                 if function in program.often and isinstance(function, Meant):
                     raise Unreadable(f"{function.name} is called with more than {MOST_SIZES} sizes")
                 if function in program.often:
@@ -41,6 +44,16 @@ def check_bodies(program: Program, functions_of: Callable[[Isa], Mapping[str, An
     read = len(program.uses) - len(unread)
     bodies = "the body of the generated function does" if read == 1 else f"the bodies of {read} generated functions do"
     return [f"{bodies} what is said above {'it' if read == 1 else 'them'}, in every instruction set"] if read else []
+
+
+def _standing_for_all(functions: Mapping[str, Any], function: Any) -> list[tuple[int, ...]] | None:
+    """Sizes that stand for all with which a function may be called; None where it is not known to have any."""
+    if not isinstance(function, str):
+        return None
+    try:
+        return [(columns,) for columns in standing_for_all(functions, function)]
+    except Unreadable:
+        return None
 
 
 def _check(functions: Mapping[str, Any], function: Any, isa: Isa, size: tuple[int, ...]) -> None:

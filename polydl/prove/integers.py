@@ -126,7 +126,64 @@ def with_choices(formula: str, *others: str) -> str:
     return f"exists {', '.join(found)} : {' and '.join(found.values())} and ({formula})" if found else formula
 
 
-_COMPARISONS = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "==": "=", "!=": "!="}
+_FLOORS: dict[str, tuple[Affine, int]] = {}
+"""Of terms `floor((x)/n)` x and n."""
+_EXTREMES: dict[str, tuple[str, Affine, Affine]] = {}
+"""Of terms `min(x, y)` and `max(x, y)` which of both, x and y."""
+WHERE = "#where"
+"""Of the integers in scope: a function that says whether a formula holds where an expression stands; none: not known.
+No identifier is called that."""
+_MOST_BOUNDS = 64
+"""Inequalities in place of one, at most."""
+
+
+def floor(value: Affine, by: int) -> Affine:
+    """floor(value / by)."""
+    if not value.terms:
+        return number(value.constant // by)
+    term = f"floor(({value})/{by})"
+    _FLOORS[term] = value, by
+    return Affine(((term, 1),))
+
+
+def extreme(which: str, one: Affine, other: Affine) -> Affine:
+    if not one.terms and not other.terms:
+        return number((min if which == "min" else max)(one.constant, other.constant))
+    term = f"{which}({one}, {other})"
+    _EXTREMES[term] = which, one, other
+    return Affine(((term, 1),))
+
+
+def not_negative(value: Affine) -> str:
+    """`value >= 0` as a formula without case distinctions where there is one: the least of two is not negative where
+    both are not, and `floor(x/n) + y` where `x + n*y` is not."""
+    waiting, done = [value], list[Affine]()
+    while waiting and len(waiting) + len(done) < _MOST_BOUNDS:
+        one = waiting.pop()
+        parts = _without_case(one)
+        done += [] if parts else [one]
+        waiting += parts
+    return " and ".join(f"({one}) >= 0" for one in (*done, *waiting))
+
+
+def _without_case(value: Affine) -> list[Affine]:
+    """What has to be not negative in place of a value, with a case distinction or a division less; none where it has
+    to stay."""
+    for term, n in value.terms:
+        which, one, other = _EXTREMES.get(term, ("", ZERO, ZERO))
+        if which == ("min" if n > 0 else "max"):
+            rest = value.plus(Affine(((term, 1),)), -n)
+            return [rest.plus(one, n), rest.plus(other, n)]
+    for term, n in value.terms:
+        if term in _FLOORS and abs(n) == 1:
+            inner, by = _FLOORS[term]
+            rest = value.plus(Affine(((term, 1),)), -n).times(by)
+            # floor(x/by) >= -rest, or floor(x/by) <= rest, which is x < by * (rest + 1)
+            return [rest.plus(inner) if n == 1 else rest.plus(inner, -1).plus(number(by - 1))]
+    return []
+
+
+_COMPARISONS = {"==": "=", "!=": "!="}
 
 
 def integer(text: str) -> int:
@@ -162,7 +219,7 @@ def affine(node: Any, env: Mapping[str, Any]) -> Affine:
             value, by = affine(node.left, env), affine(node.right, env)
             if by.terms or by.constant <= 0:
                 raise Unreadable("a division by something else than a positive number")
-            quotient = _truncated(value, by.constant)
+            quotient = _truncated(value, by.constant, env)
             return quotient if node.op == "/" else value.plus(quotient, -by.constant)
         case c_ast.TernaryOp():
             test, then, otherwise = condition(node.cond, env), affine(node.iftrue, env), affine(node.iffalse, env)
@@ -172,15 +229,17 @@ def affine(node: Any, env: Mapping[str, Any]) -> Affine:
     raise Unreadable(f"an integer expression ({type(node).__name__})")
 
 
-def _truncated(value: Affine, by: int) -> Affine:
+def _truncated(value: Affine, by: int, env: Mapping[str, Any]) -> Affine:
     """C's division: towards zero."""
     if not value.terms:
         quotient = abs(value.constant) // by
         return number(quotient if value.constant >= 0 else -quotient)
     if all(n % by == 0 for _, n in value.terms) and value.constant % by == 0:
         return Affine(tuple((t, n // by) for t, n in value.terms), value.constant // by)
-    up, down = Affine(((f"floor(({value})/{by})", 1),)), Affine(((f"floor(({value.times(-1)})/{by})", -1),))
-    return _choice(f"({value}) >= 0", up, down)
+    positive = f"({value}) >= 0"
+    if WHERE in env and env[WHERE](positive):
+        return floor(value, by)
+    return _choice(positive, floor(value, by), floor(value.times(-1), by).times(-1))
 
 
 def _helper(node: Any, env: Mapping[str, Any]) -> Affine:
@@ -192,10 +251,8 @@ def _helper(node: Any, env: Mapping[str, Any]) -> Affine:
     if found.group(1) == "floord":
         if b.terms or b.constant <= 0:
             raise Unreadable("a division by something else than a positive number")
-        return Affine(((f"floor(({a})/{b.constant})", 1),)) if a.terms else number(a.constant // b.constant)
-    if not a.terms and not b.terms:
-        return number((min if found.group(1) == "min" else max)(a.constant, b.constant))
-    return Affine(((f"{found.group(1)}({a}, {b})", 1),))
+        return floor(a, b.constant)
+    return extreme(found.group(1), a, b)
 
 
 def condition(node: Any, env: Mapping[str, Any]) -> str:
@@ -206,6 +263,10 @@ def condition(node: Any, env: Mapping[str, Any]) -> str:
             return f"(({condition(node.left, env)}) {word} ({condition(node.right, env)}))"
         case c_ast.UnaryOp(op="!"):
             return f"(not ({condition(node.expr, env)}))"
-        case c_ast.BinaryOp() if node.op in _COMPARISONS:
-            return f"({affine(node.left, env)} {_COMPARISONS[node.op]} {affine(node.right, env)})"
+        case c_ast.BinaryOp() if node.op in ("<", "<=", ">", ">=", *_COMPARISONS):
+            left, right = affine(node.left, env), affine(node.right, env)
+            if node.op in ("<", "<=", ">", ">="):
+                more, less = (right, left) if node.op in ("<", "<=") else (left, right)
+                return f"({not_negative(more.plus(less, -1).plus(number(-1 if node.op in '<>' else 0)))})"
+            return f"({left} {_COMPARISONS[node.op]} {right})"
     return f"({affine(node, env)} != 0)"

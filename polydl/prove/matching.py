@@ -16,7 +16,7 @@ from polydl.model.conversions import converted, explicit
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.types import ElementType, common
 from polydl.prove.addresses import address, linear
-from polydl.prove.integers import Affine, Unreadable, Wrong, integer, number
+from polydl.prove.integers import Affine, Unreadable, Wrong, integer, not_negative, number
 from polydl.prove.program import Hint, Pointer, Printed, dims, map_of
 from polydl.prove.symbols import Accumulator, Integer, Literal, Load, Made, Operation, Symbol, conversion
 from polydl.target.isa import VECTOR_TYPES
@@ -205,9 +205,9 @@ def hinted(printed: Printed, statement: Statement, hint: Hint) -> isl.Map:
                     raise Unreadable(f"line {printed.line}: a row over loops of unknown length")
                 inner *= e_.constant if e_ is not None else 1
             column = column.plus(own.plus(first, -1), inner)
-            formulas.append(f"{own} >= {first}")
+            formulas.append(not_negative(own.plus(first, -1)))
             formulas += [f"{own.plus(first, -1)} < {extent}"] if extent is not None else []
-        formulas.append(f"{hint.column} = {column}")
+        formulas.append(f"{hint.column.plus(column, -1)} = 0")
     formula = " and ".join(formulas) or "true"
     if hint.local:
         formula = f"exists {', '.join(f'x{k}' for k in range(len(hint.local)))} : {formula}"

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from polydl.model import isl
-from polydl.prove.integers import Affine, with_choices
+from polydl.prove.integers import ZERO, Affine, with_choices
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Hint:
     iterators: tuple[Affine, ...]
     local: tuple[tuple[str, Affine, Affine | None], ...] = ()
     """Of a row: name, first value and extent (None: any) of each loop that it stands for; `iterators` use the names."""
-    column: str = ""
-    """Of a row: the loop that counts its columns."""
+    column: Affine = ZERO
+    """Of a row: the number of a column, from 0."""
 
 
 WRITES = ("copy", "zeros", "sums")
@@ -138,8 +138,9 @@ class Program:
 def _every(sizes: isl.Set, count: int) -> set[tuple[int, ...]] | None:
     """All of at most `MOST_SIZES` sizes; None where there are more."""
     found: set[tuple[int, ...]] = set()
-    if any(isl.greatest(sizes, d) is None for d in range(count)) and not sizes.is_empty():
-        return None
+    if any(isl.least(sizes, d) is None or isl.greatest(sizes, d) is None for d in range(count)):
+        if not sizes.is_empty():
+            return None
     while not sizes.is_empty():
         if len(found) == MOST_SIZES:
             return None
@@ -149,12 +150,14 @@ def _every(sizes: isl.Set, count: int) -> set[tuple[int, ...]] | None:
 
 
 def _some(sizes: isl.Set, count: int) -> set[tuple[int, ...]]:
-    """Some of more than `MOST_SIZES` sizes: the least, the greatest and those in the middle."""
+    """Some of more than `MOST_SIZES` sizes: the least, the greatest and those in the middle. A row may be of any number
+    of columns below none, where a loop has no iteration."""
     values: list[list[int]] = []
     for d in range(count):
-        low, high = isl.least(sizes, d) or 0, isl.greatest(sizes, d)
-        last = high if high is not None else low + 2 * MOST_SIZES
-        values.append(sorted({low, (low + last) // 2, last}))
+        low, high = isl.least(sizes, d), isl.greatest(sizes, d)
+        first = low if low is not None else min(0, high or 0) - 2 * MOST_SIZES
+        last = high if high is not None else max(0, first) + 2 * MOST_SIZES
+        values.append(sorted({first, (first + last) // 2, last, *(() if low is not None else (-1, 0))}))
     points = product(*values)
     return {p for p in points if not sizes.intersect(isl.Set(f"{{ [{', '.join(map(str, p))}] }}")).is_empty()}
 

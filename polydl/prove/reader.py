@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from pycparser import c_ast
 
+from polydl.model import isl
 from polydl.model.scop import Scop, Storage
 from polydl.model.types import spelled
 from polydl.prove import finite
@@ -26,6 +28,7 @@ from polydl.prove.calls import (
 )
 from polydl.prove.forms import check_passed
 from polydl.prove.integers import (
+    WHERE,
     ZERO,
     Affine,
     Unreadable,
@@ -33,6 +36,7 @@ from polydl.prove.integers import (
     affine,
     condition,
     loop,
+    not_negative,
     number,
     product,
 )
@@ -42,6 +46,7 @@ from polydl.prove.program import Buffer, ConcurrentLoop, Hint, Pointer, Printed,
 from polydl.prove.symbols import Literal, Load, Operation, conversion, place, pointer, symbol
 from polydl.prove.syntax import (
     bytes_per_thread,
+    check_bounded,
     first_number,
     generated_block,
     line_of,
@@ -68,7 +73,18 @@ class _Place:
     loops: tuple[ConcurrentLoop, ...] = ()
 
     def inside(self) -> _Place:
-        return replace(self, env=dict(self.env), constraints=list(self.constraints))
+        made = replace(self, env=dict(self.env), constraints=list(self.constraints))
+        made.env[WHERE] = made.holds
+        return made
+
+    def holds(self, formula: str) -> bool:
+        """Whether it holds wherever the walk comes here."""
+        return _holds(formula, self.depth, tuple(self.constraints))
+
+
+@lru_cache(4096)
+def _holds(formula: str, depth: int, constraints: tuple[str, ...]) -> bool:
+    return domain("", depth, [*constraints, f"(not ({formula}))"]).is_empty()
 
 
 @dataclass(slots=True)
@@ -118,7 +134,7 @@ class Reader:
             region = without_members(region, self.scop.arrays)
         if self.scop.views:
             self.program.trusted["members of structures are read where the region begins"] = None
-        self._block(region, _Place(env, constraints=list(where)))
+        self._block(region, _Place(env, constraints=list(where)).inside())
         return self.program
 
     # Statements
@@ -260,12 +276,13 @@ class Reader:
         here = loop(at.depth)
         low = affine(first, at.env)
         step = loop_step(item, variable)
+        check_bounded(item.cond, variable)
         at.env[variable] = here
-        at.constraints.append(f"({here}) >= ({low})")
+        at.depth += 1
+        at.constraints.append(not_negative(here.plus(low, -1)))
         at.constraints.append(condition(item.cond, at.env))
         if step != 1:
             at.constraints.append(f"(({here}) - ({low})) mod {step} = 0")
-        at.depth += 1
         position = len(at.time)
         at.time = (*at.time, here)
         at.loops = self._concurrent(item, at, position, waiting.omp, summed)
@@ -274,6 +291,9 @@ class Reader:
         if hints:
             raise Unreadable(f"line {line_of(item)}: an instance's name before a loop")
         if summed is not None:
+            every = domain("", now.depth, now.constraints)
+            if not every.is_subset(isl.project_onto(domain("", at.depth, at.constraints), range(now.depth))):
+                raise Unreadable(f"line {line_of(item)}: a partial sum that may be of nothing")
             self._summing(body, at, summed)
         else:
             self._block(body, at)
@@ -290,13 +310,17 @@ class Reader:
             raise Unreadable(f"line {line_of(item)}: every thread runs all of a loop")
         collapse = re.search(r"collapse\((\d+)\)", omp)
         times = tuple(position + 2 * k for k in range(int(collapse.group(1)) if collapse else 1))
-        inner = item
+        inner, counted = item, {loop_start(item)[0]}
         for _ in times[1:]:
             body = inner.stmt
             items = body.block_items if isinstance(body, c_ast.Compound) else [body]
             if len(items) != 1 or not isinstance(items[0], c_ast.For):
                 raise Unreadable(f"line {line_of(item)}: the loops to collapse do not follow each other")
             inner = items[0]
+            variable, first = loop_start(inner)
+            if not counted.isdisjoint((*names_in(first), *names_in(inner.cond))):
+                raise Unreadable(f"line {line_of(inner)}: a loop to collapse that is longer in some iterations")
+            counted.add(variable)
         reduction = re.search(r"reduction\(\S+ ?: ?([^)]*)\)", omp)
         self._loops += 1
         made = ConcurrentLoop(
@@ -391,10 +415,11 @@ class Reader:
         else:
             raise Unreadable(f"line {line_of(item)}: a call of {name}")
 
-    def _count(self, at: _Place, extent: Affine) -> Affine:
-        """A loop from 0 more, inside of a call; `at` is changed."""
+    def _count(self, at: _Place, extent: Affine, first: Affine = ZERO) -> Affine:
+        """A loop more, inside of a call; `at` is changed."""
         here = loop(at.depth)
-        at.constraints += [f"({here}) >= 0", f"({here}) < ({extent})"]
+        last = first.plus(extent).plus(number(-1))
+        at.constraints += [not_negative(here.plus(first, -1)), not_negative(last.plus(here, -1))]
         at.depth += 1
         return here
 
@@ -534,7 +559,10 @@ class Reader:
             else:
                 operands.append(symbol(given, at.env, self.strides))
         self.program.use(meant or name, at.depth, at.constraints, (length,))
-        column = self._count(at, length)
+        # Counted as the loop that it stands for, so that where that begins cancels out in addresses.
+        begin = waiting.row[0][1] if waiting.row else ZERO
+        some = at.holds(not_negative(length.plus(number(-1))))
+        column = self._count(at, length, begin).plus(begin, -1)
         env = {p.name: g for p, g in zip(parameters, operands, strict=True)}
         first = len(self.program.statements)
         if meant is None:
@@ -545,12 +573,14 @@ class Reader:
             raise Wrong(f"line {line_of(item)}: {len(step.lines)} statements in {name}, {len(waiting.hints)} named")
         self._loops += 1
         sums = frozenset(line.accumulator for line in step.lines if line.accumulator)
+        if sums and not some:
+            raise Unreadable(f"line {line_of(item)}: a sum over a row that may have no columns")
         before = len(at.time)
         lanes = ConcurrentLoop(self._loops, (len(at.time),), "vector", reduction=sums, line=line_of(item))
         at.loops = (*at.loops, lanes)
-        at.time = (*at.time, column)
+        at.time = (*at.time, column.plus(begin))
         for k, line in enumerate(step.lines):
-            hint = replace(waiting.hints[k], column=str(column))
+            hint = replace(waiting.hints[k], column=column)
             now = replace(at, time=(*at.time, number(k)))
             kind = "summed" if line.accumulator else "assignment"
             self._add(now, kind, line.op, line.value, line.target, hint, item, before, lanes=True)

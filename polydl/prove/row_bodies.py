@@ -7,16 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from pycparser import c_ast, c_generator
+
+from polydl.model.types import spelled
 from polydl.prove.accumulators import RowLine, without_accumulators
 from polydl.prove.bodies import Called
 from polydl.prove.body_values import Read
 from polydl.prove.calls import Meant, meant_line
-from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, number
+from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, affine, number
 from polydl.prove.lanes import value_of
 from polydl.prove.matching import same_literal
 from polydl.prove.program import Pointer
 from polydl.prove.running import constant, opaque_arguments, runner
 from polydl.prove.symbols import Literal, Operation, Symbol, loads
+from polydl.prove.syntax import counted, line_of, names_in
 from polydl.target.isa import Isa
 
 
@@ -27,6 +31,7 @@ def check_meaning(functions: Mapping[str, Any], meant: Meant, isa: Isa, length: 
     definition = functions.get(name)
     if definition is None:
         raise Unreadable(f"the function {name} cannot be read")
+    _check_counted(definition, length)
     opaque = opaque_arguments(definition)
     running = runner(functions, isa)
     running.run(name, opaque | {definition.decl.type.args.params[0].name: number(length)})
@@ -64,10 +69,10 @@ def check_meaning(functions: Mapping[str, Any], meant: Meant, isa: Isa, length: 
         if begin != done:
             raise Wrong(f"{name} does not store in column {done} once {where}")
         done = end
-    if done != length:
+    if done != max(0, length):
         raise Wrong(f"{name} stores in {done} columns, not {length} {where}")
     ends = [at for column in (0, length - 1) for at in loads(stated(number(column)).value)]
-    _check_reads(running.read, ends if length else [], name, length)
+    _check_reads(running.read, ends if length > 0 else [], name, length)
 
 
 def _check_reads(read: Sequence[Read], wanted: Sequence[Pointer], name: str, length: int) -> None:
@@ -105,6 +110,7 @@ def check_row(functions: Mapping[str, Any], name: str, isa: Isa, length: int) ->
     definition, step = functions.get(name), functions.get(f"{name}_step")
     if definition is None or step is None:
         raise Unreadable(f"the function {name} cannot be read")
+    _check_counted(definition, length)
     running = runner(functions, isa, "_step")
     # What becomes of sums and extremes at the end is read elsewhere (`calls.row_step`).
     arguments = opaque_arguments(definition) | {"n": number(length)}
@@ -121,10 +127,88 @@ def check_row(functions: Mapping[str, Any], name: str, isa: Isa, length: int) ->
         if first != done or not even or (times > 1 and distance != together):
             raise Wrong(f"{name} does not run its step for column {done} ({isa.name}, {length} columns)")
         _check_apart(calls, gathered, name)
-        cut = constant(calls[0].arguments["cut"])
-        done += constant(calls[0].arguments["part"]) if cut else together * times
-    if done != length:
+        part = constant(calls[0].arguments["part"]) if constant(calls[0].arguments["cut"]) else together * times
+        if constant(calls[0].arguments["cut"]) and part > lanes:
+            raise Wrong(f"{name} runs its step for {part} columns at once ({isa.name}, {length} columns)")
+        done += part
+    if done != max(0, length):
         raise Wrong(f"{name} runs its step for {done} columns, not {length} ({isa.name})")
+
+
+def standing_for_all(functions: Mapping[str, Any], name: str) -> list[int]:
+    """Numbers of columns for which a row, where its step runs right for them, does so for any number: its loops take
+    fewer columns each, and begin, go on and end by nothing but how many are left. Raises Unreadable for a row of
+    another form.
+
+    Whatever the number, each loop starts with less than the one before takes: the most columns that it is left with,
+    and twice what the first one takes, have each loop run as often as it ever does, as far as that matters; and less
+    than the last one takes is left to the end.
+    """
+    definition = functions.get(name)
+    if definition is None:
+        raise Unreadable(f"the function {name} cannot be read")
+    columns = str(definition.decl.type.args.params[0].name)
+    items = without_accumulators(definition.body).block_items or []
+    if len(items) < 3:
+        raise Unreadable(f"{name} has loops of another form")
+    begin, *loops, end = items
+    taken = [_taken(one, columns) for one in loops]
+    ends = isinstance(end, c_ast.If) and end.iffalse is None and _shown(end.cond) == f"{_COLUMN} < {columns}"
+    starts = isinstance(begin, c_ast.Decl) and begin.name == _COLUMN and _shown(begin.init) == "0"
+    if (
+        not (starts and ends and _calls(end.iftrue))
+        or taken != sorted(taken, reverse=True)
+        or not _only_left(end.iftrue, columns)
+    ):
+        raise Unreadable(f"{name} has loops of another form")
+    most = 3 * taken[0] - 1
+    return sorted({-1, most, *range(taken[-1] + 1), *(n - 1 for n in taken), *(2 * n for n in taken)})
+
+
+_COLUMN = "j"
+"""What counts the columns of a row."""
+
+
+def _taken(item: Any, columns: str) -> int:
+    """How many columns each iteration of `for (; j + 8 <= n; j += 8) …` takes. Raises Unreadable."""
+    if isinstance(item, c_ast.For) and item.init is None and _calls(item.stmt) and columns not in names_in(item.stmt):
+        step = counted(item.next) if isinstance(item.next, c_ast.Assignment) else None
+        if step is not None and step[0] == _COLUMN and step[1] > 0:
+            match item.cond:
+                case c_ast.BinaryOp(
+                    op="<=",
+                    left=c_ast.BinaryOp(op="+", left=c_ast.ID(name="j"), right=more),
+                    right=c_ast.ID(name=name),
+                ) if name == columns and affine(more, {}) == number(step[1]):
+                    return step[1]
+    raise Unreadable(f"line {line_of(item)}: a loop of another form")
+
+
+def _calls(node: Any) -> bool:
+    """Whether it is a call, or several."""
+    if isinstance(node, c_ast.Compound):
+        return all(map(_calls, node.block_items or []))
+    return isinstance(node, c_ast.FuncCall)
+
+
+def _only_left(node: Any, columns: str) -> bool:
+    """Whether the number of columns stands nowhere but in how many are left."""
+    if isinstance(node, c_ast.BinaryOp) and _shown(node) == f"{columns} - {_COLUMN}":
+        return True
+    own = isinstance(node, c_ast.ID) and node.name == columns
+    return not own and all(_only_left(child, columns) for _, child in node.children())
+
+
+def _shown(node: Any) -> str:
+    return str(c_generator.CGenerator().visit(node)) if node is not None else ""
+
+
+def _check_counted(definition: Any, length: int) -> None:
+    """A number of columns below zero is none: it is not taken for a large one. Raises Unreadable."""
+    kind = definition.decl.type.args.params[0].type
+    element = spelled(" ".join(kind.type.names)) if isinstance(kind, c_ast.TypeDecl) else None
+    if length < 0 and (element is None or not element.is_int or element.unsigned):
+        raise Unreadable("the number of columns has a type without negative values")
 
 
 def _loops(called: Sequence[Called]) -> Iterator[Sequence[Called]]:

@@ -77,6 +77,20 @@ def loop_start(item: Any) -> tuple[str, Any]:
     raise Unreadable(f"line {line_of(item)}: a loop of another form")
 
 
+def check_bounded(condition: Any, variable: str) -> None:
+    """Raise Unreadable for a condition that may hold again for a larger value of a loop's variable than one for which
+    it does not: such a loop ends before."""
+    match condition:
+        case c_ast.BinaryOp(op="&&"):
+            check_bounded(condition.left, variable)
+            check_bounded(condition.right, variable)
+        case c_ast.BinaryOp(op="<" | "<=", left=c_ast.ID(name=name), right=bound) if name == variable:
+            if variable in names_in(bound):
+                raise Unreadable(f"line {line_of(condition)}: a loop with a bound that moves")
+        case _:
+            raise Unreadable(f"line {line_of(condition)}: a loop of another form")
+
+
 def loop_step(item: Any, variable: str) -> int:
     """Step of a loop that counts upwards. Raises Unreadable."""
     after = item.next

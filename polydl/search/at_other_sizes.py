@@ -39,7 +39,9 @@ def at_other_sizes(
         around = {name: _around(o.sizes.get(name, value)) for name, value in tuned.items()}
         made = every_size(symbolic, around, machine, threads, reassociate=o.reassociate, instances=o.prove, timer=timer)
         if isinstance(made, str):
-            found = every_size_of_searched(symbolic, around, searched, machine, threads, reassociate=o.reassociate)
+            found = every_size_of_searched(
+                symbolic, around, searched, machine, threads, reassociate=o.reassociate, instances=o.prove
+            )
             made = f"{made}; {found}" if isinstance(found, str) else found
         return proved_for_all_sizes(symbolic, made, o)
     except InputErrors as error:

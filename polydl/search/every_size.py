@@ -81,6 +81,8 @@ class EverySize:
     """Which variant runs at which sizes."""
     marked: Generated | None = None
     """With `instances`: its C with lines that say which instances run (polydl.lower.instance_marks)."""
+    rewritten: tuple[Scop, ...] = ()
+    """The program with nests fused, where code is of that."""
     proof: Proof | None = None
     """What was shown of it, where this was asked for."""
     timed: int = 0

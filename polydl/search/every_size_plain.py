@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -170,13 +169,20 @@ class _Leaf:
 
 
 def every_size_of_searched(
-    symbolic: Scop, sizes: Ranges, variants: Sequence[Variant], machine: Machine, threads: int, *, reassociate: bool
+    symbolic: Scop,
+    sizes: Ranges,
+    variants: Sequence[Variant],
+    machine: Machine,
+    threads: int,
+    *,
+    reassociate: bool,
+    instances: bool = False,
 ) -> Searched | str:
     """Code for all values of a scop's parameters, of variants that were searched for some, best first; or why there is
     none.
 
     `sizes`: the least and the greatest value of each parameter for which variants are compared by their estimates; the
-    code is right for all. Raises QuotaExceeded.
+    code is right for all. `instances`: also with the marks that a proof reads. Raises QuotaExceeded.
     """
     some = where_all_runs(symbolic)
     written = canonical(some.scop, reassociate=reassociate)
@@ -188,7 +194,7 @@ def every_size_of_searched(
     if isinstance(compared, str):
         return compared
     compared.left_out.update(dict.fromkeys(left_out))
-    return _decided(symbolic, compared, reassociate=reassociate)
+    return _decided(symbolic, compared, reassociate=reassociate, instances=instances)
 
 
 def _candidates(
@@ -359,7 +365,7 @@ def _at(base: _Base, point: SizePoint) -> SizePoint | None:
     return SizePoint(there, made)
 
 
-def _decided(symbolic: Scop, compared: _Compared, *, reassociate: bool) -> Searched | str:
+def _decided(symbolic: Scop, compared: _Compared, *, reassociate: bool, instances: bool) -> Searched | str:
     """The fewest candidates that are near the best everywhere, and when each is taken. Those that turn out to be
     illegal, or to be too much to check, are left out and the choice is made again."""
     judged = len(compared.points) - compared.further
@@ -388,11 +394,14 @@ def _decided(symbolic: Scop, compared: _Compared, *, reassociate: bool) -> Searc
         return _reason("the original loops are about as fast by estimate", compared)
     some = where_all_runs(symbolic)
     said = {leaf: _Leaf(leaf, compared) for leaf in set(leaves(chosen))}
+    marked = _marked(compared, set(leaves(chosen))) if instances else None
     return Searched(
         generated=dispatched(symbolic, some, _asked(chosen, features, compared.codes)),
         recipes=tuple(compared.candidates[leaf].recipe for leaf in dict.fromkeys(leaves(chosen))),
         loss=math.expm1(float(np.mean(lost))),
         tree=SizeTree(_asked(chosen, features, said), some.values),
+        marked=dispatched(symbolic, some, _asked(chosen, features, marked)) if marked else None,
+        rewritten=_fused_programs(compared, set(leaves(chosen))) if marked else (),
         left_out=tuple(compared.left_out),
     )
 
@@ -409,19 +418,35 @@ def _written(compared: _Compared, leaf: int, symbolic: Scop, reassociate: bool) 
     if one.original:
         compared.codes[leaf] = Generated((), original_text(symbolic))
         return ""
-    what = f"code of {one.recipe.id} for every size"
     try:
         with quota("a variant for every size", _STEP):
             why = check(one.base.scop, one.parts, one.base.dependences, reassociate=reassociate)
         if why is None:
-            text = in_child(partial(_code, one), what, seconds=_HANG_SECONDS)
-            compared.codes[leaf] = msgspec.json.decode(text, type=Generated)
+            compared.codes[leaf] = _of_candidate(one)
     except Hung as error:
         compared.hung.add(leaf)
         why = error.reason
     except QuotaExceeded as error:
         why = error.reason
     return why or ""
+
+
+def _marked(compared: _Compared, taken: Iterable[int]) -> dict[int, Generated] | None:
+    """The C of candidates with marks; None where isl takes too long for them."""
+    made = {leaf: compared.codes[leaf] for leaf in taken}
+    for leaf in made:
+        if not compared.candidates[leaf].original:
+            try:
+                made[leaf] = _of_candidate(compared.candidates[leaf], instances=True)
+            except QuotaExceeded:
+                return None
+    return made
+
+
+def _fused_programs(compared: _Compared, taken: Iterable[int]) -> tuple[Scop, ...]:
+    bases = (compared.candidates[leaf].base for leaf in taken)
+    fused = {id(base): base.scop for base in bases if base is not compared.candidates[0].base}
+    return tuple(fused.values())
 
 
 def _as_hard(compared: _Compared, one: int, other: int) -> bool:
@@ -433,11 +458,16 @@ def _as_hard(compared: _Compared, one: int, other: int) -> bool:
     return next(hows) == next(hows) != []
 
 
-def _code(one: _Candidate) -> str:
-    """The code of a candidate as JSON. Tiles along diagonals keep isl busy for minutes on few counted operations where
-    sizes are parameters, so that it is made in a process of its own."""
-    made = generate(one.base.scop, one.parts, other_sizes=True, operations=_STEP)
-    return msgspec.json.encode(made).decode()
+def _of_candidate(one: _Candidate, *, instances: bool = False) -> Generated:
+    """The code of a candidate. Tiles along diagonals keep isl busy for minutes on few counted operations where sizes
+    are parameters, so that it is made in a process of its own. Raises QuotaExceeded."""
+
+    def made() -> str:
+        code = generate(one.base.scop, one.parts, instances=instances, other_sizes=True, operations=_STEP)
+        return msgspec.json.encode(code).decode()
+
+    what = f"code of {one.recipe.id} for every size"
+    return msgspec.json.decode(in_child(made, what, seconds=_HANG_SECONDS), type=Generated)
 
 
 def _characters(compared: _Compared, of: Tree) -> int:

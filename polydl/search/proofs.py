@@ -45,7 +45,9 @@ def proved_for_all_sizes(symbolic: Scop, made: EverySize | str, o: Options) -> E
         return made
     if made.marked is None:
         return replace(made, proof=Proof("open", (), reason="code of its kind is not read back"))
-    proof = prove_every_size(symbolic, made.generated, made.marked, reassociate=o.reassociate, cc=o.cc)
+    proof = prove_every_size(
+        symbolic, made.generated, made.marked, rewritten=made.rewritten, reassociate=o.reassociate, cc=o.cc
+    )
     if proof.verdict == "wrong":
         return f"other code for them is shown to be wrong: {proof.reason}"
-    return replace(made, marked=None, proof=proof)
+    return replace(made, marked=None, rewritten=(), proof=proof)

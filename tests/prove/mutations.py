@@ -38,7 +38,7 @@ Lines = list[str]
 Places = Callable[[Lines], Iterator[tuple[str, Lines]]]
 """Every way to make one kind of mistake: (what was changed, the lines with it)."""
 
-_FOR = re.compile(r"( *)for \(int (\w+) = (.+?); (\w+ <=?) (.+?); (.+)\) \{")
+_FOR = re.compile(r"( *)for \((int|long) (\w+) = (.+?); (\w+ <=?) (.+?); (.+)\) \{")
 _CALL = re.compile(r"polydl_(?:mk|row|pack)_\w+\(.*\);")
 
 
@@ -58,8 +58,8 @@ def lower_bound(lines: Lines) -> Iterator[tuple[str, Lines]]:
     for at, line in enumerate(lines):
         found = _FOR.fullmatch(line)
         for change in ("+ 1", "- 1") if found else ():
-            pad, name, low, compared, high, step = found.groups()  # type: ignore[union-attr]
-            yield _changed(lines, at, f"{pad}for (int {name} = ({low}) {change}; {compared} {high}; {step}) {{")
+            pad, kind, name, low, compared, high, step = found.groups()  # type: ignore[union-attr]
+            yield _changed(lines, at, f"{pad}for ({kind} {name} = ({low}) {change}; {compared} {high}; {step}) {{")
 
 
 def upper_bound(lines: Lines) -> Iterator[tuple[str, Lines]]:
@@ -67,15 +67,15 @@ def upper_bound(lines: Lines) -> Iterator[tuple[str, Lines]]:
     for at, line in enumerate(lines):
         found = _FOR.fullmatch(line)
         for change in ("+ 1", "- 1") if found else ():
-            pad, name, low, compared, high, step = found.groups()  # type: ignore[union-attr]
-            yield _changed(lines, at, f"{pad}for (int {name} = {low}; {compared} ({high}) {change}; {step}) {{")
+            pad, kind, name, low, compared, high, step = found.groups()  # type: ignore[union-attr]
+            yield _changed(lines, at, f"{pad}for ({kind} {name} = {low}; {compared} ({high}) {change}; {step}) {{")
 
 
 def swapped_loops(lines: Lines) -> Iterator[tuple[str, Lines]]:
     """Two loops in the other order."""
     for at in range(len(lines) - 1):
         first, second = _FOR.fullmatch(lines[at]), _FOR.fullmatch(lines[at + 1])
-        if first and second and first.group(2) not in re.findall(r"\w+", second.group(3) + " " + second.group(5)):
+        if first and second and first.group(3) not in re.findall(r"\w+", second.group(4) + " " + second.group(6)):
             new = [first.group(1) + lines[at + 1].strip(), second.group(1) + lines[at].strip()]
             yield f"{lines[at].strip()} inside of {lines[at + 1].strip()}", [*lines[:at], *new, *lines[at + 2 :]]
 
@@ -149,7 +149,8 @@ def clause(lines: Lines) -> Iterator[tuple[str, Lines]]:
 def argument(lines: Lines) -> Iterator[tuple[str, Lines]]:
     """Another extent or place in a call."""
     for at, line in enumerate(lines):
-        found = re.match(r" *polydl_(?:mk|row|pack)_\w+\((\d+|\d+ - \d+ \+ 1), ", line)
+        extent = r"\d+|\d+ - \d+ \+ 1|polydl_n_min\(.*?\)[^,&]*"
+        found = re.match(rf" *polydl_(?:mk|row|pack)_\w+\(({extent}), ", line)
         if found:
             yield _changed(lines, at, f"{line[: found.start(1)]}{found.group(1)} - 1{line[found.end(1) :]}")
         for pack in re.finditer(r"polydl_\w+_pack_\w(?=[,)]| \+)", line):
@@ -164,6 +165,22 @@ def operation(lines: Lines) -> Iterator[tuple[str, Lines]]:
             for found in re.finditer(r"(?<=\]) ([-+*]) (?=\w)|([-+])=", line):
                 new = found.group().translate(str.maketrans("+-*", "-++"))
                 yield _changed(lines, at, line[: found.start()] + new + line[found.end() :])
+
+
+def row_begins(lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """Off by one where a row begins."""
+    for at, line in enumerate(lines):
+        found = re.fullmatch(r"( *const (?:int|long) c\d+ = )(.+);", line)
+        for change in ("+ 1", "- 1") if found else ():
+            yield _changed(lines, at, f"{found.group(1)}{found.group(2)} {change};")  # type: ignore[union-attr]
+
+
+def order(lines: Lines) -> Iterator[tuple[str, Lines]]:
+    """A loop that is shared out among threads in order, and the one inside of it shared out."""
+    for at, line in enumerate(lines):
+        if "#pragma omp parallel for" in line and lines[at + 1 : at + 2] == ["#endif"]:
+            rest = [*lines[: at - 1], lines[at + 2], *lines[at - 1 : at + 2], *lines[at + 3 :]]
+            yield f"inside of {lines[at + 2].strip()}", rest
 
 
 KINDS: Sequence[Places] = (

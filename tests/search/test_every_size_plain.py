@@ -69,8 +69,12 @@ class Case:
         return f"#include <math.h>\n\nvoid f({', '.join(arguments)})\n{{\n{self.body}}}\n"
 
     def sizes(self) -> Iterator[tuple[int, ...]]:
-        """Every size from 0 to 12 in each parameter, and some beside the edges of tiles."""
-        yield from itertools.product(range(13), repeat=len(self.tuned))
+        """Every size from 0 to 12 in each parameter, of three from 0 to 8; every one to 40 beside small others; and
+        some beside the edges of tiles."""
+        count = len(self.tuned)
+        yield from itertools.product(range(13 if count < 3 else 9), repeat=count)
+        for place, value in itertools.product(range(count), range(41)):
+            yield tuple(value if at == place else (3, 5, 2)[at] for at in range(count))
         yield from self.further
 
 
@@ -251,6 +255,51 @@ CASES = {
             A[i][j] = A[i][j] - 0.5 * A[i + 1][j];
 """,
         {"m": 3000, "n": 1500}, {"A": "n, m"}, tuple((b, a) for a, b in RECTANGLES), kind="double",
+    ),
+    "reversed": Case(
+        """\
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++)
+            y[i][j] = x[m - 1 - i][n - 1 - j];
+""",
+        {"m": 3000, "n": 2500}, {"x": "m, n", "y": "m, n"}, RECTANGLES, ("x",),
+    ),
+    "a band": Case(
+        """\
+    for (int i = 0; i < n; i++) {
+        y[i] = 0;
+        for (int j = 0; j < n; j++)
+            if (j >= i - w && j <= i + w)
+                y[i] += A[i][j] * x[j];
+    }
+""",
+        {"n": 20000, "w": 64}, {"A": "n, n", "x": "n", "y": "n"}, ((40, 3), (70, 64), (130, 33)), ("A", "x"),
+    ),
+    "normalised channels": Case(
+        """\
+    for (int c = 0; c < C; c++) {
+        float s = 0;
+        for (int n = 0; n < N; n++)
+            for (int h = 0; h < H; h++)
+                s += x[n][c][h];
+        for (int n = 0; n < N; n++)
+            for (int h = 0; h < H; h++) {
+                float v = g[c] * (x[n][c][h] - s);
+                y[n][c][h] = v > 0 ? v : 0;
+            }
+    }
+""",
+        {"N": 8, "C": 64, "H": 3000}, {"x": "N, C, H", "g": "C", "y": "N, C, H"},
+        ((3, 2, 1100), (5, 33, 17), (1, 70, 65)), ("x", "g"),
+    ),
+    "three sizes in time": Case(
+        """\
+    for (int t = 0; t < T; t++)
+        for (int i = 1; i < n - 1; i++)
+            for (int j = 1; j < m - 1; j++)
+                A[i][j] = 0.25 * (A[i - 1][j] + A[i][j - 1] + A[i][j + 1] + A[i + 1][j]);
+""",
+        {"T": 20, "n": 300, "m": 400}, {"A": "n, m"}, ((5, 31, 70), (33, 64, 20), (70, 35, 35)), kind="double",
     ),
     "in steps": Case(
         """\

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
+from polydl.base import resources
 from polydl.search.every_size import EverySize
 from tests.oracle.native import compile_c
 from tests.search.test_every_size import Guarded, made
@@ -31,6 +33,8 @@ class Case:
     """Sizes beside the edges of blocks and tiles."""
     flat: bool = False
     """Arrays are plain pointers."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """Types of elements that are no floats, by array."""
     fused: bool = False
     """What stands around the sums is to run in the microkernels."""
 
@@ -41,8 +45,10 @@ class Case:
             const = "" if name == list(self.arrays)[-1] else "const "
             first, *others = extents.split(",")
             shape = f"{name}[restrict {first}]" + "".join(f"[{one.strip()}]" for one in others)
-            arguments.append(f"{const}float " + (f"*restrict {name}" if self.flat else shape))
-        return f"void f({', '.join(arguments)})\n{{\n{self.body}}}\n"
+            kind = self.kinds.get(name, "float")
+            arguments.append(f"{const}{kind} " + (f"*restrict {name}" if self.flat else shape))
+        headers = "#include <math.h>\n#include <polydl.h>\n#include <stdint.h>\n" if self.kinds else ""
+        return f"{headers}void f({', '.join(arguments)})\n{{\n{self.body}}}\n"
 
     def sizes(self) -> Iterator[tuple[int, ...]]:
         """Every small size, and some beside the edges of blocks and tiles."""
@@ -157,6 +163,14 @@ CASES = {
 """,
         {"b": 8, **MNK}, {"A": "b, m, k", "B": "b, k, n", "C": "b, m, n"}, (), tuple((2, *at) for at in LARGE),
     ),
+    "bytes": Case(
+        PRODUCT.replace("float s = START", "int32_t s = 0").replace("FINISH", "C[i][j] = s;"),
+        MNK, {**OPERANDS, "C": "m, n"}, (), LARGE, kinds={"A": "uint8_t", "B": "int8_t", "C": "int32_t"},
+    ),
+    "bf16": Case(
+        re.sub(r"([AB]\[.\]\[.\])", r"polydl_to_float(\1)", finished("0", "C[i][j] = s;")),
+        MNK, {**OPERANDS, "C": "m, n"}, (), LARGE, kinds={"A": "polydl_bf16", "B": "polydl_bf16"},
+    ),
     "convolution in steps": Case(
         """\
     for (int n = 0; n < N; n++)
@@ -210,22 +224,44 @@ CASES = {
 }  # fmt: skip
 
 
+def only_with_fuzz(request: pytest.FixtureRequest) -> None:
+    """What takes ten seconds of compilers beside a test of the same kind."""
+    if request.config.getoption("--hypothesis-profile") != "fuzz":
+        pytest.skip("long: runs with --hypothesis-profile=fuzz")
+
+
 @pytest.mark.usefixtures("few_points")
 @pytest.mark.parametrize("name", CASES)
-def test_the_output_is_right_at_every_size(name: str) -> None:
+def test_the_output_is_right_at_every_size(name: str, request: pytest.FixtureRequest) -> None:
     case = CASES[name]
+    if name == "bf16":
+        only_with_fuzz(request)
     done = made(case.source, **case.tuned)
     found = done.scops[0].other_sizes
     assert isinstance(found, EverySize), found
     assert "polydl_mk_" in found.generated.region
     assert any("Fuse(" in str(nest) for recipe in found.recipes for nest in recipe.nests) == case.fused
     assert len(done.text) < 200_000
-    library, original = compile_c([done.text], FLAGS), compile_c([case.source], ("-O1",))
+    same_at_every_size(case, done.text)
+
+
+ELEMENTS = {"uint8_t": np.uint8, "int8_t": np.int8, "int32_t": np.int32, "polydl_bf16": np.uint16, "float": np.float32}
+
+
+def same_at_every_size(case: Case, text: str) -> None:
+    """Run the output and the input at all sizes of a case."""
+    headers = f"-I{resources.headers()}"
+    library, original = compile_c([text], (*FLAGS, headers)), compile_c([case.source], ("-O1", headers))
     rng, guarded = np.random.default_rng(1), Guarded()
+    kinds = [case.kinds.get(name, "float") for name in case.arrays]
     for sizes in case.sizes():
         at = dict(zip(case.tuned, sizes, strict=True))
         shapes = [[max(0, eval(extent, {}, at)) for extent in one.split(",")] for one in case.arrays.values()]
-        arrays = [guarded.array(shape, np.float32, rng) for shape in shapes]
+        arrays = [guarded.array(shape, ELEMENTS[kind], rng) for shape, kind in zip(shapes, kinds, strict=True)]
+        for array, kind in zip(arrays, kinds, strict=True):
+            if kind == "polydl_bf16":
+                # The upper halves of floats: of small integers they are all that there is.
+                array[...] = rng.integers(-4, 5, array.shape).astype(np.float32).view(np.uint32) >> 16
         scalars = [ctypes.c_float(value) for value in (2.0, -3.0)[: len(case.scalars)]]
         start = arrays[-1].copy()
         results = []
@@ -235,3 +271,26 @@ def test_the_output_is_right_at_every_size(name: str) -> None:
             results.append(arrays[-1].copy())
         wanted, got = results
         np.testing.assert_array_equal(got, wanted, err_msg=str(at))
+
+
+QUANTISED = {
+    "zero points": ("int32_t s = bias[j];", "s += (A[i][p] - 3) * (B[p][j] - 5);", "C[i][j] = s;"),
+    "requantised": (
+        "int32_t s = bias[j];", "s += A[i][p] * B[p][j];",
+        "C[i][j] = (int32_t)lrintf(fminf(fmaxf(s * 0.25f, -128.0f), 127.0f));",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUANTISED)
+def test_quantised_products_are_right_at_every_size(name: str, request: pytest.FixtureRequest) -> None:
+    """Sums beside them need memory of a size that is not known, so that the original loops run where nothing is
+    tuned."""
+    only_with_fuzz(request)
+    start, add, finish = QUANTISED[name]
+    body = PRODUCT.replace("float s = START;", start).replace("s += A[i][p] * B[p][j];", add).replace("FINISH", finish)
+    kinds = {"A": "uint8_t", "B": "int8_t", "bias": "int32_t", "C": "int32_t"}
+    case = Case(body, MNK, {**OPERANDS, "bias": "n", "C": "m, n"}, (), LARGE, kinds=kinds)
+    done = made(case.source, **case.tuned)
+    assert "other sizes: " in done.text
+    same_at_every_size(case, done.text)
