@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import polydl
 from polydl.kernels.scalar_text import scalar_text
 from polydl.model.expr import AffineValue, Conditional
 from polydl.model.scop import Assignment, BlackBox, Statement
@@ -119,3 +120,17 @@ def test_globals_belong_to_others_too(tmp_path: Path) -> None:
     head = "static double total;\n" + HEAD
     (found,) = region(tmp_path, "for (int i = 0; i < 20; i++) if (B[i] > 0) total += B[i];", head).statements
     assert isinstance(found.body, BlackBox)
+
+
+@pytest.mark.parametrize(("last", "kept"), [("", True), ("else y[i] = x[i];", False)])
+def test_a_chain_that_may_store_nothing_stays(last: str, kept: bool) -> None:
+    """Others may own the elements that no arm of a chain stores to."""
+    text = f"""void f(float y[restrict 9], const float x[restrict 9])
+{{
+    for (int i = 0; i < 9; i++) {{
+        if (x[i] > 1) y[i] = 1; else if (x[i] < 0) y[i] = 0; {last}
+    }}
+}}
+"""
+    (statement,) = polydl.load(text).scops[0].statements
+    assert isinstance(statement.body, BlackBox) == kept
