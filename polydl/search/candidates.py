@@ -45,8 +45,10 @@ def bases(
     links: Links,
     strict: Links,
     given_up: list[str],
+    hung: set[int],
 ) -> Iterator[tuple[str, Node]]:
-    """Named trees to start from; what could not be made in the quota is noted in `given_up`.
+    """Named trees to start from; what could not be made in the quota is noted in `given_up`. `hung`: algorithms of isl
+    that are not asked, since they have hung on something alike; those that hang now are added.
 
     isl's scheduler gets the `strict` links, without privatisation: it would distribute loops over the statements that
     share a private scalar. The passes after it know of private scalars."""
@@ -60,14 +62,14 @@ def bases(
     seen = {_unordered(first)} | ({_unordered(tree)} if tree is not None else set())
     too_much: set[tuple[int, bool]] = set()
     for setting in SETTINGS:
-        if (setting.algorithm, setting.outer_coincidence) in too_much:
+        if setting.algorithm in hung or (setting.algorithm, setting.outer_coincidence) in too_much:
             continue  # the integer programs that take so long are the same
         try:
             found = computed(scop, statements, strict, setting)
         except Hung as error:
             warnings.warn(f"{error.reason}; a faster machine may find more schedules", stacklevel=2)
             given_up.append(error.reason)
-            too_much |= {(setting.algorithm, True), (setting.algorithm, False)}
+            hung.add(setting.algorithm)
         except QuotaExceeded as error:
             given_up.append(error.reason)
             too_much.add((setting.algorithm, setting.outer_coincidence))
@@ -157,13 +159,14 @@ def candidates(
     tilings: Sequence[tuple[int, ...]] = TILINGS,
     most: int = TREES,
     tell: Callable[[int], None] = lambda done: None,
+    hung: set[int] | None = None,
 ) -> tuple[list[NestChoice], list[str]]:
     """Legal schedules of consecutive statements, most promising first; and what was given up, for people.
 
     `found`: all dependences of the scop; `estimate` says how long a tree takes. Every tree has passed the exact check.
     What is looked at is bounded by counts of isl's operations, of trees (`most`) and of checks, never by time: it is
-    the same on every machine. `tell` is called after each tree and each check with how many there were of `most` and
-    `CHECKS` together.
+    the same on every machine; `hung`: see `bases`. `tell` is called after each tree and each check with how many there
+    were of `most` and `CHECKS` together.
     """
     given_up: list[str] = []
     try:
@@ -179,7 +182,7 @@ def candidates(
     ways = _ways(scop, statements, machine, tilings, reassociate=reassociate)
     tried: set[tuple[str, Schedule]] = set()
     count = 0
-    for name, base in bases(scop, statements, links, strict, given_up):
+    for name, base in bases(scop, statements, links, strict, given_up, set() if hung is None else hung):
         try:
             with quota(f"a schedule from {name}", STEP):
                 start = merged(base, links)

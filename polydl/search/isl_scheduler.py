@@ -29,9 +29,9 @@ MOST_UNKNOWNS = 400
 """Unknowns of the largest integer program that isl's own scheduler is given; Feautrier's, which solves one dependence
 after the other, takes any."""
 
-HANG_SECONDS = 20
+HANG_SECONDS = 10
 """Of processor time, after which a run that has not used up its operations is taken to hang: an operation on numbers of
-thousands of digits counts as one. Five times what the slowest takes that finds a schedule."""
+thousands of digits counts as one. Over twice what the slowest takes that finds a schedule."""
 
 
 ISL, FEAUTRIER = 0, 1

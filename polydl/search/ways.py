@@ -153,12 +153,15 @@ def ways(
         (wanted and not small.issuperset(nest.name for nest in together), together)
         for wanted, together in segments(parts, found, blocked, asking)
     ]
+    # Schedulers that hang on some nests of a program hang on others of it: that would take minutes.
+    at_once, one_by_one = set[int](), set[int]()
     steps = _Steps(tell, sum(_SEARCHED if wanted else len(together) for wanted, together in pieces))
     for wants_schedule, together in pieces:
         trees: list[NestChoice] | None = None
         alone: list[list[NestChoice]] = []
         if wants_schedule:
-            trees, reasons = _trees(scop, parts, together, found, machine, threads, o, TREES, steps)
+            hung = at_once if len(together) > 1 else one_by_one
+            trees, reasons = _trees(scop, parts, together, found, machine, threads, o, TREES, steps, hung)
             steps.finish(_SEARCHED)
             given_up += reasons
             if reasons and len(together) > 1:
@@ -166,7 +169,7 @@ def ways(
                 share = TREES // len(together) // 2
                 steps.more((share + CHECKS) * len(together))
                 for nest in together:
-                    own, more = _trees(scop, parts, [nest], found, machine, threads, o, share, steps)
+                    own, more = _trees(scop, parts, [nest], found, machine, threads, o, share, steps, one_by_one)
                     steps.finish(share + CHECKS)
                     alone.append(own)
                     given_up += more
@@ -187,9 +190,10 @@ def _trees(
     o: Options,
     most: int,
     steps: _Steps,
+    hung: set[int],
 ) -> tuple[list[NestChoice], list[str]]:
     statements = [s for n in together for s in n.statements]
     estimate = tree_estimator(scop, parts, together, machine, threads)
     return candidates(
-        scop, statements, found, machine, estimate, reassociate=o.reassociate, most=most, tell=steps.within
+        scop, statements, found, machine, estimate, reassociate=o.reassociate, most=most, tell=steps.within, hung=hung
     )
