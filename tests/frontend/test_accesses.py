@@ -79,7 +79,7 @@ def test_arrays_apart_are_said_in_one_line(pairs: str, said: str) -> None:
         (
             "x[0] = y[0] > 0.0 ? y[0] : 0.0;",
             "=",
-            Conditional(Binary(">", Load(0), Const("0.0")), Load(1), Const("0.0")),
+            Conditional(Binary(">", Load(0), Const("0.0")), Load(1), Const("0.0"), typed=(True, True)),
         ),
         ("x[0] = M_PI * 2;", "=", Binary("*", Const("M_PI"), Const("2"))),
     ],

@@ -132,6 +132,13 @@ def test_rows_of_a_sparse_matrix(tmp_path: Path, loop: str) -> None:
     }
 
 
+def test_a_row_that_data_choose_may_be_written(tmp_path: Path) -> None:
+    found = region(tmp_path, LOOP + "{ float *p = A[at[i]]; p[0] = 1; }", HEAD)
+    (statement,) = found.statements
+    assert same_set(write(statement).relation.range(), "{ A[a, 0] : 0 <= a < 20 }")
+    assert [d for d in dependences(found, reads=False) if d.carried_by]
+
+
 def test_a_sum_in_a_scalar_is_private_to_the_row(tmp_path: Path) -> None:
     row = "{ float s = 0; for (int k = ptr[i]; k < ptr[i + 1]; k++) s += val[k] * x[col[k]]; y[i] = s; }"
     found = region(tmp_path, LOOP + row, CSR)
@@ -143,7 +150,6 @@ def test_a_sum_in_a_scalar_is_private_to_the_row(tmp_path: Path) -> None:
     ("body", "message"),
     [
         ("for (int k = 0; k < at[i]; k++) y[k] = 0;", "the subscript depends on data: data decide the bounds of 'k'"),
-        ("{ float *p = A[at[i]]; p[0] = 1; }", "data decide what is done with it"),
         ("{ const float *p = A[m]; m = 0; y[i] = p[0]; }", "'m' decides where the pointer 'p' points, and changes"),
         ("{ const float *p = T[own[i]]; own[i] = 1; y[i] = p[0]; }", "'own' decides where the pointer 'p' points"),
         ("{ int *q = own; q[i] = 1; const float *p = T[own[i]]; y[i] = p[0]; }", "'own' decides where the pointer"),

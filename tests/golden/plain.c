@@ -17,7 +17,7 @@ void smooth(int n, const real *restrict in, real *restrict out)
       }
     } else {
 if (n >= 3) {
-if (n - 2 < 5800) {
+if (n - 2 < 6400) {
 if (n - 2 < 6) {
     for (int i = 1; i < n - 1; i++)
         out[i] = (in[i - 1] + in[i] + in[i + 1]) / 4;

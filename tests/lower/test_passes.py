@@ -143,9 +143,12 @@ def test_parallel_loops_become_pragmas() -> None:
 
 def test_several_parts_of_a_thread_have_scopes_of_their_own() -> None:
     parts = Block((Marked(Way.THREAD, USE), Marked(Way.THREAD, USE)))
-    found = text(Threads("polydl_", (Declare("int", (("x", None),)),))(Marked(Way.PARALLEL, loop("i", parts))))
+    found = text(Threads("polydl_", (Declare("int", (("j", None),)),))(Marked(Way.PARALLEL, loop("i", parts))))
     assert found.count("{") == 2
-    assert found.count("int x;") == 2
+    assert found.count("int j;") == 2
+    parts = Block((Marked(Way.THREAD, USE), Marked(Way.THREAD, Evaluate(Invoke("use", (AT_I,))))))
+    found = text(Threads("polydl_", (Declare("int", (("j", None),)),))(Marked(Way.PARALLEL, loop("i", parts))))
+    assert found.count("int j;") == 1
 
 
 def test_a_mark_goes_to_the_first_loop_inside() -> None:
