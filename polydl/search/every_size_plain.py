@@ -277,7 +277,14 @@ def _twins(made: tuple[Part, ...], tuned: Mapping[str, Nest], threads: int) -> I
 
     usual = tuple(map(through_caches, made))
     yield tuple(map(on_one_thread, anew(None)))
-    yield from (usual, anew(None), anew(_ROW), made)
+    streamed = tuple(through_caches(part) if _reads_what_it_streams(part) else part for part in made)
+    yield from (usual, anew(None), anew(_ROW), streamed)
+
+
+def _reads_what_it_streams(part: Part) -> bool:
+    """Whether what a part stores past the caches is read in it: the estimates take tiles to keep it there for that."""
+    stream = () if part.rows is None else part.rows.stream
+    return any(not a.write and a.array in stream for s in part.statements for a in s.accesses)
 
 
 def _compared(candidates: Sequence[_Candidate], sizes: Ranges, machine: Machine, threads: int) -> _Compared | str:
