@@ -183,7 +183,7 @@ def measure(entry: Entry, given: argparse.Namespace, folder: Path) -> Row:
             threads=given.threads,
             top_k=given.top_k,
             timeout=RUN_SECONDS,
-            budget=None,
+            budget=given.budget,
         )
         search = done.seconds["total"]
         variants = [str(one.chosen.recipe) if one.chosen else "original" for one in done.scops]
@@ -275,6 +275,7 @@ def main() -> int:
     options.add_argument("--rounds", type=int, default=9, help="at most; at least three")
     options.add_argument("--seconds", type=float, default=15, help="for the rounds of a program")
     options.add_argument("--top-k", type=int, default=5)
+    options.add_argument("--budget", type=float, metavar="SECONDS", help="for each search; none unless given")
     options.add_argument("--keep", type=Path, metavar="DIR", help="keep what polydl writes there")
     given = options.parse_args()
     given.sizes = dict(one.split("=", 1) for one in given.size)
