@@ -14,6 +14,7 @@ from polydl.lower.instance_marks import instance_mark
 from polydl.lower.marks import CURVE, PARALLEL, SERIAL, SIMD, SUM
 from polydl.lower.passes.collapse import collapsed
 from polydl.lower.passes.complex_products import ComplexProducts
+from polydl.lower.passes.kept import Kept
 from polydl.lower.passes.once import straight
 from polydl.lower.passes.rows import Rows
 from polydl.lower.passes.sums import summed
@@ -65,7 +66,7 @@ class Writer:
             self.prologue += rows.prologue
             self.streams = self.streams or rows.streams
         node = straight(unswitched(summed(node, self.scop.arrays, self.names.prefix)))
-        node = ComplexProducts(self.helpers)(node)
+        node = Kept(self.scop.arrays, self.names.prefix)(ComplexProducts(self.helpers)(node))
         return Threads(self.names.prefix, self.thread_lines, self.scop.source.text)(node)
 
     def _read(self, tree: isl.Schedule) -> Node:

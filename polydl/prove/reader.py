@@ -40,6 +40,7 @@ from polydl.prove.integers import (
     number,
     product,
 )
+from polydl.prove.kept import without_kept
 from polydl.prove.members import without_members
 from polydl.prove.packed_places import PLAIN, places, steps_of
 from polydl.prove.program import Buffer, ConcurrentLoop, Hint, Pointer, Printed, Program, domain
@@ -132,6 +133,7 @@ class Reader:
         env |= sizes or {}
         if any(array.members is not None for array in self.scop.arrays.values()):
             region = without_members(region, self.scop.arrays)
+        region = without_kept(region, self.scop.arrays)
         if self.scop.views:
             self.program.trusted["members of structures are read where the region begins"] = None
         self._block(region, _Place(env, constraints=list(where)).inside())
