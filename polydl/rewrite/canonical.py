@@ -37,6 +37,7 @@ from polydl.rewrite.scalars import in_place, lives_apart
 from polydl.rewrite.split import split
 from polydl.rewrite.staircase import staircase
 from polydl.rewrite.step import Step, applied
+from polydl.rewrite.strips import strips
 from polydl.rewrite.temporaries import factors_in_place, results_of_blocks, results_of_sums
 from polydl.rewrite.terms import terms_apart
 from polydl.rewrite.upwards import upwards
@@ -99,6 +100,7 @@ def canonical(
         order += [results_of_sums, expand, beside] if form is Form.SEARCHED else []
     order += [lambda one: in_place(one, reassociate=reassociate), forward]
     if form is Form.SEARCHED:
+        order += [lambda one: strips(one, reassociate=reassociate)]
         order += [results_of_blocks, terms_apart] if reassociate else []
         order += [lambda one: reroll(one, reassociate=reassociate), lambda one: upwards(one, reassociate=reassociate)]
         order += [widen] if reassociate else []

@@ -305,6 +305,7 @@ STEPS = {
         "zero_points",
         "scalars",
         "staircase",
+        "strips",
         "terms",
         "split",
         "borders",

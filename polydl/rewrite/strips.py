@@ -1,0 +1,173 @@
+"""Loops that were tiled by hand, in one piece again.
+
+    for (ii = 0; ii < n; ii += 32)
+        for (i = ii; i < min(ii + 32, n); i++) …
+
+What a loop over tiles counts follows from the loop inside of it, so the statement needs only that one. Tiles are the
+search's to choose, and a microkernel needs whole rows and columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from polydl.model import isl
+from polydl.model.isl import quota
+from polydl.model.scop import Assignment, Scop, Statement
+from polydl.rewrite.fusion import moved
+from polydl.rewrite.same import moved_broken, part_broken
+from polydl.rewrite.step import Step
+
+_Strips = tuple[tuple[str, tuple[str, ...]], ...]
+"""(statement, its loops over tiles, outermost first)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Loops over tiles are left out.
+
+    before:    for ii = 0, 32, …: for i = ii … ii + 31: S(ii, i)
+    after:     for i = 0, 1, …: Su(i)
+    requires:  the loops that stay say which iteration of the others it is; every dependence is kept; with leave to
+               reassociate, those between the terms of a sum need not be
+    """
+
+    strips: _Strips
+    reassociate: bool
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """See `polydl.rewrite.step.Rewrite`."""
+        gone = dict(self.strips)
+        names = {s.name: _new_name(s.name) if s.name in gone else s.name for s in before.statements}
+        if [s.name for s in after.statements] != list(names.values()):
+            return f"other statements than {', '.join(gone)} were changed"
+        back = {}
+        with quota(f"the tiles of {before.function}"):
+            for old in before.statements:
+                new = after.statement(names[old.name])
+                place = _place(old, gone.get(old.name, ()))
+                if not place.is_injective():
+                    return f"an iteration of {new.name} is several of {old.name}"
+                here = replace(_moved(old, place, new), name=new.name)
+                why = part_broken(new, here) if old.name in gone else part_broken(old, new)
+                if why is not None or not new.domain.is_equal(here.domain):
+                    return why or f"{new.name} has other instances than {old.name}"
+                back[new.name] = [(old.name, place.reverse())]
+            return moved_broken(before, after, back, reassociate=self.reassociate)
+
+    def __str__(self) -> str:
+        loops = dict.fromkeys(loop for _, names in self.strips for loop in names)
+        return f"{', '.join(loops)} run over tiles of the loops inside, which run in one piece instead"
+
+
+def strips(scop: Scop, *, reassociate: bool = True) -> Iterator[Step]:
+    """Leave every loop over tiles out (`Joined`): all together, or else in one nest after the other. Raises
+    QuotaExceeded."""
+    with quota(f"the tiles of {scop.function}"):
+        found = _found(scop)
+    outermost = {scop.statement(name).position[0] for name, _ in found}
+    nests = [tuple(one for one in found if scop.statement(one[0]).position[0] == at) for at in sorted(outermost)]
+    for tried in ([found], nests):
+        some_held = False
+        for some in tried:
+            if not some:
+                return
+            with quota(f"the tiles of {scop.function}"):
+                step = Step(Joined(some, reassociate), scop, _after(scop, dict(some)))
+            if step.broken() is None:
+                yield step
+                scop, some_held = step.after, True
+        if some_held or len(nests) == 1:
+            return
+
+
+def _found(scop: Scop) -> _Strips:
+    """The loops over tiles, of all statements inside of each."""
+    gone: dict[str, tuple[str, ...]] = {}
+    loops = dict.fromkeys((s.position[: d + 1], name) for s in scop.statements for d, name in enumerate(s.iterators))
+    for where, name in sorted(loops, key=lambda one: len(one[0])):
+        inside = [s for s in scop.statements if s.position[: len(where)] == where and s.depth >= len(where)]
+        if all(_is_over_tiles(s, len(where) - 1, gone.get(s.name, ())) for s in inside):
+            gone |= {s.name: (*gone.get(s.name, ()), name) for s in inside}
+    return tuple((s.name, gone[s.name]) for s in scop.statements if s.name in gone)
+
+
+def _is_over_tiles(statement: Statement, depth: int, gone: Sequence[str]) -> bool:
+    """Whether the other loops that stay say which iteration of this one it is, of several, and those inside run on."""
+    if not isinstance(statement.body, Assignment) or depth + 1 == statement.depth:
+        return False
+    name, loops = statement.iterators[depth], statement.iterators
+    itself = isl.Map.identity(statement.domain.get_space().map_from_set()).intersect_domain(statement.domain)
+    others = [loop for loop in loops if loop != name and loop not in gone]
+    known = isl.range_onto(isl.domain_onto(itself, others), [name])
+    if not known.is_single_valued() or isl.project_onto(statement.domain, [name]).is_singleton():
+        return False
+    inner = isl.range_onto(isl.domain_onto(itself, loops[: depth + 1]), loops[depth + 1 :])
+    return not inner.is_single_valued()
+
+
+def _new_name(name: str) -> str:
+    return f"{name}u"
+
+
+def _place(statement: Statement, gone: Sequence[str]) -> isl.Map:
+    """{ S[…] -> Su[…] }: every instance, and what is left of it."""
+    itself = isl.Map.identity(statement.domain.get_space().map_from_set()).intersect_domain(statement.domain)
+    kept = [name for name in statement.iterators if name not in gone]
+    name = _new_name(statement.name) if gone else statement.name
+    return isl.range_named(isl.range_onto(itself, kept), name, kept)
+
+
+def _moved(old: Statement, place: isl.Map, like: Statement) -> Statement:
+    """A statement in the loops that stay, in the order of another one."""
+    kept = moved(replace(old, name=like.name), place, like.iterators, like.position, like.descending)
+    return kept.statement
+
+
+def _after(scop: Scop, gone: dict[str, tuple[str, ...]]) -> Scop:
+    positions = _positions(scop, gone)
+    made = []
+    for old, position in zip(scop.statements, positions, strict=True):
+        loops = gone.get(old.name, ())
+        kept = tuple(name for name in old.iterators if name not in loops)
+        like = replace(
+            old,
+            name=_new_name(old.name) if loops else old.name,
+            iterators=kept,
+            position=position,
+            descending=old.descending - set(loops),
+        )
+        made.append(_plainer(_moved(old, _place(old, loops), like)) if loops else like)
+    return replace(scop, statements=tuple(made))
+
+
+def _plainer(statement: Statement) -> Statement:
+    """The same instances and accesses without what is left of the tiles' ends, where they need none."""
+    hull = isl.Set.from_basic_set(statement.domain.simple_hull())
+    domain = isl.named(hull, statement.iterators) if hull.is_subset(statement.domain) else statement.domain
+    accesses = tuple(
+        replace(a, relation=a.relation.gist_domain(domain).intersect_domain(domain)) for a in statement.accesses
+    )
+    return replace(statement, domain=domain, accesses=accesses)
+
+
+def _positions(scop: Scop, gone: dict[str, tuple[str, ...]]) -> list[tuple[int, ...]]:
+    """Where the statements stand in the loops that stay: what stood in a loop that goes stands where it stood."""
+    places: list[list[tuple[int, ...]]] = []
+    for s in scop.statements:
+        place = [s.position[:1]]
+        for name, inner in zip(s.iterators, s.position[1:], strict=True):
+            if name in gone.get(s.name, ()):
+                place[-1] = (*place[-1], inner)
+            else:
+                place.append((inner,))
+        places.append(place)
+    found: list[tuple[int, ...]] = []
+    for place in places:
+        numbers = []
+        for level, own in enumerate(place):
+            beside = {p[level] for p in places if len(p) > level and p[:level] == place[:level]}
+            numbers.append(sorted(beside).index(own))
+        found.append(tuple(numbers))
+    return found
