@@ -47,6 +47,8 @@ class Writer:
     """With them, innermost loops become calls of vector functions where they can."""
     instances: bool = False
     """Say before each statement which instance it is (polydl.prove)."""
+    locals_: bool = True
+    """Elements that are written several times may be kept in locals."""
     prologue: list[str] = field(default_factory=list)
     """File-scope pieces that the code written so far needs."""
     streams: bool = False
@@ -66,7 +68,9 @@ class Writer:
             self.prologue += rows.prologue
             self.streams = self.streams or rows.streams
         node = straight(unswitched(summed(node, self.scop.arrays, self.names.prefix)))
-        node = Kept(self.scop.arrays, self.names.prefix)(ComplexProducts(self.helpers)(node))
+        node = ComplexProducts(self.helpers)(node)
+        if self.locals_:
+            node = Kept(self.scop.arrays, self.names.prefix)(node)
         return Threads(self.names.prefix, self.thread_lines, self.scop.source.text)(node)
 
     def _read(self, tree: isl.Schedule) -> Node:

@@ -1,54 +1,66 @@
-"""Statements whose results nobody reads."""
+"""Statements whose results nobody reads, and those that never run at these sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from polydl.model.scop import Scop, Storage
+from polydl.model.scop import Scop, Statement, Storage
 from polydl.rewrite.step import Step
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Statements that compute what nobody reads are left out.
+    """Statements that compute what nobody reads, or that have no instances, are left out.
 
     before:    T: x[i] = …;  S: y[i] = …            (x is dead afterwards, and no other statement reads it)
     after:     S: y[i] = …
-    requires:  what they write is neither live after the program nor read by a statement that stays
+    requires:  they have no instances, or what they write is neither live after the program nor read by a statement that
+               stays
     """
 
     statements: tuple[str, ...]
-    """Their names."""
+    """Names of those that nobody reads."""
+    never: tuple[str, ...] = ()
+    """Names of those without instances: remainders of loops, of sizes that leave none."""
 
     def broken(self, before: Scop, after: Scop) -> str | None:
         """See `polydl.rewrite.step.Rewrite`."""
+        names = (*self.statements, *self.never)
         gone = [s for s in before.statements if s.name in self.statements]
-        kept = tuple(s for s in before.statements if s.name not in self.statements)
+        kept = tuple(s for s in before.statements if s.name not in names)
         if after.statements != kept or after.live_out != before.live_out:
-            return f"more than {', '.join(self.statements)} was changed"
+            return f"more than {', '.join(names)} was changed"
+        for s in before.statements:
+            if s.name in self.never and not _never_runs(s, before):
+                return f"{s.name} has instances"
         read = before.live_out | {a.array for s in kept for a in s.accesses if not a.write}
         wrong = [(s.name, a.array) for s in gone for a in s.accesses if a.write and a.array in read]
         return f"{wrong[0][0]} writes {wrong[0][1]}, which is read" if wrong else None
 
     def __str__(self) -> str:
-        return "; ".join(f"nothing reads what {name} computes: it is left out" for name in self.statements)
+        unread = [f"nothing reads what {name} computes: it is left out" for name in self.statements]
+        return "; ".join([*unread, *(f"{name} never runs at these sizes: it is left out" for name in self.never)])
+
+
+def _never_runs(statement: Statement, scop: Scop) -> bool:
+    return bool(statement.domain.intersect_params(scop.context.params()).is_empty())
 
 
 def without_dead(scop: Scop) -> Iterator[Step]:
-    """Leave out the statements that write only arrays which are neither live after it nor read by what stays.
+    """Leave out the statements that never run, and those that write only arrays which are neither live after it nor
+    read by what stays.
 
-    The decision is about whole statements and arrays: when a remaining statement reads any of an array, all statements
-    that write it remain.
+    The latter decision is about whole statements and arrays: when a remaining statement reads any of an array, all
+    statements that write it remain.
     Arrays stay in `Scop.arrays` as far as the region's own text needs them. A scop that is dead as a whole stays as
     it is.
     """
+    running = [s for s in scop.statements if not _never_runs(s, scop)]
     wanted = set(scop.live_out)
     kept: set[str] = set()
     while True:
-        more = [
-            s for s in scop.statements if s.name not in kept and any(a.write and a.array in wanted for a in s.accesses)
-        ]
+        more = [s for s in running if s.name not in kept and any(a.write and a.array in wanted for a in s.accesses)]
         if not more:
             break
         kept |= {s.name for s in more}
@@ -58,5 +70,6 @@ def without_dead(scop: Scop) -> Iterator[Step]:
     statements = tuple(s for s in scop.statements if s.name in kept)
     used = {a.array for s in statements for a in s.accesses}
     arrays = {n: a for n, a in scop.arrays.items() if n in used or a.storage not in (Storage.REGION, Storage.SCRATCH)}
-    gone = tuple(s.name for s in scop.statements if s.name not in kept)
-    yield Step(LeftOut(gone), scop, replace(scop, statements=statements, arrays=arrays))
+    gone = tuple(s.name for s in running if s.name not in kept)
+    never = tuple(s.name for s in scop.statements if s not in running)
+    yield Step(LeftOut(gone, never), scop, replace(scop, statements=statements, arrays=arrays))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from polydl.model.scop import Scop
-from polydl.rewrite.dead import without_dead
-from polydl.rewrite.step import applied
+from polydl.rewrite.dead import LeftOut, without_dead
+from polydl.rewrite.step import Step, applied
 from tests.frontend.reading import region
 
 HEAD = "void f(double A[20], double B[20], double C[20])"
@@ -54,3 +55,16 @@ def test_a_dead_region_stays(tmp_path: Path) -> None:
 def test_a_dead_array_that_is_read_stays(tmp_path: Path) -> None:
     body = "#pragma polydl dead(B)\nfor (int i = 0; i < 20; i++) { B[i] = A[i]; C[i] = B[19 - i]; }"
     assert [s.name for s in left(region(tmp_path, body, HEAD)).statements] == ["S0", "S1"]
+
+
+def test_what_never_runs_is_left_out(tmp_path: Path) -> None:
+    """The remainder of a loop that was unrolled by hand, at a size that leaves none."""
+    body = (
+        "int i; for (i = 0; i + 1 < 20; i += 2) { B[i] = A[i]; B[i + 1] = A[i + 1]; } for (; i < 20; i++) B[i] = A[i];"
+    )
+    scop = region(tmp_path, body, HEAD)
+    (step,) = without_dead(scop)
+    assert str(step) == "S2 never runs at these sizes: it is left out"
+    assert [s.name for s in left(scop).statements] == ["S0", "S1"]
+    wrong = Step(LeftOut((), ("S1",)), scop, replace(scop, statements=(scop.statements[0], scop.statements[2])))
+    assert wrong.broken() == "S1 has instances"
