@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from polydl.lower.emit import Generated
 from polydl.lower.splice import guarded
 from polydl.measure import MeasureOptions, Toolchain
 from polydl.model.scop import Scop
-from polydl.search.other_sizes import check_other_sizes, neighbouring_sizes
+from polydl.search.other_sizes import Reload, check_other_sizes, neighbouring_sizes
 
 TEXT = """\
 void add(int n, int lda, const float *restrict a, float y[restrict 40])
@@ -42,8 +43,12 @@ def at(path: Path, n: int, lda: int) -> Scop:
     return pipeline.only_scop(pipeline.load(path, sizes={"n": n, "lda": lda}))
 
 
+def beside(path: Path, n: int, lda: int) -> Reload:
+    return lambda sizes: at(path, **{"n": n, "lda": lda, **sizes})
+
+
 def test_each_parameter_one_more_and_one_less(path: Path) -> None:
-    assert list(neighbouring_sizes(at(path, 32, 36))) == [
+    assert [sizes for sizes, _ in neighbouring_sizes(at(path, 32, 36), beside(path, 32, 36))] == [
         {"n": 32, "lda": 37},
         {"n": 32, "lda": 35},
         {"n": 33, "lda": 36},
@@ -52,9 +57,7 @@ def test_each_parameter_one_more_and_one_less(path: Path) -> None:
 
 
 def test_conditions_lead_to_the_original_loops(path: Path) -> None:
-    tried = check_other_sizes(
-        at(path, 32, 36), Generated((), VARIANT), lambda sizes: at(path, sizes["n"], sizes["lda"]), Toolchain(), OPTIONS
-    )
+    tried = check_other_sizes(at(path, 32, 36), Generated((), VARIANT), beside(path, 32, 36), Toolchain(), OPTIONS)
     assert len(tried) == 4
 
 
@@ -67,7 +70,7 @@ def test_a_condition_that_is_missing_is_found(path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("polydl.lower.splice.guarded", forgetful)
     with pytest.raises(PolyDLError, match=r"computes something else .* with lda = 37, n = 32"):
         check_other_sizes(
-            at(path, 32, 36), Generated((), VARIANT), lambda sizes: at(path, sizes["n"], sizes["lda"]), Toolchain(),
+            at(path, 32, 36), Generated((), VARIANT), beside(path, 32, 36), Toolchain(),
             OPTIONS,
         )  # fmt: skip
 
@@ -75,7 +78,30 @@ def test_a_condition_that_is_missing_is_found(path: Path, monkeypatch: pytest.Mo
 def test_sizes_that_the_program_does_not_bear_are_left_out(path: Path) -> None:
     tried = check_other_sizes(
         at(path, 40, 40), Generated((), VARIANT.replace("32", "40").replace("36", "40")),
-        lambda sizes: at(path, sizes["n"], sizes["lda"]), Toolchain(), OPTIONS,
+        beside(path, 40, 40), Toolchain(), OPTIONS,
     )  # fmt: skip
     assert {"n": 41, "lda": 40} not in tried
     assert {"n": 39, "lda": 40} in tried
+
+
+HALVES = """\
+void halves(int n, const float *restrict x, float *restrict y)
+{
+    int half = n / 2;
+    for (int i = 0; i < half; i++)
+        y[i] = x[2 * i] + x[2 * i + 1];
+}
+"""
+
+
+def test_variables_that_are_made_of_sizes_follow_them(tmp_path: Path) -> None:
+    path = tmp_path / "halves.c"
+    path.write_text(HALVES)
+
+    def reload(sizes: Mapping[str, int]) -> Scop:
+        return pipeline.only_scop(pipeline.load(path, sizes={"n": 20, **sizes}))
+
+    tried = [sizes for sizes, _ in neighbouring_sizes(reload({}), reload)]
+    assert tried == [{"n": 21, "half": 10}, {"n": 19, "half": 9}]
+    code = Generated((), "for (int i = 0; i < 10; i++) y[i] = x[2 * i] + x[2 * i + 1];")
+    assert len(check_other_sizes(reload({}), code, reload, Toolchain(), OPTIONS)) == 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
 from polydl.base.errors import InputError, PolyDLError
@@ -29,13 +30,21 @@ Reload = Callable[[Mapping[str, int]], Scop]
 """The same scop for other sizes. Raises InputError where the program does not work with them."""
 
 
-def neighbouring_sizes(scop: Scop) -> Iterator[dict[str, int]]:
-    """Sizes beside the scop's own, one parameter changed at a time."""
+def neighbouring_sizes(scop: Scop, reload: Reload) -> Iterator[tuple[dict[str, int], Scop]]:
+    """Sizes beside the scop's own, one parameter changed at a time, with the scop for them. Variables that are made of
+    sizes (`int half = n / 2;`) follow from these: they are not changed by themselves."""
     tuned = {guard.name: guard.value for guard in size_guards(scop)}
     for name, value in tuned.items():
         for other in (value + 1, value - 1):
-            if 0 < other <= _INT_MAX:
-                yield {**tuned, name: other}
+            if not 0 < other <= _INT_MAX:
+                continue
+            try:
+                there = reload({name: other})
+            except InputError:
+                continue  # such as an array that is too short for one element more
+            sizes = {guard.name: guard.value for guard in size_guards(there)}
+            if sizes.keys() == tuned.keys():
+                yield sizes, there
 
 
 def check_other_sizes(
@@ -51,14 +60,7 @@ def check_other_sizes(
 
     Raises PolyDLError when it computes something else, ToolchainError when the original fails there.
     """
-    places: list[tuple[dict[str, int], Scop]] = []
-    for sizes in neighbouring_sizes(scop):
-        if len(places) == MOST:
-            break
-        try:
-            places.append((sizes, reload(sizes)))
-        except InputError:
-            continue  # such as an array that is too short for one element more
+    places = list(islice(neighbouring_sizes(scop, reload), MOST))
     if not places:
         return ()
     output = for_parameters(scop, code)
