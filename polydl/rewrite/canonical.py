@@ -1,15 +1,16 @@
 """The one place that says which rewrites run before the search, and in which order: from the program as it was read to
 the program that is searched.
 
-    dead code ─▶ a scalar for each value ─▶ fma() as sums ─▶ sums in place ─▶ factors ─┬─▶ sums of products apart ─┐
-                                         the names and loops are still those of the file ┘                           │
-    index sets cut ◀─ ends of loops cut ◀─ borders ◀─ loops upwards ◀─ unrolled loops rolled up ◀────────────────────┘
+    dead code ─▶ a scalar for each value ─▶ fma() as sums ─▶ sums in place ─▶ factors ─┬─▶ tiles joined ─▶ sums of
+                                         the names and loops are still those of the file ┘         products apart ─┐
+    index sets cut ◀─ ends of loops cut ◀─ borders ◀─ loops upwards ◀─ unrolled loops rolled up ◀──────────────────┘
 
 Whoever ranks, scores, exports, collects, explains, proves or fuses calls `canonical`, so that loop strings, recipes,
 schedule files and measurements mean the same statements everywhere. Statements that are taken apart or put together get
-new names (`S1` becomes `S1t0` and `S1t1`; `S1` and `S2` become `S1r`); until then names and loops are those of the
-file, of which some statements may be gone. Before sums are made in place, zero points come out of those of integers;
-around sums in blocks of registers, temporaries become part of what they are used for (`temporaries`).
+new names (`S1` becomes `S1t0` and `S1t1`; `S1` and `S2` become `S1r`), and those that lose loops (`S1u`); until then
+names and loops are those of the file, of which some statements may be gone. Before sums are made in place, zero points
+come out of those of integers; around sums in blocks of registers, temporaries become part of what they are used for
+(`temporaries`).
 """
 
 from __future__ import annotations
