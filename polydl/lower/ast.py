@@ -47,7 +47,7 @@ class Writer:
     """With them, innermost loops become calls of vector functions where they can."""
     instances: bool = False
     """Say before each statement which instance it is (polydl.prove)."""
-    locals_: bool = True
+    in_locals: bool = True
     """Elements that are written several times may be kept in locals."""
     prologue: list[str] = field(default_factory=list)
     """File-scope pieces that the code written so far needs."""
@@ -69,7 +69,7 @@ class Writer:
             self.streams = self.streams or rows.streams
         node = straight(unswitched(summed(node, self.scop.arrays, self.names.prefix)))
         node = ComplexProducts(self.helpers)(node)
-        if self.locals_:
+        if self.in_locals:
             node = Kept(self.scop.arrays, self.names.prefix)(node)
         return Threads(self.names.prefix, self.thread_lines, self.scop.source.text)(node)
 

@@ -91,14 +91,14 @@ def generate(
     *,
     instances: bool = False,
     other_sizes: bool = False,
-    locals_: bool = True,
+    in_locals: bool = True,
     operations: int = DEFAULT_QUOTA,
 ) -> Generated:
     """C text that runs the parts of the scop one after the other, each in the order of its tree.
 
     `instances`: with a line before each statement that says which instance it is (polydl.lower.instance_marks); the
     text is the same otherwise. `other_sizes`: it is to stand beside code for one size, whose helper functions may be of
-    another type. `locals_`: elements may be kept in locals. Raises QuotaExceeded. Assumes that they are legal.
+    another type. `in_locals`: elements may be kept in locals. Raises QuotaExceeded. Assumes that they are legal.
     """
     names = names_for(scop)
     helpers = Helpers(names.prefix + (OTHER_SIZES if other_sizes else ""), set())
@@ -117,7 +117,7 @@ def generate(
                 for kernel in kernels(tree)
             }
             plan = tree_plan(scop, tree, plans)
-            code += _written(plan, part, names, helpers, scratch, beside, instances, locals_)
+            code += _written(plan, part, names, helpers, scratch, beside, instances, in_locals)
     code = [*storage(scop), *unused_storage(scop, code), *code]
     for array in scop.arrays.values():
         if array.storage is Storage.SCRATCH:
@@ -161,7 +161,7 @@ def _written(
     scratch: Scratch,
     beside: _Beside,
     instances: bool,
-    locals_: bool,
+    in_locals: bool,
 ) -> list[Node]:
     """Code that runs one part."""
     code: list[Node] = []
@@ -179,7 +179,7 @@ def _written(
     rows = row_options(scop, part)
     within = made.scop if made else scop
     writer = Writer(
-        within, names, helpers, plan.printers, inside, list(private_scalars(scop)), rows, instances, locals_
+        within, names, helpers, plan.printers, inside, list(private_scalars(scop)), rows, instances, in_locals
     )
     code.append(writer.write(isl_tree(plan)))
     beside.prologue.extend(writer.prologue)

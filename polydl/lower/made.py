@@ -43,7 +43,7 @@ def made(
         live_out=frozenset(every) - {array.name for array in inner},
     )  # fmt: skip
     tree = written(statements)
-    body = generate(draft, [Scheduled(tuple(statements), Schedule("written"), tree)], locals_=False)
+    body = generate(draft, [Scheduled(tuple(statements), Schedule("written"), tree)], in_locals=False)
     head = f"void {function}({', '.join([*(f'int {p}' for p in parameters), *(a.declaration for a in given)])})\n"
     before = "".join(f"{piece}\n" for piece in body.prologue)
     start = len(before) + len(head) + len("{\n") + len(_BEGIN)

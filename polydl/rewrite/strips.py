@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.model import isl
+from polydl.model.expr import affine_values
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.rewrite.fusion import moved
@@ -94,8 +95,14 @@ def _found(scop: Scop) -> _Strips:
 
 
 def _is_over_tiles(statement: Statement, depth: int, gone: Sequence[str]) -> bool:
-    """Whether the other loops that stay say which iteration of this one it is, of several, and those inside run on."""
+    """Whether the other loops that stay say which iteration of this one it is, of several, those inside run on, and
+    nothing else is made of it: an element of each tile would be `c[i / 32]` afterwards."""
     if not isinstance(statement.body, Assignment) or depth + 1 == statement.depth:
+        return False
+    exact = [a.relation.as_pw_multi_aff() for a in statement.accesses if a.exact]
+    functions = [one for access in exact for one in isl.components(access)]
+    functions += [one.value for one in affine_values(statement.body.value)]
+    if any(isl.uses(one, depth) for one in functions):
         return False
     name, loops = statement.iterators[depth], statement.iterators
     itself = isl.Map.identity(statement.domain.get_space().map_from_set()).intersect_domain(statement.domain)

@@ -6,19 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from polydl import load
-from polydl.dependences.analysis import dependences
-from polydl.lower.emit import generate
-from polydl.lower.splice import splice
 from polydl.prove import Proof, prove
 from polydl.prove.finite import TRUST
-from polydl.rewrite.canonical import Canonical, canonical
-from polydl.schedule.as_tree import written
-from polydl.schedule.direction import moving
-from polydl.schedule.plan import Scheduled
-from polydl.schedule.relations import direct
-from polydl.schedule.transforms import Schedule
-from polydl.search.candidates import made
+from tests.prove.in_order import in_order
 
 TURNED = """
 #include <complex.h>
@@ -35,21 +25,8 @@ void turned(float complex x[restrict 3][600], const float complex w[restrict 600
 """
 
 
-def texts(tmp_path: Path) -> tuple[Canonical, list[str]]:
-    path = tmp_path / "k.c"
-    path.write_text(TURNED)
-    program = canonical(load(path).scops[0])
-    scop, how = program.scop, Schedule("written")
-    links = direct(scop, scop.statements, dependences(scop, reads=False))
-    tree = made(scop, moving(scop, scop.statements), links, written(scop.statements), how, reassociate=True)
-    part = Scheduled(scop.statements, how, tree)
-    return program, [
-        splice(scop.source, [(scop, generate(scop, [part], instances=marks))], "") for marks in (False, True)
-    ]
-
-
 def proof(tmp_path: Path, before: str = "", after: str = "") -> Proof:
-    program, found = texts(tmp_path)
+    program, found = in_order(TURNED, tmp_path)
     assert all(before in one for one in found)
     changed = [one.replace(before, after) if before else one for one in found]
     return prove(program, *changed, rewritten=program.scop)

@@ -7,18 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from polydl import load
-from polydl.dependences.analysis import dependences
-from polydl.lower.emit import generate
-from polydl.lower.splice import splice
 from polydl.prove import Proof, prove
-from polydl.rewrite.canonical import Canonical, canonical
-from polydl.schedule.as_tree import written
-from polydl.schedule.direction import moving
-from polydl.schedule.plan import Scheduled
-from polydl.schedule.relations import direct
-from polydl.schedule.transforms import Schedule
-from polydl.search.candidates import made
+from tests.prove.in_order import in_order
 
 FILTERED = """
 void filtered(const float x[restrict 64], const float w[restrict 3], float y[restrict 64], float z[restrict 64])
@@ -34,28 +24,15 @@ void filtered(const float x[restrict 64], const float w[restrict 3], float y[res
 """
 
 
-def texts(tmp_path: Path) -> tuple[Canonical, list[str]]:
-    path = tmp_path / "k.c"
-    path.write_text(FILTERED)
-    program = canonical(load(path).scops[0])
-    scop, how = program.scop, Schedule("written")
-    links = direct(scop, scop.statements, dependences(scop, reads=False))
-    tree = made(scop, moving(scop, scop.statements), links, written(scop.statements), how, reassociate=True)
-    part = Scheduled(scop.statements, how, tree)
-    return program, [
-        splice(scop.source, [(scop, generate(scop, [part], instances=marks))], "") for marks in (False, True)
-    ]
-
-
 def proof(tmp_path: Path, before: str = "", after: str = "") -> Proof:
-    program, found = texts(tmp_path)
+    program, found = in_order(FILTERED, tmp_path)
     assert all(before in one for one in found)
     changed = [one.replace(before, after, 1) if before else one for one in found]
     return prove(program, *changed, rewritten=program.scop)
 
 
 def test_it_is_proved(tmp_path: Path) -> None:
-    _, (plain, _) = texts(tmp_path)
+    _, (plain, _) = in_order(FILTERED, tmp_path)
     assert "y[c0] = polydl_kept0;" in plain
     found = proof(tmp_path)
     assert found.holds, found.reason

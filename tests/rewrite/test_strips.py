@@ -122,6 +122,12 @@ LEFT_ALONE = {
     "a tile's number is used": (
         "for (int ii = 0; ii < N; ii += T) { C[ii][0] = 1; for (int i = ii; i < MIN(ii + T, N); i++) A[i][0] = 2; }"
     ),
+    "an element of each tile": (
+        "for (int t = 0; t < 3; t++) for (int i = T * t; i < T * t + T; i++) C[0][t] += A[0][i];"
+    ),
+    "a value of each tile": (
+        "for (int t = 0; t < 3; t++) for (int i = T * t; i < T * t + T; i++) C[0][i] = A[0][i] * t;"
+    ),
     "overlapping tiles": (
         "for (int ii = 0; ii < N - T; ii += T) for (int i = ii; i < ii + T + 1; i++) C[i][0] += A[i][0];"
     ),

@@ -38,6 +38,7 @@ from polydl.model.isl.functions import (
     parameter,
     pieces,
     terms,
+    uses,
     value_text,
 )
 from polydl.model.isl.limits import (

@@ -101,6 +101,11 @@ def components(function: PwMultiAff) -> list[PwAff]:
     return [function.get_pw_aff(i) for i in range(function.dim(OUT))]
 
 
+def uses(function: PwAff, place: int) -> bool:
+    """Whether a function's values, as they are written, are made of the dimension at this place of its domain."""
+    return any(bool(aff.involves_dims(IN, place, 1)) for _, aff in pieces(function))
+
+
 def coefficients(of: Aff) -> tuple[int, ...] | None:
     """The factor of each dimension; None for an expression with integer divisions or fractions."""
     if of.dim(DIV):
