@@ -370,14 +370,15 @@ def test_the_same_input_gives_the_same_text() -> None:
 
 @pytest.mark.usefixtures("few_points")
 def test_the_output_is_run_at_other_sizes() -> None:
-    done = made(MATMUL, m=24, n=25, k=26).scops[0]
+    tuned = {"m": 24, "n": 25, "k": 26}
+    done = made(MATMUL, **tuned).scops[0]
     scop, code = done.ranking.program.read, done.code
     assert code is not None
     assert "polydl_mk_" in code.otherwise
 
     def tried(code: Generated) -> tuple[dict[str, int], ...]:
         return check_other_sizes(
-            scop, code, lambda sizes: polydl.load(MATMUL, sizes=sizes).scops[0], Toolchain(), MeasureOptions(threads=2)
+            scop, code, lambda sizes: polydl.load(MATMUL, sizes=tuned | sizes).scops[0], Toolchain(), MeasureOptions(threads=2)
         )
 
     assert len(tried(code)) == 6
