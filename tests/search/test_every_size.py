@@ -378,7 +378,11 @@ def test_the_output_is_run_at_other_sizes() -> None:
 
     def tried(code: Generated) -> tuple[dict[str, int], ...]:
         return check_other_sizes(
-            scop, code, lambda sizes: polydl.load(MATMUL, sizes=tuned | sizes).scops[0], Toolchain(), MeasureOptions(threads=2)
+            scop,
+            code,
+            lambda sizes: polydl.load(MATMUL, sizes=tuned | sizes).scops[0],
+            Toolchain(),
+            MeasureOptions(threads=2),
         )
 
     assert len(tried(code)) == 6
