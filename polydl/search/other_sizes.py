@@ -27,8 +27,8 @@ MOST = 6
 _INT_MAX = 2**31 - 1
 
 Reload = Callable[[Mapping[str, int]], Scop]
-"""The same scop with other values of these parameters, all others as tuned. Raises InputError where the program does not
-work with them."""
+"""The same scop with other values of these parameters, all others as tuned. Raises InputError where the program does
+not work with them."""
 
 
 def neighbouring_sizes(scop: Scop, reload: Reload) -> Iterator[tuple[dict[str, int], Scop]]:
