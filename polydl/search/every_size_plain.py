@@ -17,9 +17,8 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from polydl.base.errors import InputError, QuotaExceeded
-from polydl.dependences.analysis import Dependence
-from polydl.dependences.nests import Nest, nests
+from polydl.base.errors import QuotaExceeded
+from polydl.dependences.nests import nests
 from polydl.lower.dispatch import Question, dispatched, extents, where_all_runs
 from polydl.lower.emit import Generated, generate
 from polydl.lower.region import original_text
@@ -27,29 +26,20 @@ from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
 from polydl.model.in_child import Hung, in_child
 from polydl.model.isl import quota
-from polydl.model.scop import Scop, Storage
+from polydl.model.scop import Scop
 from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import FloatArray
 from polydl.rank.traffic import TrafficRanker
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.fuse import fuse
-from polydl.schedule.as_tree import tree_of
-from polydl.schedule.at_sizes import (
-    Part,
-    long_when_written_out,
-    on_one_thread,
-    shared_anew,
-    through_caches,
-)
 from polydl.schedule.at_sizes import (
     at_sizes as parts_at_sizes,
 )
 from polydl.schedule.check import check
 from polydl.schedule.plan import Scheduled
-from polydl.schedule.recipe import Recipe, recipe_of
-from polydl.schedule.structure import start
+from polydl.schedule.recipe import Recipe
 from polydl.search.dispatch import Tree, few, leaves, renumbered, taken, tree
 from polydl.search.every_size import EverySize
+from polydl.search.every_size_candidates import Base, Candidate, candidates_for, named
 from polydl.search.size_points import Ranges, SizePoint, point_at, size_points
 from polydl.search.size_tree import SizeTree
 from polydl.search.variant import Variant
@@ -72,11 +62,6 @@ _LEAST_POINTS = 8
 _IN_CACHE = 4.0
 """How much longer it takes to store past the caches what would fit in them and is read again from there: about what
 the last cache is faster than memory."""
-_FAMILIES = 8
-"""Families of variants that are looked at, and how many of the first variants are asked for theirs."""
-_LOOKED_AT = 400
-_ROW = 1024
-"""Iterations of a tile that one thread runs as a row."""
 _MOST = 6
 """Variants in one output, at most."""
 _NEAR = 0.015
@@ -105,34 +90,11 @@ class Searched(EverySize):
         return f"{len(self.recipes)} of the variants that were searched, {behind}{left_out}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Base:
-    """A program with its sizes as parameters."""
-
-    scop: Scop
-    dependences: tuple[Dependence, ...]
-    nests: tuple[Nest, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A way to run the program at every size."""
-
-    base: _Base
-    parts: tuple[Part, ...]
-    original: bool = False
-    """The original loops, of which `parts` are those that the estimates know."""
-
-    @property
-    def recipe(self) -> Recipe:
-        return Recipe(()) if self.original else recipe_of(self.parts)
-
-
 @dataclass(slots=True)
 class _Compared:
     """Ways to run a program, and what each is estimated to take."""
 
-    candidates: Sequence[_Candidate]
+    candidates: Sequence[Candidate]
     machine: Machine
     threads: int
     points: Sequence[Mapping[str, int]]
@@ -186,8 +148,8 @@ def every_size_of_searched(
     """
     some = where_all_runs(symbolic)
     written = canonical(some.scop, reassociate=reassociate)
-    base = _Base(written.scop, written.dependences, nests(written.scop, written.dependences))
-    candidates, left_out = _candidates(base, variants, threads, reassociate=reassociate)
+    base = Base(written.scop, written.dependences, nests(written.scop, written.dependences))
+    candidates, left_out = candidates_for(base, variants, threads, reassociate=reassociate)
     if len(candidates) < 2:
         return f"none of the variants is for every size: {'; '.join(left_out) or 'there is none'}"
     compared = _compared(candidates, sizes, machine, threads)
@@ -197,97 +159,7 @@ def every_size_of_searched(
     return _decided(symbolic, compared, reassociate=reassociate, instances=instances)
 
 
-def _candidates(
-    base: _Base, variants: Sequence[Variant], threads: int, *, reassociate: bool
-) -> tuple[list[_Candidate], list[str]]:
-    """The original loops, then the best variants of each family with sizes as parameters, on all threads and on one;
-    and what was left out, with the reason."""
-    found: dict[Recipe, _Candidate] = {}
-    left_out: dict[str, None] = {}
-    original = _Candidate(base, tuple(start(nest) for nest in base.nests), original=True)
-    fused: _Base | str | None = None
-    for variant in _families(variants):
-        if _alike(variant, base):
-            own: _Base | str = base
-        else:
-            fused = fused if fused is not None else _fused(base, reassociate=reassociate)
-            own = fused
-        if not isinstance(own, str) and not _alike(variant, own):
-            own = "the program has other statements where its sizes are parameters"
-        if isinstance(own, str):
-            left_out[own] = None
-            continue
-        tuned = {nest.name: nest for nest in nests(variant.program, variant.origin.dependences)}
-        try:
-            for parts in _twins(parts_at_sizes(own.scop, variant.parts, own.nests), tuned, threads):
-                if any(map(_writes_long_loops_out, parts)):
-                    raise InputError(f"{variant.id} writes out a loop that is short for its sizes alone")
-                one = _Candidate(own, parts)
-                found.setdefault(one.recipe, one)
-        except InputError as error:
-            left_out[error.reason] = None
-    return [original, *found.values()], list(left_out)
-
-
-def _writes_long_loops_out(part: Part) -> bool:
-    return bool(long_when_written_out(tree_of(part), {s.name: s for s in part.statements}))
-
-
-def _families(variants: Sequence[Variant]) -> Iterator[Variant]:
-    """The best variant of each of the first families."""
-    seen: set[object] = set()
-    for variant in variants[:_LOOKED_AT]:
-        if variant.as_written or variant.family in seen:
-            continue
-        seen.add(variant.family)
-        yield variant
-        if len(seen) == _FAMILIES:
-            return
-
-
-def _alike(variant: Variant, base: _Base) -> bool:
-    """Whether a variant is of a program with the same statements and nests."""
-    mine = [(s.name, s.iterators, s.position, s.descending) for s in variant.program.statements]
-    if mine != [(s.name, s.iterators, s.position, s.descending) for s in base.scop.statements]:
-        return False
-    tuned = nests(variant.program, variant.origin.dependences)
-    return [_named(nest) for nest in tuned] == [_named(nest) for nest in base.nests]
-
-
-def _named(nest: Nest) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return nest.loops, tuple(s.name for s in nest.statements)
-
-
-def _fused(base: _Base, *, reassociate: bool) -> _Base | str:
-    """The program with its nests fused, as those are that variants with fused nests are made of."""
-    made = fuse(base.scop, into=lambda nest: nest.contraction is None)
-    if not made.changed:
-        return "nests are not fused where sizes are parameters"
-    program = canonical(made.scop, reassociate=reassociate)
-    if any(a.storage is Storage.SCRATCH and a.layout.size is None for a in program.scop.arrays.values()):
-        return "memory is needed of which the size is not known"
-    return _Base(program.scop, program.dependences, nests(program.scop, program.dependences))
-
-
-def _twins(made: tuple[Part, ...], tuned: Mapping[str, Nest], threads: int) -> Iterator[tuple[Part, ...]]:
-    """A variant on one thread, and as it is, with rows through the caches, and with tiles for any number of threads."""
-
-    def anew(row: int | None) -> tuple[Part, ...]:
-        return tuple(shared_anew(p, tuned[p.name], threads, row) if p.name in tuned else p for p in usual)
-
-    usual = tuple(map(through_caches, made))
-    yield tuple(map(on_one_thread, anew(None)))
-    streamed = tuple(through_caches(part) if _reads_what_it_streams(part) else part for part in made)
-    yield from (usual, anew(None), anew(_ROW), streamed)
-
-
-def _reads_what_it_streams(part: Part) -> bool:
-    """Whether what a part stores past the caches is read in it: the estimates take tiles to keep it there for that."""
-    stream = () if part.rows is None else part.rows.stream
-    return any(not a.write and a.array in stream for s in part.statements for a in s.accesses)
-
-
-def _compared(candidates: Sequence[_Candidate], sizes: Ranges, machine: Machine, threads: int) -> _Compared | str:
+def _compared(candidates: Sequence[Candidate], sizes: Ranges, machine: Machine, threads: int) -> _Compared | str:
     """The candidates that are among the best somewhere, and the original loops, with their estimates at points over the
     ranges."""
     base = candidates[0].base
@@ -330,7 +202,7 @@ class _Scored:
     """(V, P)"""
 
     @staticmethod
-    def of(at: Iterable[SizePoint], candidates: Sequence[_Candidate], machine: Machine, threads: int) -> _Scored:
+    def of(at: Iterable[SizePoint], candidates: Sequence[Candidate], machine: Machine, threads: int) -> _Scored:
         points: list[Mapping[str, int]] = []
         seconds: list[list[float]] = []
         for point in at:
@@ -341,7 +213,7 @@ class _Scored:
         return _Scored(points, np.array(seconds).reshape(len(points), len(candidates)).T)
 
 
-def _scores(point: SizePoint, candidates: Sequence[_Candidate], machine: Machine, threads: int) -> list[float] | None:
+def _scores(point: SizePoint, candidates: Sequence[Candidate], machine: Machine, threads: int) -> list[float] | None:
     """Estimated seconds of each candidate at a point; None where the program has other nests there."""
     at: dict[int, tuple[SizePoint, Estimator]] = {}
     found: list[float] = []
@@ -358,16 +230,16 @@ def _scores(point: SizePoint, candidates: Sequence[_Candidate], machine: Machine
     return found
 
 
-def _streams_in_cache(scop: Scop, one: _Candidate, machine: Machine) -> bool:
+def _streams_in_cache(scop: Scop, one: Candidate, machine: Machine) -> bool:
     streamed = [scop.arrays[name] for part in one.parts if part.rows is not None for name in part.rows.stream]
     return any((a.layout.size or 0) * a.element.bytes <= machine.caches[-1].bytes for a in streamed)
 
 
-def _at(base: _Base, point: SizePoint) -> SizePoint | None:
+def _at(base: Base, point: SizePoint) -> SizePoint | None:
     """Another form of the program at a point."""
     there = at_sizes(base.scop, {name: point.scop.sizes[name] for name in base.scop.parameters})
     made = nests(there, base.dependences)
-    if list(map(_named, made)) != list(map(_named, base.nests)):
+    if list(map(named, made)) != list(map(named, base.nests)):
         return None
     return SizePoint(there, made)
 
@@ -465,7 +337,7 @@ def _as_hard(compared: _Compared, one: int, other: int) -> bool:
     return next(hows) == next(hows) != []
 
 
-def _of_candidate(one: _Candidate, *, instances: bool = False) -> Generated:
+def _of_candidate(one: Candidate, *, instances: bool = False) -> Generated:
     """The code of a candidate. Tiles along diagonals keep isl busy for minutes on few counted operations where sizes
     are parameters, so that it is made in a process of its own. Raises QuotaExceeded."""
 
