@@ -27,8 +27,11 @@ from polydl.measure.values import ORIGINAL, Measurement, MeasureOptions, Progres
 from polydl.measure.verify import Built, Checked, Setting, verify
 from polydl.model.scop import Scop
 
-_UNIT_FLAGS = ("-w", "-fPIC", "-fvisibility=hidden", "-shared", "-Xlinker", "-Bsymbolic", "-Xlinker", "-zdefs")
-"""Shared objects resolve their own symbols, so that several candidates in one process do not use each other's."""
+_UNIT_FLAGS = (
+    "-w", "-fPIC", "-fvisibility=hidden", "-fno-lto", "-shared", "-Xlinker", "-Bsymbolic", "-Xlinker", "-zdefs",
+)  # fmt: skip
+"""Shared objects resolve their own symbols, so that several candidates in one process do not use each other's. Each is
+one unit, and its assembler names its variables: link-time optimization has nothing to gain there."""
 
 _drivers: dict[str, bytes] = {}
 """Executables of the driver by compiler: a process compiles it once, for all its measurements."""

@@ -85,7 +85,7 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
     before, after = text[: region.helpers], text[region.helpers :]
     file_line = f'#line {{}} "{_c_string(str(scop.source.path))}"\n'
     written = written_arrays(scop)
-    parameters, arguments, declarations, stores, bindings, table = [], [], [], [], [], []
+    parameters, arguments, declarations, stores, bindings, table, hidden = [], [], [], [], [], [], []
     structs = Structures(scop)
     for i, guard in enumerate(size_guards(scop)):
         parameters.append(f"{'int' if abs(guard.value) <= _INT_MAX else 'long'} {guard.name}")
@@ -93,7 +93,11 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
     for i, array in enumerate(passed_arrays(scop)):
         is_global = array.storage is Storage.GLOBAL
         if is_global:
-            table.append(_global_row(array))
+            # Of a structure one member is reached by itself, in a way that only the program knows.
+            place = f"polydl_place_{i}" if array.static and not array.const and array.members is None else ""
+            if place:
+                hidden.append((place, array.name, f"{array.name}{_subscripts(array)}"))
+            table.append(_global_row(array, place))
             if not array.is_scalar and not array.const:
                 bindings.append(_bind_global(array, i))
         elif (view := scop.views.get(array.name)) is not None and view.inside is not None:
@@ -133,16 +137,23 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
             bindings="\n".join(f"    {binding}" for binding in bindings),
             arguments=", ".join(arguments),
             table="\n".join(table),
+            hidden=hidden,
             after=file_line.format(before.count("\n") + 1) + after if whole else "",
         )
     )
 
 
-def _global_row(array: Array) -> str:
-    """The table row of a global array. Of a global pointer (`float *A;`), `&A[0]` has the type of the variable."""
+def _subscripts(array: Array) -> str:
+    """C's subscripts of an element, in `polydl_at`."""
+    return "".join(f"[polydl_at[{k}]]" for k in range(1 if array.linear else len(array.extents)))
+
+
+def _global_row(array: Array, place: str = "") -> str:
+    """The table row of a global array. Of a global pointer (`float *A;`), `&A[0]` has the type of the variable.
+    `place`: another name for where it is."""
     sizes = f"{_element_size(array)}, sizeof({array.name})"
     pointer = "0" if array.is_scalar else _is_pointer(array.name)
-    return f"    {{{sizes}, {pointer}, (void *)&{array.name}}},"
+    return f"    {{{sizes}, {pointer}, (void *){place or f'&{array.name}'}}},"
 
 
 def _element_size(array: Array) -> str:

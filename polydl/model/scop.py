@@ -111,6 +111,8 @@ class Array:
     """No other pointer of the function reaches this memory (restrict, or not a pointer parameter at all)."""
     const: bool = False
     span: Span | None = None
+    static: bool = False
+    """Of the file alone: no pointer reaches it but where the file takes its address."""
     layout: Layout = NO_AXES
     """Where the elements lie; row-major over `extents` unless another one is given, which only a linear array may have:
     the subscripts of any other are C's."""
