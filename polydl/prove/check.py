@@ -95,11 +95,8 @@ def _against(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[str, l
 
 
 def shape(scop: Scop) -> list[object]:
-    """What tells a rewritten scop from another: its statements, what they touch and how."""
-    return [
-        (s.name, s.iterators, [(a.array, a.write) for a in s.accesses], getattr(s.body, "op", ""))
-        for s in scop.statements
-    ]
+    """What tells a rewritten scop from another: its statements, what they touch and what they compute."""
+    return [(s.name, s.iterators, [(a.array, a.write) for a in s.accesses], repr(s.body)) for s in scop.statements]
 
 
 def shown(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[list[str], list[str], list[str]]:

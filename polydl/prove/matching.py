@@ -18,7 +18,6 @@ from polydl.model.types import ElementType, common
 from polydl.prove.addresses import address, linear
 from polydl.prove.integers import Affine, Unreadable, Wrong, integer, not_negative, number
 from polydl.prove.program import Hint, Pointer, Printed, dims, map_of
-from polydl.prove.returned import with_calls
 from polydl.prove.symbols import Accumulator, Integer, Literal, Load, Made, Operation, Symbol, conversion
 from polydl.target.isa import VECTOR_TYPES
 
@@ -161,8 +160,8 @@ def assignment_pairs(scop: Scop, printed: Printed, statement: Statement) -> list
         return None
     types = {scop.arrays[access.array].element for access in statement.accesses}
     if printed.lanes and (len(types) > 1 or not types <= VECTOR_TYPES.keys()):
-        return _pairs(printed, _explicit(scop, statement, body), scop)
-    return _pairs(printed, body, scop)
+        return _pairs(printed, _explicit(scop, statement, body))
+    return _pairs(printed, body)
 
 
 def _explicit(scop: Scop, statement: Statement, body: Assignment) -> Assignment:
@@ -176,17 +175,14 @@ def _explicit(scop: Scop, statement: Statement, body: Assignment) -> Assignment:
     return replace(body, value=converted(value, made, target if body.op == "=" else common(made, target)))
 
 
-def _pairs(printed: Printed, body: Assignment, scop: Scop) -> list[Pair] | None:
-    def pairs_of(value: e.Expr) -> list[Pair] | None:
-        return value_pairs(printed.value, with_calls(printed.value, value, scop.functions))
-
+def _pairs(printed: Printed, body: Assignment) -> list[Pair] | None:
     if printed.op == body.op:
-        pairs = pairs_of(body.value)
+        pairs = value_pairs(printed.value, body.value)
         if pairs is None or body.target_read is None or printed.target is None:
             return pairs
         return [*pairs, (body.target_read, Load(printed.target))]
     if body.op != "=" and printed.op == "=" and body.target_read is not None:
-        return pairs_of(e.Binary(body.op[:-1], e.Load(body.target_read), body.value))
+        return value_pairs(printed.value, e.Binary(body.op[:-1], e.Load(body.target_read), body.value))
     return None
 
 
