@@ -37,6 +37,7 @@ def _quick(scop: Scop) -> dict[str, int] | None:
     """The largest sizes, as alike as the program allows, at which it is quick. What bounds no loop, as a leading
     dimension, is as small as it may be."""
     domains = [statement.domain for statement in scop.statements]
+    possible = _inside(scop)
     bounds = {name for one in domains for name in isl.involved_parameters(one.gist_params(one.params()))}
     for exponent in range(_LARGEST, _LEAST - 1, -1):
         value = 2**exponent
@@ -44,7 +45,7 @@ def _quick(scop: Scop) -> dict[str, int] | None:
         wanted = sorted(
             ((n, value if n in bounds else 1) for n in scop.parameters), key=lambda one: one[0] not in bounds
         )
-        sizes = nearest_possible(scop.context, ranges, dict(wanted))
+        sizes = nearest_possible(possible, ranges, dict(wanted))
         if sizes is None:
             continue
         there = at_sizes(scop, sizes)
@@ -53,16 +54,30 @@ def _quick(scop: Scop) -> dict[str, int] | None:
     return None
 
 
+def _inside(scop: Scop) -> isl.Set:
+    """The values at which no subscript leaves what is declared: with others the program cannot be run."""
+    values = scop.context
+    for access in (access for statement in scop.statements for access in statement.accesses if access.exact):
+        elements = access.relation.range()
+        for place, extent in enumerate(scop.arrays[access.array].shape):
+            if extent is not None:
+                inside = isl.between(elements, place, 0, extent - 1)
+                values = values.intersect_params(elements.subtract(inside).params().complement())
+    return values
+
+
 def instances(scop: Scop) -> float:
     """Statement instances of one run, each those of the box around it."""
     return sum(_points(statement.domain) for statement in scop.statements)
 
 
 def touched_bytes(scop: Scop) -> float:
-    """Bytes of what is touched of all arrays."""
+    """Bytes of what is touched of all arrays, as far as it is known: of elements that data choose it may not be."""
     touched: dict[str, isl.Set] = {}
     for access in (access for statement in scop.statements for access in statement.accesses):
         elements = access.relation.range()
+        if not elements.is_bounded():
+            continue
         touched[access.array] = touched[access.array].union(elements) if access.array in touched else elements
     return sum(_points(elements) * scop.arrays[name].element.bytes for name, elements in touched.items())
 

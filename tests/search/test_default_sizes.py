@@ -57,3 +57,16 @@ def test_what_makes_subscripts_understood_is_kept_to(tmp_path: Path) -> None:
 def test_what_no_size_makes_affine_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputErrors, match="the subscript is not affine"):
         sizes_of(tmp_path, "void f(int n, float x[n]) { for (int i = 0; i < n; i++) x[i * i] = 0; }")
+
+
+def test_subscripts_stay_inside_of_what_is_declared(tmp_path: Path) -> None:
+    code = "static double t[300][300];\nvoid f(int n, double *restrict a)\n{\n"
+    code += "    for (int i = 0; i < n; i++)\n        for (int j = 0; j < n; j++)\n"
+    code += "            t[i][j] += a[i * n + j];\n}\n"
+    assert 100 < sizes_of(tmp_path, code)["n"] <= 300
+
+
+def test_elements_that_data_choose_may_be_anywhere(tmp_path: Path) -> None:
+    code = "void f(int n, const unsigned char *a, int *restrict h)\n{\n    for (int i = 0; i < n; i++)\n"
+    code += "        for (int j = 0; j < n; j++)\n            h[i * 256 + a[i * n + j]]++;\n}\n"
+    assert sizes_of(tmp_path, code)["n"] > 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polydl.model.types import C64, C128, F32, F64, I32, I64, LONG_DOUBLE
+from polydl.model.types import C64, C128, F32, F64, I32, I64, LONG_DOUBLE, U16, U32, U64
 
 _MATH = [
     "acos",
@@ -71,6 +71,8 @@ _COMPLEX = [
 _PARTS = ["cabs", "carg", "cimag", "creal"]
 _CLASSES = ["isfinite", "isinf", "isnan", "isnormal", "signbit"]
 """Macros of <math.h> for any real type."""
+_BITS = ["ffs", "parity", "popcount"]
+"""Of gcc and clang, about integers. Others (`clz`) have no value for 0: they may not be called where C would not."""
 # libm may set errno; nothing in a region reads it. lgamma sets signgam, so it is left out.
 PURE = {
     **{name: F64 for name in _MATH if name != "lgamma"},
@@ -82,8 +84,13 @@ PURE = {
     **{f"{name}f": F32 for name in _PARTS},
     **dict.fromkeys(_CLASSES, I32),
     **dict.fromkeys((f"__builtin_{name}" for name in _CLASSES), I32),
-    "abs": I32,
-    "labs": I64,
+    **{f"__builtin_{name}{kind}": I32 for name in _BITS for kind in ("", "l", "ll")},
+    "__builtin_bswap16": U16,
+    "__builtin_bswap32": U32,
+    "__builtin_bswap64": U64,
+    "__builtin_expect": I64,
+    **dict.fromkeys(("abs", "__builtin_abs"), I32),
+    **dict.fromkeys(("labs", "llabs"), I64),
     **dict.fromkeys(("lrint", "lrintf", "lround", "lroundf"), I64),
     **{f"__builtin_{name}": F64 for name in _MATH if name != "lgamma"},
     **{f"__builtin_{name}f": F32 for name in _MATH if name != "lgamma"},
