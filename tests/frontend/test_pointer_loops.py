@@ -29,6 +29,8 @@ def scop(folder: Path, body: str, head: str = HEAD) -> Scop:
         ("double *p; for (p = a + 2; p <= &a[n]; p += 3) p[0] = 1;", "[n] -> { [i0] : 2 <= i0 <= n and i0 mod 3 = 2 }"),
         ("double *end = a + n; for (double *p = &a[1]; p < end; p++) *p = p[-1];", "[n] -> { [i0] : 1 <= i0 < n }"),
         ("const double *end = b + n; while (b != end) *a++ = 2 * *b++;", "[n] -> { [i0] : 0 <= i0 < n }"),
+        ("double *p = a, *end = a + n; while (p < end) *p++ = 1;", "[n] -> { [i0] : 0 <= i0 < n }"),
+        ("double *p = a + 2; while (p != &a[n]) { *p = *b++; p++; }", "[n] -> { [i0] : 0 <= i0 < n - 2 }"),
         ("while (n--) *a++ += *b++;", "[n] -> { [i0] : 0 <= i0 < n }"),
         ("while (n-- > 0) { *a = *b; a++; b++; }", "[n] -> { [i0] : 0 <= i0 < n }"),
     ],
@@ -52,13 +54,16 @@ def test_rows(tmp_path: Path) -> None:
     "body",
     [
         # each for one reason: another array's end, a step of its own, a body that steps too, an early end, a step that
-        # may not happen, a loop that begins where the last one ended, a count that somebody needs
+        # may not happen, a loop that begins where the last one ended, a pointer that is set anew, one that nothing
+        # is said of, a count that somebody needs
         "for (double *p = a; p < b + n; p++) *p = 1;",
         "for (double *p = a; p < a + n; p = p + m) *p = 1;",
         "for (double *p = a; p < a + n; p++) { *p = 1; p++; }",
         "const double *end = b + n; while (b != end) { if (*b < 0) break; *a++ = *b++; }",
         "const double *end = b + n; while (b != end) { if (*b < 0) b++; *a = *b; }",
         "const double *end = b + n; for (int i = 0; i < m; i++) while (b != end) *a++ = *b++;",
+        "double *p = a; p = p + m; while (p < a + n) *p++ = 1;",
+        "double *p; while (p < a + n) *p++ = 1;",
         "while (n--) a[n] = 1;",
     ],
 )

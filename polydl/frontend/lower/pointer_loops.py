@@ -2,6 +2,7 @@
 
     for (p = a; p < a + n; p++) *p = 0;              for (long p_index = 0; p_index < n; p_index++) a[p_index] = 0;
     end = a + n; while (a != end) *a++ = 0;          for (long a_index = 0; a_index < n; a_index++) *a++ = 0;
+    float *p = a; while (p < a + n) *p++ = 0;        for (long p_index = 0; p_index < n; p_index++) *p++ = 0;
     while (n--) *a++ = 0;                            for (long n_index = 0; n_index < n; n_index++) *a++ = 0;
 
 Pointers that are stepped in the body become subscripts later (lower.steps). Where a pointer would never meet the end,
@@ -101,16 +102,27 @@ class _Known:
     def _while(self, node: Any, name: str, last: Any) -> Any:
         """A loop that steps a pointer of the function until it is at its end, once in each iteration."""
         end = _place(self._end(last, {name}))
+        own = end is None or written(end.base) == name
+        begin = Given(c_ast.ID(name)) if own else self._begin(name)
         alone = [n for n in nodes(self.function.body) if _moves(n, name)]
         inside = [n for n in nodes(node.stmt) if _moves(n, name)]
-        if not self._is_pointer(name) or end is None or end.at is None or written(end.base) != name:
+        if not self._is_pointer(name) or end is None or end.at is None or begin is None:
+            return None
+        if written(end.base) != written(begin.base):
             return None
         if len(alone) != 1 or len(inside) != 1 or not _surely(node.stmt, inside[0]) or leaves(node.stmt):
             return None
         if set(mentions(end.at)) & changed_names(self.function.body) or self._is_inside(node):
             return None
         one = c_ast.Constant("int", "1")
-        return _counting(node, self._fresh(name), "<", copied(end.at), one, node.stmt)
+        return _counting(node, self._fresh(name), "<", _between(begin, end), one, node.stmt)
+
+    def _begin(self, name: str) -> Given | None:
+        """Where a pointer was declared to be, in terms of what keeps its value."""
+        found = self.declared.get(name, [])
+        if len(found) != 1 or found[0].init is None or set(mentions(found[0].init)) & changed_names(self.function.body):
+            return None
+        return _place(found[0].init)
 
     def _down(self, node: Any, name: str) -> Any:
         """`while (n--)`, of a parameter that nothing else needs."""
