@@ -30,6 +30,7 @@ from polydl.model.isl import quota
 from polydl.model.scop import BlackBox, Scop, Source, Storage
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*\Z")
+_THREADPRIVATE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+omp[ \t]+threadprivate[ \t]*\(([^)]*)\)", re.MULTILINE)
 _MAX_BYTES = 64 << 20
 """A longer file is refused: it is hardly C that people write."""
 
@@ -169,12 +170,15 @@ def _scops(
 ) -> tuple[tuple[Scop, ...], tuple[InputError, ...]]:
     file_scope = Scope()
     functions = []
+    private = {name for names in _THREADPRIVATE.findall(unit.source.text) for name in re.findall(r"\w+", names)}
     for external in unit.externals:
         if isinstance(external, c_ast.FuncDef):
             file_scope.declare(external.decl, Storage.GLOBAL, constant)
             if external.coord is not None and str(external.coord.file) == unit.source.path:
                 functions.append(external)
         else:
+            if isinstance(external, c_ast.Decl) and external.name in private:
+                external.storage = [*external.storage, "_Thread_local"]
             file_scope.declare(external, Storage.GLOBAL, constant)
     defined = set(unit.chunks)
     if function is not None and function not in defined:

@@ -37,7 +37,7 @@ PROMISE = 0.98
 from others among the few that are timed."""
 MOST = 8
 """Variants with something fused that are made, of the best bases: more than that are not measured."""
-WRITTEN = 24
+MOST_TEXTS = 24
 """Texts that are made to find those: bases that differ only in loops that are cut for rows make the same text, and of
 loops that no vectors run along each base makes none."""
 
@@ -68,7 +68,7 @@ def _variants(
     merges = tuple(NestRecipe(m.second, (Fuse(m.first, m.loops),)) for m in made.merges)
     tried: set[Recipe] = set()
     texts: set[str] = set()
-    written = 0
+    made_texts = 0
     for base in ranked:
         scop = base.program
         near = [g for g in groups if any(_names(g) <= {s.name for _, s in run} for run in runs(base.parts))]
@@ -90,9 +90,9 @@ def _variants(
                 without = [replace(part, rows=None) if isinstance(part, Scheduled) else part for part in parts]
                 if estimate.score > PROMISE * estimator.whole(without, base.estimate).score:
                     continue
-            if written == WRITTEN:
+            if made_texts == MOST_TEXTS:
                 return
-            written += 1
+            made_texts += 1
             variant = replace(base, recipe=recipe, parts=tuple(parts))
             if variant.illegal is not None:
                 continue

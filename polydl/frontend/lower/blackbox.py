@@ -53,7 +53,7 @@ def private(node: Any, state: State) -> list[Symbol]:
         if (
             symbol is None
             or not symbol.is_scalar
-            or symbol.volatile
+            or symbol.pinned
             or symbol.storage in (Storage.GLOBAL, Storage.PARAMETER)
         ):
             continue

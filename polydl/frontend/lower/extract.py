@@ -146,7 +146,7 @@ def _begins(found: Found, names: frozenset[str]) -> dict[str, Any]:
     begins: dict[str, Any] = {}
     for name in sorted(names):
         symbol = found.scope.find(name)
-        if symbol is not None and symbol.is_integer and symbol.storage is Storage.LOCAL and not symbol.volatile:
+        if symbol is not None and symbol.is_integer and symbol.storage is Storage.LOCAL and not symbol.pinned:
             value = value_before(name, found.before)
             if value is not None:
                 begins[name] = value

@@ -294,7 +294,7 @@ def arrays(
             symbol.restrict,
             symbol.const and not begun,
             places.span(symbol.node),
-            symbol.storage is Storage.GLOBAL and "static" in symbol.node.storage,
+            symbol.is_static,
             members=symbol.members,
         )
     return result

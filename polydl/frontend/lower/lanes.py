@@ -102,7 +102,7 @@ def _target(place: Any, find: Callable[[str], Symbol | None]) -> Symbol | None:
     while isinstance(place, c_ast.ArrayRef):
         place = place.name
     symbol = find(place.name) if isinstance(place, c_ast.ID) else None
-    return symbol if symbol is not None and symbol.ctype in (F32, F64) and not symbol.volatile else None
+    return symbol if symbol is not None and symbol.ctype in (F32, F64) and not symbol.pinned else None
 
 
 def _text(loop: Any, declared: list[Any], sums: list[Any], targets: list[Symbol], bounds: _Bounds) -> str:

@@ -100,8 +100,8 @@ def refused(loop: Header, found: Symbol, settings: Settings, in_fragment: bool) 
     name = loop.variable
     if not found.is_integer:
         return f"the loop variable '{name}' is not an integer", "declare it as int"
-    if found.volatile:
-        return f"the loop variable '{name}' is volatile", "declare it without volatile"
+    if found.pinned:
+        return f"the loop variable '{name}' is {found.pinned}", "declare it in the loop"
     if loop.declared is None and not in_fragment:
         if found.storage is Storage.GLOBAL:
             return f"the loop variable '{name}' is global", "declare it in the loop"

@@ -17,7 +17,7 @@ from polydl.frontend.meaning.ctypes import CType, OtherType
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.purity import result_type
 from polydl.frontend.meaning.symbols import Scope, Symbol, mentions
-from polydl.frontend.meaning.values import VOLATILE_HINT, Pointer, Values
+from polydl.frontend.meaning.values import PINNED_HINT, Pointer, Values
 from polydl.frontend.text.parse import Unit
 from polydl.model import isl
 from polydl.model.scop import Storage
@@ -161,8 +161,8 @@ class Lookup:
     def _outside(self, found: Symbol, integer: ElementType, node: Any) -> Value:
         """Value of an integer that the region does not change. Raises NotAffine."""
         name = found.name
-        if found.volatile:
-            raise NotAffine(f"'{name}' is volatile", node)
+        if found.pinned:
+            raise NotAffine(f"'{name}' is {found.pinned}", node)
         if name in self.settings.sizes:
             self.walked.sized[name] = self.settings.sizes[name]
             return number(self.settings.sizes[name], integer)
@@ -190,7 +190,7 @@ class Lookup:
             return None
         for name in names:
             other = self.settings.scope.find(name)
-            if other is None or other.integer is None or other.volatile or name in self.settings.changed:
+            if other is None or other.integer is None or other.pinned or name in self.settings.changed:
                 return None
             own = other.value is not None or other.storage in (Storage.PARAMETER, Storage.LOCAL)
             # What is declared behind it is another variable of the name.
@@ -273,8 +273,8 @@ class Lookup:
             if name in LIBRARY_CONSTANTS:
                 return None
             raise self.places.error(f"'{name}' is not declared", node, undeclared(name), topic="declarations")
-        if found.volatile and found.is_integer:
-            raise self.places.error(f"'{name}' is volatile", node, VOLATILE_HINT, topic="types")
+        if found.pinned and found.is_integer:
+            raise self.places.error(f"'{name}' is {found.pinned}", node, PINNED_HINT, topic="types")
         if found.is_integer and (found.value is not None or name not in self.settings.data):
             return None
         if name not in self.pointers or self.pointers[name].symbol is not found:

@@ -41,8 +41,9 @@ class Symbol:
     is_function: bool = False
     value: int | None = None
     """Value of an enumerator or of a constant that nothing can change."""
-    volatile: bool = False
-    """It, what it points to or its elements are volatile, by a typedef as well."""
+    pinned: str = ""
+    """`volatile` (it, what it points to or its elements, by a typedef as well) or `thread-local`: accesses to it stay
+    in their order, and on their thread; empty: they need not."""
     member: str = ""
     """The member of a structure that it stands for, `m->data`; empty for what the program declares itself."""
     inside: bool = False
@@ -58,6 +59,11 @@ class Symbol:
     @property
     def is_scalar(self) -> bool:
         return not self.levels and not self.is_function
+
+    @property
+    def is_static(self) -> bool:
+        """Of the file alone."""
+        return self.storage is Storage.GLOBAL and "static" in (getattr(self.node, "storage", None) or ())
 
     @property
     def integer(self) -> ElementType | None:
@@ -155,8 +161,10 @@ class Scope:
         value = None
         if const and not levels and ctype.is_int and node.init is not None:
             value = evaluate(node.init, self)
-        volatile = self._volatile(node.type)
-        symbol = Symbol(node.name, ctype, levels, storage, node, const, is_function, value, volatile)
+        pinned = "volatile" if self._volatile(node.type) else ""
+        if "_Thread_local" in (getattr(node, "storage", None) or ()):
+            pinned = "thread-local"
+        symbol = Symbol(node.name, ctype, levels, storage, node, const, is_function, value, pinned)
         self.symbols[node.name] = symbol
         return symbol
 

@@ -31,7 +31,7 @@ from polydl.model.types import (
     promoted,
 )
 
-VOLATILE_HINT = "accesses to it cannot be reordered"
+PINNED_HINT = "accesses to it cannot be reordered, nor made by other threads"
 _SIDE_EFFECT = "an expression has a side effect"
 _OWN_STATEMENT = "write the update as its own statement"
 _COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||"})
@@ -483,8 +483,8 @@ class Values:
                 "use arrays of arithmetic types",
                 topic="types",
             )
-        if symbol.volatile:
-            raise self.places.error(f"'{symbol.name}' is volatile", node, VOLATILE_HINT, topic="types")
+        if symbol.pinned:
+            raise self.places.error(f"'{symbol.name}' is {symbol.pinned}", node, PINNED_HINT, topic="types")
 
     def _binary(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
         left, left_type = self.expression(node.left, where)

@@ -25,7 +25,7 @@ _SPELLINGS = {
     "__signed__": "signed",
     "__signed": "signed",
     "__extension__": "",
-    "__thread": "",
+    "__thread": "_Thread_local",
     "__complex__": "_Complex",
     "__alignof__": "_Alignof",
 }
