@@ -50,7 +50,7 @@ class Copies:
 
     def _declare(self, block: str) -> Raw:
         """C declaration of the pointer to a block's copy, which has the type of the output's."""
-        of = f"{self.array.element.c} *" if self.array.is_scalar else f"__typeof__(&{self.array.name}[0]) "
+        of = f"{self.array.element.c} *" if self.array.is_scalar else f"__typeof__(&{self.array.spelled}[0]) "
         name = f"{self.buffer}_here"
         return Raw((f"{of}__restrict__ const {name} = ({of})({self.buffer} + (size_t){block} * {self.each});",))
 
@@ -129,5 +129,6 @@ def copies(scop: Scop, structure: Structure, scratch: Scratch) -> Copies:
     count = -(-trip // axis.chunk)
     buffer = scratch.reserve(f"polydl_{structure.nest.name}_copies", array.element, count * each * size)
     name = f"(*{buffer}_here)" if array.is_scalar else f"{buffer}_here"
-    changed = replace(scop, arrays={**scop.arrays, array.name: replace(array, name=name)})
+    members = None if array.members is None else replace(array.members, of="")
+    changed = replace(scop, arrays={**scop.arrays, array.name: replace(array, name=name, members=members)})
     return Copies(changed, structure, access, array, buffer, each, count)

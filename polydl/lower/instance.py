@@ -124,11 +124,17 @@ def _member(array: Array, subscripts: tuple[Expr, ...], subscript: isl.PwMultiAf
     first, last = isl.bounds(isl.Map.from_pw_multi_aff(subscript).range(), len(outer))
     stem = array.members.run(first, last)
     known = place.value if isinstance(place, Int) else first if first == last else -1
+    if stem is not None and known < 0:
+        return Item(array.spelled, tuple(outer), stem, (_less(place, first),))
+    return _at_place(array, outer, place, known)
+
+
+def _at_place(array: Array, outer: Sequence[Expr], place: Expr, known: int) -> Expr:
+    """A member at a place in a structure, which is `known` if it is >= 0."""
+    assert array.members is not None
     if known >= 0 and array.members.paths[known]:
-        return Item(array.name, tuple(outer), array.members.paths[known])
-    if stem is not None:
-        return Item(array.name, tuple(outer), stem, (_less(place, first),))
-    element = Cast(f"{array.element} *", Unary("&", Item(array.name, tuple(outer))))
+        return Item(array.spelled, tuple(outer), array.members.paths[known])
+    element = Cast(f"{array.element} *", Unary("&", Item(array.spelled, tuple(outer))))
     return Unary("*", Paren(plus(element, place)))
 
 
@@ -159,7 +165,12 @@ def sides(statement: Statement, body: Assignment, at: Place, product: Product = 
 
     def chosen(access: int, subscripts: Sequence[Expr]) -> Expr:
         found = at.arrays[statement.accesses[access].array]
-        return Name(found.name) if found.is_scalar else Item(found.name, tuple(subscripts))
+        if found.is_scalar:
+            return Name(found.name)
+        *outer, place = subscripts
+        if found.members is None:
+            return Item(found.name, tuple(subscripts))
+        return _at_place(found, outer, place, place.value if isinstance(place, Int) else -1)
 
     return load(body.target), of_body(body.value, load, chosen, at.affine, at.c.helpers.function, product)
 

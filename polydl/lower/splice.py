@@ -30,10 +30,10 @@ def guarded(scop: Scop, replacement: str, newline: str, otherwise: str = "") -> 
     sizes = [f"{g.name} == {g.value}" for g in scop.guards if not g.macro]
     text = replacement
     for array in scop.arrays.values():
-        if array.members is not None and re.search(rf"&{re.escape(array.name)}\b", replacement + otherwise):
+        if array.members is not None and re.search(rf"&{re.escape(array.spelled)}\b", replacement + otherwise):
             # Code that computes addresses, instead of naming members, knows how large an element is.
             subscripts = "[0]" * (len(array.extents) - 1)
-            values.append(f"sizeof({array.name}{subscripts}) == {array.members.bytes}")
+            values.append(f"sizeof({array.spelled}{subscripts}) == {array.members.bytes}")
     if otherwise and sizes:
         text, sizes = _either(sizes, text, otherwise, newline), []
     if values or sizes:

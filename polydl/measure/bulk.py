@@ -18,7 +18,7 @@ from polydl.lower.emit import Generated
 from polydl.measure.busy import machine_warnings, timing_turn
 from polydl.measure.compare import difference
 from polydl.measure.compile import find_compiler, run_compiler
-from polydl.measure.data import blocks_for, integer_inputs, integer_range, read_array
+from polydl.measure.data import blocks_for, integer_inputs, integer_range, results
 from polydl.measure.driver import Timing
 from polydl.measure.loaded import Run, loaded
 from polydl.measure.poison import poisoned
@@ -175,11 +175,7 @@ def verified_exactly(setting: Setting, original: Built, candidates: Sequence[Bui
             limited = replace(setting, options=replace(options, timeout=limit))
             if not execute(limited, trial, data, reference.seconds):
                 continue
-            for block, buffer in zip(run.blocks, setting.buffers, strict=True):
-                if not (buffer.written and buffer.live):
-                    continue
-                name = buffer.array.name
-                value = read_array(data.mapping, block, buffer)
+            for name, value in results(data.mapping, run.blocks, setting.buffers):
                 if not np.array_equal(value, reference.outputs[name]):
                     worst = difference(name, value, reference.outputs[name], None, 0.0).worst
                     if worst is not None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from polydl.measure.compare import arithmetic, difference
-from polydl.measure.data import AnyArray, blocks_for, integer_inputs, integer_range, read_array
+from polydl.measure.data import AnyArray, blocks_for, integer_inputs, integer_range, results
 from polydl.measure.driver import Block
 from polydl.measure.loaded import Loaded, Run, loaded
 from polydl.measure.slices import Slice
@@ -145,11 +145,7 @@ def _agree(
     for i, trial in enumerate(quickest_first(trials)):
         if trial.failure is None and not left_out(setting, trial, trials, least=LEAST):
             if execute(setting, trial, data, least_seconds(known.seconds, trials)):
-                outputs = {
-                    b.array.name: read_array(data.mapping, block, b).copy()
-                    for block, b in zip(data.run.blocks, setting.buffers, strict=True)
-                    if b.written and b.live
-                }
+                outputs = {n: v.copy() for n, v in results(data.mapping, data.run.blocks, setting.buffers)}
                 if not _agrees_with(trial, known.samples, outputs):
                     continue
                 known.witness.update({} if known.witness else outputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -47,6 +47,8 @@ class Buffer:
     """Whether the region overwrites it before reading it (measure.poison)."""
     indices: Values | None = None
     """The integers that it may hold where subscripts are made of them; None: any."""
+    parts: tuple[Buffer, ...] = ()
+    """Of structures whose members have several types: the arrays in this memory, one of each type, itself the first."""
 
     @property
     def element(self) -> ElementType:
@@ -83,6 +85,49 @@ class Buffer:
     def bytes(self) -> int:
         return self.elements * self.element.bytes
 
+    @property
+    def slots(self) -> Slots:
+        """Which bytes of a structure its members are: offsets, and those of their elements."""
+        assert self.array.members is not None
+        of = self.element.bytes
+        return [slice(at * of, (at + 1) * of) for at, path in enumerate(self.array.members.paths) if path]
+
+    def absolute(self, values: AnyArray) -> AnyArray:
+        """The magnitudes of what it holds."""
+        if not self.parts:
+            return self.stored(np.abs(self.numbers(values)))
+        made = values.copy()
+        for part in self.parts:
+            _put(part, made, part.stored(np.abs(part.numbers(_taken(part, values)))))
+        return made
+
+
+Slots = list[slice]
+
+
+def _rows(values: AnyArray, bytes_: int) -> npt.NDArray[np.uint8]:
+    """The bytes of structures, one after the other."""
+    return values.reshape(-1).view(np.uint8).reshape(-1, bytes_)
+
+
+def _put(part: Buffer, whole: AnyArray, values: AnyArray) -> None:
+    """Give the members of one type, among the structures that `whole` holds, the values of an array of them."""
+    assert part.array.members is not None
+    size = part.array.members.bytes
+    target, source = _rows(whole, size), _rows(np.ascontiguousarray(values), size)
+    for slot in part.slots:
+        target[:, slot] = source[:, slot]
+
+
+def _taken(part: Buffer, whole: AnyArray) -> AnyArray:
+    """The members of one type among structures, as their array: zeros in the place of all others."""
+    assert part.array.members is not None
+    made = np.zeros(part.shape, part.dtype)
+    target, source = _rows(made, part.array.members.bytes), _rows(whole, part.array.members.bytes)
+    for slot in part.slots:
+        target[:, slot] = source[:, slot]
+    return made
+
 
 def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[Buffer, ...]:
     """The buffers of a scop whose sizes all have values.
@@ -94,6 +139,9 @@ def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[
     written = written_arrays(scop)
     values = {guard.name: guard.value for guard in scop.guards if not guard.macro}
     buffers = []
+    together: dict[str, list[Array]] = {}
+    for array in scop.arrays.values():
+        together.setdefault(array.spelled, []).append(array)
     for array, (element, size, pointer) in zip(passed_arrays(scop), description, strict=True):
         if element != array.element.bytes:
             raise InputError(
@@ -103,33 +151,58 @@ def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[
                 "compile for a 64-bit system, without flags that change the sizes of types",
             )
         place = Place.BUFFER
-        view = scop.views.get(array.name)
+        view = scop.views.get(array.spelled)
         if (array.storage is Storage.GLOBAL and not pointer) or (view is not None and view.inside is not None):
             place = Place.CONSTANT if array.const and view is None else Place.IN_UNIT
-        layout = _layout(scop, array)
+        layout = _layout(scop, together[array.spelled])
         if place is Place.IN_UNIT and layout.strides:
             # The size of the object decides, not the declaration.
             layout = row_major([size // element // layout.strides[0], *layout.shape[1:]])
-        buffers.append(
-            Buffer(
-                array,
-                layout,
-                place,
-                array.name in written,
-                array.name in scop.live_out,
-                values.get(array.name) if array.is_scalar else None,
+        for one in together[array.spelled]:
+            # Structures that lie one after the other, in units of each type.
+            buffers.append(
+                Buffer(
+                    one,
+                    layout if one is array else _beside(layout, one),
+                    place,
+                    one.name in written,
+                    one.name in scop.live_out,
+                    values.get(one.name) if one.is_scalar else None,
+                )
             )
-        )
     extents = {b.array.name: [n - before for n, before in zip(b.shape, b.layout.before, strict=True)] for b in buffers}
     indices = values_of(scop, extents)
-    return tuple(replace(b, indices=indices.get(b.array.name)) for b in buffers)
+    whole: dict[str, list[Buffer]] = {}
+    for buffer in buffers:
+        known = replace(buffer, indices=indices.get(buffer.array.name))
+        whole.setdefault(buffer.array.spelled, []).append(known)
+    return tuple(_together(parts) for parts in whole.values())
 
 
-def _layout(scop: Scop, array: Array) -> Layout:
-    """The layout of an array, all extents known: from its declaration and the accesses of the statements."""
+def _beside(layout: Layout, other: Array) -> Layout:
+    """The layout of structures in units of another type of their members."""
+    before = layout.before[0]
+    outer, *inner = layout.shape
+    assert outer is not None
+    return row_major([outer - before, *inner[:-1], other.layout.shape[-1]]).padded(0, before)
+
+
+def _together(parts: Sequence[Buffer]) -> Buffer:
+    """The arrays that are one in memory."""
+    first, *others = parts
+    if not others:
+        return first
+    written, live = any(part.written for part in parts), any(part.live for part in parts)
+    return replace(first, written=written, live=live, parts=tuple(parts))
+
+
+def _layout(scop: Scop, arrays: Sequence[Array]) -> Layout:
+    """The layout of an array, all extents known: from its declaration and the accesses of the statements. Of several
+    that are one array of structures, that of the first."""
+    array, names = arrays[0], {one.name for one in arrays}
     if array.is_scalar:
         return array.layout
-    touched = [a.relation.range() for s in scop.statements for a in s.accesses if a.array == array.name]
+    touched = [a.relation.range() for s in scop.statements for a in s.accesses if a.array in names]
     touched = [region for region in touched if not region.is_empty()]
     ends = [(isl.least(region, 0), isl.greatest(region, 0)) for region in touched]
     known = [(low, high) for low, high in ends if low is not None and high is not None]
@@ -198,19 +271,25 @@ def _filled(buffer: Buffer, values: Callable[[int], AnyArray]) -> AnyArray:
 def integer_inputs(buffers: Sequence[Buffer], seed: int, largest: int, *, dominant: bool = False) -> list[AnyArray]:
     """Inputs with integer values in 1..largest: positive, so that quotients and roots are defined. `dominant`: see
     `_dominant`."""
-    inputs: list[AnyArray] = []
-    for i, buffer in enumerate(buffers):
+
+    def made(buffer: Buffer, rng: np.random.Generator) -> AnyArray:
         if buffer.fixed is not None:
-            inputs.append(buffer.stored(np.full(buffer.shape, buffer.fixed)))
-            continue
-        rng = np.random.default_rng([seed, 0, i])
+            return buffer.stored(np.full(buffer.shape, buffer.fixed))
         if buffer.indices is not None:
-            inputs.append(_subscripts(buffer, buffer.indices, rng))
-            continue
+            return _subscripts(buffer, buffer.indices, rng)
         top = min(largest, buffer.element.maximum) if buffer.element.is_int else largest
         values = _filled(buffer, partial(_integers, rng, top))
-        inputs.append(_dominant(buffer, values, top) if dominant and buffer.element.rounds else values)
-    return inputs
+        return _dominant(buffer, values, top) if dominant and buffer.element.rounds else values
+
+    return [_of_parts(buffer, made, [seed, 0, i]) for i, buffer in enumerate(buffers)]
+
+
+def _of_parts(buffer: Buffer, made: Callable[[Buffer, np.random.Generator], AnyArray], seed: list[int]) -> AnyArray:
+    """What a buffer holds: what `made` gives it, and of structures with members of several types each of them."""
+    values = made(buffer, np.random.default_rng(seed))
+    for number, part in enumerate(buffer.parts[1:]):
+        _put(part, values, made(part, np.random.default_rng([*seed, number])))
+    return values
 
 
 def _dominant(buffer: Buffer, values: AnyArray, largest: float) -> AnyArray:
@@ -231,20 +310,18 @@ def real_inputs(
 ) -> list[AnyArray]:
     """Inputs with real values, uniform in [low, high); integer arrays get the values of `integer_inputs` for another
     seed, those that subscripts are made of included. `dominant`: see `_dominant`."""
-    inputs: list[AnyArray] = []
-    for i, buffer in enumerate(buffers):
-        rng = np.random.default_rng([seed, 1, i])
+
+    def made(buffer: Buffer, rng: np.random.Generator) -> AnyArray:
         if buffer.fixed is not None:
-            inputs.append(buffer.stored(np.full(buffer.shape, buffer.fixed)))
-        elif buffer.indices is not None:
-            inputs.append(_subscripts(buffer, buffer.indices, rng))
-        elif buffer.element.rounds:
+            return buffer.stored(np.full(buffer.shape, buffer.fixed))
+        if buffer.indices is not None:
+            return _subscripts(buffer, buffer.indices, rng)
+        if buffer.element.rounds:
             values = _filled(buffer, partial(_reals, rng, low, high))
-            inputs.append(_dominant(buffer, values, max(abs(low), abs(high))) if dominant else values)
-        else:
-            top = min(4, buffer.element.maximum)
-            inputs.append(_filled(buffer, partial(_integers, rng, top)))
-    return inputs
+            return _dominant(buffer, values, max(abs(low), abs(high))) if dominant else values
+        return _filled(buffer, partial(_integers, rng, min(4, buffer.element.maximum)))
+
+    return [_of_parts(buffer, made, [seed, 1, i]) for i, buffer in enumerate(buffers)]
 
 
 def _subscripts(buffer: Buffer, values: Values, rng: np.random.Generator) -> AnyArray:
@@ -295,6 +372,21 @@ def read_array(mapping: mmap.mmap, block: Block, buffer: Buffer) -> AnyArray:
     copy where NumPy has not the type."""
     start = block.file_offset + block.data_offset
     return buffer.numbers(np.frombuffer(mapping, buffer.dtype, buffer.elements, start).reshape(buffer.shape))
+
+
+def results(mapping: mmap.mmap, blocks: Sequence[Block], buffers: Sequence[Buffer]) -> Iterator[tuple[str, AnyArray]]:
+    """What the region has written and is read after it, by name: see `read_array`. Of structures with members of
+    several types, an array of each that is written."""
+    for block, buffer in zip(blocks, buffers, strict=True):
+        if not (buffer.written and buffer.live):
+            continue
+        if not buffer.parts:
+            yield buffer.array.name, read_array(mapping, block, buffer)
+            continue
+        whole = np.frombuffer(mapping, np.uint8, block.bytes, block.file_offset + block.data_offset)
+        for part in buffer.parts:
+            if part.written and part.live:
+                yield part.array.name, part.numbers(_taken(part, whole))
 
 
 def damaged_canary(mapping: mmap.mmap, block: Block) -> int | None:

@@ -57,4 +57,4 @@ def poisoned(inputs: Sequence[AnyArray], buffers: Sequence[Buffer]) -> list[AnyA
 def with_overwritten(buffers: Sequence[Buffer], scop: Scop) -> tuple[Buffer, ...]:
     """The buffers, with `overwritten` set for the arrays that are overwritten before they are read."""
     names = overwritten(scop)
-    return tuple(replace(b, overwritten=b.array.name in names and b.fixed is None) for b in buffers)
+    return tuple(replace(b, overwritten=b.array.name in names and b.fixed is None and not b.parts) for b in buffers)

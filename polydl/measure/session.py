@@ -224,7 +224,7 @@ def setting_for(
     limits = Limits(options.timeout, options.threads, options.memory, 0)
     with shared_memory("polydl-data", 0) as (descriptor, _):
         outcome = run_job(driver, "describe", [original.library], sizes, placeholders, descriptor, limits, bind=False)
-    failure = outcome.failure(limits, [array.name for array in arrays], placeholders)
+    failure = outcome.failure(limits, [array.spelled for array in arrays], placeholders)
     if failure is not None:
         raise ToolchainError(
             f"the compiled original code of '{scop.function}' cannot be loaded: it {failure[1]}",

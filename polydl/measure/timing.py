@@ -210,7 +210,7 @@ def joint_pass(
     joint = list(which)
     while joint:
         outcome, limits = _joint_job(setting, [contenders[i] for i in joint], timing, data)
-        failure = outcome.failure(limits, [b.array.name for b in setting.buffers], _blocks(setting))
+        failure = outcome.failure(limits, [b.array.spelled for b in setting.buffers], _blocks(setting))
         if failure is None:
             record.add(outcome, joint)
             return

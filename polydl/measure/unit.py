@@ -41,9 +41,13 @@ def environment() -> jinja2.Environment:
 
 def passed_arrays(scop: Scop) -> tuple[Array, ...]:
     """The arrays and scalars that the harness provides: all but those that only the region knows, in the order of the
-    unit's table."""
+    unit's table. Of those that are one array of structures, the first."""
     inner = (Storage.REGION, Storage.SCRATCH)
-    return tuple(array for array in scop.arrays.values() if array.storage not in inner)
+    found: dict[str, Array] = {}
+    for array in scop.arrays.values():
+        if array.storage not in inner:
+            found.setdefault(array.spelled, array)
+    return tuple(found.values())
 
 
 def size_guards(scop: Scop) -> tuple[Guard, ...]:
@@ -96,11 +100,11 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
             # Of a structure one member is reached by itself, in a way that only the program knows.
             place = f"polydl_place_{i}" if array.static and not array.const and array.members is None else ""
             if place:
-                hidden.append((place, array.name, f"{array.name}{_subscripts(array)}"))
+                hidden.append((place, array.spelled, f"{array.spelled}{_subscripts(array)}"))
             table.append(_global_row(array, place))
             if not array.is_scalar and not array.const:
                 bindings.append(_bind_global(array, i))
-        elif (view := scop.views.get(array.name)) is not None and view.inside is not None:
+        elif (view := scop.views.get(array.spelled)) is not None and view.inside is not None:
             address = structs.address(view)
             table.append(f"    {{sizeof({array.element}), {view.inside[1]}, 0, (void *)({address})}},")
             arguments.append(f"(void *)({address})")
@@ -151,24 +155,24 @@ def _subscripts(array: Array) -> str:
 def _global_row(array: Array, place: str = "") -> str:
     """The table row of a global array. Of a global pointer (`float *A;`), `&A[0]` has the type of the variable.
     `place`: another name for where it is."""
-    sizes = f"{_element_size(array)}, sizeof({array.name})"
-    pointer = "0" if array.is_scalar else _is_pointer(array.name)
-    return f"    {{{sizes}, {pointer}, (void *){place or f'&{array.name}'}}},"
+    sizes = f"{_element_size(array)}, sizeof({array.spelled})"
+    pointer = "0" if array.is_scalar else _is_pointer(array.spelled)
+    return f"    {{{sizes}, {pointer}, (void *){place or f'&{array.spelled}'}}},"
 
 
 def _element_size(array: Array) -> str:
     """C for the bytes of an element; wrong on purpose where structures are not as large as they were taken to be."""
     if array.members is None or array.storage is not Storage.GLOBAL:
         return f"sizeof({array.element})"
-    whole = f"sizeof({array.name}{'[0]' * (len(array.extents) - 1)})"
+    whole = f"sizeof({array.spelled}{'[0]' * (len(array.extents) - 1)})"
     return f"{whole} == {array.members.bytes} ? sizeof({array.element}) : {whole}"
 
 
 def _bind_global(array: Array, index: int) -> str:
     """C that points a global pointer to the buffer of the harness; empty for an array."""
     return (
-        f"if ({_is_pointer(array.name)}) "
-        f"__builtin_memcpy((void *)&{array.name}, &polydl_pointers[{index}], sizeof(void *));"
+        f"if ({_is_pointer(array.spelled)}) "
+        f"__builtin_memcpy((void *)&{array.spelled}, &polydl_pointers[{index}], sizeof(void *));"
     )
 
 
@@ -180,7 +184,7 @@ def _with_restrict(array: Array) -> str:
     """The parameter declaration of an array. A local array aliases no other, which the parameter says by `restrict`."""
     if not array.restrict or "restrict" in array.declaration:
         return array.declaration
-    return re.sub(rf"\b{re.escape(array.name)}\s*\[", f"{array.name}[__restrict__ ", array.declaration, count=1)
+    return re.sub(rf"\b{re.escape(array.spelled)}\s*\[", f"{array.spelled}[__restrict__ ", array.declaration, count=1)
 
 
 def _c_string(text: str) -> str:

@@ -31,8 +31,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from polydl.base.errors import Span, ToolchainError
 from polydl.measure.allowance import Allowance
 from polydl.measure.compare import arithmetic, difference
@@ -43,8 +41,8 @@ from polydl.measure.data import (
     damaged_canary,
     integer_inputs,
     integer_range,
-    read_array,
     real_inputs,
+    results,
     unchanged,
 )
 from polydl.measure.driver import Limits, Outcome, Place, Word, describe_offset, run_job
@@ -208,10 +206,7 @@ def verify(
         )
         if magnitude is not None and reference.seconds <= _CHEAP:
             of_both = zip(second.inputs, setting.buffers, strict=True)
-            greater = [
-                values if buffer.indices is not None else buffer.stored(np.abs(buffer.numbers(values)))
-                for values, buffer in of_both
-            ]
+            greater = [values if buffer.indices is not None else buffer.absolute(values) for values, buffer in of_both]
             magnitudes = replace(second, inputs=greater, blocks=aligned)
             with loaded(magnitudes) as data:
                 magnitude = run_reference(setting, original, data, None).outputs
@@ -246,7 +241,7 @@ def run_reference(setting: Setting, original: Built, data: Loaded, magnitude: di
     outcome = _run(setting, original, data, limits)
     whole_seconds = time.monotonic() - begin
     setting.allowance.grant(whole_seconds)
-    failure = outcome.failure(limits, [b.array.name for b in setting.buffers], run.blocks)
+    failure = outcome.failure(limits, [b.array.spelled for b in setting.buffers], run.blocks)
     failure = failure or damage(setting.buffers, run, data.mapping)
     if failure is not None:
         status, message = failure
@@ -260,11 +255,7 @@ def run_reference(setting: Setting, original: Built, data: Loaded, magnitude: di
             hint,
         )
     data.keep_read(setting.buffers)
-    outputs = {
-        buffer.array.name: read_array(data.mapping, block, buffer).copy()
-        for block, buffer in zip(run.blocks, setting.buffers, strict=True)
-        if buffer.written and buffer.live
-    }
+    outputs = {name: value.copy() for name, value in results(data.mapping, run.blocks, setting.buffers)}
     seconds = outcome.words[Word.NANOSECONDS] * 1e-9
     return Reference(outputs, not outcome.words[Word.INEXACT], magnitude, seconds, whole_seconds)
 
@@ -335,11 +326,7 @@ def _check(
     if not execute(setting, trial, data, original_seconds):
         return
     worst: WorstError | None = None
-    for block, buffer in zip(run.blocks, setting.buffers, strict=True):
-        name = buffer.array.name
-        if not (buffer.written and buffer.live):
-            continue
-        value = read_array(data.mapping, block, buffer)
+    for name, value in results(data.mapping, run.blocks, setting.buffers):
         tolerance = 0.0 if reference.exact else bounds[name]
         magnitude = None if reference.magnitude is None else reference.magnitude[name]
         found = difference(name, value, reference.outputs[name], magnitude, tolerance)
@@ -362,7 +349,7 @@ def execute(setting: Setting, trial: Trial, data: Loaded, fastest: float) -> boo
     begin = time.monotonic()
     outcome = _run(setting, trial.built, data, limits)
     whole_seconds = time.monotonic() - begin
-    failure = outcome.failure(limits, [b.array.name for b in setting.buffers], run.blocks)
+    failure = outcome.failure(limits, [b.array.spelled for b in setting.buffers], run.blocks)
     failure = failure or damage(setting.buffers, run, data.mapping)
     if failure is not None and failure[0] is Status.TIMED_OUT and seconds < most:
         failure = Status.LEFT_OUT, f"ended after {seconds:.3g} s: the time for all variants was spent"
@@ -381,7 +368,7 @@ def damage(buffers: Sequence[Buffer], run: Run, mapping: mmap.mmap) -> tuple[Sta
         if block.place is Place.CONSTANT:
             continue
         offset = damaged_canary(mapping, block)
-        name = buffer.array.name
+        name = buffer.array.spelled
         if offset is not None:
             return Status.OUT_OF_BOUNDS, f"writes memory {describe_offset(offset, block.bytes)} array '{name}'"
         if not buffer.written and not unchanged(mapping, block, before):

@@ -43,6 +43,9 @@ class Members:
     """By place, how the member there is written behind an element: `.x`, `.pos[1]`; empty where none of the type is."""
     bytes: int
     """sizeof the structure."""
+    of: str = ""
+    """The array of the program, where members of several types are used of it: those of the other types are arrays by
+    other names. Empty where it has its own name."""
 
     def run(self, first: int, last: int) -> str | None:
         """`.pos` where the places from first to last are `.pos[0]`, `.pos[1]`, …; None for others."""
@@ -133,6 +136,11 @@ class Array:
     @property
     def is_scalar(self) -> bool:
         return not self.extents
+
+    @property
+    def spelled(self) -> str:
+        """Its name in the program: arrays that are members of one structure have the same."""
+        return (self.members.of if self.members is not None else "") or self.name
 
     @property
     def shape(self) -> tuple[int | None, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pycparser import c_ast, c_generator
 
-from polydl.model.scop import Array, Members
+from polydl.model.scop import Array
 
 
 def without_members(node: Any, arrays: Mapping[str, Array]) -> Any:
@@ -22,27 +22,40 @@ def without_members(node: Any, arrays: Mapping[str, Array]) -> Any:
     match node:
         case c_ast.StructRef():
             found = _path(node)
-            members = None if found is None else _members(found[0], arrays)
-            if found is not None and members is not None:
-                return _slot(node, *found, members)
+            for array in () if found is None else _of_element(found[0], arrays):
+                if found is not None and (made := _slot(node, found[0], found[1], array)) is not node:
+                    return made
         case c_ast.ArrayRef(name=c_ast.StructRef() | c_ast.ArrayRef() as inner, subscript=subscript):
             found = _path(inner)
-            members = None if found is None else _members(found[0], arrays)
-            if found is not None and members is not None:
-                return _subscripted(node, found[0], found[1], subscript, members)
-        case c_ast.UnaryOp(op="*", expr=c_ast.BinaryOp(op="+", left=c_ast.Cast(expr=address), right=place)):
-            if isinstance(address, c_ast.UnaryOp) and address.op == "&" and _members(address.expr, arrays) is not None:
-                return c_ast.ArrayRef(address.expr, place, node.coord)
+            for array in () if found is None else _of_element(found[0], arrays):
+                if found is not None and (made := _subscripted(node, found[0], found[1], subscript, array)) is not node:
+                    return made
+        case c_ast.UnaryOp(op="*", expr=c_ast.BinaryOp(op="+", left=c_ast.Cast(to_type=to, expr=address), right=place)):
+            if isinstance(address, c_ast.UnaryOp) and address.op == "&":
+                pointed = c_generator.CGenerator().visit(to).removesuffix("*").strip()
+                for array in _of_element(address.expr, arrays):
+                    if array.element.c == pointed:
+                        return c_ast.ArrayRef(_named(address.expr, array), place, node.coord)
     return node
 
 
-def _members(element: Any, arrays: Mapping[str, Array]) -> Members | None:
-    """Of what array of structures an expression names a whole element; None where of none."""
+def _of_element(element: Any, arrays: Mapping[str, Array]) -> list[Array]:
+    """The arrays of members, one of each type, of which an expression names a whole structure."""
     depth = 0
     while isinstance(element, c_ast.ArrayRef):
         element, depth = element.name, depth + 1
-    array = arrays.get(element.name) if isinstance(element, c_ast.ID) else None
-    return array.members if array is not None and depth == len(array.extents) - 1 else None
+    name = element.name if isinstance(element, c_ast.ID) else ""
+    alike = (array for array in arrays.values() if array.spelled == name and array.members is not None)
+    return [array for array in alike if depth == len(array.extents) - 1]
+
+
+def _named(element: Any, array: Array) -> Any:
+    """The same element, of the array of one type."""
+    if array.spelled == array.name:
+        return element
+    if isinstance(element, c_ast.ArrayRef):
+        return c_ast.ArrayRef(_named(element.name, array), element.subscript, element.coord)
+    return c_ast.ID(array.name, element.coord)
 
 
 def _path(node: Any) -> tuple[Any, str] | None:
@@ -60,19 +73,24 @@ def _path(node: Any) -> tuple[Any, str] | None:
             return node, path
 
 
-def _slot(node: Any, element: Any, path: str, members: Members) -> Any:
+def _slot(node: Any, element: Any, path: str, array: Array) -> Any:
     """The element at a path; the node itself where there is none, but may be deeper down."""
-    if path not in members.paths:
+    assert array.members is not None
+    paths = array.members.paths
+    if path not in paths:
         return node
-    return c_ast.ArrayRef(element, c_ast.Constant("int", str(members.paths.index(path)), node.coord), node.coord)
+    place = c_ast.Constant("int", str(paths.index(path)), node.coord)
+    return c_ast.ArrayRef(_named(element, array), place, node.coord)
 
 
-def _subscripted(node: Any, element: Any, path: str, subscript: Any, members: Members) -> Any:
-    """The element at a path and a subscript."""
+def _subscripted(node: Any, element: Any, path: str, subscript: Any, array: Array) -> Any:
+    """The element at a path and a subscript; the node itself where there is none."""
+    assert array.members is not None
+    paths = array.members.paths
     at = f"{path}[{c_generator.CGenerator().visit(subscript)!s}]"
-    if at in members.paths:
-        return _slot(node, element, at, members)
-    if f"{path}[0]" not in members.paths:
+    if at in paths:
+        return _slot(node, element, at, array)
+    if f"{path}[0]" not in paths:
         return node
-    first = c_ast.Constant("int", str(members.paths.index(f"{path}[0]")), node.coord)
-    return c_ast.ArrayRef(element, c_ast.BinaryOp("+", subscript, first, node.coord), node.coord)
+    first = c_ast.Constant("int", str(paths.index(f"{path}[0]")), node.coord)
+    return c_ast.ArrayRef(_named(element, array), c_ast.BinaryOp("+", subscript, first, node.coord), node.coord)

@@ -1,8 +1,8 @@
-// expect: 6:18: members of 'p' of the types 'float' and 'int' are used in one region
-struct point { float x, y; int kind; };
+// expect: 6:9: where the members of 'p' lie is not known: it has bit-fields
+struct point { float x, y; int kind : 3; };
 void f(struct point p[100]) {
 #pragma scop
     for (int i = 0; i < 10; i++)
-        p[i].x = p[i].kind;
+        p[i].x = p[i].y;
 #pragma endscop
 }

@@ -154,6 +154,8 @@ def alias_assumptions(
         for member in members
         if not member.inside and _may_change(symbols[name], member)
     ]
+    # Of members of several types there is a pair for each two of them.
+    pairs = list({frozenset((one.shown, other.shown)): (one, other) for one, other in reversed(pairs)}.values())[::-1]
     for one, other in pairs:
         if strict:
             errors.append(
@@ -164,7 +166,7 @@ def alias_assumptions(
                     topic="overlap",
                 )
             )
-    said = [apart(list(dict.fromkeys((one.shown, other.shown) for one, other in pairs)))] if pairs else []
+    said = [apart([(one.shown, other.shown) for one, other in pairs])] if pairs else []
     # What is stored as a character may be a part of a pointer.
     bytes_written = [name for name in arrays if name in written and symbols[name].ctype.bits == 8]
     rows = [name for name in arrays if symbols[name].of_rows]
@@ -216,6 +218,8 @@ def _same_kind(one: Symbol, other: Symbol) -> bool:
 
 
 def _may_alias(one: Symbol, other: Symbol) -> bool:
+    if one.spelled == other.spelled:
+        return False  # members of one array of structures
     if one.inside and other.inside and _holder(one) == _holder(other):
         return False  # two members of one structure
     if not one.decays and not other.decays:

@@ -365,6 +365,7 @@ def _scop(
         for name, value in walked.begun.items()
         if value.constant is not None and found.scope.find(name) is walked.temporaries.get(name)
     )
+    held = {array.spelled for array in used_arrays.values()}
     return Scop(
         found.name,
         found.span,
@@ -382,7 +383,7 @@ def _scop(
         assumptions,
         promises(unit.source, found.start, found.end, statements, used_arrays),
         indices,
-        {name: view for name, view in views.items() if name in used_arrays or name in runtime or name in parameters},
+        {name: view for name, view in views.items() if name in held or name in runtime or name in parameters},
         _functions(statements, unit, found.scope.file),
     )
 

@@ -33,8 +33,9 @@ def _may_be_read(found: Found, name: str, array: Array) -> bool:
 
 def live_out(unit: Unit, found: Found, used: Mapping[str, Any]) -> tuple[frozenset[str], list[InputError]]:
     """Arrays that are read after the region, by default or by pragma."""
-    live = {name for name, array in used.items() if _may_be_read(found, name, array)}
+    live = {name for name, array in used.items() if _may_be_read(found, array.spelled, array)}
     errors: list[InputError] = []
+    shown = sorted({array.spelled for array in used.values()})
     only: set[str] | None = None
     dead: set[str] = set()
     for pragma in found.facts:
@@ -49,7 +50,7 @@ def live_out(unit: Unit, found: Found, used: Mapping[str, Any]) -> tuple[frozens
                     InputError(
                         f"'{token.text}' is not an array of this function",
                         source.span(token),
-                        f"arrays of the scop: {', '.join(sorted(used)) or 'none'}",
+                        f"arrays of the scop: {', '.join(shown) or 'none'}",
                         topic="pragmas",
                     )
                 )
@@ -60,5 +61,5 @@ def live_out(unit: Unit, found: Found, used: Mapping[str, Any]) -> tuple[frozens
         else:
             dead |= set(names)
     if only is not None:
-        live &= only
-    return frozenset(live - dead), errors
+        live = {name for name in live if used[name].spelled in only}
+    return frozenset(name for name in live if used[name].spelled not in dead), errors

@@ -15,6 +15,13 @@ class Slot(c_ast.ArrayRef):  # type: ignore[misc]
     spelled: Any
 
 
+class Row(c_ast.Decl):  # type: ignore[misc]
+    """The declaration that one of a pointer to a structure became, for members of one type; `spelled` is the one that
+    was written."""
+
+    spelled: Any
+
+
 class Counted(c_ast.For):  # type: ignore[misc]
     """The `for` loop that a `while` or `do` loop is; see counting.py."""
 
@@ -113,6 +120,15 @@ def bare(node: Any) -> Any:
 class _Writer(c_generator.CGenerator):  # type: ignore[misc]
     def visit_Slot(self, node: Slot) -> str:  # noqa: N802  (pycparser's name for it)
         return str(self.visit(node.spelled))
+
+    def visit_Row(self, node: Row, no_type: bool = False) -> str:  # noqa: N802
+        return str(self.visit_Decl(node.spelled, no_type))
+
+    def visit_Compound(self, node: Any) -> str:  # noqa: N802
+        # A pointer is declared once, whatever it points to was taken apart into.
+        items = node.block_items or []
+        kept = {id(item.spelled) if isinstance(item, Row) else id(item): item for item in items}
+        return str(super().visit_Compound(c_ast.Compound([*kept.values()], node.coord)))
 
     def visit_Counted(self, node: Counted) -> str:  # noqa: N802
         return str(self.visit(node.spelled))

@@ -1,6 +1,7 @@
 """Members of structures, put in terms of plain arrays and scalars before the walk.
 
     p[i].vx            an element of a two-dimensional array: p[i][2], the third of the floats of an element
+    p[i].kind          where members of another type are used as well: p_int[i][6], of a second array
     m->data[i]         m_data[i], with `float *m_data = m->data;` in front of the region (a view)
     m->rows, m.rows    m_rows, with `const int m_rows = m->rows;` in front of the region
     s->sum += e        s_sum[0] += e, with `float *s_sum = &s->sum;`
@@ -22,6 +23,7 @@ from pycparser import c_ast
 
 from polydl.frontend.lower import apart
 from polydl.frontend.lower.member_nodes import (
+    Row,
     Slot,
     Step,
     element_at,
@@ -77,8 +79,11 @@ class _Rewriting(Views):
         super().__init__(found, unit)
         self._indexed: set[str] = set()
         """Pointers to structures, and arrays of them, that are subscripted."""
-        self._elements: dict[str, tuple[ElementType, Any]] = {}
-        """By the same texts: the type of the members that are used, and the first use."""
+        self._elements: dict[str, dict[ElementType, None]] = {}
+        """By the same texts: the types of the members that are used, in the order of their first uses."""
+        self._others: dict[tuple[str, ElementType], str] = {}
+        """An array of structures, or a pointer of the region to an element, and a type that is not the first -> the
+        name of the array of the members of this type, or of the pointer to its row."""
         self._rows: dict[str, str] = {}
         """Pointers of the region to an element -> the text of the array."""
         self._parts: dict[tuple[int, str], str] = {}
@@ -115,7 +120,8 @@ class _Rewriting(Views):
                 finally:
                     self.scope = before
             case c_ast.Decl():
-                return self._declared(node)
+                (made,) = self._declared(node)
+                return made
             case c_ast.Typedef():
                 self.scope.declare(node, Storage.REGION, constant)
                 return node
@@ -162,6 +168,7 @@ class _Rewriting(Views):
             records = Records(self.scope, constant)
             if isinstance(records.peeled(node.type), c_ast.Struct) and not node.storage:
                 return self._apart(node, records)
+            return self._declared(node)
         return [self._visit(node)]
 
     def _apart(self, node: Any, records: Records) -> list[Any]:
@@ -223,8 +230,9 @@ class _Rewriting(Views):
             if isinstance(base, c_ast.ID):
                 self.written.add(base.name + "".join(f"{step.kind}{step.what}" for step in steps))
 
-    def _declared(self, node: Any) -> Any:
-        """A declaration of the region; a pointer to an element of an array of structures is one to a row."""
+    def _declared(self, node: Any) -> list[Any]:
+        """A declaration of the region; a pointer to an element of an array of structures is one to a row, of the array
+        of each type."""
         records = Records(self.scope, constant)
         inner = records.inner(node.type) if node.name is not None else None
         init = self._visit(node.init)
@@ -233,7 +241,7 @@ class _Rewriting(Views):
         made.init = init
         pointer = isinstance(records.peeled(node.type), c_ast.PtrDecl)
         if inner is None or not pointer or records.struct(inner) is None or node.init is None:
-            return made
+            return [made]
         pointed = element_at(node.init)
         base, steps = unwound(pointed)
         symbol = self.scope.find(base.name) if isinstance(base, c_ast.ID) else None
@@ -245,14 +253,19 @@ class _Rewriting(Views):
         self._indexed.add(reached.text)
         self._rows[node.name] = reached.text
         if reached.text not in self._elements:
-            return made  # in the first pass
-        element, _ = self._elements[reached.text]
-        made.init = self._subscripted(self._base(reached, pointed), rest)
-        self._record(reached, inner, element, node)
-        made.type = c_ast.PtrDecl(
-            [], c_ast.TypeDecl(node.name, [], None, c_ast.IdentifierType(element.c.split())), node.coord
-        )
-        return made
+            return [made]  # in the first pass
+        rows = []
+        for element in self._elements[reached.text]:
+            row = Row(node.name, made.quals, made.align, made.storage, made.funcspec, made.type, None, None, node.coord)
+            row.spelled = node
+            array = self._array(reached, inner, element, pointed)
+            row.init = self._subscripted(array, rest)
+            row.name = self._named(node.name, reached.text, element)
+            row.type = c_ast.PtrDecl(
+                [], c_ast.TypeDecl(row.name, [], None, c_ast.IdentifierType(element.c.split())), node.coord
+            )
+            rows.append(row)
+        return rows
 
     # Members
 
@@ -344,13 +357,7 @@ class _Rewriting(Views):
             raise self.error(f"'{reached.text}[…]{path}' is no number", node, "use its elements, which are numbers")
         row = reached.root.storage is Storage.REGION
         key = self._rows.get(reached.text, reached.text) if row else reached.text
-        known, _ = self._elements.setdefault(key, (element, node))
-        if known is not element:
-            raise self.error(
-                f"members of '{key}' of the types '{known}' and '{element}' are used in one region",
-                node,
-                "put them into structures of their own, or take the loops apart into regions",
-            )
+        self._elements.setdefault(key, {}).setdefault(element)
         slot: Any = c_ast.Constant("int", str(offset // element.bytes), node.coord)
         for subscript, step_bytes in scaled:
             part = self._visit(subscript)
@@ -361,10 +368,9 @@ class _Rewriting(Views):
         if row:
             if reached.text not in self._rows:
                 raise self.error(f"the structures '{reached.text}' are declared in the scop", node)
-            base: Any = c_ast.ID(reached.text, node.coord)
+            base: Any = c_ast.ID(self._named(reached.text, key, element), node.coord)
         else:
-            base = self._subscripted(self._base(reached, node), indices)
-            self._record(reached, struct, element, node)
+            base = self._subscripted(self._array(reached, struct, element, node), indices)
         made = Slot(base, slot, node.coord)
         made.spelled = node
         return made
@@ -396,20 +402,38 @@ class _Rewriting(Views):
                 raise self.error(f"what '{path}' is a member of is {what}", node, "use members of structures")
         return at, path, offset, scaled
 
-    def _record(self, reached: Reached, struct: Any, element: ElementType, node: Any) -> None:
-        """Declare an array of structures as one of numbers."""
-        name = reached.root.name if reached.decl is None else self.named[reached.text]
-        old = self.outer.find(name)
+    def _named(self, name: str, text: str, element: ElementType) -> str:
+        """The name of what has the members of one type of the array `text`: `name` for the first type."""
+        if element is next(iter(self._elements[text])):
+            return name
+        if (name, element) not in self._others:
+            stem = free = f"{name}_{element.c.replace(' ', '_')}"
+            number = 0
+            while free in self.words or free in self._others.values() or free in self.views:
+                number += 1
+                free = f"{stem}{number}"
+            self._others[name, element] = free
+        return self._others[name, element]
+
+    def _array(self, reached: Reached, struct: Any, element: ElementType, node: Any) -> Any:
+        """The array of the members of one type, declared as one of numbers."""
+        base = self._base(reached, node)
+        name = self._named(base.name, reached.text, element)
+        old = self.outer.find(base.name)
         assert old is not None
-        if old.members is not None:
-            return
+        if (known := self.outer.symbols.get(name)) is not None and known.members is not None:
+            return c_ast.ID(name, node.coord)
         records = Records(self.scope, constant)
         try:
-            members = Members(_paths(records, struct, element), records.size(struct)[0])
+            several = base.name if len(self._elements[reached.text]) > 1 else ""
+            members = Members(_paths(records, struct, element), records.size(struct)[0], several)
         except Unknown as error:
             raise self.error(f"where the members of '{reached.text}' lie is not known: {error}", node) from None
         slots = Level(False, c_ast.Constant("int", str(len(members.paths)), old.node.coord))
-        self.outer.symbols[name] = replace(old, ctype=element, levels=(*old.levels, slots), members=members)
+        levels = old.levels if old.members is None else old.levels[:-1]
+        made = replace(old, name=name, ctype=element, levels=(*levels, slots), members=members)
+        self.outer.symbols[name] = made
+        return c_ast.ID(name, node.coord)
 
 
 _CONTROL = (c_ast.For, c_ast.While, c_ast.DoWhile, c_ast.If, c_ast.Switch)

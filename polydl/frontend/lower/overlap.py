@@ -31,20 +31,24 @@ def same_memory(
     between_rows, into_rows = _origins(found, rows=False), _origins(found, rows=True)
     errors: list[InputError] = []
     for one, other in combinations(known, 2):
-        if not {one.name, other.name} & written or any(at.decays and at.restrict for at in (one, other)):
+        if (
+            one.spelled == other.spelled
+            or not {one.name, other.name} & written
+            or any(at.decays and at.restrict for at in (one, other))
+        ):
             continue
         origins = into_rows if one.of_rows or other.of_rows else between_rows
         root = _root(one, origins)
         if root != _root(other, origins):
             continue
-        derived = one if other.name == root else other
+        derived = one if other.spelled == root else other
         errors.append(
             places.error(
-                f"'{one.name}' and '{other.name}' both point into '{root}'"
-                if root not in (one.name, other.name)
-                else f"'{derived.name}' points into '{root}', which the region uses too",
+                f"'{one.spelled}' and '{other.spelled}' both point into '{root}'"
+                if root not in (one.spelled, other.spelled)
+                else f"'{derived.spelled}' points into '{root}', which the region uses too",
                 derived.node,
-                f"subscript '{root}' itself; or declare '{derived.name}' restrict, where they do not overlap",
+                f"subscript '{root}' itself; or declare '{derived.spelled}' restrict, where they do not overlap",
                 topic="overlap",
             )
         )
@@ -89,7 +93,7 @@ def _base(node: Any, scope: Scope, rows: bool) -> str:
 
 def _root(symbol: Symbol, origins: Mapping[str, Iterable[str]]) -> str:
     """The name at the end of the chain of plain derivations that a pointer stands at the head of."""
-    name, seen = symbol.name, {symbol.name}
+    name, seen = symbol.spelled, {symbol.spelled}
     while True:
         (before, *others) = {*origins.get(name, ())} - {name} or {""}
         if others or not before or before in seen:

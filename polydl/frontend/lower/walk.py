@@ -10,7 +10,7 @@ from pycparser import c_ast
 from polydl.base.errors import InputError
 from polydl.frontend.lower import microkernels, written_out
 from polydl.frontend.lower.iterations import Iterations
-from polydl.frontend.lower.member_nodes import Counted
+from polydl.frontend.lower.member_nodes import Counted, Row
 from polydl.frontend.lower.raw import RawCall
 from polydl.frontend.meaning.affine import NotAffine, Value, tidy
 from polydl.frontend.meaning.constants import constant
@@ -43,6 +43,7 @@ class Walker(Iterations):
             c_ast.DoWhile: self._do,
             c_ast.If: self._if,
             c_ast.Decl: self._declaration,
+            Row: self._declaration,
             c_ast.FuncCall: self._call,
         }
         self.begin_parameters()

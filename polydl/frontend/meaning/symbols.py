@@ -54,7 +54,12 @@ class Symbol:
     @property
     def shown(self) -> str:
         """As messages name it."""
-        return self.member or self.name
+        return self.member or self.spelled
+
+    @property
+    def spelled(self) -> str:
+        """Its name in the program: arrays that are members of one structure have the same."""
+        return (self.members.of if self.members is not None else "") or self.name
 
     @property
     def is_scalar(self) -> bool:
