@@ -5,7 +5,7 @@ for the sake of one scalar alone runs on all threads.
 
 Each row has a greatest change of its own, and the greatest of these is taken afterwards (reductions with partial
 results: Padua and Wolfe, "Advanced compiler optimizations for supercomputers", CACM 1986). A long loop is cut into
-pieces that have a part each.
+pieces that have a part each; where its length is not known, there is a fixed number of parts at a time.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ LEAST = 1 << 15
 PARTS = 1024
 """Pieces of a loop with more iterations than `MOST`, or with nothing but single iterations to share out."""
 MOST = 4096
+ROUNDS = {True: ((1, 256), (32, 64)), False: ((8192, 64),)}
+"""Iterations that have one part, and parts at a time, of a loop with (True) and without other loops inside, of which
+nobody knows how often it runs: a fork each time costs little beside so much work, where there is so much."""
 _SUMS = {"+=": "+=", "-=": "+=", "*=": "*="}
 """Per accumulating operator how the parts are put together."""
 _EXTREMES = ("fmaxf", "fmax", "fminf", "fmin")
@@ -55,6 +58,8 @@ class Partial:
     """Of the loop."""
     chunk: int
     """Iterations of it that have one part; 1: each has its own."""
+    ways: int = 0
+    """Parts that there are at a time, after which they are put together; 0: all."""
 
     def broken(self, before: Scop, after: Scop) -> str | None:
         """See `polydl.rewrite.step.Rewrite`."""
@@ -70,7 +75,8 @@ class Partial:
 
     def __str__(self) -> str:
         pieces = f"{self.chunk} iterations" if self.chunk > 1 else "iteration"
-        return f"{', '.join(self.statements)} has a part of its result for each {pieces}"
+        rounds = f", {self.ways} at a time" if self.ways else ""
+        return f"{', '.join(self.statements)} has a part of its result for each {pieces}{rounds}"
 
 
 def partial(scop: Scop) -> Iterator[Step]:
@@ -90,10 +96,32 @@ def partial(scop: Scop) -> Iterator[Step]:
             scop = made
 
 
+def partial_in_rounds(scop: Scop, number: int) -> Iterator[Step]:
+    """The same for loops of which nobody knows how often they run: with the pieces of this number in `ROUNDS`. Raises
+    QuotaExceeded."""
+    own: set[str] = set()
+    tried: set[tuple[tuple[str, ...], int]] = set()
+    while any(_kind(scop, s) is not None and _is_fixed(s) for s in scop.statements):
+        found = next(_candidates(scop, dependences(scop, reads=False), tried, own, number), None)
+        if found is None:
+            return
+        tried.add((found.statements, found.depth))
+        made = _made(scop, found)
+        if made is not None:
+            own |= {s.name for s in made.statements} - {s.name for s in scop.statements}
+            yield Step(found, scop, made)
+            scop = made
+
+
 def _candidates(
-    scop: Scop, found: Sequence[Dependence], tried: Collection[tuple[tuple[str, ...], int]], own: Collection[str]
+    scop: Scop,
+    found: Sequence[Dependence],
+    tried: Collection[tuple[tuple[str, ...], int]],
+    own: Collection[str],
+    rounds: int | None = None,
 ) -> Iterator[Partial]:
-    """`own`: statements that put parts together, and the like."""
+    """`own`: statements that put parts together, and the like. `rounds`: the number of the pieces that a loop of
+    unknown length is cut into."""
     for loop in dict.fromkeys(s.position[: d + 1] for s in scop.statements for d in range(s.depth)):
         depth, inside = len(loop) - 1, _inside(scop, loop)
         names = {s.name for s in inside}
@@ -108,6 +136,11 @@ def _candidates(
         if any(_runs_apart(scop, found, loop[: d + 1], s) for d in range(depth) for s in users):
             continue
         if any(has_register_blocks(scop, s) for s in users):
+            continue
+        if rounds is not None:
+            cut = _rounds(inside, depth, rounds)
+            if cut is not None:
+                yield from (Partial(group, depth, *cut) for group in groups if (group, depth) not in tried)
             continue
         if len(users) == len(inside) and all(_kind(scop, s) in _SUMS for s in users):
             continue  # taken apart they are sums alone, which threads share as they are
@@ -158,6 +191,17 @@ def _chunk(inside: Sequence[Statement], depth: int) -> int:
     least = max(2, -(-trips // PARTS))
     # Pieces of one length make a box.
     return next((length for length in range(least, 4 * least) if trips % length == 0), least)
+
+
+def _rounds(inside: Sequence[Statement], depth: int, number: int) -> tuple[int, int] | None:
+    """Iterations with one part and parts at a time of a loop; None for one that is not cut so."""
+    ends = ends_of(_last(_points(inside, depth), depth))
+    deep = any(s.depth > depth + 1 for s in inside)
+    if ends is None:
+        return ROUNDS[deep][number] if number < len(ROUNDS[deep]) else None
+    # A loop over the parts of another result, which has parts of this one as well.
+    trips = ends[0][1] - ends[0][0] + 1
+    return (1, 0) if deep and 1 < trips <= max(ways for _, ways in (*ROUNDS[True], *ROUNDS[False])) else None
 
 
 def _last(points: isl.Set, depth: int) -> isl.Set:
@@ -266,9 +310,12 @@ def _extreme(scop: Scop, statement: Statement) -> tuple[str, Expr] | None:
 
 def _made(scop: Scop, plan: Partial) -> Scop | None:
     """The program with parts; None where the number of parts is not known."""
-    if plan.chunk > 1:
-        scop = _chunked(scop, plan)
     depth = plan.depth
+    if plan.ways:
+        scop = _chunked(scop, plan.statements[0], depth, plan.chunk * plan.ways)
+        depth += 1
+    if plan.chunk > 1:
+        scop = _chunked(scop, plan.statements[0], depth, plan.chunk)
     group = [scop.statement(name) for name in plan.statements]
     first, loop = group[0], group[0].position[: depth + 1]
     inside = _inside(scop, loop)
@@ -402,18 +449,18 @@ PIECE = f"{PREFIX}piece"
 """The loop over the pieces of another one."""
 
 
-def _chunked(scop: Scop, plan: Partial) -> Scop:
-    """The program with a loop around another one, over pieces of so many iterations."""
-    depth = plan.depth
-    loop = scop.statement(plan.statements[0]).position[: depth + 1]
+def _chunked(scop: Scop, within: str, depth: int, chunk: int) -> Scop:
+    """The program with a loop around another one, at this depth around a statement, over pieces of so many
+    iterations."""
+    loop = scop.statement(within).position[: depth + 1]
     inside = _inside(scop, loop)
     used = {name for s in scop.statements for name in s.iterators}
     name = PIECE
     while name in used:
         name += "_"
     ends = ends_of(_last(_points(inside, depth), depth))
-    assert ends is not None
-    changed = {s.name: _in_pieces(s, depth, plan.chunk, ends[0][0], name) for s in inside}
+    first = ends[0][0] if ends is not None else 0
+    changed = {s.name: _in_pieces(s, depth, chunk, first, name) for s in inside}
     return replace(scop, statements=tuple(changed.get(s.name, s) for s in scop.statements))
 
 

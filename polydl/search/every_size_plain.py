@@ -40,6 +40,7 @@ from polydl.schedule.recipe import Recipe
 from polydl.search.dispatch import Tree, few, leaves, renumbered, taken, tree
 from polydl.search.every_size import EverySize
 from polydl.search.every_size_candidates import Base, Candidate, candidates_for, named
+from polydl.search.every_size_rounds import candidates_in_rounds
 from polydl.search.size_points import Ranges, SizePoint, point_at, size_points
 from polydl.search.size_tree import SizeTree
 from polydl.search.variant import Variant
@@ -150,6 +151,9 @@ def every_size_of_searched(
     written = canonical(some.scop, reassociate=reassociate)
     base = Base(written.scop, written.dependences, nests(written.scop, written.dependences))
     candidates, left_out = candidates_for(base, variants, threads, reassociate=reassociate)
+    if reassociate and threads > 1:
+        in_parts, too_much = candidates_in_rounds(base)
+        candidates, left_out = [*candidates, *in_parts], [*left_out, *too_much]
     if len(candidates) < 2:
         return f"none of the variants is for every size: {'; '.join(left_out) or 'there is none'}"
     compared = _compared(candidates, sizes, machine, threads)

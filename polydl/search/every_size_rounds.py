@@ -1,0 +1,72 @@
+"""Sums and extremes at every size on all threads: programs in which loops of unknown length have parts of their
+results, a fixed number at a time (`polydl.rewrite.partial`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import count, groupby
+
+from polydl.base.errors import QuotaExceeded
+from polydl.dependences.analysis import Dependence, dependences
+from polydl.dependences.nests import nests
+from polydl.model import isl
+from polydl.model.isl import quota
+from polydl.model.scop import Scop, Statement
+from polydl.rewrite.partial import partial_in_rounds
+from polydl.rewrite.step import applied
+from polydl.schedule.as_tree import written
+from polydl.schedule.direction import moving
+from polydl.schedule.plan import Scheduled
+from polydl.schedule.relations import direct
+from polydl.schedule.transforms import Schedule, Vectorize
+from polydl.search.candidates import made
+from polydl.search.every_size_candidates import Base, Candidate
+
+_STEP = 5_000_000
+"""isl operations that one of the programs may take."""
+
+
+def candidates_in_rounds(base: Base) -> tuple[list[Candidate], list[str]]:
+    """Ways to run a program whose sums and extremes are found in parts, in the order as written with loops on all
+    threads; and what was left out, with the reason."""
+    found: list[Candidate] = []
+    left_out: list[str] = []
+    for number in count():
+        try:
+            with quota("sums in parts for every size", _STEP):
+                one = _in_rounds(base, number)
+        except (QuotaExceeded, isl.Error) as error:
+            left_out.append(f"sums in parts: {error}")
+            break
+        if one is None:
+            break
+        found += [one, replace(one, parts=tuple(Vectorize().applied(part) for part in one.parts))]
+    return found, left_out
+
+
+def _in_rounds(base: Base, number: int) -> Candidate | None:
+    steps = []
+    for step in partial_in_rounds(base.scop, number):
+        if step.broken() is not None:
+            break
+        steps.append(step)
+    if not steps:
+        return None
+    scop = applied(base.scop, steps)
+    links = dependences(scop, reads=False)
+    own = Base(scop, tuple(links), nests(scop, links))
+    return Candidate(own, tuple(_as_written(scop, group, links) for group in _together(scop)))
+
+
+def _together(scop: Scop) -> Iterator[Sequence[Statement]]:
+    """The statements of each outermost loop."""
+    for _, group in groupby(scop.statements, key=lambda s: s.position[0]):
+        yield tuple(group)
+
+
+def _as_written(scop: Scop, statements: Sequence[Statement], found: Sequence[Dependence]) -> Scheduled:
+    how = Schedule("written")
+    links = direct(scop, statements, found)
+    tree = made(scop, moving(scop, statements), links, written(statements), how, reassociate=True)
+    return Scheduled(tuple(statements), how, tree)
