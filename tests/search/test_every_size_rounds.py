@@ -51,8 +51,8 @@ PROGRAMS = {
         "for (int i = 0; i < m; i++) for (int j = 0; j < n; j++) if (x[i * n + j] > s) s = x[i * n + j];", 2
     ),
     "change of a sweep": (
-        "for (int i = 1; i < m; i++) for (int j = 0; j < n; j++) { double d = fabs(x[i * n + j] - y[i * n + j - n]);"
-        + " y[i * n + j - n] = x[i * n + j]; if (d > s) s = d; }",
+        ("for (int i = 1; i < m; i++) for (int j = 0; j < n; j++) {\n"
+        "double d = fabs(x[i * n + j] - y[i * n + j - n]); y[i * n + j - n] = x[i * n + j]; if (d > s) s = d; }"),
         2,
     ),
 }  # fmt: skip

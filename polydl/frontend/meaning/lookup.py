@@ -14,10 +14,11 @@ from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, 
 from polydl.frontend.meaning.calls import returned
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.ctypes import CType, OtherType
+from polydl.frontend.meaning.elements import PINNED_HINT, Pointer
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.purity import result_type
 from polydl.frontend.meaning.symbols import Scope, Symbol, mentions
-from polydl.frontend.meaning.values import PINNED_HINT, Pointer, Values
+from polydl.frontend.meaning.values import Values
 from polydl.frontend.text.parse import Unit
 from polydl.model import isl
 from polydl.model.scop import Storage
