@@ -17,19 +17,18 @@ from functools import reduce
 
 from polydl.dependences.scalars import private_depth
 from polydl.model import isl
-from polydl.model.contraction import linear_strides
 from polydl.model.conversions import converted, explicit
 from polydl.model.expr import Binary, Const, Expr, Load
 from polydl.model.isl import quota
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Array, Assignment, Scop, Statement
-from polydl.model.types import I32, U32, ElementType
+from polydl.model.types import I32, U32
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.lifetimes import prefix
-from polydl.rewrite.modular import Products, products, unsigned_sum
+from polydl.rewrite.modular import products, unsigned_sum
 from polydl.rewrite.scratch_array import element_of, elements_of, ends_of, free_name, has_room, scratch_array
-from polydl.rewrite.staircase import is_box
 from polydl.rewrite.step import Step
+from polydl.rewrite.zero_point_products import Split, element_of_sum, held_type, kept_iterators, split_of
 from polydl.target.isa import has_register_blocks
 
 
@@ -100,7 +99,7 @@ def useful(scop: Scop, name: str) -> bool:
 
 
 def _step(scop: Scop, statement: Statement) -> Step | None:
-    split = _split(scop, statement)
+    split = split_of(scop, statement)
     if isinstance(split, str):
         return None
     names: list[str] = []
@@ -114,122 +113,21 @@ def _step(scop: Scop, statement: Statement) -> Step | None:
 def zero_points_stay(scop: Scop, statement: Statement) -> str | None:
     """Why zero points stay in a sum of integers; None where they come out, and for other statements."""
     body = statement.body
-    if not isinstance(body, Assignment) or _element(scop, statement) is not I32 or body.op not in ("+=", "-="):
+    if not isinstance(body, Assignment) or element_of_sum(scop, statement) is not I32 or body.op not in ("+=", "-="):
         return None
-    found = products(body.value, lambda i: _held(scop, statement, i))
+    found = products(body.value, lambda i: held_type(scop, statement, i))
     if found is None or len(found) < 2:
         return None
     with quota(f"the zero points of {statement.name}"):
-        split = _split(scop, statement)
+        split = split_of(scop, statement)
         names = [] if isinstance(split, str) else [f"{PREFIX}sum{number}" for number in range(len(split.single))]
         made = split if isinstance(split, str) else _made(scop, statement, names)
     return f"zero points stay in the sum: {made}" if isinstance(made, str) else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Split:
-    """The products that a statement adds."""
-
-    outer: int
-    """How many of its loops are around the whole sum that an element gets, from outside: those that lead to another
-    element, up to the first one that adds up."""
-    kept: tuple[str, ...]
-    """Iterators that lead to another element."""
-    main: tuple[int, ...]
-    """Accesses of the one product that two factors change in while it is added up."""
-    number: int
-    """Before it."""
-    single: Mapping[tuple[int, tuple[str, ...]], Products]
-    """By the access of a factor that changes, and the iterators of `kept` that lead to others of its sums, what that
-    sum is multiplied by: products of what stays the same."""
-    fixed: Products
-    """Products in which nothing changes."""
-    times: int
-    """How often each is added to one element."""
-
-
-def _held(scop: Scop, statement: Statement, access: int) -> ElementType:
-    return scop.arrays[statement.accesses[access].array].element
-
-
-def _element(scop: Scop, statement: Statement) -> ElementType | None:
-    body = statement.body
-    return _held(scop, statement, body.target) if isinstance(body, Assignment) else None
-
-
-def _split(scop: Scop, statement: Statement) -> _Split | str:
-    """The products that a statement adds, or why they are not those of a sum with zero points."""
-    body, name = statement.body, statement.name
-    if not isinstance(body, Assignment) or body.op not in ("+=", "-=") or _element(scop, statement) is not I32:
-        return f"{name} does not add integers of 32 bits"
-    found = products(body.value, lambda i: _held(scop, statement, i))
-    if found is None or len(found) < 2:
-        return f"{name} adds no sum of products"
-    target = statement.accesses[body.target]
-    if any(
-        a.array == target.array for i, a in enumerate(statement.accesses) if i not in (body.target, body.target_read)
-    ):
-        return f"{name} reads {target.array}, to which it adds"
-    if not is_box(statement):
-        return (
-            f"the loops around {name} are no box of known size, so a zero point counts for some sums more than others"
-        )
-    kept = _kept(scop, statement, target)
-    if kept is None:
-        return f"which element {name} adds to is no affine function of its loops"
-    reduced = [i for i in statement.iterators if i not in kept]
-    moves: dict[int, set[str]] = {}
-    for access in {i for factors in found for i in factors}:
-        strides = linear_strides(scop, statement, statement.accesses[access])
-        if strides is None:
-            return f"what {name} reads of {statement.accesses[access].array} is no affine function of its loops"
-        moves[access] = {i for i, stride in strides.items() if stride != 0}
-    main: list[tuple[int, ...]] = []
-    single: dict[tuple[int, tuple[str, ...]], dict[tuple[int, ...], int]] = {}
-    fixed: dict[tuple[int, ...], int] = {}
-    for factors, number in found.items():
-        moving = [i for i in factors if moves[i] & {*reduced}]
-        if len(moving) > 1:
-            main.append(factors)
-        elif not moving:
-            fixed[factors] = number
-        else:
-            (access,) = moving
-            own = tuple(i for i in kept if i in moves[access])
-            if not own:
-                return f"{statement.accesses[access].array} is the same for all sums of {name}"
-            single.setdefault((access, own), {})[tuple(i for i in factors if i != access)] = number
-    if len(main) != 1:
-        return f"{name} adds {len(main)} products of two factors that change, not one"
-    if not reduced:
-        return f"{name} adds to each element once"
-    outer = next(d for d, i in enumerate(statement.iterators) if i in reduced)
-    ends = ends_of(isl.project_onto(statement.domain, reduced))
-    assert ends is not None  # says `is_box`
-    signed = -1 if body.op == "-=" else 1
-    return _Split(
-        outer, tuple(kept), main[0], signed * found[main[0]],
-        {key: {f: signed * n for f, n in held.items()} for key, held in single.items()},
-        {f: signed * n for f, n in fixed.items()}, elements_of(ends),
-    )  # fmt: skip
-
-
-def _kept(scop: Scop, statement: Statement, target: Access) -> list[str] | None:
-    """The iterators that lead to another element, or value of a private scalar; None where that is not known."""
-    if scop.arrays[target.array].is_scalar:
-        depth = private_depth(scop, target.array)
-        return None if depth is None else list(statement.iterators[:depth])
-    strides = linear_strides(scop, statement, target)
-    if strides is None or not target.exact:
-        return None
-    kept = [i for i in statement.iterators if strides[i] != 0]
-    onto = isl.domain_onto(target.relation.intersect_domain(statement.domain), kept)
-    return kept if onto.is_injective() else None
-
-
 def _made(scop: Scop, statement: Statement, names: Sequence[str]) -> Scop | str:
     """The program after `ZeroPoints`, or why there is none. `names`: of the sums of factors, in order."""
-    split = _split(scop, statement)
+    split = split_of(scop, statement)
     if isinstance(split, str):
         return split
     if len(names) != len(split.single):
@@ -269,7 +167,7 @@ def _made(scop: Scop, statement: Statement, names: Sequence[str]) -> Scop | str:
     return replace(scop, statements=tuple(sorted(statements, key=lambda s: s.position)), arrays=arrays)
 
 
-def _written(scop: Scop, statement: Statement, split: _Split) -> str | None:
+def _written(scop: Scop, statement: Statement, split: Split) -> str | None:
     """Which statement is in the way: writes a factor in the nest, or touches the sum while it is made."""
     assert isinstance(statement.body, Assignment)
     target = statement.accesses[statement.body.target].array
@@ -306,8 +204,8 @@ def _summing(
     access, own = key
     factor = statement.accesses[access]
     assert isinstance(statement.body, Assignment)
-    kept = _kept(scop, statement, statement.accesses[statement.body.target])
-    assert kept is not None  # says `_split`
+    kept = kept_iterators(scop, statement, statement.accesses[statement.body.target])
+    assert kept is not None  # says `split_of`
     loops = [i for i in statement.iterators if i in own or i not in kept]
     points = isl.project_onto(statement.domain, own).reset_tuple_id()
     ends = ends_of(points)
@@ -344,14 +242,14 @@ def _summing(
     return _Summing(made, elements_of(ends), [start, adding], Access(array, False, whole, statement.span))
 
 
-def _adding(scop: Scop, statement: Statement, split: _Split) -> Statement:
+def _adding(scop: Scop, statement: Statement, split: Split) -> Statement:
     """The statement with the one product that it goes on adding, modulo 2^32: without the zero points there is more to
     add than fits, perhaps."""
     body = statement.body
     assert isinstance(body, Assignment)
     used = [*split.main, body.target_read, body.target]
     accesses = tuple(statement.accesses[i] for i in used if i is not None)
-    held = [_held(scop, statement, i) for i in split.main]
+    held = [held_type(scop, statement, i) for i in split.main]
     factors: list[Expr] = [Load(i) for i in range(len(held))]
     if abs(split.number) != 1:
         factors.insert(0, Const(str(abs(split.number))))
@@ -364,7 +262,7 @@ def _adding(scop: Scop, statement: Statement, split: _Split) -> Statement:
     return replace(statement, accesses=accesses, body=Assignment(len(accesses) - 1, op, value, read))
 
 
-def _start(scop: Scop, statement: Statement, split: _Split) -> Statement | None:
+def _start(scop: Scop, statement: Statement, split: Split) -> Statement | None:
     """The statement that gives the sum its first value, right before its loops; None where there is none."""
     assert isinstance(statement.body, Assignment)
     if len(split.kept) != split.outer:
@@ -396,7 +294,7 @@ def _start(scop: Scop, statement: Statement, split: _Split) -> Statement | None:
 def _correction(
     scop: Scop,
     statement: Statement,
-    split: _Split,
+    split: Split,
     reads: Mapping[tuple[int, tuple[str, ...]], Access],
     lifted: Mapping[int, Access],
     accesses: list[Access],
@@ -410,7 +308,7 @@ def _correction(
         if number not in places:
             places[number] = len(accesses)
             accesses.append(lifted[number])
-        return converted(Load(places[number]), _held(scop, statement, number), U32)
+        return converted(Load(places[number]), held_type(scop, statement, number), U32)
 
     terms: dict[tuple[Expr, ...], int] = {}
     for key, held in split.single.items():
@@ -423,7 +321,7 @@ def _correction(
     return terms
 
 
-def _lifted(statement: Statement, split: _Split, to: str, loops: Sequence[str], access: Access) -> Access:
+def _lifted(statement: Statement, split: Split, to: str, loops: Sequence[str], access: Access) -> Access:
     """An access of the statement to what stays the same while it adds, of one in the other loops alone."""
     relation = isl.domain_onto(access.relation.intersect_domain(statement.domain), loops)
     return replace(access, relation=isl.domain_named(relation, to, loops))
@@ -432,7 +330,7 @@ def _lifted(statement: Statement, split: _Split, to: str, loops: Sequence[str], 
 def _corrected(
     scop: Scop,
     statement: Statement,
-    split: _Split,
+    split: Split,
     reads: Mapping[tuple[int, tuple[str, ...]], Access],
     start: Statement,
 ) -> Statement:
@@ -445,7 +343,7 @@ def _corrected(
 
     own = [a for i, a in enumerate(start.accesses) if i != start.body.target]
     assert start.body.target == len(start.accesses) - 1, "reads come before the write"
-    first, element = explicit(start.body.value, lambda i: _held(scop, start, i))
+    first, element = explicit(start.body.value, lambda i: held_type(scop, start, i))
     first = converted(converted(first, element, I32), I32, U32)
     zero = isinstance(start.body.value, Const) and start.body.value.text == "0"
     fixed = {i: lifted(a) for i, a in enumerate(statement.accesses)}
@@ -457,7 +355,7 @@ def _corrected(
 
 
 def _once(
-    scop: Scop, statement: Statement, split: _Split, reads: Mapping[tuple[int, tuple[str, ...]], Access]
+    scop: Scop, statement: Statement, split: Split, reads: Mapping[tuple[int, tuple[str, ...]], Access]
 ) -> Statement:
     """What zero points add, as a statement of its own."""
     body, name = statement.body, f"{statement.name}z"

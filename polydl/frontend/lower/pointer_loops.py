@@ -150,6 +150,8 @@ class _Known:
             return None
         if _named([*still, first]) & ({*begins, *header.steps} | changed_names(node.stmt)):
             return None
+        if _named([header.last]) & {*begins}:
+            return None
         counter = c_ast.ID(header.name)
         moved = counter if getattr(first, "value", "") == "0" else c_ast.BinaryOp("-", counter, first)
         given = self._moved(header, begins, moved, header.steps[header.name])
