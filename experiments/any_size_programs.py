@@ -1,6 +1,7 @@
 """One output for every size of programs of the corpus, beside the output tuned for each size.
 
 python experiments/any_size_programs.py --json any_size_programs.json [--only NAME]… [--sizes 5] [--rounds 9]
+python experiments/any_size_programs.py --programs tests/everyday --only mean_variance --only trapezoid_rule
 
 The macros that a program of tests/programs has for its sizes become integer parameters of its function. One output is
 made for the sizes called `bench` in tests/programs/catalogue.toml; at others, which were not tuned, it takes turns
@@ -116,8 +117,9 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     options.add_argument("--json", type=Path, metavar="FILE")
+    options.add_argument("--programs", type=Path, metavar="DIR", help="with a catalogue.toml; default: tests/programs")
     options.add_argument(
-        "--only", metavar="NAME", action="append", help=f"of the corpus; default: {', '.join(PROGRAMS)}"
+        "--only", metavar="NAME", action="append", help=f"of the catalogue; default: {', '.join(PROGRAMS)}"
     )
     options.add_argument("--sizes", type=int, default=len(FACTORS), help=f"at most {len(FACTORS)}")
     options.add_argument("--rounds", type=int, default=9, help="at most; at least three")
@@ -128,14 +130,15 @@ def main() -> int:
     if given.keep:
         given.keep.mkdir(parents=True, exist_ok=True)
     names = given.only or PROGRAMS
-    if unknown := set(names) - set(catalogue()):
+    entries = catalogue(given.programs) if given.programs else catalogue()
+    if unknown := set(names) - set(entries):
         sys.exit(f"no program is called {', '.join(sorted(unknown))}")
     found: list[Point] = []
     failed: dict[str, str] = {}
     for name in names:
         with tempfile.TemporaryDirectory(prefix="polydl-any-size-") as folder:
             try:
-                found += points(catalogue()[name], given, Path(folder))
+                found += points(entries[name], given, Path(folder))
             except PolyDLError as error:
                 failed[name] = str(error)
                 print(f"{name}: {error}", flush=True)

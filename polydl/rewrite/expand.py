@@ -23,8 +23,8 @@ from polydl.rewrite.forward import forward
 from polydl.rewrite.lifetimes import Lifetimes, lifetimes, prefix
 from polydl.rewrite.reroll import reroll
 from polydl.rewrite.scalars import in_place
-from polydl.rewrite.scratch_array import element_of, elements_of, ends_of, free_name, has_room, scratch_array
-from polydl.rewrite.staircase import is_box, staircase
+from polydl.rewrite.scratch_array import element_of, elements_of, ends_of, free_name, has_room, is_box, scratch_array
+from polydl.rewrite.staircase import staircase
 from polydl.rewrite.step import Step, applied
 from polydl.rewrite.terms import terms_apart
 from polydl.rewrite.widen import widen

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from polydl.model import isl
 from polydl.model.schedule import map_from_affs
-from polydl.model.scop import Array, Scop, Storage
+from polydl.model.scop import Array, Scop, Statement, Storage
 from polydl.model.types import ElementType
 
 Ends = Sequence[tuple[int, int]]
@@ -30,6 +30,15 @@ def ends_of(points: isl.Set) -> Ends | None:
 def elements_of(ends: Ends) -> int:
     """Points in a box."""
     return math.prod(high - low + 1 for low, high in ends)
+
+
+def is_box(statement: Statement) -> bool:
+    """Whether the instances of a statement are a range of values for each loop."""
+    ends = ends_of(statement.domain)
+    box = isl.Set.universe(statement.domain.get_space())
+    for dim, (low, high) in enumerate(ends or ()):
+        box = isl.between(box, dim, low, high)
+    return ends is not None and bool(box.is_equal(statement.domain))
 
 
 def scratch_array(name: str, element: ElementType, ends: Ends) -> Array:

@@ -175,15 +175,6 @@ def _boxes(statement: Statement, along: Sequence[str]) -> list[Mapping[str, tupl
     return boxes if wanted.exact and wanted.lower < size <= _MOST * wanted.lower else None
 
 
-def is_box(statement: Statement) -> bool:
-    """Whether the instances of a statement are a range of values for each loop."""
-    ends = ends_of(statement.domain)
-    box = isl.Set.universe(statement.domain.get_space())
-    for dim, (low, high) in enumerate(ends or ()):
-        box = isl.between(box, dim, low, high)
-    return ends is not None and bool(box.is_equal(statement.domain))
-
-
 def _part(statement: Statement, sum_: Statement, box: Mapping[str, tuple[int, int]], name: str) -> Statement | None:
     """The instances of a statement in a box of loops that it shares with the sum, and all that are missing there; None
     where its accesses are no affine functions."""

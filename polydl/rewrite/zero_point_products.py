@@ -11,8 +11,7 @@ from polydl.model.contraction import linear_strides
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.types import I32, ElementType
 from polydl.rewrite.modular import Products, products
-from polydl.rewrite.scratch_array import elements_of, ends_of
-from polydl.rewrite.staircase import is_box
+from polydl.rewrite.scratch_array import elements_of, ends_of, is_box
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from polydl.measure import Status
 from polydl.model import isl
 from polydl.model.scop import Scop
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.staircase import Completed, is_box
+from polydl.rewrite.scratch_array import is_box
+from polydl.rewrite.staircase import Completed
 from polydl.rewrite.step import Step
 from polydl.target.isa import has_register_blocks
 
