@@ -26,7 +26,9 @@ def checked(scop: Scop, parts: Sequence[Nest], arrays: Sequence[str]) -> None:
             raise InputError(f"'{array}' is written, so that no copy of it can be kept", scop.span)
         if read.count(array) != 1:
             why = "is read by several contractions" if read.count(array) else "is not read by a contraction"
-            raise InputError(f"'{array}' cannot be packed ahead of time: it {why}", scop.span, one_of(array, read))
+            possible = [name for name in dict.fromkeys(read) if read.count(name) == 1 and name not in written]
+            hint = one_of(array, possible) if possible else "leave out --prepack: the contractions make their copies"
+            raise InputError(f"'{array}' cannot be packed ahead of time: it {why}", scop.span, hint)
         if scop.arrays[array].storage not in (Storage.PARAMETER, Storage.GLOBAL):
             raise InputError(f"'{array}' is local to '{scop.function}': it cannot be packed ahead of time", scop.span)
         name = function_name(scop, arrays, array)
