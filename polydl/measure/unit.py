@@ -119,6 +119,7 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
                     stores.append(f"*polydl_scalar_{i} = {array.name};")
             else:
                 parameters.append(_with_restrict(array))
+    declarations += _laid_out(scop)
     declarations += [f"{declaration};" for declaration in region.declared_outside]
     declarations += [f"{name} = {value};" for name, value in region.begun]
     declarations += structs.declarations()
@@ -166,6 +167,19 @@ def _element_size(array: Array) -> str:
         return f"sizeof({array.element})"
     whole = f"sizeof({array.spelled}{'[0]' * (len(array.extents) - 1)})"
     return f"{whole} == {array.members.bytes} ? sizeof({array.element}) : {whole}"
+
+
+def _laid_out(scop: Scop) -> list[str]:
+    """C of the region's function: that structures whose members are checked by their types are as large as they were
+    taken to be."""
+    mixed = [array for array in passed_arrays(scop) if array.members is not None and array.members.of]
+    return [
+        f"_Static_assert(sizeof({array.spelled}{'[0]' * (len(array.extents) - 1)}) == {array.members.bytes}, "
+        f"\"members of '{array.spelled}' of several types are not where their alignments put them: is it packed? \"\n"
+        '"then use members of one type in a region");'
+        for array in mixed
+        if array.members is not None
+    ]
 
 
 def _bind_global(array: Array, index: int) -> str:

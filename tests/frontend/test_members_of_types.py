@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polydl.base.errors import ToolchainError
 from polydl.frontend import load
 from polydl.lower.emit import Generated
 from polydl.lower.splice import splice
@@ -182,3 +183,17 @@ def test_a_wrong_member_is_found(right: str, wrong: str, tmp_path: Path) -> None
     first, second = measure(found, codes, Toolchain(), QUICK).measurements
     assert first.status is Status.VERIFIED, first.message
     assert second.status is Status.WRONG, second.message
+
+
+@pytest.mark.parametrize("attribute", ["", "__attribute__((packed)) "])
+def test_packed_structures_are_not_measured(attribute: str, tmp_path: Path) -> None:
+    """What is compared would be other bytes than those of the members."""
+    code = f"struct {attribute}s {{ char c; float x; int k; }};\n"
+    found = scop(tmp_path, code + "void f(struct s p[9]) { for (int i = 0; i < 9; i++) { p[i].k += 1; p[i].x += 1; } }")
+    codes = {"same": original_code(found)}
+    if attribute:
+        with pytest.raises(ToolchainError, match="is it packed"):
+            measure(found, codes, Toolchain(), QUICK)
+    else:
+        (one,) = measure(found, codes, Toolchain(), QUICK).measurements
+        assert one.status is Status.VERIFIED
