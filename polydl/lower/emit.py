@@ -10,10 +10,10 @@ from itertools import chain, count
 from polydl.dependences.scalars import private_scalars
 from polydl.kernels.innermost import RowOptions
 from polydl.lower.ast import Writer
-from polydl.lower.cexpr import COMPLEX_TEXT, HELPER_TEXT, Helpers
+from polydl.lower.cexpr import COMPLEX_TEXT, HELPER_TEXT, FromIsl, Helpers
 from polydl.lower.copies import copies
 from polydl.lower.cprint import lines
-from polydl.lower.ctree import Evaluate, Hint, Invoke, Node, Pragma, Raw, Scope, mentions
+from polydl.lower.ctree import Binary, Cast, Evaluate, Expr, Hint, Invoke, Node, Pragma, Raw, Scope, mentions
 from polydl.lower.curve import curve_prologue
 from polydl.lower.initial import absorbed_zeroing
 from polydl.lower.instance import Names
@@ -25,7 +25,8 @@ from polydl.lower.tree import TreePlan, isl_tree, tree_plan
 from polydl.lower.vector_math import vector_declarations
 from polydl.model import isl
 from polydl.model.isl import DEFAULT_QUOTA, quota
-from polydl.model.scop import Scop, Source, Storage
+from polydl.model.isl.trees import parametric_value
+from polydl.model.scop import Array, Scop, Source, Storage
 from polydl.model.types import HEADER_NAMES
 from polydl.rewrite.contract import PREFIX
 from polydl.schedule.as_tree import tree_of
@@ -121,15 +122,29 @@ def generate(
     code = [*storage(scop), *unused_storage(scop, code), *code]
     for array in scop.arrays.values():
         if array.storage is Storage.SCRATCH:
-            assert array.layout.size is not None, "memory is reserved for so many elements"
-            scratch.reserve(array.name, array.element, array.layout.size * array.element.bytes)
+            _reserve(scratch, array, helpers)
     prologue = [*beside.prologue, *helper_texts(helpers, names)]
-    if scratch.buffers:
+    if scratch.used:
         prologue.append(scratch.prologue())
         code = scratch.around(code, original_text(scop))
     code = [Hint(BEGIN, ()), *declarations(scop), *code]
     made = finished(scop, names, [*prologue, *beside.functions], code, hints=instances)
     return replace(made, prepare=tuple(beside.prepare), rows=bool(beside.rows))
+
+
+def _reserve(scratch: Scratch, array: Array, helpers: Helpers) -> None:
+    """Memory for an array that a rewrite made."""
+    if array.layout.size is not None:
+        scratch.reserve(array.name, array.element, array.layout.size * array.element.bytes)
+        return
+    c = FromIsl(helpers, lambda name: name)
+    first: Expr | None = None
+    for extent in array.extents:
+        assert extent is not None, "a box has ends"
+        factor = c(parametric_value(extent))
+        first = Cast("size_t", factor) if first is None else Binary("*", first, factor)
+    assert first is not None, "a scalar has a size"
+    scratch.reserve_sized(array.name, array.element, first)
 
 
 def _absorbed(scop: Scop, parts: Sequence[Structure | Scheduled]) -> dict[int, int]:

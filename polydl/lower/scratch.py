@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from polydl.lower.ctree import Block, Cast, Declare, If, Name, Node, Raw, Text
+from polydl.lower.cprint import expression
+from polydl.lower.ctree import Binary, Block, Cast, Declare, Expr, If, Int, Name, Node, Raw, Text
 from polydl.lower.packing_plan import PackCall
 from polydl.model.types import ElementType
 
@@ -77,11 +78,35 @@ class Buffer:
     """One for all threads, or one per thread."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A part of the memory of which it shows at run time how large it is; all threads share it."""
+
+    name: str
+    """C name of the pointer to it."""
+    element: ElementType
+    count: Expr
+    """C: how many elements it has."""
+
+    @property
+    def bytes(self) -> str:
+        """C name of its size."""
+        return f"{self.name}_bytes"
+
+    def size_line(self) -> str:
+        """C declaration of its size, a multiple of the alignment."""
+        wanted = expression(Binary("*", self.count, Int(self.element.bytes)))
+        pages = f"({wanted} + {_ALIGNMENT - 1}) / {_ALIGNMENT} * {_ALIGNMENT}"
+        return f"const size_t {self.bytes} = {pages};"
+
+
 @dataclass(slots=True)
 class Scratch:
-    """Copies that a region needs, laid out one after the other: shared ones first, then a set for each thread."""
+    """Copies that a region needs, laid out one after the other: shared ones first, those of run-time sizes last among
+    them, then a set for each thread."""
 
     buffers: list[Buffer] = field(default_factory=list)
+    sized: list[Sized] = field(default_factory=list)
 
     def add(self, pack: PackCall, element: ElementType) -> str:
         """Reserve a buffer for a packed operand, `element` the type of its words; returns its C name."""
@@ -92,6 +117,15 @@ class Scratch:
         self.buffers.append(Buffer(name, element, -(-size // _ALIGNMENT) * _ALIGNMENT, shared))
         return name
 
+    def reserve_sized(self, name: str, element: ElementType, count: Expr) -> None:
+        """Reserve memory for as many elements as an expression in C, of type size_t, says."""
+        self.sized.append(Sized(name, element, count))
+
+    @property
+    def used(self) -> bool:
+        """Whether there is any."""
+        return bool(self.buffers or self.sized)
+
     def _offset(self, wanted: Buffer) -> int:
         """Bytes from the start of the shared part, or of a thread's part."""
         before = self.buffers[: self.buffers.index(wanted)]
@@ -101,7 +135,7 @@ class Scratch:
         return sum(b.bytes for b in self.buffers if b.shared == shared)
 
     def bytes(self, threads: int) -> int:
-        """All of it."""
+        """All of it that is known."""
         return self._total(shared=True) + threads * self._total(shared=False)
 
     def thread_line(self, name: str) -> Declare:
@@ -118,17 +152,23 @@ class Scratch:
 
     def around(self, code: Sequence[Node], original: str) -> list[Node]:
         """The region's code with the allocation, and the original loops for when there is no memory."""
-        each = self._total(shared=False)
-        size = f"{self._total(shared=True)}" + (f" + (size_t)polydl_threads() * {each}" if each else "")
+        fixed, each = self._total(shared=True), self._total(shared=False)
+        after = [" + ".join([str(fixed), *(one.bytes for one in self.sized[:k])]) for k in range(len(self.sized) + 1)]
+        size = after[-1] + (f" + (size_t)polydl_threads() * {each}" if each else "")
         shared = [
             f"{b.element.c} *const {b.name} = ({b.element.c} *)(polydl_memory + {self._offset(b)});"
             for b in self.buffers
             if b.shared
         ]
+        shared += [
+            f"{b.element.c} *const {b.name} = ({b.element.c} *)(polydl_memory + {start});"
+            for b, start in zip(self.sized, after, strict=False)
+        ]
         if each:
-            shared.append(f"char *const polydl_own = polydl_memory + {self._total(shared=True)};")
+            shared.append(f"char *const polydl_own = polydl_memory + {after[-1]};")
             shared.append(f"const size_t polydl_each = {each};")
+        sizes = [one.size_line() for one in self.sized]
         return [
-            Raw((f"char *const polydl_memory = polydl_scratch({size});",)),
+            Raw((*sizes, f"char *const polydl_memory = polydl_scratch({size});")),
             If(Name("polydl_memory"), Block((Raw(tuple(shared)), *code)), Raw((original,), indented=False)),
         ]

@@ -31,7 +31,8 @@ class Storage(Enum):
     REGION = "region"
     """Declared inside the region: dead outside it; the output must declare it again (`Array.declaration`)."""
     SCRATCH = "scratch"
-    """Made by a rewrite: nothing outside of the region knows it; the output reserves its memory. Its size is known."""
+    """Made by a rewrite: nothing outside of the region knows it; the output reserves its memory, and parameters may say
+    how much."""
 
 
 @dataclass(frozen=True, slots=True)

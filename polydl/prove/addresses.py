@@ -43,7 +43,7 @@ def strides_of(array: Array) -> tuple[Affine, ...]:
         return tuple(map(number, known))
     found = [number(1)]
     for extent in reversed(array.extents[1:]):
-        found.insert(0, product(found[0], _known(array, extent)))
+        found.insert(0, product(found[0], known_extent(array, extent)))
     return tuple(found)
 
 
@@ -114,7 +114,7 @@ def _levels(array: Array) -> tuple[_Level, ...]:
     inner, stride, factor = number(1), number(1), 1
     for d in reversed(range(len(array.extents))):
         dimensions.insert(0, (d, factor))
-        extent = None if d == 0 else _known(array, array.extents[d])
+        extent = None if d == 0 else known_extent(array, array.extents[d])
         if extent is not None and not extent.terms:
             factor *= extent.constant
             inner = inner.times(extent.constant)
@@ -127,7 +127,7 @@ def _levels(array: Array) -> tuple[_Level, ...]:
     return tuple(levels)
 
 
-def _known(array: Array, extent: isl.PwAff | None) -> Affine:
+def known_extent(array: Array, extent: isl.PwAff | None) -> Affine:
     """An extent. Raises Unreadable for one that is no linear form of parameters."""
     if extent is not None:
         names = isl.involved_parameters(extent)

@@ -111,7 +111,7 @@ def _factor(walk: Walk, contract: Contract, base: str, at: Affine) -> Any:
 
 def _operand(walk: Walk, name: str, node: Any, at: Place) -> Any:
     """An argument of a kernel or of a copy: an extent or a stride, an address, or a value. Raises Unreadable."""
-    if re.fullmatch(r"width|[ac]_m|extent\d+|(?:[ab]_|width_)?stride\d*", name):
+    if re.fullmatch(r"width|[ac]_m|polydl\d*_e\d+_row|extent\d+|(?:[ab]_|width_)?stride\d*", name):
         return affine(node, at.env)
     try:
         return pointer(node, at.env, walk.strides)

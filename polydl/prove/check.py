@@ -18,6 +18,7 @@ from polydl.prove.addresses import address, linear
 from polydl.prove.functions import check_bodies
 from polydl.prove.integers import Unreadable, Wrong
 from polydl.prove.matching import Match, assignment_pairs, differs, hinted
+from polydl.prove.memory import check_apart
 from polydl.prove.order import Order, check_concurrent, check_private, check_steps
 from polydl.prove.program import WRITES, Pointer, Printed, Program, value_map
 from polydl.prove.reader import Reader
@@ -406,23 +407,4 @@ def _copies_hold(order: Order, program: Program) -> None:
                 value = order.time(printed).reverse().apply_range(flow)
                 if not both or not all(isl.agrees(value, d) for d in range(max(entry.times) + 1)):
                     raise Wrong(f"line {printed.line}: a copy in {at.base} that another thread may have made")
-    _apart(order.scop, program)
-
-
-def _apart(scop: Scop, program: Program) -> None:
-    """Buffers and scratch arrays do not overlap: each ends before the next one begins, the last before the memory ends.
-    Raises Wrong."""
-    for own in (False, True):
-        buffers = sorted((b for b in program.buffers.values() if b.own == own), key=lambda b: b.start)
-        buffers = sorted((*buffers, *(() if own else program.scratch.values())), key=lambda b: b.start)
-        ends = [*(b.start for b in buffers[1:]), program.memory.get(own, 0)]
-        for one, end in zip(buffers, ends, strict=bool(buffers)):
-            if one.name in program.scratch and one.start + (scop.arrays[one.name].layout.size or 0) * one.element > end:
-                raise Wrong(f"{one.name} does not fit into its memory")
-            for copy in program.statements:
-                if copy.kind not in WRITES or copy.target is None or copy.target.base != one.name:
-                    continue
-                last = isl.greatest(address(scop, copy, copy.target).range(), 0)
-                group = program.words[one.name].group if one.name in program.words else 1
-                if last is None or one.start + -(-(last + 1) // group) * one.element > end:
-                    raise Wrong(f"the copies in {one.name} do not fit into its memory")
+    check_apart(order.scop, program)

@@ -10,10 +10,14 @@ from pycparser import c_ast
 from polydl.model.scop import Storage
 from polydl.model.types import spelled
 from polydl.prove import finite
-from polydl.prove.integers import ZERO, Unreadable, Wrong, affine
+from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, affine
 from polydl.prove.program import Buffer, Pointer
 from polydl.prove.syntax import bytes_per_thread, first_number, line_of, names_in
 from polydl.prove.walk import Place, Walk
+
+_BYTES = "_bytes"
+"""Ends the names of sizes that are known at run time alone."""
+_PAGE = 4096
 
 
 def declare(walk: Walk, item: Any, at: Place) -> None:
@@ -29,12 +33,16 @@ def declare(walk: Walk, item: Any, at: Place) -> None:
         return
     if isinstance(item.type, c_ast.PtrDecl):
         if any(re.fullmatch(r"polydl\d*_scratch", n) for n in text):
-            walk.program.memory[False] = first_number(item.init.args.exprs[0])
-            walk.reserved = bytes_per_thread(item.init.args.exprs[0])
+            asked = item.init.args.exprs[0]
+            walk.program.memory[False] = first_number(asked)
+            walk.reserved = bytes_per_thread(asked)
+            if _sized(asked) != tuple(walk.program.sizes):
+                raise Wrong(f"line {line_of(item)}: memory is not asked for of each array that needs some")
             return
         own, memory = (any(re.fullmatch(rf"polydl\d*_{w}", n) for n in text) for w in ("own", "memory"))
         if re.fullmatch(r"polydl\d*_own", name):
-            if first_number(item.init.right) < walk.program.memory[False]:
+            start, behind = _place(item.init)
+            if start < walk.program.memory[False] or behind != tuple(walk.program.sizes):
                 raise Wrong(f"line {line_of(item)}: the threads' copies overlap the shared ones")
             return
         if own or memory:
@@ -49,18 +57,52 @@ def declare(walk: Walk, item: Any, at: Place) -> None:
             return
         if item.init is None or re.fullmatch(r"polydl\d*_sum", name) or finite.asks(item):
             return
+        if (array := name.removesuffix(_BYTES)) != name and array in walk.scop.arrays and at.depth == 0:
+            walk.program.sizes[array] = _pages(item.init, at)
+            return
         at.env[name] = affine(item.init, at.env)
         return
     raise Unreadable(f"line {line_of(item)}: the declaration of {name}")
 
 
 def _buffer(walk: Walk, name: str, item: Any, own: bool, among: dict[str, Buffer]) -> None:
-    init = item.init.expr if isinstance(item.init, c_ast.Cast) else item.init
-    if not (isinstance(init, c_ast.BinaryOp) and isinstance(init.right, c_ast.Constant)):
-        raise Unreadable(f"line {line_of(item)}: the place of the buffer {name}")
+    start, behind = _place(item.init.expr if isinstance(item.init, c_ast.Cast) else item.init)
     element = spelled(" ".join(item.type.type.type.names))
     if element is None:
         raise Unreadable(f"line {line_of(item)}: the type of the buffer {name}")
-    found = Buffer(name, own, affine(init.right, {}).constant, element.bytes)
+    found = Buffer(name, own, start, element.bytes, behind)
     if among.setdefault(name, found) != found:
         raise Unreadable(f"two buffers are called {name}")
+
+
+def _place(node: Any) -> tuple[int, tuple[str, ...]]:
+    """Of a place in the memory, `polydl_memory + 8192 + polydl_T_bytes`, the number, and the arrays whose sizes are
+    added to it. Raises Unreadable."""
+    added: list[Any] = []
+    while isinstance(node, c_ast.BinaryOp) and node.op == "+":
+        node, added = node.left, [node.right, *added]
+    if isinstance(node, c_ast.ID) and added and isinstance(added[0], c_ast.Constant):
+        sized = [one.name if isinstance(one, c_ast.ID) else "" for one in added[1:]]
+        # A thread's own copies begin at a number behind that of the thread, in parentheses or not.
+        if all(one.endswith(_BYTES) for one in sized):
+            return affine(added[0], {}).constant, tuple(one.removesuffix(_BYTES) for one in sized)
+    if added and isinstance(added[-1], c_ast.Constant) and not any(isinstance(n, c_ast.Constant) for n in added[:-1]):
+        return affine(added[-1], {}).constant, ()
+    raise Unreadable(f"line {line_of(node)}: a place in the memory for copies")
+
+
+def _sized(node: Any) -> tuple[str, ...]:
+    """The arrays whose run-time sizes are among the bytes that are asked for."""
+    return tuple(name.removesuffix(_BYTES) for name in names_in(node) if name.endswith(_BYTES))
+
+
+def _pages(node: Any, at: Place) -> Affine:
+    """Of a size in whole pages, `(x + 4095) / 4096 * 4096`, x. Raises Unreadable."""
+    match node:
+        case c_ast.BinaryOp(
+            op="*",
+            left=c_ast.BinaryOp(op="/", left=c_ast.BinaryOp(op="+", left=wanted, right=rest), right=page),
+            right=again,
+        ) if [affine(n, {}).constant for n in (rest, page, again)] == [_PAGE - 1, _PAGE, _PAGE]:
+            return affine(wanted, at.env)
+    raise Unreadable(f"line {line_of(node)}: a size that is known at run time alone")

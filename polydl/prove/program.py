@@ -30,6 +30,8 @@ class Buffer:
     """Bytes from the beginning of its part of the memory."""
     element: int
     """Bytes per element."""
+    behind: tuple[str, ...] = ()
+    """Arrays whose sizes are known at run time alone, which lie between there and its beginning, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +110,10 @@ class Program:
     buffers: dict[str, Buffer] = field(default_factory=dict)
     scratch: dict[str, Buffer] = field(default_factory=dict)
     """Where the program's own scratch arrays lie."""
+    sizes: dict[str, Affine] = field(default_factory=dict)
+    """Bytes of those of them whose size is known at run time alone, at least."""
     memory: dict[bool, int] = field(default_factory=dict)
-    """Bytes of the shared copies (False) and of each thread's own (True)."""
+    """Bytes of the shared copies (False), without those of `sizes`, and of each thread's own (True)."""
     trusted: dict[str, None] = field(default_factory=dict)
     """What is taken for granted, in the order of its first use."""
     uses: dict[Any, set[tuple[int, ...]]] = field(default_factory=dict)

@@ -49,7 +49,7 @@ def bytes_per_thread(node: Any) -> int:
             calls = threads.expr if isinstance(threads, c_ast.Cast) else threads
             if isinstance(calls, c_ast.FuncCall) and re.fullmatch(r"polydl\d*_threads", calls.name.name):
                 return integer(each.value)
-        case c_ast.Constant():
+        case c_ast.Constant() | c_ast.BinaryOp(op="+", right=c_ast.ID()):
             return 0
     raise Unreadable(f"line {line_of(node)}: how much memory is asked for")
 

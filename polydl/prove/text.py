@@ -44,6 +44,7 @@ _ONE_LANE = """\
 typedef float polydl_f32;
 typedef double polydl_f64;
 typedef int polydl_i32;
+typedef int polydl_i32_anywhere;
 typedef int polydl_i32_part;
 typedef int polydl_f32_bits;
 typedef int polydl_f32_part;

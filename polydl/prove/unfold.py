@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from polydl.model import isl
+from polydl.model.expr import Convert
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.model.types import I32, promoted
+from polydl.model.types import I32, U32, promoted
 from polydl.prove.integers import Unreadable, Wrong, number
 from polydl.prove.matching import Match, Pair, assignment_pairs, by_address, product_pairs, symbol_factors
 from polydl.prove.program import Pointer, Printed
@@ -140,14 +141,23 @@ def _ways(scop: Scop, printed: Printed, statement: Statement) -> Iterator[list[P
     assert isinstance(body, Assignment) and printed.target is not None
     if printed.kind == "product":
         if body.op == printed.op and body.target_read is not None:
-            found = symbol_factors(printed.value)
+            found, plain = symbol_factors(printed.value), _modular(scop, statement, body)
             for factors in (found, _promoted(scop, found, statement)):
-                for pairs in product_pairs(factors, statement):
+                for pairs in product_pairs(factors, plain):
                     yield [*pairs, (body.target_read, Load(printed.target))]
         return
     same = assignment_pairs(scop, printed, statement)
     if same is not None:
         yield same
+
+
+def _modular(scop: Scop, statement: Statement, body: Assignment) -> Statement:
+    """A statement that adds to integers of 32 bits, without the conversion between such integers of what it adds: sums
+    of words are modulo 2^32."""
+    value, element = body.value, scop.arrays[statement.accesses[body.target].array].element
+    if isinstance(value, Convert) and {value.source, value.target, element} <= {I32, U32}:
+        return replace(statement, body=replace(body, value=value.operand))
+    return statement
 
 
 def _promoted(scop: Scop, factors: Sequence[Symbol], statement: Statement) -> list[Symbol]:

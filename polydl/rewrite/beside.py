@@ -18,7 +18,7 @@ from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.expand import alone, finished, left
 from polydl.rewrite.lifetimes import prefix
-from polydl.rewrite.scratch_array import element_of, elements_of, ends_of, free_name, has_room, scratch_array
+from polydl.rewrite.scratch_array import box_of, element_of, free_name, has_room, scratch_array
 from polydl.rewrite.step import Step, applied
 from polydl.target.isa import has_register_blocks
 
@@ -122,15 +122,15 @@ def _made(scop: Scop, statement: Statement, array: str) -> Scop | str:
         return f"{statement.name} adds once to each element"
     places = isl.domain_onto(target.relation.intersect_domain(statement.domain), outputs)
     elements = target.relation.intersect_domain(statement.domain).range()
-    ends = ends_of(elements)
+    box = box_of(elements)
     if not places.is_injective() or not places.is_single_valued():
         return f"{statement.name} adds to an element in several iterations of its outer loops"
-    if ends is None or not has_room(scop, [elements_of(ends)]):
+    if box is None or not has_room(scop, [box]):
         return f"how many elements {statement.name} adds to is not known"
     why = _touched(scop, statement, depth)
     if why is not None:
         return why
-    own = element_of(elements, array, ends)
+    own = element_of(elements, array, box)
     element = scop.arrays[target.array].element
     iterators = tuple(statement.iterators[dim] for dim in outputs)
     around = statement.position
@@ -168,7 +168,7 @@ def _made(scop: Scop, statement: Statement, array: str) -> Scop | str:
         position = tuple(3 * p + (at == depth) for at, p in enumerate(s.position))
         statements.append(replace(inner if s is statement else s, position=position))
     ordered = tuple(sorted(statements, key=lambda s: s.position))
-    arrays = {**scop.arrays, array: scratch_array(array, element, ends)}
+    arrays = {**scop.arrays, array: scratch_array(array, element, box)}
     return replace(scop, statements=ordered, arrays=arrays)
 
 

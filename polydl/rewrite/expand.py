@@ -23,7 +23,7 @@ from polydl.rewrite.forward import forward
 from polydl.rewrite.lifetimes import Lifetimes, lifetimes, prefix
 from polydl.rewrite.reroll import reroll
 from polydl.rewrite.scalars import in_place
-from polydl.rewrite.scratch_array import element_of, elements_of, ends_of, free_name, has_room, is_box, scratch_array
+from polydl.rewrite.scratch_array import box_of, element_of, free_name, has_room, is_box, scratch_array
 from polydl.rewrite.staircase import staircase
 from polydl.rewrite.step import Step, applied
 from polydl.rewrite.terms import terms_apart
@@ -128,10 +128,10 @@ def left(scop: Scop, added: int = 0) -> tuple[int, int]:
 def _made(scop: Scop, lives: Lifetimes, scalar: str, array: str) -> Scop | None:
     """The program with an array in place of a scalar; None where the number of its values is not known, or large."""
     points = prefix(lives.members[0], lives.depth).range()
-    ends = ends_of(points)
-    if ends is None or not has_room(scop, [elements_of(ends)]):
+    box = box_of(points)
+    if box is None or not has_room(scop, [box]):
         return None
-    element = element_of(points, array, ends)
+    element = element_of(points, array, box)
 
     def redirected(statement: Statement) -> Statement:
         place = prefix(statement, lives.depth).apply_range(element)
@@ -142,5 +142,5 @@ def _made(scop: Scop, lives: Lifetimes, scalar: str, array: str) -> Scop | None:
 
     names = {s.name for s in lives.members}
     statements = tuple(redirected(s) if s.name in names else s for s in scop.statements)
-    arrays = {**scop.arrays, array: scratch_array(array, scop.arrays[scalar].element, ends)}
+    arrays = {**scop.arrays, array: scratch_array(array, scop.arrays[scalar].element, box)}
     return without_scalar(replace(scop, arrays=arrays, statements=statements), scalar)

@@ -13,7 +13,7 @@ from polydl.model.scop import Access, Array, Assignment, BlackBox, MicrokernelCa
 from polydl.model.types import F32, F64
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.same import same_access, same_value
-from polydl.rewrite.scratch_array import element_of, ends_of, free_name, scratch_array
+from polydl.rewrite.scratch_array import Box, element_of, ends_of, free_name, scratch_array
 
 SUMS = {"+=": "+=", "-=": "+=", "*=": "*="}
 """Per accumulating operator how the parts are put together."""
@@ -182,14 +182,14 @@ def made_of(scop: Scop, plan: Partial) -> Scop | None:
     ends = ends_of(last_of(points, depth))
     if ends is None:
         return None
-    array = scop.arrays[target_of(first).array]
+    box, array = Box.between(ends), scop.arrays[target_of(first).array]
     own, part = (free_name(scop, f"{PREFIX}{array.name}_{name}") for name in ("own", "part"))
     arrays = {
         **scop.arrays,
         own: Array(own, array.element, (), Storage.REGION, f"{array.element.c} {own}", restrict=True),
-        part: scratch_array(part, array.element, ends),
+        part: scratch_array(part, array.element, box),
     }
-    parts = _Parts(scop, first, points, depth, own, part, element_of(last_of(points, depth), part, ends))
+    parts = _Parts(scop, first, points, depth, own, part, element_of(last_of(points, depth), part, box))
     last = max(s.position[depth + 1] for s in inside)
     statements: list[Statement] = []
     for statement in scop.statements:

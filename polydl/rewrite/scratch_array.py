@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from polydl.model import isl
 from polydl.model.schedule import map_from_affs
@@ -32,26 +33,70 @@ def elements_of(ends: Ends) -> int:
     return math.prod(high - low + 1 for low, high in ends)
 
 
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A range of values for each coordinate, of which parameters may say where it begins and how long it is."""
+
+    first: tuple[isl.PwAff, ...]
+    """{ [parameters] -> [v] } the least value of each."""
+    extents: tuple[isl.PwAff, ...]
+    """{ [parameters] -> [n] } how many there are."""
+
+    @staticmethod
+    def between(ends: Ends) -> Box:
+        """A box of known size."""
+        nowhere = isl.unnamed_space(0)
+
+        def number(value: int) -> isl.PwAff:
+            return isl.PwAff.from_aff(isl.constant(nowhere, value))
+
+        return Box(tuple(number(low) for low, _ in ends), tuple(number(high - low + 1) for low, high in ends))
+
+    def points(self, like: isl.Set) -> isl.Set:
+        """{ S[i…] } its points, in the space of a set."""
+        found = isl.Set.universe(like.get_space())
+        for at, low, extent in zip(isl.coordinates(like), self.first, self.extents, strict=True):
+            counted = isl.PwAff.from_aff(at).sub(isl.lifted(low, like))
+            inside = counted.sub(isl.lifted(extent, like)).add_constant_val(isl.value(1))
+            found = found.intersect(counted.nonneg_set()).intersect(inside.neg().nonneg_set())
+        return found
+
+
+def box_of(points: isl.Set) -> Box | None:
+    """The least box around a set, for each value of the parameters for which it has points; None where it has none, or
+    no end."""
+    ends = ends_of(points) if not isl.involved_parameters(points) else None
+    if ends is not None:
+        return Box.between(ends)
+    if points.is_empty() or isl.arity(points) == 0 or not points.is_bounded():
+        return None
+    some, nowhere = points.params(), isl.unnamed_space(0)
+    first, extents = list[isl.PwAff](), list[isl.PwAff]()
+    for dim in range(isl.arity(points)):
+        low, high = isl.symbolic_bounds(points, dim)
+        extent = high.sub(low).add_constant_val(isl.value(1))
+        first.append(low.coalesce().gist_params(some).insert_domain(nowhere))
+        extents.append(extent.coalesce().gist_params(some).insert_domain(nowhere))
+    return Box(tuple(first), tuple(extents))
+
+
 def is_box(statement: Statement) -> bool:
     """Whether the instances of a statement are a range of values for each loop."""
-    ends = ends_of(statement.domain)
-    box = isl.Set.universe(statement.domain.get_space())
-    for dim, (low, high) in enumerate(ends or ()):
-        box = isl.between(box, dim, low, high)
-    return ends is not None and bool(box.is_equal(statement.domain))
+    domain, box = statement.domain, box_of(statement.domain)
+    if box is None:
+        return False
+    return bool(box.points(domain).intersect_params(domain.params()).is_equal(domain))
 
 
-def scratch_array(name: str, element: ElementType, ends: Ends) -> Array:
+def scratch_array(name: str, element: ElementType, box: Box) -> Array:
     """An array with an element for each point of a box, row-major."""
-    space = isl.Set("{ [] }").get_space()
-    extents = tuple(isl.PwAff.from_aff(isl.constant(space, high - low + 1)) for low, high in ends)
-    declared = f"{element.c} *{name}"
-    return Array(name, element, extents, Storage.SCRATCH, declared, linear=True, restrict=True)
+    return Array(name, element, box.extents, Storage.SCRATCH, f"{element.c} *{name}", linear=True, restrict=True)
 
 
-def element_of(points: isl.Set, name: str, ends: Ends) -> isl.Map:
+def element_of(points: isl.Set, name: str, box: Box) -> isl.Map:
     """{ [p…] -> name[p - first…] } the element that belongs to a point."""
-    places = [at.add_constant_val(isl.value(-low)) for at, (low, _) in zip(isl.coordinates(points), ends, strict=True)]
+    coordinates = map(isl.PwAff.from_aff, isl.coordinates(points))
+    places = [at.sub(isl.lifted(low, points)) for at, low in zip(coordinates, box.first, strict=True)]
     return isl.range_named(map_from_affs(points, places), name, [f"a{d}" for d in range(len(places))])
 
 
@@ -62,13 +107,43 @@ def free_name(scop: Scop, stem: str) -> str:
     return stem
 
 
-def has_room(scop: Scop, more: Sequence[int]) -> bool:
-    """Whether so many elements more are at most as many as the program touches anyway. Raises QuotaExceeded."""
+def has_room(scop: Scop, more: Sequence[Box]) -> bool:
+    """Whether so many elements more are at most as many as the program touches anyway: all together, or, where
+    parameters say how many they are, each box as many as the elements of an array, no two those of one. Raises
+    QuotaExceeded."""
     touched: dict[str, isl.Set] = {}
     for statement in scop.statements:
         for access in statement.accesses:
             if access.exact:
                 elements = access.relation.intersect_domain(statement.domain).range()
                 touched[access.array] = elements.union(touched.get(access.array, elements))
-    boxes = (ends_of(elements) for elements in touched.values())
-    return sum(more) <= sum(elements_of(ends) for ends in boxes if ends is not None)
+    boxes = [box for elements in touched.values() if (box := box_of(elements)) is not None]
+    sizes, wanted = [_number_of(box) for box in boxes], [_number_of(box) for box in more]
+    if None not in (*sizes, *wanted):
+        return sum(n or 0 for n in wanted) <= sum(n or 0 for n in sizes)
+    values = scop.context.params()
+    for box in more:
+        holding = next((one for one in boxes if _holds(one, box, values)), None)
+        if holding is None:
+            return False
+        boxes.remove(holding)
+    return True
+
+
+def _number_of(box: Box) -> int | None:
+    """Points of a box; None where parameters say how many they are."""
+    if any(isl.involved_parameters(extent) for extent in box.extents):
+        return None
+    return math.prod(isl.to_int(extent.max_val()) for extent in box.extents)
+
+
+def _holds(box: Box, other: Box, values: isl.Set) -> bool:
+    """Whether a box surely has as many points as another one, for these values of the parameters: each extent of the
+    other is at most one of its own."""
+    own = list(box.extents)
+    for extent in other.extents:
+        wide = next((one for one in own if values.is_subset(extent.le_set(one).params())), None)
+        if wide is None:
+            return False
+        own.remove(wide)
+    return True

@@ -18,7 +18,7 @@ from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.types import ElementType
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.rebuilt import Rebuilt
-from polydl.rewrite.scratch_array import Ends, element_of, elements_of, ends_of, free_name, has_room, scratch_array
+from polydl.rewrite.scratch_array import Box, box_of, element_of, free_name, has_room, scratch_array
 from polydl.rewrite.step import Step
 from polydl.target.isa import VECTOR_TYPES, has_register_blocks, kernel_contraction
 from polydl.target.products import inner_product
@@ -121,17 +121,17 @@ def _made(scop: Scop, statement: Statement, copies: Sequence[tuple[str, str, str
     statements: list[Statement] = []
     arrays = dict(scop.arrays)
     places: dict[str, isl.Map] = {}
-    sizes: list[int] = []
+    boxes: list[Box] = []
     for number, (array, copy, name) in enumerate(copies):
         elements = _elements(statement, array)
-        ends = None if elements is None else ends_of(elements)
-        if elements is None or ends is None:
+        box = None if elements is None else box_of(elements)
+        if elements is None or box is None:
             return f"how much of {array} {statement.name} reads is not known"
-        sizes.append(elements_of(ends))
-        arrays[copy] = scratch_array(copy, element, ends)
-        places[array] = element_of(elements, copy, ends)
-        statements.append(_copying(scop, statement, (array, copy, name), elements, ends, room * first + number))
-    if not has_room(scop, sizes):
+        boxes.append(box)
+        arrays[copy] = scratch_array(copy, element, box)
+        places[array] = element_of(elements, copy, box)
+        statements.append(_copying(scop, statement, (array, copy, name), elements, box, room * first + number))
+    if not has_room(scop, boxes):
         return f"{statement.name} reads more than the program has room for a copy of"
     for s in scop.statements:
         new = _reading(s, places, value) if s is statement else s
@@ -179,7 +179,7 @@ def _is_product(scop: Scop, statement: Statement, value: Expr, element: ElementT
 
 
 def _copying(
-    scop: Scop, statement: Statement, names: tuple[str, str, str], elements: isl.Set, ends: Ends, position: int
+    scop: Scop, statement: Statement, names: tuple[str, str, str], elements: isl.Set, box: Box, position: int
 ) -> Statement:
     """`W[a…] = A[a…]` for the elements that a statement reads."""
     array, copy, name = names
@@ -189,7 +189,7 @@ def _copying(
     iterators = tuple(f"e{dim}" for dim in range(isl.arity(elements)))
     domain = isl.named(elements.set_tuple_name(name), iterators)
     itself = isl.range_named(isl.Map.identity(domain.get_space().map_from_set()), array).intersect_domain(domain)
-    place = isl.domain_named(element_of(elements, copy, ends), name, iterators)
+    place = isl.domain_named(element_of(elements, copy, box), name, iterators)
     accesses = (Access(array, False, itself, statement.span), Access(copy, True, place, statement.span))
     body = Assignment(1, "=", Convert(source, element, Load(0)))
     return replace(

@@ -11,7 +11,7 @@ from polydl.model.contraction import linear_strides
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.types import I32, ElementType
 from polydl.rewrite.modular import Products, products
-from polydl.rewrite.scratch_array import elements_of, ends_of, is_box
+from polydl.rewrite.scratch_array import box_of, is_box
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Split:
     sum is multiplied by: products of what stays the same."""
     fixed: Products
     """Products in which nothing changes."""
-    times: int
-    """How often each is added to one element."""
+    times: tuple[isl.PwAff, ...]
+    """{ [parameters] -> [n] }: their product is how often each is added to one element."""
 
 
 def held_type(scop: Scop, statement: Statement, access: int) -> ElementType:
@@ -59,9 +59,7 @@ def split_of(scop: Scop, statement: Statement) -> Split | str:
     ):
         return f"{name} reads {target.array}, to which it adds"
     if not is_box(statement):
-        return (
-            f"the loops around {name} are no box of known size, so a zero point counts for some sums more than others"
-        )
+        return f"the loops around {name} are no box, so a zero point counts for some sums more than others"
     kept = kept_iterators(scop, statement, target)
     if kept is None:
         return f"which element {name} adds to is no affine function of its loops"
@@ -92,13 +90,13 @@ def split_of(scop: Scop, statement: Statement) -> Split | str:
     if not reduced:
         return f"{name} adds to each element once"
     outer = next(d for d, i in enumerate(statement.iterators) if i in reduced)
-    ends = ends_of(isl.project_onto(statement.domain, reduced))
-    assert ends is not None  # says `is_box`
+    box = box_of(isl.project_onto(statement.domain, reduced))
+    assert box is not None  # says `is_box`
     signed = -1 if body.op == "-=" else 1
     return Split(
         outer, tuple(kept), main[0], signed * found[main[0]],
         {key: {f: signed * n for f, n in own.items()} for key, own in single.items()},
-        {f: signed * n for f, n in fixed.items()}, elements_of(ends),
+        {f: signed * n for f, n in fixed.items()}, box.extents,
     )  # fmt: skip
 
 

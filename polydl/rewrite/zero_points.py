@@ -18,7 +18,7 @@ from functools import reduce
 from polydl.dependences.scalars import private_depth
 from polydl.model import isl
 from polydl.model.conversions import converted, explicit
-from polydl.model.expr import Binary, Const, Expr, Load
+from polydl.model.expr import AffineValue, Binary, Const, Expr, Load, constant_number
 from polydl.model.isl import quota
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Array, Assignment, Scop, Statement
@@ -26,7 +26,7 @@ from polydl.model.types import I32, U32
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.lifetimes import prefix
 from polydl.rewrite.modular import products, unsigned_sum
-from polydl.rewrite.scratch_array import element_of, elements_of, ends_of, free_name, has_room, scratch_array
+from polydl.rewrite.scratch_array import Box, box_of, element_of, free_name, has_room, scratch_array
 from polydl.rewrite.step import Step
 from polydl.rewrite.zero_point_products import Split, element_of_sum, held_type, kept_iterators, split_of
 from polydl.target.isa import has_register_blocks
@@ -85,16 +85,16 @@ def useful(scop: Scop, name: str) -> bool:
     if not depth:
         return has_register_blocks(scop, statement)
     points = isl.project_onto(statement.domain, range(depth)).reset_tuple_id()
-    ends = ends_of(points)
-    if ends is None:
+    box = box_of(points)
+    if box is None:
         return False
     array = free_name(scop, f"{PREFIX}{target.array}_each")
-    place = prefix(statement, depth).apply_range(element_of(points, array, ends))
+    place = prefix(statement, depth).apply_range(element_of(points, array, box))
     accesses = tuple(
         replace(a, array=array, relation=place) if a.array == target.array else a for a in statement.accesses
     )
     tried = replace(statement, accesses=accesses)
-    arrays = {**scop.arrays, array: scratch_array(array, scop.arrays[target.array].element, ends)}
+    arrays = {**scop.arrays, array: scratch_array(array, scop.arrays[target.array].element, box)}
     return has_register_blocks(replace(scop, arrays=arrays, statements=(tried,)), tried)
 
 
@@ -138,13 +138,13 @@ def _made(scop: Scop, statement: Statement, names: Sequence[str]) -> Scop | str:
     arrays, before, reads = dict(scop.arrays), list[Statement](), dict[tuple[int, tuple[str, ...]], Access]()
     first = statement.position[0]
     room = 2 * len(names) + 1
-    sizes: list[int] = []
+    boxes: list[Box] = []
     for number, (array, key) in enumerate(zip(names, split.single, strict=True)):
         made = _summing(scop, statement, key, array, (room * first + 2 * number, f"{statement.name}z{number}"))
-        arrays[array], sizes = made.array, [*sizes, made.size]
+        arrays[array], boxes = made.array, [*boxes, made.box]
         before += made.statements
         reads[key] = made.read
-    if not has_room(scop, sizes):
+    if not has_room(scop, boxes):
         return f"the sums of the factors of {statement.name} need more room than the program has"
     start = _start(scop, statement, split)
     changed: dict[str, list[Statement]] = {statement.name: [_adding(scop, statement, split)]}
@@ -190,8 +190,8 @@ class _Summing:
     """The sums of one factor."""
 
     array: Array
-    size: int
-    """Elements of the array."""
+    box: Box
+    """Of the elements of the array."""
     statements: list[Statement]
     read: Access
     """Of a sum, by the statement whose factor it is."""
@@ -208,15 +208,15 @@ def _summing(
     assert kept is not None  # says `split_of`
     loops = [i for i in statement.iterators if i in own or i not in kept]
     points = isl.project_onto(statement.domain, own).reset_tuple_id()
-    ends = ends_of(points)
-    assert ends is not None  # says `is_box`
+    box = box_of(points)
+    assert box is not None  # says `is_box`
     position, name = place
 
     def element(dims: Sequence[str], of: isl.Set, called: str) -> isl.Map:
         whole = isl.named(of, dims)
         onto = isl.domain_onto(isl.Map.identity(whole.get_space().map_from_set()), range(len(dims)))
         onto = isl.range_onto(onto, [dims.index(i) for i in own]).intersect_domain(whole)
-        return isl.domain_named(isl.range_named(onto, None).apply_range(element_of(points, array, ends)), called, dims)
+        return isl.domain_named(isl.range_named(onto, None).apply_range(element_of(points, array, box)), called, dims)
 
     zeros = isl.named(points.set_tuple_name(f"{name}s"), own)
     first = Access(array, True, element(own, zeros, f"{name}s"), statement.span)
@@ -238,8 +238,8 @@ def _summing(
         descending=frozenset(), accesses=accesses, body=Assignment(2, "+=", value, 1),
     )  # fmt: skip
     whole = element(statement.iterators, statement.domain, statement.name)
-    made = scratch_array(array, U32, ends)
-    return _Summing(made, elements_of(ends), [start, adding], Access(array, False, whole, statement.span))
+    made = scratch_array(array, U32, box)
+    return _Summing(made, box, [start, adding], Access(array, False, whole, statement.span))
 
 
 def _adding(scop: Scop, statement: Statement, split: Split) -> Statement:
@@ -298,10 +298,11 @@ def _correction(
     reads: Mapping[tuple[int, tuple[str, ...]], Access],
     lifted: Mapping[int, Access],
     accesses: list[Access],
+    domain: isl.Set,
 ) -> dict[tuple[Expr, ...], int]:
     """What zero points add to an element, as `unsigned_sum` takes it; its accesses are added to `accesses`.
-    `lifted`: by number the statement's accesses to what stays the same, of the statement that computes this; `reads`:
-    of the sums, likewise."""
+    `lifted`: by number the statement's accesses to what stays the same, of the statement that computes this, whose
+    domain is `domain`; `reads`: of the sums, likewise."""
     places: dict[int, int] = {}
 
     def loaded(number: int) -> Expr:
@@ -316,8 +317,11 @@ def _correction(
         sum_ = Load(len(accesses) - 1)
         for factors, number in held.items():
             terms[*map(loaded, factors), sum_] = number
+    often = [AffineValue(isl.lifted(times, domain)) for times in split.times]
+    known = math.prod(constant_number(one) or 1 for one in often)
+    unknown = [converted(one, I32, U32) for one in often if constant_number(one) is None]
     for factors, number in split.fixed.items():
-        terms[tuple(map(loaded, factors))] = number * split.times
+        terms[*map(loaded, factors), *unknown] = number * known
     return terms
 
 
@@ -348,7 +352,7 @@ def _corrected(
     zero = isinstance(start.body.value, Const) and start.body.value.text == "0"
     fixed = {i: lifted(a) for i, a in enumerate(statement.accesses)}
     sums = {key: lifted(read) for key, read in reads.items()}
-    terms = _correction(scop, statement, split, sums, fixed, own)
+    terms = _correction(scop, statement, split, sums, fixed, own, start.domain)
     value = unsigned_sum(terms, None if zero else first) if terms else start.body.value
     accesses = (*own, start.accesses[start.body.target])
     return replace(start, accesses=accesses, body=Assignment(len(own), "=", value))
@@ -367,10 +371,10 @@ def _once(
     accesses: list[Access] = []
     fixed = {i: lifted(a) for i, a in enumerate(statement.accesses)}
     sums = {key: lifted(read) for key, read in reads.items()}
-    value = unsigned_sum(_correction(scop, statement, split, sums, fixed, accesses))
+    domain = isl.named(isl.project_onto(statement.domain, split.kept).set_tuple_name(name), split.kept)
+    value = unsigned_sum(_correction(scop, statement, split, sums, fixed, accesses, domain))
     target = fixed[body.target]
     accesses += [replace(target, write=False), target]
-    domain = isl.named(isl.project_onto(statement.domain, split.kept).set_tuple_name(name), split.kept)
     return replace(
         statement, name=name, iterators=split.kept, domain=domain,
         descending=frozenset(i for i in statement.descending if i in split.kept), accesses=tuple(accesses),

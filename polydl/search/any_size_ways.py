@@ -7,10 +7,14 @@ import math
 from collections.abc import Iterator, Sequence
 
 from polydl.base.errors import InputError
+from polydl.dependences.directions import NestLegality
 from polydl.dependences.nests import Nest
 from polydl.lower.dispatch import extents
 from polydl.model import isl
+from polydl.model.contraction import linear_strides
+from polydl.model.scop import Scop
 from polydl.rank.blocks import register_blocks_for
+from polydl.schedule.legality import is_legal
 from polydl.schedule.structure import apply
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Vectorize
@@ -27,24 +31,47 @@ _COLUMNS_AROUND = (64, 128)
 meanwhile."""
 _ROWS = (48, 192)
 """Rows in a tile, about."""
+_ROW = 512
+"""Elements of a row that one thread takes of rows that all threads share."""
 
 Way = tuple[Transform, ...]
 """How one nest is run."""
 
 
-def in_vectors(nest: Nest, free: Sequence[str]) -> list[Way]:
-    """Of a nest without a microkernel: the innermost loop in vectors, the outermost one on all threads. Of a
-    contraction also each loop of its output innermost, where sums are too short for a vector."""
+def in_vectors(scop: Scop, nest: Nest, legality: NestLegality, free: Sequence[str]) -> list[Way]:
+    """Of a nest without a microkernel: the innermost loop in vectors, the outermost one on all threads. Of loops that
+    are a box also each other one innermost that goes along memory, and in tiles for the threads; of a contraction each
+    loop of its output, where sums are too short for a vector. `free`: loops that threads may share."""
     shared = nest.loops[:1] and nest.loops[0] in free
     ways: list[Way] = [(Vectorize(),), *([(Parallelize((nest.loops[0],)), Vectorize())] if shared else [])]
-    if nest.contraction is not None and nest.box:
+    if not nest.box:
+        return ways
+    if nest.contraction is not None:
         reductions = nest.contraction.reductions
         outputs = [loop for loop in nest.loops if loop not in reductions]
         for last in outputs:
             # In another order are only the elements of the output: each has its sum in the order as it is written.
             order = (*(loop for loop in outputs if loop != last), *reductions, last)
             ways += [(Permute(order),)] if order != nest.loops else []
+        return ways
+    for last in nest.loops[:-1]:
+        if not _along_memory(scop, nest, last):
+            continue
+        others = [loop for loop in nest.loops if loop != last]
+        further: list[Way] = [(Permute((*others, last)), Vectorize())]
+        if others[0] in free:
+            further.append((Permute((*others, last)), Parallelize((others[0],)), Vectorize()))
+        if last in free:
+            order = (f"{last}.0", *others, f"{last}.1")
+            further.append((Tile(last, (_ROW,)), Permute(order), Parallelize(order[:1]), Vectorize()))
+        ways += [way for way in further if is_legal(apply(nest, list(way)), legality)]
     return ways
+
+
+def _along_memory(scop: Scop, nest: Nest, loop: str) -> bool:
+    """Whether a loop leads every access of a nest to the same element or the next one."""
+    every = [linear_strides(scop, s, access) for s in nest.statements for access in s.accesses]
+    return all(strides is not None and strides[loop] in (0, 1) for strides in every)
 
 
 def fixed_extents(nest: Nest) -> dict[str, int | None]:

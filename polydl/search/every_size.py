@@ -200,7 +200,7 @@ def _chosen(
     program = canonical(symbolic, reassociate=setting.reassociate)
     scop, found = program.scop, program.dependences
     parts = nests(scop, found)
-    ways = [_ways(nest, found, setting, blocked=blocked) for nest in parts]
+    ways = [_ways(scop, nest, found, setting, blocked=blocked) for nest in parts]
     heavy = [place for place, own in enumerate(ways) if not blocked or any(map(_in_blocks, own))]
     if not heavy:
         named = [nest.name for nest in parts if nest.contraction is not None]
@@ -267,12 +267,12 @@ def _marked(scop: Scop, programs: Mapping[int, list[Structure]]) -> dict[int, Ge
     return {leaf: generate(scop, one, instances=True, other_sizes=True) for leaf, one in programs.items()}
 
 
-def _ways(nest: Nest, found: Sequence[Dependence], setting: _Setting, *, blocked: bool) -> list[Way]:
+def _ways(scop: Scop, nest: Nest, found: Sequence[Dependence], setting: _Setting, *, blocked: bool) -> list[Way]:
     """Ways to run a nest: in blocks, where there are any and this is asked for, else in vectors."""
     legality = nest_legality(nest, found, reassociate=setting.reassociate)
     free = legality.parallel_loops(nest) if setting.threads > 1 else ()
     blocks = in_blocks(nest, free, setting.machine) if blocked and nest.contraction is not None else []
-    return blocks or in_vectors(nest, free)
+    return blocks or in_vectors(scop, nest, legality, free)
 
 
 def _in_blocks(way: Way) -> bool:

@@ -32,6 +32,7 @@ from polydl.model.isl.functions import (
     divisors,
     everywhere,
     floor_div,
+    lifted,
     linear,
     multi,
     offset,

@@ -54,6 +54,12 @@ def parameter(name: str) -> Aff:
     return Aff.var_on_domain(parameter_space([name]), PARAM, 0)
 
 
+def lifted(function: PwAff, of: Set | Space) -> PwAff:
+    """{ S[i…] -> [v] } for a function { [] -> [v] } of the parameters alone."""
+    nowhere = MultiPwAff.zero((of.get_space() if isinstance(of, Set) else of).from_domain())
+    return function.pullback_multi_pw_aff(nowhere)
+
+
 def linear(of: Set | Space, factors: Factors, number: int = 0) -> Aff:
     """{ S[i…] -> [sum of dimensions times factors, plus a number] }."""
     aff = constant(of, number)
