@@ -100,7 +100,7 @@ MUTANTS = {
         (r"n < 2", "n < 3"),
         (r"C\[i\]\[j\] \+= A", "C[i][j] -= A"),
         (r"( +)for \(long c1 = 0; c1 <=", r"#pragma omp parallel for\n\1for (long c1 = 0; c1 <="),
-        (r"( +)C\[c\d\]\[0\] = 0;", r"\1C[c0][0] = 1;"),
+        (r"(polydl_row_f32_\w+)\(m, &C", r"\1(m - 1, &C"),
     ),
     "transposed": (
         (r"(polydl_pack_.*?), k, polydl_n_min", r"\1, n, polydl_n_min"),
