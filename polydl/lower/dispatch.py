@@ -17,6 +17,7 @@ from polydl.model import isl
 from polydl.model.isl.trees import condition, parametric_value
 from polydl.model.scop import Scop, Statement
 from polydl.model.types import F64
+from polydl.rewrite.borders import apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,9 @@ class Narrowed:
 
 
 def where_all_runs(scop: Scop) -> Narrowed:
-    """The program for those values of its parameters for which every statement has an instance."""
-    values = reduce(lambda found, s: found.intersect(s.domain.params()), scop.statements, scop.context.params())
+    """The program for those values of its parameters for which every statement has an instance, and borders at both
+    ends of a loop are apart."""
+    values = reduce(lambda found, s: found.intersect(s.domain.params()), scop.statements, apart(scop))
     statements = tuple(
         replace(
             s,

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import permutations, product
 
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Scop, Statement
 from polydl.rewrite.same import cut_broken
+from polydl.rewrite.scratch_array import Box, box_of, is_box
 from polydl.rewrite.step import Step
 from polydl.rewrite.terms import part_of
 from polydl.target.isa import kernel_contraction
@@ -24,8 +25,8 @@ from polydl.target.isa import kernel_contraction
 _MOST_PIECES = 25
 """Of a statement: those of a filter of five by five taps. Each is a nest of its own."""
 
-_Range = tuple[int, int]
-"""First and last value."""
+_Range = tuple[isl.PwAff, isl.PwAff]
+"""{ [parameters] -> [v] } first and last value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def _boxes(scop: Scop, statement: Statement) -> list[isl.Set]:
     """The boxes that a contraction's instances are cut into, the interior first; empty where it is one, or where they
     are none or too many."""
     domain = statement.domain.coalesce()
-    if domain.is_empty() or isl.involved_parameters(domain) or _is_box(domain, statement):
+    if domain.is_empty() or is_box(statement):
         return []
     found = kernel_contraction(scop, statement)
     if found is None or not found.reductions:
@@ -95,11 +96,12 @@ def _boxes(scop: Scop, statement: Statement) -> list[isl.Set]:
     for choice in product(*ranges):
         part = domain
         for dim, (first, last) in zip(outputs, choice, strict=True):
-            part = isl.between(part, dim, first, last)
+            at = isl.PwAff.from_aff(isl.coordinate(domain, dim))
+            part = part.intersect(at.ge_set(isl.lifted(first, domain))).intersect(at.le_set(isl.lifted(last, domain)))
         part = part.coalesce()
         if part.is_empty():
             continue
-        if not _is_box(part, statement):
+        if not is_box(replace(statement, domain=part)):
             return []
         boxes.append(part)
     return boxes
@@ -108,24 +110,68 @@ def _boxes(scop: Scop, statement: Statement) -> list[isl.Set]:
 def _ranges(domain: isl.Set, dim: int, reductions: Sequence[int]) -> list[_Range]:
     """The values of one of the outputs' loops: those for which every term of the reductions is there, then each other
     one by itself; empty where the former are none, or not more than the latter."""
-    low, high = isl.bounds(domain, dim)
     at = isl.coordinates(domain)
     value, taps = map_from_affs(domain, [at[dim]]).range(), map_from_affs(domain, [at[r] for r in reductions]).range()
     there = map_from_affs(domain, [at[dim], *(at[r] for r in reductions)]).range()
     lacking = isl.project_onto(value.flat_product(taps).subtract(there), [0])
-    first = next((v for v in range(low, min(high, low + _MOST_PIECES) + 1) if isl.fix(lacking, 0, v).is_empty()), None)
-    if first is None:
+    box, ends = box_of(value), edges(value, lacking)
+    if box is None or ends is None or not value.params().is_subset(wide_enough(box, ends)):
         return []
-    least = isl.least(isl.between(lacking, 0, first, high), 0)
-    last = high if least is None else least - 1
-    edges = [*range(low, first), *range(last + 1, high + 1)]
-    # In a triangle every value lacks other terms: that is no border.
-    return [(first, last), *((v, v) for v in edges)] if len(edges) <= last - first else []
+    (low,), (extent,), (below, above) = box.first, box.extents, ends
+    high = low.add(extent).add_constant_val(isl.value(-1))
+    first, last = low.add_constant_val(isl.value(below)), high.add_constant_val(isl.value(-above))
+    single = [low.add_constant_val(isl.value(n)) for n in range(below)]
+    single += [high.add_constant_val(isl.value(-n)) for n in reversed(range(above))]
+    return [(first, last), *((v, v) for v in single)]
 
 
-def _is_box(of: isl.Set, statement: Statement) -> bool:
-    """Whether a set is a range of values for each loop."""
-    box = isl.Set.universe(of.get_space())
-    for dim in range(statement.depth):
-        box = isl.between(box, dim, *isl.bounds(of, dim))
-    return bool(box.is_equal(of))
+def edges(value: isl.Set, lacking: isl.Set) -> tuple[int, int] | None:
+    """{ [v] }: how many values at either end of a range have some in front of them that lack something, for all values
+    of the parameters; None where these are many, or everywhere."""
+    box = box_of(value)
+    if box is None:
+        return None
+    at = isl.PwAff.from_aff(isl.coordinate(lacking, 0))
+    before = at.sub(isl.lifted(box.first[0], lacking))
+    behind = isl.lifted(box.extents[0], lacking).sub(before).add_constant_val(isl.value(-1))
+    found: list[int] = []
+    for distance, other, strictly in ((before, behind, False), (behind, before, True)):
+        near = distance.lt_set(other) if strictly else distance.le_set(other)
+        here = lacking.intersect(near)
+        most = distance.intersect_domain(here).max_val() if not here.is_empty() else isl.value(-1)
+        if not most.is_int() or isl.to_int(most) >= _MOST_PIECES:
+            return None
+        found.append(isl.to_int(most) + 1)
+    return found[0], found[1]
+
+
+def wide_enough(box: Box, ends: tuple[int, int]) -> isl.Set:
+    """{ [parameters] } for which a range has more values between its ends than in them. In a triangle every value lacks
+    other terms: that is no border."""
+    enough = isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), 2 * sum(ends) + 1))
+    return box.extents[0].ge_set(enough).params()
+
+
+def apart(scop: Scop) -> isl.Set:
+    """{ [parameters] } for which the borders at both ends of every loop are apart: there some values of another loop
+    are missing."""
+    values = scop.context.params()
+    for statement in scop.statements:
+        domain = statement.domain
+        if not isl.involved_parameters(domain) or is_box(statement):
+            continue
+        for dim, other in permutations(range(statement.depth), 2):
+            value, across = (isl.project_onto(domain, [d]).reset_tuple_id() for d in (dim, other))
+            there = isl.project_onto(domain, [dim, other] if dim < other else [other, dim]).reset_tuple_id()
+            both = value.flat_product(across) if dim < other else across.flat_product(value)
+            box = box_of(value)
+            ends = edges(value, isl.project_onto(both.subtract(there), [0 if dim < other else 1]))
+            if box is not None and ends is not None and any(ends) and not _few(box.extents[0]):
+                values = values.intersect(wide_enough(box, ends))
+    return values
+
+
+def _few(extent: isl.PwAff) -> bool:
+    """Whether a loop has few values whatever the parameters are, as one over a filter has."""
+    most = extent.max_val()
+    return bool(most.is_int()) and isl.to_int(most) < 2 * _MOST_PIECES
