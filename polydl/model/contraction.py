@@ -154,15 +154,18 @@ class NoContraction:
     """Index of the access that shows it, where one does."""
 
 
-def affine_rows(statement: Statement, access: Access) -> list[tuple[dict[str, int], int]] | None:
+def affine_rows(
+    statement: Statement, access: Access, *, from_anywhere: bool = False
+) -> list[tuple[dict[str, int], int]] | None:
     """Per array dimension, the integer coefficient of each iterator and the constant; None when a subscript is not
-    one affine expression (a modulo, a case distinction, a parameter) or the access is not single-valued."""
+    one affine expression (a modulo, a case distinction, a parameter) or the access is not single-valued.
+    `from_anywhere`: parameters may be added, which the constant is without."""
     if not access.relation.is_single_valued():
         return None
     rows: list[tuple[dict[str, int], int]] = []
     for subscript in isl.components(access.relation.as_pw_multi_aff()):
         affine = isl.pieces(subscript.gist(statement.domain))
-        if len(affine) != 1 or isl.involved_parameters(affine[0][1]):
+        if len(affine) != 1 or (isl.involved_parameters(affine[0][1]) and not from_anywhere):
             return None
         factors, constant = isl.coefficients(affine[0][1]), isl.offset(affine[0][1])
         if factors is None or constant is None:
@@ -173,7 +176,7 @@ def affine_rows(statement: Statement, access: Access) -> list[tuple[dict[str, in
 
 def linear_strides(scop: Scop, statement: Statement, access: Access) -> dict[str, Stride] | None:
     """Elements by which each iterator moves the address of an access; None when that is not one constant."""
-    rows = affine_rows(statement, access)
+    rows = affine_rows(statement, access, from_anywhere=True)
     if rows is None:
         return None
     strides: dict[str, Stride] = {}

@@ -33,6 +33,8 @@ _ROWS = (48, 192)
 """Rows in a tile, about."""
 _ROW = 512
 """Elements of a row that one thread takes of rows that all threads share."""
+_SHORT = 16
+"""Iterations of innermost loops together that are short."""
 
 Way = tuple[Transform, ...]
 """How one nest is run."""
@@ -54,6 +56,7 @@ def in_vectors(scop: Scop, nest: Nest, legality: NestLegality, free: Sequence[st
             order = (*(loop for loop in outputs if loop != last), *reductions, last)
             ways += [(Permute(order),)] if order != nest.loops else []
         return ways
+    ways += _around_short_loops(nest, legality, free)
     for last in nest.loops[:-1]:
         if not _along_memory(scop, nest, last):
             continue
@@ -66,6 +69,23 @@ def in_vectors(scop: Scop, nest: Nest, legality: NestLegality, free: Sequence[st
             further.append((Tile(last, (_ROW,)), Permute(order), Parallelize(order[:1]), Vectorize()))
         ways += [way for way in further if is_legal(apply(nest, list(way)), legality)]
     return ways
+
+
+def _around_short_loops(nest: Nest, legality: NestLegality, free: Sequence[str]) -> Iterator[Way]:
+    """With the innermost loops written out, which are short, and each other one right around them: as a row of its own
+    a sum of three costs more than its call."""
+    trips = fixed_extents(nest)
+    short = nest.loops[len(nest.loops) :]
+    for at in reversed(range(len(nest.loops))):
+        if (math.prod(trips[loop] or _SHORT + 1 for loop in nest.loops[at:])) <= _SHORT:
+            short = nest.loops[at:]
+    others = [loop for loop in nest.loops if loop not in short]
+    if not short or not others:
+        return
+    for last in others:
+        order = (*(loop for loop in others if loop != last), last, *short)
+        ways: list[Way] = [(Permute(order),), *([(Permute(order), Parallelize(order[:1]))] if order[0] in free else [])]
+        yield from (way for way in ways if is_legal(apply(nest, list(way)), legality))
 
 
 def _along_memory(scop: Scop, nest: Nest, loop: str) -> bool:
