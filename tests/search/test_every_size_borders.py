@@ -1,0 +1,122 @@
+"""Contractions with conditions at their borders, cut where sizes are parameters: right at every size."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import polydl
+from polydl.lower.dispatch import where_all_runs
+from polydl.model import isl
+from polydl.options import Options
+from polydl.rewrite.borders import Borders
+from polydl.rewrite.canonical import canonical
+from polydl.search import every_size as search
+from polydl.search.every_size import EverySize
+from tests.oracle.native import compile_c
+from tests.search.test_every_size import Guarded
+
+FLAGS = ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")
+OPTIONS = Options(machine="epyc-zen5", threads=2, space="small")
+SAME = """
+void f(int m, int n, int k, const float in[restrict k][m][n], const float w[restrict 5][k][3][3],
+       float out[restrict 5][m][n])
+{
+    for (int f = 0; f < 5; f++)
+        for (int y = 0; y < m; y++)
+            for (int x = 0; x < n; x++) {
+                float s = 0.0f;
+                for (int c = 0; c < k; c++)
+                    for (int ky = 0; ky < 3; ky++)
+                        for (int kx = 0; kx < 3; kx++)
+                            if (y + ky - 1 >= 0 && y + ky - 1 < m && x + kx - 1 >= 0 && x + kx - 1 < n)
+                                s += in[c][y + ky - 1][x + kx - 1] * w[f][c][ky][kx];
+                out[f][y][x] = s;
+            }
+}
+"""
+ROWS = """
+void f(int m, int n, int k, const float in[restrict k][m], const float w[restrict n][k][5], float out[restrict n][m])
+{
+    for (int f = 0; f < n; f++)
+        for (int x = 0; x < m; x++)
+            for (int c = 0; c < k; c++)
+                for (int t = 0; t < 5; t++)
+                    if (x + t >= 2 && x + t < m + 2)
+                        out[f][x] += in[c][x + t - 2] * w[f][c][t];
+}
+"""
+
+
+def same(image: np.ndarray, w: np.ndarray, out: np.ndarray) -> np.ndarray:
+    _, m, n = image.shape
+    padded = np.pad(image, ((0, 0), (1, 1), (1, 1)))
+    found = np.zeros_like(out)
+    for p, q in itertools.product(range(3), range(3)):
+        found += np.einsum("oc,cyx->oyx", w[:, :, p, q], padded[:, p : p + m, q : q + n])
+    return found
+
+
+def rows(image: np.ndarray, w: np.ndarray, out: np.ndarray) -> np.ndarray:
+    padded = np.pad(image, ((0, 0), (2, 2)))
+    return out + sum(w[:, :, t] @ padded[:, t : t + image.shape[1]] for t in range(5))
+
+
+Shapes = Callable[[int, int, int], tuple[tuple[int, ...], ...]]
+CASES: dict[str, tuple[str, Callable[..., np.ndarray], Shapes, str, str]] = {
+    "same": (SAME, same, lambda m, n, k: ((k, m, n), (5, k, 3, 3), (5, m, n)), "m >= 5 && n >= 5", "9 boxes"),
+    "rows": (ROWS, rows, lambda m, n, k: ((k, m), (n, k, 5), (n, m)), "m >= 9", "5 boxes"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_cut_is_that_of_known_sizes(name: str) -> None:
+    source, *_, boxes = CASES[name]
+    (scop,) = polydl.load(source, require_sizes=False).scops
+    known = canonical(polydl.load(source, sizes={"m": 40, "n": 30, "k": 7}).scops[0])
+    program = canonical(where_all_runs(scop).scop)
+    assert [str(step) for step in program.steps] == [str(step) for step in known.steps]
+    (cut,) = [step for step in program.steps if isinstance(step.rewrite, Borders)]
+    assert str(cut).endswith(boxes) and cut.broken() is None
+
+
+@pytest.mark.usefixtures("few_points")
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("variant", [0, 1])
+def test_it_is_right_at_every_size(name: str, variant: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, expected, shapes, asked, _ = CASES[name]
+    monkeypatch.setattr(search, "tree", lambda losses, features: min(variant, len(losses) - 1))
+    done = polydl.optimize(source, sizes={"m": 20, "n": 20, "k": 9}, run=False, options=OPTIONS)
+    assert isinstance(done.scops[0].other_sizes, EverySize)
+    assert asked in done.text
+    library = compile_c([done.text], FLAGS)
+    rng, guarded = np.random.default_rng(1), Guarded()
+    small = itertools.product(range(8), range(8), (0, 1, 3))
+    for at in [*small, (9, 8, 2), (10, 9, 1), (5, 130, 33), (131, 6, 40), (70, 67, 20)]:
+        arrays = [guarded.array(shape, np.float32, rng) for shape in shapes(*at)]
+        wanted = expected(*(array.copy() for array in arrays))
+        library.f(*at, *(ctypes.c_void_p(array.__array_interface__["data"][0]) for array in arrays))
+        np.testing.assert_array_equal(arrays[2], wanted, err_msg=str(at))
+
+
+@pytest.mark.parametrize(
+    ("condition", "values"),
+    [("j <= i", "n >= 1"), ("i != j", "n >= 2"), ("i > 0", "n >= 2"), ("(i > 0 || j > 0)", "n >= 3")],
+)
+def test_other_conditions_leave_sizes_as_they_are(condition: str, values: str) -> None:
+    """In a triangle every row lacks something; a first element that is missing is a border."""
+    source = f"""
+void f(int n, float x[restrict n][n])
+{{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+            if ({condition})
+                x[i][j] *= 2;
+}}
+"""
+    (scop,) = polydl.load(source, require_sizes=False).scops
+    assert where_all_runs(scop).values.params().is_equal(isl.Set(f"[n] -> {{ : {values} }}").params())
