@@ -71,9 +71,7 @@ def candidates_for(
             own: Base | str = base
         else:
             fused = fused if fused is not None else _fused(base, reassociate=reassociate)
-            own = fused
-        if not isinstance(own, str) and not _alike(variant, own):
-            own = "the program has other statements where its sizes are parameters"
+            own = fused if isinstance(fused, Base) and _alike(variant, fused) else _unlike(variant, base, fused)
         if isinstance(own, str):
             left_out[own] = None
             continue
@@ -103,6 +101,13 @@ def _families(variants: Sequence[Variant]) -> Iterator[Variant]:
         yield variant
         if len(seen) == _FAMILIES:
             return
+
+
+def _unlike(variant: Variant, base: Base, fused: Base | str) -> str:
+    """Why a variant is of another program than those whose sizes are parameters."""
+    if {s.name for s in variant.program.statements} != {s.name for s in base.scop.statements}:
+        return "the program has other statements where its sizes are parameters: loops are cut for known ones alone"
+    return fused if isinstance(fused, str) else "nests are fused in another way where sizes are parameters"
 
 
 def _alike(variant: Variant, base: Base) -> bool:
