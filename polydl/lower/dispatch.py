@@ -18,6 +18,7 @@ from polydl.model.isl.trees import condition, parametric_value
 from polydl.model.scop import Scop, Statement
 from polydl.model.types import F64
 from polydl.rewrite.borders import apart
+from polydl.rewrite.interiors import wide_enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class Narrowed:
 def where_all_runs(scop: Scop) -> Narrowed:
     """The program for those values of its parameters for which every statement has an instance, and borders at both
     ends of a loop are apart."""
-    values = reduce(lambda found, s: found.intersect(s.domain.params()), scop.statements, apart(scop))
+    enough = apart(scop).intersect(wide_enough(scop))
+    values = reduce(lambda found, s: found.intersect(s.domain.params()), scop.statements, enough)
     statements = tuple(
         replace(
             s,

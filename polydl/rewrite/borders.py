@@ -16,6 +16,7 @@ from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Scop, Statement
+from polydl.rewrite.ranges import edges
 from polydl.rewrite.same import cut_broken
 from polydl.rewrite.scratch_array import Box, box_of, is_box
 from polydl.rewrite.step import Step
@@ -123,26 +124,6 @@ def _ranges(domain: isl.Set, dim: int, reductions: Sequence[int]) -> list[_Range
     single = [low.add_constant_val(isl.value(n)) for n in range(below)]
     single += [high.add_constant_val(isl.value(-n)) for n in reversed(range(above))]
     return [(first, last), *((v, v) for v in single)]
-
-
-def edges(value: isl.Set, lacking: isl.Set) -> tuple[int, int] | None:
-    """{ [v] }: how many values at either end of a range have some in front of them that lack something, for all values
-    of the parameters; None where these are many, or everywhere."""
-    box = box_of(value)
-    if box is None:
-        return None
-    at = isl.PwAff.from_aff(isl.coordinate(lacking, 0))
-    before = at.sub(isl.lifted(box.first[0], lacking))
-    behind = isl.lifted(box.extents[0], lacking).sub(before).add_constant_val(isl.value(-1))
-    found: list[int] = []
-    for distance, other, strictly in ((before, behind, False), (behind, before, True)):
-        near = distance.lt_set(other) if strictly else distance.le_set(other)
-        here = lacking.intersect(near)
-        most = distance.intersect_domain(here).max_val() if not here.is_empty() else isl.value(-1)
-        if not most.is_int() or isl.to_int(most) >= _MOST_PIECES:
-            return None
-        found.append(isl.to_int(most) + 1)
-    return found[0], found[1]
 
 
 def wide_enough(box: Box, ends: tuple[int, int]) -> isl.Set:

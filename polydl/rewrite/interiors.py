@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import product
 
 from polydl.dependences.analysis import dependences
@@ -19,8 +19,10 @@ from polydl.model.counting import count
 from polydl.model.expr import Conditional, Expr, Load, loads, on_operands
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.rewrite.ranges import Range, edges, whole_of
 from polydl.rewrite.same import cut_broken, taken
 from polydl.rewrite.scalars import lives_apart
+from polydl.rewrite.scratch_array import box_of
 from polydl.rewrite.step import Step, applied
 from polydl.rewrite.terms import part_of
 from polydl.target.isa import kernel_contraction
@@ -37,18 +39,6 @@ _MOST_WRAPS = 3
 
 _Loop = tuple[int, ...]
 """The positions that the statements inside a loop have in common."""
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """The iterations of a loop that stay together, both ends included; the others are cut off."""
-
-    first: int
-    last: int
-
-    def common(self, other: Range) -> Range:
-        """What is in both."""
-        return Range(max(self.first, other.first), min(self.last, other.last))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,22 +123,50 @@ def _depths(group: Mapping[str, _Cuts]) -> list[int]:
 
 def _wanted(scop: Scop) -> dict[str, _Cuts]:
     """How statements would be cut if each stood alone, by their names."""
-    if any(isl.involved_parameters(s.domain) or s.domain.is_empty() for s in scop.statements):
+    if any(s.domain.is_empty() for s in scop.statements):
         return {}
-    found = {s.name: cuts for s in scop.statements if (cuts := _ranges(s))}
+    values = scop.context.params()
+    found = {s.name: cuts for s in scop.statements if (cuts := _ranges(s, values))}
     if not found:
         return {}
+    if any(isl.involved_parameters(s.domain) for s in scop.statements):
+        # Nobody knows how many instances: those in most loops of unknown length are most of them.
+        loops = {s.name: _long_loops(s) for s in scop.statements}
+        return {name: cuts for name, cuts in found.items() if loops[name] == max(loops.values())}
     counts = {s.name: count(s.domain).upper for s in scop.statements}
     least = sum(counts.values()) / _SHARE
     return {name: cuts for name, cuts in found.items() if counts[name] >= least}
 
 
-def _ranges(statement: Statement) -> dict[int, Range]:
-    """The loops in which what a statement touches changes at the ends."""
+def _long_loops(statement: Statement) -> int:
+    """How many loops of a statement have an end that parameters say."""
+    box = box_of(statement.domain)
+    return statement.depth if box is None else sum(bool(isl.involved_parameters(extent)) for extent in box.extents)
+
+
+def wide_enough(scop: Scop) -> isl.Set:
+    """{ [parameters] } for which loops are long enough to be cut where subscripts change at their ends, of those that
+    some parameters make so long."""
+    values = scop.context.params()
+    for statement in scop.statements:
+        if isl.involved_parameters(statement.domain) and not statement.domain.is_empty():
+            for dim, one in _ranges(statement, None).items():
+                whole = whole_of(statement.domain, dim)
+                if whole is not None and isl.involved_parameters(whole.last.sub(whole.first)):
+                    enough = _worth(one, whole)
+                    values = values if enough.is_empty() else values.intersect(enough)
+    return values
+
+
+def _ranges(statement: Statement, values: isl.Set | None) -> dict[int, Range]:
+    """The loops in which what a statement touches changes at the ends. `values`: { [parameters] } for all of which they
+    are worth to be cut; None: they are for some."""
     if not isinstance(statement.body, Assignment):
         return {}
     domain = statement.domain
-    changing = [(_hull(domain), [domain])]
+    symbolic = bool(isl.involved_parameters(domain))
+    # Where parameters say how long loops are, conditions around a whole statement are left to `borders`.
+    changing = [] if symbolic else [(_hull(domain), [domain])]
     for access in statement.accesses:
         where = access.relation.domain()
         changing.append((domain, [where]))
@@ -156,24 +174,24 @@ def _ranges(statement: Statement) -> dict[int, Range]:
     target = statement.accesses[statement.body.target].relation
     order = sorted(range(statement.depth), key=lambda dim: not _moves(target, dim))
     found: dict[int, Range] = {}
-    for whole, parts in changing:
-        if len(parts) == 1 and parts[0].is_equal(whole):
+    for around, parts in changing:
+        if len(parts) == 1 and parts[0].is_equal(around):
             continue
         for dim in order:
-            ranges = [one for part in parts if (one := _inside(whole, part, dim)) is not None]
+            ranges = [one for part in parts if (one := _inside(around, part, dim, values)) is not None]
             if ranges:
-                best = max(ranges, key=lambda one: one.last - one.first)
+                best = min(ranges, key=lambda one: one[0])[1]
                 found[dim] = found.get(dim, best).common(best)
                 break
-    return {dim: one for dim, one in sorted(found.items()) if _worth(one, *isl.bounds(domain, dim))}
+    wholes = {dim: whole for dim in found if (whole := whole_of(domain, dim)) is not None}
+    return {dim: found[dim] for dim, whole in sorted(wholes.items()) if _is_worth(_worth(found[dim], whole), values)}
 
 
 def _hull(domain: isl.Set) -> isl.Set:
     """The product of the ranges of a domain's loops."""
-    box = isl.Set.universe(domain.get_space())
-    for dim in range(isl.arity(domain)):
-        box = isl.between(box, dim, *isl.bounds(domain, dim))
-    return box
+    box = box_of(domain)
+    assert box is not None, "loops have ends"
+    return box.points(domain)
 
 
 def _moves(relation: isl.Map, dim: int) -> bool:
@@ -210,9 +228,10 @@ def _expressions(function: isl.PwAff, where: isl.Set) -> list[_Piece]:
         for division in isl.divisors(expression):
             floor = isl.PwAff.from_aff(division).floor()
             values = floor.intersect_domain(domain)
-            low, high = isl.to_int(values.min_val()), isl.to_int(values.max_val())
-            if high - low >= _MOST_WRAPS:
+            ends = values.min_val(), values.max_val()
+            if not all(end.is_int() for end in ends) or isl.to_int(ends[1]) - isl.to_int(ends[0]) >= _MOST_WRAPS:
                 return []
+            low, high = map(isl.to_int, ends)
             wraps = [floor.add_constant_val(isl.value(-wrap)).zero_set() for wrap in range(low, high + 1)]
             parts = [some for part in parts for wrap in wraps if not (some := part.intersect(wrap)).is_empty()]
         for part in parts:
@@ -230,31 +249,40 @@ def _expressions(function: isl.PwAff, where: isl.Set) -> list[_Piece]:
     return found
 
 
-def _inside(whole: isl.Set, part: isl.Set, dim: int) -> Range | None:
-    """The values of a loop for which all instances are in the part; None where these are none, or too many are cut off
-    for it to be the ends of the loop."""
-    low, high = isl.bounds(whole, dim)
-    lacking = isl.project_onto(whole.subtract(part), [dim])
-    first = next((v for v in range(low, min(high, low + _MOST_EDGE) + 1) if isl.fix(lacking, 0, v).is_empty()), None)
-    if first is None:
+def _inside(around: isl.Set, part: isl.Set, dim: int, values: isl.Set | None) -> tuple[int, Range] | None:
+    """The values of a loop for which all instances are in the part, behind how many they are not; None where these are
+    none, or too many are cut off for it to be the ends of the loop."""
+    whole = whole_of(around, dim)
+    value = isl.project_onto(around, [dim]).reset_tuple_id()
+    ends = edges(value, isl.project_onto(around.subtract(part), [dim]).reset_tuple_id())
+    if whole is None or ends is None:
         return None
-    least = isl.least(isl.between(lacking, 0, first, high), 0)
-    found = Range(first, high if least is None else least - 1)
-    return found if _worth(found, low, high) else None
+    first = whole.first.add_constant_val(isl.value(ends[0]))
+    found = Range(first, whole.last.add_constant_val(isl.value(-ends[1])))
+    return (sum(ends), found) if _is_worth(_worth(found, whole), values) else None
 
 
-def _worth(one: Range, low: int, high: int) -> bool:
-    """Whether a loop from `low` to `high` is cut so: nearly all of it stays."""
-    below, above = max(one.first - low, 0), max(high - one.last, 0)
-    kept = min(one.last, high) - max(one.first, low) + 1
-    return below + above > 0 and max(below, above) <= _MOST_EDGE and (below + above) * _SHARE <= kept
+def _worth(one: Range, whole: Range) -> isl.Set:
+    """{ [parameters] } for which a loop is cut so: nearly all of it stays."""
+    nothing = isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), 0))
+    below, above = one.first.sub(whole.first).max(nothing), whole.last.sub(one.last).max(nothing)
+    cut, common = below.add(above), one.common(whole)
+    kept = common.last.sub(common.first).add_constant_val(isl.value(1))
+    most = nothing.add_constant_val(isl.value(_MOST_EDGE))
+    few = below.max(above).le_set(most).intersect(cut.gt_set(nothing))
+    return few.intersect(cut.scale_val(isl.value(_SHARE)).le_set(kept)).params()
+
+
+def _is_worth(enough: isl.Set, values: isl.Set | None) -> bool:
+    """Whether a loop is cut for all values of the parameters; None: for some."""
+    return not enough.is_empty() if values is None else values.is_subset(enough)
 
 
 def _has_kernel(scop: Scop, statement: Statement, cuts: _Cuts) -> bool:
     """Whether what stays together of a statement is a contraction that a microkernel is made for."""
     domain = statement.domain
     for dim, one in cuts.items():
-        domain = isl.between(domain, dim, one.first, one.last)
+        domain = one.of(domain, dim)
     part = _straight(statement, part_of(statement, domain, statement.name, statement.position))
     return kernel_contraction(scop, part) is not None
 
@@ -266,11 +294,12 @@ def _groups(scop: Scop, wanted: Mapping[str, _Cuts]) -> list[dict[str, _Cuts]]:
         for dim, one in wanted.get(statement.name, {}).items():
             loop = statement.position[: dim + 1]
             loops[loop] = loops.get(loop, one).common(one)
+    values = scop.context.params()
     for loop, one in list(loops.items()):
         inside = [s for s in scop.statements if s.position[: len(loop)] == loop]
-        ends = [isl.bounds(s.domain, len(loop) - 1) for s in inside]
-        whole = min(low for low, _ in ends), max(high for _, high in ends)
-        if not _worth(one, *whole) or not all(isinstance(s.body, Assignment) for s in inside):
+        ends = [end for s in inside if (end := whole_of(s.domain, len(loop) - 1)) is not None]
+        enough = _worth(one, reduce(Range.around, ends))
+        if not values.is_subset(enough) or not all(isinstance(s.body, Assignment) for s in inside):
             del loops[loop]
     groups: dict[_Loop, dict[str, _Cuts]] = {}
     for statement in scop.statements:
@@ -340,15 +369,15 @@ def _parts(statement: Statement, cuts: _Cuts, depths: Sequence[int]) -> Iterator
     for place, depth in enumerate(depths):
         if depth not in cuts:
             continue
-        low, high = isl.bounds(statement.domain, depth)
         one, behind = cuts[depth], 2 * len(depths) - place
-        below = isl.between(rest, depth, low, one.first - 1)
-        above = isl.between(rest, depth, one.last + 1, high)
+        at = isl.PwAff.from_aff(isl.coordinate(rest, depth))
+        below = rest.intersect(at.lt_set(isl.lifted(one.first, rest))).coalesce()
+        above = rest.intersect(at.gt_set(isl.lifted(one.last, rest))).coalesce()
         down = statement.iterators[depth] in statement.descending
         for which, part in ((behind if down else place, below), (place if down else behind, above)):
             if not part.is_empty():
                 yield which, part
-        rest = isl.between(rest, depth, one.first, one.last)
+        rest = one.of(rest, depth)
     if not rest.is_empty():
         yield len(depths), rest
 

@@ -1,4 +1,4 @@
-"""Contractions with conditions at their borders, cut where sizes are parameters: right at every size."""
+"""Contractions with conditions or clamped subscripts at borders, cut where sizes are parameters."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from polydl.options import Options
 from polydl.prove import prove_every_size
 from polydl.rewrite.borders import Borders
 from polydl.rewrite.canonical import canonical
+from polydl.rewrite.interiors import Interiors
 from polydl.search import every_size as search
 from polydl.search.every_size import EverySize, every_size
 from tests.oracle.native import compile_c
@@ -55,6 +56,24 @@ void f(int m, int n, int k, const float in[restrict k][m], const float w[restric
 """
 
 
+CLAMPED = """
+void f(int m, int n, int k, const float in[restrict k][m][n], const float w[restrict 5][k][3][3],
+       float out[restrict 5][m][n])
+{
+    for (int f = 0; f < 5; f++)
+        for (int y = 0; y < m; y++)
+            for (int x = 0; x < n; x++)
+                for (int c = 0; c < k; c++)
+                    for (int ky = 0; ky < 3; ky++)
+                        for (int kx = 0; kx < 3; kx++) {
+                            int q = y + ky - 1 < 0 ? 0 : y + ky - 1 >= m ? m - 1 : y + ky - 1;
+                            int p = x + kx - 1 < 0 ? 0 : x + kx - 1 >= n ? n - 1 : x + kx - 1;
+                            out[f][y][x] += in[c][q][p] * w[f][c][ky][kx];
+                        }
+}
+"""
+
+
 def same(image: np.ndarray, w: np.ndarray, out: np.ndarray) -> np.ndarray:
     _, m, n = image.shape
     padded = np.pad(image, ((0, 0), (1, 1), (1, 1)))
@@ -69,11 +88,26 @@ def rows(image: np.ndarray, w: np.ndarray, out: np.ndarray) -> np.ndarray:
     return out + sum(w[:, :, t] @ padded[:, t : t + image.shape[1]] for t in range(5))
 
 
+def clamped(image: np.ndarray, w: np.ndarray, out: np.ndarray) -> np.ndarray:
+    _, m, n = image.shape
+    padded = (
+        np.pad(image, ((0, 0), (1, 1), (1, 1)), mode="edge") if image.size else np.zeros((len(image), m + 2, n + 2))
+    )
+    found = out.copy()
+    for p, q in itertools.product(range(3), range(3)):
+        found += np.einsum("oc,cyx->oyx", w[:, :, p, q], padded[:, p : p + m, q : q + n])
+    return found
+
+
 Shapes = Callable[[int, int, int], tuple[tuple[int, ...], ...]]
 CASES: dict[str, tuple[str, Callable[..., np.ndarray], Shapes, str, str]] = {
     "same": (SAME, same, lambda m, n, k: ((k, m, n), (5, k, 3, 3), (5, m, n)), "m >= 5 && n >= 5", "9 boxes"),
     "rows": (ROWS, rows, lambda m, n, k: ((k, m), (n, k, 5), (n, m)), "m >= 9", "5 boxes"),
-}
+    "clamped": (
+        CLAMPED, clamped, lambda m, n, k: ((k, m, n), (5, k, 3, 3), (5, m, n)), "m >= 18 && n >= 18",
+        "S0 is cut where its subscripts change: S0p0, S0p1, S0p2, S0p3, S0p4",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -83,7 +117,7 @@ def test_the_cut_is_that_of_known_sizes(name: str) -> None:
     known = canonical(polydl.load(source, sizes={"m": 40, "n": 30, "k": 7}).scops[0])
     program = canonical(where_all_runs(scop).scop)
     assert [str(step) for step in program.steps] == [str(step) for step in known.steps]
-    (cut,) = [step for step in program.steps if isinstance(step.rewrite, Borders)]
+    (cut,) = [step for step in program.steps if isinstance(step.rewrite, Borders | Interiors)]
     assert str(cut).endswith(boxes) and cut.broken() is None
 
 
@@ -99,7 +133,17 @@ def test_it_is_right_at_every_size(name: str, variant: int, monkeypatch: pytest.
     library = compile_c([done.text], FLAGS)
     rng, guarded = np.random.default_rng(1), Guarded()
     small = itertools.product(range(8), range(8), (0, 1, 3))
-    for at in [*small, (9, 8, 2), (10, 9, 1), (5, 130, 33), (131, 6, 40), (70, 67, 20)]:
+    for at in [
+        *small,
+        (9, 8, 2),
+        (10, 9, 1),
+        (5, 130, 33),
+        (131, 6, 40),
+        (70, 67, 20),
+        (18, 18, 2),
+        (17, 19, 2),
+        (20, 21, 7),
+    ]:
         arrays = [guarded.array(shape, np.float32, rng) for shape in shapes(*at)]
         wanted = expected(*(array.copy() for array in arrays))
         library.f(*at, *(ctypes.c_void_p(array.__array_interface__["data"][0]) for array in arrays))

@@ -301,6 +301,55 @@ CASES = {
 """,
         {"T": 20, "n": 300, "m": 400}, {"A": "n, m"}, ((5, 31, 70), (33, 64, 20), (70, 35, 35)), kind="double",
     ),
+    "clamped": Case(
+        """\
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            float s = 0;
+            for (int d = -2; d <= 2; d++) {
+                int q = j + d < 0 ? 0 : j + d > n - 1 ? n - 1 : j + d;
+                s += x[i][q];
+            }
+            y[i][j] = s;
+        }
+""",
+        {"m": 900, "n": 1100}, {"x": "m, n", "y": "m, n"}, RECTANGLES, ("x",),
+    ),
+    "reflected": Case(
+        """\
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            int up = i == 0 ? 0 : i - 1, down = i == m - 1 ? m - 1 : i + 1;
+            y[i][j] = x[up][j] + 2 * x[i][j] + x[down][j];
+        }
+""",
+        {"m": 900, "n": 1100}, {"x": "m, n", "y": "m, n"}, RECTANGLES, ("x",),
+    ),
+    "neighbours that are zero": Case(
+        """\
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            float left = j > 0 ? x[i][j - 1] : 0.0f;
+            float right = j + 1 < n ? x[i][j + 1] : 0.0f;
+            float up = i == 0 ? 0.0f : x[i - 1][j];
+            y[i][j] = left + right - 2 * up;
+        }
+""",
+        {"m": 900, "n": 1100}, {"x": "m, n", "y": "m, n"}, RECTANGLES, ("x",),
+    ),
+    "round a ring in time": Case(
+        """\
+    for (int t = 0; t < T; t++) {
+        for (int i = 0; i < n; i++) {
+            int left = i == 0 ? n - 1 : i - 1, right = i == n - 1 ? 0 : i + 1;
+            v[i] = 0.5 * u[i] + 0.25 * (u[left] + u[right]);
+        }
+        for (int i = 0; i < n; i++)
+            u[i] = v[i];
+    }
+""",
+        {"T": 20, "n": 40000}, {"u": "n", "v": "n"}, ((3, 17), (4, 18), (2, 19), (5, 2000)), kind="double",
+    ),
     "in steps": Case(
         """\
     for (int i = 0; i < m; i += 2)

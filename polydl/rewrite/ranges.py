@@ -1,0 +1,62 @@
+"""Ranges of a loop's iterations, of which parameters may say where they begin and end, and what is special at ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polydl.model import isl
+from polydl.rewrite.scratch_array import box_of
+
+MOST_EDGE = 25
+"""Iterations at either end of a loop that may be special."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Iterations of a loop from a first to a last one; those that stay together, where others are cut off."""
+
+    first: isl.PwAff
+    """{ [parameters] -> [v] }"""
+    last: isl.PwAff
+
+    def common(self, other: Range) -> Range:
+        """What is in both."""
+        return Range(self.first.max(other.first).coalesce(), self.last.min(other.last).coalesce())
+
+    def around(self, other: Range) -> Range:
+        """The least one that has both in it."""
+        return Range(self.first.min(other.first).coalesce(), self.last.max(other.last).coalesce())
+
+    def of(self, points: isl.Set, dim: int) -> isl.Set:
+        """The points of a set with a coordinate in it."""
+        at = isl.PwAff.from_aff(isl.coordinate(points, dim))
+        inside = at.ge_set(isl.lifted(self.first, points)).intersect(at.le_set(isl.lifted(self.last, points)))
+        return points.intersect(inside).coalesce()
+
+
+def whole_of(points: isl.Set, dim: int) -> Range | None:
+    """The values of a coordinate; None where they have no end."""
+    box = box_of(isl.project_onto(points, [dim]).reset_tuple_id())
+    return (
+        None if box is None else Range(box.first[0], box.first[0].add(box.extents[0]).add_constant_val(isl.value(-1)))
+    )
+
+
+def edges(value: isl.Set, lacking: isl.Set) -> tuple[int, int] | None:
+    """{ [v] }: how many values at either end of a range have some in front of them that lack something, for all values
+    of the parameters; None where there is no such number, or a large one."""
+    box = box_of(value)
+    if box is None:
+        return None
+    at = isl.PwAff.from_aff(isl.coordinate(lacking, 0))
+    before = at.sub(isl.lifted(box.first[0], lacking))
+    behind = isl.lifted(box.extents[0], lacking).sub(before).add_constant_val(isl.value(-1))
+    found: list[int] = []
+    for distance, other, strictly in ((before, behind, False), (behind, before, True)):
+        near = distance.lt_set(other) if strictly else distance.le_set(other)
+        here = lacking.intersect(near)
+        most = distance.intersect_domain(here).max_val() if not here.is_empty() else isl.value(-1)
+        if not most.is_int() or isl.to_int(most) >= MOST_EDGE:
+            return None
+        found.append(isl.to_int(most) + 1)
+    return found[0], found[1]
