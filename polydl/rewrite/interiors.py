@@ -164,9 +164,9 @@ def _ranges(statement: Statement, values: isl.Set | None) -> dict[int, Range]:
     if not isinstance(statement.body, Assignment):
         return {}
     domain = statement.domain
-    symbolic = bool(isl.involved_parameters(domain))
     # Where parameters say how long loops are, conditions around a whole statement are left to `borders`.
-    changing = [] if symbolic else [(_hull(domain), [domain])]
+    box = None if isl.involved_parameters(domain) else box_of(domain)
+    changing = [] if box is None else [(box.points(domain), [domain])]
     for access in statement.accesses:
         where = access.relation.domain()
         changing.append((domain, [where]))
@@ -185,13 +185,6 @@ def _ranges(statement: Statement, values: isl.Set | None) -> dict[int, Range]:
                 break
     wholes = {dim: whole for dim in found if (whole := whole_of(domain, dim)) is not None}
     return {dim: found[dim] for dim, whole in sorted(wholes.items()) if _is_worth(_worth(found[dim], whole), values)}
-
-
-def _hull(domain: isl.Set) -> isl.Set:
-    """The product of the ranges of a domain's loops."""
-    box = box_of(domain)
-    assert box is not None, "loops have ends"
-    return box.points(domain)
 
 
 def _moves(relation: isl.Map, dim: int) -> bool:
