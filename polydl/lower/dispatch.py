@@ -17,8 +17,7 @@ from polydl.model import isl
 from polydl.model.isl.trees import condition, parametric_value
 from polydl.model.scop import Scop, Statement
 from polydl.model.types import F64
-from polydl.rewrite.borders import apart
-from polydl.rewrite.interiors import wide_enough
+from polydl.rewrite.canonical import long_enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +30,9 @@ class Narrowed:
 
 
 def where_all_runs(scop: Scop) -> Narrowed:
-    """The program for those values of its parameters for which every statement has an instance, and borders at both
-    ends of a loop are apart."""
-    enough = apart(scop).intersect(wide_enough(scop))
-    values = reduce(lambda found, s: found.intersect(s.domain.params()), scop.statements, enough)
+    """The program for those values of its parameters for which every statement has an instance, and loops are long
+    enough to be cut at their ends. Raises QuotaExceeded."""
+    values = reduce(lambda found, s: found.intersect(s.domain.params()), scop.statements, long_enough(scop))
     statements = tuple(
         replace(
             s,

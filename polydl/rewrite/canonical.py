@@ -21,13 +21,15 @@ from enum import Enum
 
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence, dependences
+from polydl.model import isl
+from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.rewrite.beside import beside
-from polydl.rewrite.borders import borders
+from polydl.rewrite.borders import apart, borders
 from polydl.rewrite.dead import LeftOut, without_dead
 from polydl.rewrite.expand import expand
 from polydl.rewrite.forward import forward
-from polydl.rewrite.interiors import interiors
+from polydl.rewrite.interiors import interiors, wide_enough
 from polydl.rewrite.lanes import sums_in_lanes
 from polydl.rewrite.linear import linear_sums
 from polydl.rewrite.multiply_add import multiply_adds
@@ -120,6 +122,13 @@ def canonical(
     if names and not set(names) <= {s.name for s in made.statements}:
         return canonical(scop, reassociate=reassociate, form=Form.WRITTEN)
     return Canonical(scop, made, found, tuple(steps), tuple(refused))
+
+
+def long_enough(scop: Scop) -> isl.Set:
+    """{ [parameters] } of a program as it was read for which its loops are long enough to be cut at their ends, where
+    terms of a sum are missing or subscripts change there. Raises QuotaExceeded."""
+    with quota(f"the ends of the loops of {scop.function}"):
+        return apart(scop).intersect(wide_enough(scop))
 
 
 def kept_as_written(scop: Scop, statement: Statement) -> str | None:
