@@ -2,12 +2,14 @@
 
 python experiments/any_size_programs.py --json any_size_programs.json [--only NAME]… [--sizes 5] [--rounds 9]
 python experiments/any_size_programs.py --programs tests/everyday --only mean_variance --only trapezoid_rule
+python experiments/any_size_programs.py --programs tests/everyday --no-run
 
 The macros that a program of tests/programs has for its sizes become integer parameters of its function. One output is
 made for the sizes called `bench` in tests/programs/catalogue.toml; at others, which were not tuned, it takes turns
 with gcc's code and with an output that is made for these sizes, on the same data and in one process. The figures are
 medians of the ratios within a round: `tuned` is the time of the output for the size over that of the one for every
-size, so that 1 means that nothing is lost, `gcc` that of the original.
+size, so that 1 means that nothing is lost, `gcc` that of the original. With `--no-run` nothing is measured: what each
+program of the catalogue runs at other sizes is said, and how many go on with their original loops.
 """
 
 from __future__ import annotations
@@ -113,6 +115,29 @@ def shown(point: Point) -> str:
     return f"{point.name:16s} {sizes:24s} tuned {point.ratio('tuned'):.2f}  gcc {point.ratio('gcc'):.2f}{wrong}"
 
 
+def said_of(entries: Mapping[str, Entry], names: Sequence[str], threads: int) -> int:
+    """Print what programs run at sizes that were not tuned. Returns the exit code."""
+    other, original, refused = 0, 0, 0
+    for name in names:
+        with tempfile.TemporaryDirectory(prefix="polydl-any-size-") as folder:
+            try:
+                entry = with_parameters(entries[name], Path(folder))
+                sizes = entry.parameters(entry.bench)
+                done = polydl.optimize(entry.path, None, sizes=sizes, threads=threads, run=False, space="small")
+            except PolyDLError as error:
+                refused += 1
+                print(f"{name:24s} refused: {str(error).splitlines()[0]}", flush=True)
+                continue
+        said = [scop.other_sizes for scop in done.scops]
+        whole = all(not isinstance(one, str) for one in said)
+        other, original = other + whole, original + (not whole)
+        print(f"{name:24s} {'; '.join(map(str, said))}", flush=True)
+    print(
+        f"{other} have code for other sizes, {original} go on with original loops, {refused} are refused with parameters"
+    )
+    return 0
+
+
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -126,13 +151,16 @@ def main() -> int:
     options.add_argument("--seconds", type=float, default=15, help="for the rounds of a program at one size")
     options.add_argument("--top-k", type=int, default=5)
     options.add_argument("--keep", type=Path, metavar="DIR", help="keep what polydl writes there")
+    options.add_argument("--no-run", action="store_true", help="say what runs at other sizes, of all of the catalogue")
     given = options.parse_args()
     if given.keep:
         given.keep.mkdir(parents=True, exist_ok=True)
-    names = given.only or PROGRAMS
     entries = catalogue(given.programs) if given.programs else catalogue()
+    names = given.only or (list(entries) if given.no_run else PROGRAMS)
     if unknown := set(names) - set(entries):
         sys.exit(f"no program is called {', '.join(sorted(unknown))}")
+    if given.no_run:
+        return said_of(entries, names, given.threads)
     found: list[Point] = []
     failed: dict[str, str] = {}
     for name in names:
