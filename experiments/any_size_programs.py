@@ -132,9 +132,7 @@ def said_of(entries: Mapping[str, Entry], names: Sequence[str], threads: int) ->
         whole = all(not isinstance(one, str) for one in said)
         other, original = other + whole, original + (not whole)
         print(f"{name:24s} {'; '.join(map(str, said))}", flush=True)
-    print(
-        f"{other} have code for other sizes, {original} go on with original loops, {refused} are refused with parameters"
-    )
+    print(f"{other} have code for other sizes, {original} keep their loops, {refused} are refused with parameters")
     return 0
 
 
