@@ -12,15 +12,14 @@ import pytest
 import polydl
 from polydl.lower.instance_marks import without_marks
 from polydl.model.scop import Scop
-from polydl.options import Options
 from polydl.prove import Proof, prove_every_size
 from polydl.prove.integers import ZERO, Affine, Unreadable, divided, number, parameter, product
 from polydl.results import OptimizeResult
 from polydl.search import every_size as search
-from polydl.search.every_size import EverySize, every_size
+from polydl.search.every_size import EverySize
+from tests.search.one_way import OPTIONS, in_one_way, proof_of
 from tests.search.test_every_size import CASES
 
-OPTIONS = Options(machine="epyc-zen5", threads=2, space="small")
 LEADING = """
 void f(int m, int n, int k, int lda, int ldb, const double *restrict A, const double *restrict B, double *restrict C,
        double alpha)
@@ -36,25 +35,13 @@ SOURCES = {name: case[0] for name, case in CASES.items()} | {"leading": LEADING}
 
 @cache
 def made(name: str, variant: int) -> tuple[Scop, EverySize]:
-    """A program with its sizes as parameters, and its code in one way for all sizes of more than one column."""
-    patch = pytest.MonkeyPatch()
-    with patch.context() as context:
-        context.setattr(search, "_POINTS", 8)
-        context.setattr(search, "_FURTHER", 4)
-        context.setattr(search, "tree", lambda losses, features: min(variant, len(losses) - 1))
-        (scop,) = polydl.load(SOURCES[name], OPTIONS, require_sizes=False, rows_fit=True).scops
-        sizes = dict.fromkeys(scop.parameters, (1, 2048))
-        found = every_size(scop, sizes, OPTIONS.target(), 2, reassociate=True, instances=True)
-    assert isinstance(found, EverySize)
-    return scop, found
+    """See `in_one_way`."""
+    return in_one_way(SOURCES[name], variant)
 
 
 def proof(name: str, variant: int, region: str | None = None) -> Proof:
     """Of the code, or of another text in place of it."""
-    scop, found = made(name, variant)
-    assert found.marked is not None
-    marked = found.marked if region is None else replace(found.marked, region=region)
-    return prove_every_size(scop, replace(found.generated, region=without_marks(marked.region)), marked)
+    return proof_of(*made(name, variant), region)
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -5,27 +5,23 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import polydl
 from polydl.lower.dispatch import where_all_runs
-from polydl.lower.instance_marks import without_marks
 from polydl.model import isl
-from polydl.options import Options
-from polydl.prove import prove_every_size
 from polydl.rewrite.borders import Borders
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.interiors import Interiors
 from polydl.search import every_size as search
-from polydl.search.every_size import EverySize, every_size
+from polydl.search.every_size import EverySize
 from tests.oracle.native import compile_c
+from tests.search.one_way import OPTIONS, in_one_way, proof_of
 from tests.search.test_every_size import Guarded
 
 FLAGS = ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")
-OPTIONS = Options(machine="epyc-zen5", threads=2, space="small")
 SAME = """
 void f(int m, int n, int k, const float in[restrict k][m][n], const float w[restrict 5][k][3][3],
        float out[restrict 5][m][n])
@@ -151,19 +147,12 @@ def test_it_is_right_at_every_size(name: str, variant: int, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_is_proved_for_all_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_POINTS", 8)
-    monkeypatch.setattr(search, "_FURTHER", 4)
-    monkeypatch.setattr(search, "tree", lambda losses, features: 0)
-    (scop,) = polydl.load(CASES[name][0], OPTIONS, require_sizes=False, rows_fit=True).scops
-    found = every_size(scop, dict.fromkeys("mnk", (1, 256)), OPTIONS.target(), 2, reassociate=True, instances=True)
-    assert isinstance(found, EverySize) and found.marked is not None
-    written = replace(found.generated, region=without_marks(found.marked.region))
-    proof = prove_every_size(scop, written, found.marked)
+def test_it_is_proved_for_all_sizes(name: str) -> None:
+    scop, found = in_one_way(CASES[name][0], 0, 256)
+    proof = proof_of(scop, found)
     assert proof.holds, proof.reason
-    shifted = replace(found.marked, region=found.marked.region.replace("m - 1", "m", 1))
-    wrong = replace(written, region=without_marks(shifted.region))
-    assert prove_every_size(scop, wrong, shifted).verdict in ("wrong", "open")
+    assert found.marked is not None
+    assert proof_of(scop, found, found.marked.region.replace("m - 1", "m", 1)).verdict in ("wrong", "open")
 
 
 @pytest.mark.parametrize(

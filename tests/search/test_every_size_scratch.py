@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -14,20 +14,18 @@ import pytest
 
 import polydl
 from polydl.lower.dispatch import where_all_runs
-from polydl.lower.instance_marks import without_marks
 from polydl.model import isl
 from polydl.model.scop import Scop, Storage
-from polydl.options import Options
-from polydl.prove import Proof, prove_every_size
+from polydl.prove import Proof
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.scratch_array import Box, box_of, has_room
 from polydl.search import every_size as search
-from polydl.search.every_size import EverySize, every_size
+from polydl.search.every_size import EverySize
 from tests.oracle.native import compile_c
-from tests.search.test_every_size import Guarded
+from tests.search.one_way import OPTIONS, in_one_way, proof_of
+from tests.search.test_every_size import Guarded, sizes
 
 FLAGS = ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")
-OPTIONS = Options(machine="epyc-zen5", threads=2, space="small")
 Arrays = Sequence[np.ndarray]
 
 
@@ -132,27 +130,10 @@ CASES = {
 }  # fmt: skip
 
 
-def sizes() -> Iterator[tuple[int, int, int]]:
-    """Small sizes, and some beside the edges of blocks and tiles."""
-    yield from itertools.product((0, 1, 2, 7, 16), repeat=3)
-    yield from [(n, 5, 3) for n in range(41)]
-    yield from [(5, n, 3) for n in range(41)]
-    yield from [(3, 5, n) for n in range(41)]
-    yield from [(64, 80, 96), (97, 130, 61), (1, 1300, 3), (300, 1, 2), (2, 3, 1100), (199, 1025, 257)]
-
-
 @cache
 def made(name: str, variant: int) -> tuple[Scop, EverySize]:
-    """A program with its sizes as parameters, and its code in one way for all sizes of more than one column."""
-    patch = pytest.MonkeyPatch()
-    with patch.context() as context:
-        context.setattr(search, "_POINTS", 8)
-        context.setattr(search, "_FURTHER", 4)
-        context.setattr(search, "tree", lambda losses, features: min(variant, len(losses) - 1))
-        (scop,) = polydl.load(CASES[name].source, OPTIONS, require_sizes=False, rows_fit=True).scops
-        found = every_size(scop, dict.fromkeys("mnk", (1, 2048)), OPTIONS.target(), 2, reassociate=True, instances=True)
-    assert isinstance(found, EverySize), found
-    return scop, found
+    """See `in_one_way`."""
+    return in_one_way(CASES[name].source, variant)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -186,10 +167,7 @@ def test_it_is_right_at_every_size(name: str, variant: int, monkeypatch: pytest.
 
 def proof(name: str, variant: int, region: str | None = None) -> Proof:
     """Of the code, or of another text in place of it."""
-    scop, found = made(name, variant)
-    assert found.marked is not None
-    marked = found.marked if region is None else replace(found.marked, region=region)
-    return prove_every_size(scop, replace(found.generated, region=without_marks(marked.region)), marked)
+    return proof_of(*made(name, variant), region)
 
 
 OPEN = {"one zero point": "_finish cannot be read", "the greater one": "stores something else than its block"}
