@@ -25,6 +25,9 @@ from polydl.target.isa import kernel_contraction
 
 _MOST_PIECES = 25
 """Of a statement: those of a filter of five by five taps. Each is a nest of its own."""
+_MOST_AT_ANY_SIZE = 9
+"""The same where sizes are parameters, those of three by three taps: ways to run each piece are compared at hundreds of
+sizes, which takes minutes for more."""
 
 _Range = tuple[isl.PwAff, isl.PwAff]
 """{ [parameters] -> [v] } first and last value."""
@@ -91,7 +94,8 @@ def _boxes(scop: Scop, statement: Statement) -> list[isl.Set]:
     count = 1
     for one in ranges:
         count *= len(one)
-    if not all(ranges) or not 1 < count <= _MOST_PIECES:
+    most = _MOST_AT_ANY_SIZE if isl.involved_parameters(domain) else _MOST_PIECES
+    if not all(ranges) or not 1 < count <= most:
         return []
     boxes = []
     for choice in product(*ranges):
