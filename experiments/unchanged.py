@@ -21,7 +21,7 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -108,16 +108,22 @@ def _task(task: tuple[str, str, Path | None]) -> tuple[str, list[Found] | str]:
         return f"{machine} {name}", str(error).splitlines()[0].replace(str(ROOT), "").split(": ", 1)[-1]
 
 
-def record(names: Sequence[str], texts: Path | None, jobs: int) -> dict[str, list[Found] | str]:
-    """What is found in each program on each machine; a text where it is refused."""
-    tasks = [(name, machine, texts) for name in names for machine in (*MACHINES, ANY_SIZE)]
-    found = {}
+def found_in(
+    names: Sequence[str], machines: Sequence[str], texts: Path | None, jobs: int
+) -> Iterator[tuple[str, list[Found] | str]]:
+    """Each program on each machine with what is found; a text where it is refused."""
+    tasks = [(name, machine, texts) for name in names for machine in machines]
     with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=20) as pool:
         for number, (key, what) in enumerate(pool.imap_unordered(_task, tasks), 1):
-            found[key] = what
             print(f"\r{number} of {len(tasks)} {key:60s}", end="", file=sys.stderr, flush=True)
+            yield key, what
     print(file=sys.stderr)
-    return dict(sorted(found.items()))
+
+
+def written(path: Path, rows: Mapping[str, object]) -> None:
+    """A line for each program and machine, so that what changes can be read."""
+    lines = [f"{json.dumps(key)}: {json.dumps(what)}" for key, what in sorted(rows.items())]
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 def differences(before: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
@@ -146,6 +152,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--update", action="store_true", help="record this tree")
     options.add_argument("--only", action="append", metavar="NAME", help="part of a name; repeatable")
+    options.add_argument("--machine", action="append", choices=(*MACHINES, ANY_SIZE), help="only there; repeatable")
     options.add_argument("--texts", type=Path, metavar="FOLDER", help="write the C there, a file each")
     options.add_argument("--record", type=Path, default=RECORD, metavar="FILE")
     options.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
@@ -154,11 +161,13 @@ def main() -> int:
     if not names:
         options.error("no such program")
     before = json.loads(given.record.read_text(encoding="utf-8")) if given.record.is_file() else {}
-    now = record(names, given.texts, given.jobs)
+    machines = given.machine or (*MACHINES, ANY_SIZE)
+    now = {}
+    for key, what in found_in(names, machines, given.texts, given.jobs):
+        now[key] = what
+        if given.update:  # a record of hours is kept as far as it got
+            written(given.record, before | now)
     if given.update:
-        kept = {key: what for key, what in before.items() if given.only}
-        rows = [f"{json.dumps(key)}: {json.dumps(what)}" for key, what in sorted((kept | now).items())]
-        given.record.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
         return 0
     found = differences(before, now)
     print("\n".join(found))
