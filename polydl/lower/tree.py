@@ -101,7 +101,7 @@ def _calls(kernel: Kernel, plan: NestPlan) -> list[Piece]:
     """The calls of a kernel's blocks, and of the rows of those that are no boxes."""
     names = tuple(loop.name for loop in kernel.structure.loops)
     found = []
-    if plan.call is not None and not plan.call.domain.is_empty():
+    if not plan.call.domain.is_empty():
         found.append(Piece(kernel.statement, plan.call.domain, names, plan.call.corner))
     if plan.edge is not None:
         rows = plan.edge.structure.loops[-1].name
@@ -124,7 +124,6 @@ def tree_plan(scop: Scop, root: Node, plans: Mapping[Kernel, NestPlan]) -> TreeP
 
 def _left(domain: isl.Set, statement: Statement, kernel: Kernel, plan: NestPlan) -> isl.Set:
     """What the calls of a kernel do not run."""
-    assert plan.call is not None
     calls = [(kernel.structure, plan.call)]
     if plan.edge is not None:
         calls.append((plan.edge.structure, plan.edge.call))

@@ -26,11 +26,12 @@ from polydl.rank.curves import curve_factors, curve_positions
 from polydl.rank.estimate import Estimates, Resources
 from polydl.rank.pages import page_footprints, page_misses
 from polydl.rank.plain import Work
-from polydl.rank.program import footprints_of, part_estimate
+from polydl.rank.program import footprints_of, tree_estimate
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.steps import busiest
 from polydl.rank.streams import unfollowed
 from polydl.rank.summing import copies_bytes
+from polydl.schedule.as_tree import tree_of
 from polydl.schedule.grouping import copied_bytes
 from polydl.schedule.structure import Structure
 from polydl.target import CacheLevel, Machine
@@ -204,7 +205,7 @@ def estimates_of(
     if box is not None and box.accesses:
         return resources_of(scop, nest, structures, machine, threads, far).estimates(machine, threads)
     footprints = footprints_of(scop, nest.statements)
-    return Estimates.of([part_estimate(footprints, one, machine, threads, far) for one in structures])
+    return Estimates.of([tree_estimate(footprints, tree_of(one), machine, threads, far) for one in structures])
 
 
 def written_twice(nest: BoxNest) -> FloatArray:

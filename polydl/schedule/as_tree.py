@@ -12,9 +12,11 @@ from polydl.model.schedule import time_affs
 from polydl.model.scop import Statement
 from polydl.rewrite.conditions import Group
 from polydl.schedule import tree
+from polydl.schedule.fused import groups_by_place
 from polydl.schedule.jam import jammed
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.structure import HILBERT, Loop, Structure, loop_aff, normalised
+from polydl.schedule.transforms.start_from_zero import start_from_zero, zeroes_all
 from polydl.schedule.tree import Band, Copy, Cut, Kernel, Leaf, Member, Node, Run, Share
 
 
@@ -104,7 +106,7 @@ def as_tree(structure: Structure, instances: float | None = None, group: Group |
     at = structure.parallel_positions
     if at:
         of = {m.name: m for m in members}
-        cuts = tuple(Cut(axis.axis, of[axis.loop], axis.chunk) for axis in structure.grid)
+        cuts = tuple(Cut(axis.axis, of[axis.loop], axis.ways, axis.chunk) for axis in structure.grid)
         curve = structure.omp_schedule == HILBERT
         schedule = "" if curve or cuts else structure.omp_schedule
         share = Share(at[-1] - at[0] + 1, schedule, curve, cuts, structure.summed)
@@ -165,11 +167,45 @@ def tree_of(part: Structure | Scheduled, group: Group | None = None) -> Node:
     if isinstance(part, Structure) and group is not None and part.kernel is None:
         raise IllegalVariant(f"nothing can be fused into {part.name}: it has no microkernel")
     found = part.tree if isinstance(part, Scheduled) else as_tree(part, group=group)
-    return jammed(found, part.rows.jam) if part.rows is not None and part.rows.jam else found
+    if part.rows is None:
+        return found
+    in_rows = tree.in_rows(found, part.rows)
+    return jammed(in_rows, part.rows.jam) if part.rows.jam else in_rows
 
 
-def program_tree(parts: Sequence[Structure | Scheduled], groups: Mapping[int, Group]) -> tree.Sequence:
-    """The parts of a program one after the other. `groups`: by place of a part what is fused into it. Raises
-    IllegalVariant (see `tree_of`)."""
-    run = [(place, part) for place, part in enumerate(parts) if isinstance(part, Scheduled) or not part.fused]
-    return tree.Sequence(tuple(tree_of(part, groups.get(place)) for place, part in run))
+def program_tree(parts: Sequence[Structure | Scheduled]) -> tree.Sequence:
+    """The parts of a program one after the other. What is fused into a microkernel is inside of it, and so are the
+    zeros that it starts from. Raises IllegalVariant where a condition of fusion fails, or no microkernel is there."""
+    groups, zeros = groups_by_place(parts), starting_from_zero(parts)
+    statements = {s.name: s for part in parts for s in part.statements}
+    found = []
+    for place, part in enumerate(parts):
+        if part.name in zeros.values() or (isinstance(part, Structure) and part.fused):
+            continue
+        node = tree_of(part, groups.get(place))
+        found.append(start_from_zero(node, statements[zeros[part.name]]) if part.name in zeros else node)
+    return tree.Sequence(tuple(found))
+
+
+def starting_from_zero(
+    parts: Sequence[Structure | Scheduled], known: dict[tuple[str, str], bool] | None = None
+) -> Mapping[str, str]:
+    """By name of a nest whose microkernel starts from zero the nest of zeros that it does away with: the last that
+    touches the array before it. `known`: for which pairs of nests that is so, kept from variant to variant."""
+    found: dict[str, str] = {}
+    for later, part in enumerate(parts):
+        if not isinstance(part, Structure) or part.kernel is None or part.summed or not part.nest.box:
+            continue
+        (statement,) = part.statements
+        array = next(a.array for a in statement.accesses if a.write)
+        for earlier in reversed(parts[:later]):
+            if any(a.array == array for s in earlier.statements for a in s.accesses):
+                if isinstance(earlier, Structure) and len(earlier.statements) == 1:
+                    pair = earlier.name, part.name
+                    kept = {} if known is None else known
+                    if pair not in kept:
+                        kept[pair] = zeroes_all(earlier.statements[0], statement)
+                    if kept[pair]:
+                        found[part.name] = earlier.name
+                break
+    return found

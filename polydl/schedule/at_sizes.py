@@ -36,6 +36,7 @@ from polydl.schedule.tree import (
     kernels,
     sequence,
     steps,
+    with_kernels,
 )
 from polydl.schedule.tree import Sequence as InOrder
 
@@ -92,7 +93,8 @@ def on_one_thread(part: Part) -> Part:
     again."""
     if isinstance(part, Scheduled):
         alone = {k: replace(k, structure=_alone(k.structure)) for k in kernels(part.tree)}
-        return replace(part, how=structs.replace(part.how, parallel=False), tree=_serial(part.tree, alone))
+        serial = with_kernels(_serial(part.tree), alone)  # copies are not one for each thread
+        return replace(part, how=structs.replace(part.how, parallel=False), tree=serial)
     return apply(part.nest, [one for one in part.transforms if not isinstance(one, Parallelize)])
 
 
@@ -101,22 +103,20 @@ def _alone(structure: Structure) -> Structure:
     return replace(structure, parallel=(), transforms=own)
 
 
-def _serial(node: Node, alone: Mapping[Kernel, Kernel]) -> Node:
-    """A tree without parallel loops. `alone`: the same for its kernels, whose copies are not one for each thread."""
+def _serial(node: Node) -> Node:
+    """A tree without parallel loops."""
     match node:
-        case Leaf():
+        case Leaf() | Kernel():
             return node
-        case Kernel():
-            return alone[node]
         case Copy(packs, kernel, child):
-            return Copy(packs, alone[kernel], _serial(child, alone))
+            return Copy(packs, kernel, _serial(child))
         case InOrder(children):
-            return InOrder(tuple(_serial(child, alone) for child in children))
+            return InOrder(tuple(_serial(child) for child in children))
         case Band(members, child):
             if len(members) > 1 and _is_wavefront(members[0], members[1]):
                 first = replace(members[0], affs={s: a.sub(members[1].affs[s]) for s, a in members[0].affs.items()})
                 members = (first, *members[1:])
-            return Band(tuple(_on_one(member) for member in members), _serial(child, alone))
+            return Band(tuple(_on_one(member) for member in members), _serial(child))
 
 
 def _is_wavefront(first: Member, second: Member) -> bool:

@@ -31,6 +31,7 @@ from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import FloatArray
 from polydl.rank.traffic import TrafficRanker
 from polydl.rewrite.canonical import canonical
+from polydl.schedule.as_tree import program_tree
 from polydl.schedule.at_sizes import (
     at_sizes as parts_at_sizes,
 )
@@ -229,7 +230,7 @@ def _scores(point: SizePoint, candidates: Sequence[Candidate], machine: Machine,
                 return None
             at[key] = there, Estimator(there.scop, there.nests, machine, threads, TrafficRanker())
         there, estimator = at[key]
-        score = estimator.whole(parts_at_sizes(there.scop, one.parts, there.nests)).score
+        score = estimator.whole(program_tree(parts_at_sizes(there.scop, one.parts, there.nests))).score
         found.append(score * _IN_CACHE if _streams_in_cache(there.scop, one, machine) else score)
     return found
 
@@ -303,7 +304,7 @@ def _written(compared: _Compared, leaf: int, symbolic: Scop, reassociate: bool) 
         return ""
     try:
         with quota("a variant for every size", _STEP):
-            why = check(one.base.scop, one.parts, one.base.dependences, reassociate=reassociate)
+            why = check(one.base.scop, program_tree(one.parts), one.base.dependences, reassociate=reassociate)
         if why is None:
             compared.codes[leaf] = _of_candidate(one)
     except Hung as error:
@@ -346,7 +347,7 @@ def _of_candidate(one: Candidate, *, instances: bool = False) -> Generated:
     are parameters, so that it is made in a process of its own. Raises QuotaExceeded."""
 
     def made() -> str:
-        code = generate(one.base.scop, one.parts, instances=instances, other_sizes=True, operations=_STEP)
+        code = generate(one.base.scop, program_tree(one.parts), instances=instances, other_sizes=True, operations=_STEP)
         return msgspec.json.encode(code).decode()
 
     what = f"code of {one.recipe.id} for every size"

@@ -10,13 +10,13 @@ from polydl.base.errors import IllegalVariant
 from polydl.dependences.analysis import is_reduction
 from polydl.dependences.nests import Nest
 from polydl.kernels.instructions import arithmetic
-from polydl.lower.initial import absorbed_zeroing
 from polydl.lower.nest_plan import obstacle
 from polydl.model.scop import Array, Scop, Statement
 from polydl.rank.estimator import Estimator
 from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.conditions import Group
 from polydl.rewrite.fuse import FusedScop
+from polydl.schedule.as_tree import program_tree, starting_from_zero
 from polydl.schedule.fused import groups_of, runs
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.recipe import NestRecipe, Recipe, recipe_of
@@ -75,7 +75,7 @@ def _variants(
         fused = into_kernels(scop, base.structures, near, refused)
         following = iter(fused)
         joined = [next(following) if isinstance(part, Structure) else part for part in base.parts]
-        gone = {fused[place].name for place in absorbed_zeroing(scop, fused)}
+        gone = set(starting_from_zero(joined).values())
         vectors = False
         for parts in _in_rows(base, joined, gone, estimator):
             in_rows = any(part.rows for part in parts)
@@ -85,15 +85,15 @@ def _variants(
             if recipe in tried:
                 continue  # bases that differ only in the loops of what is fused make the same variant
             tried.add(recipe)
-            estimate = estimator.whole(parts, base.estimate)
+            variant = replace(base, recipe=recipe, parts=tuple(parts))
+            estimate = estimator.whole(variant.tree, base.estimate)
             if any(isinstance(part, Scheduled) and part.rows for part in parts):
                 without = [replace(part, rows=None) if isinstance(part, Scheduled) else part for part in parts]
-                if estimate.score > PROMISE * estimator.whole(without, base.estimate).score:
+                if estimate.score > PROMISE * estimator.whole(program_tree(without), base.estimate).score:
                     continue
             if made_texts == MOST_TEXTS:
                 return
             made_texts += 1
-            variant = replace(base, recipe=recipe, parts=tuple(parts))
             if variant.illegal is not None:
                 continue
             code = variant.generated

@@ -10,7 +10,7 @@ from polydl.dependences.analysis import Dependence
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
-from polydl.rank.program import footprints_of, part_estimate
+from polydl.rank.program import footprints_of, tree_estimate
 from polydl.schedule.as_tree import tree_of
 from polydl.schedule.innermost import WRITTEN_OUT
 from polydl.schedule.plan import Scheduled
@@ -53,7 +53,7 @@ def best_jam(
     footprints = footprints_of(scop, part.statements)
 
     def score(jam: tuple[int, ...]) -> float:
-        return part_estimate(footprints, Vectorize((), order, jam).applied(part), machine, threads).score
+        return tree_estimate(footprints, tree_of(Vectorize((), order, jam).applied(part)), machine, threads).score
 
     least = score(()) * PROMISE
     made = {jam: Vectorize((), order, jam).applied(part) for jam in JAMS}

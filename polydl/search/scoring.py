@@ -8,6 +8,7 @@ from polydl.base.errors import IllegalVariant, InputError, InputErrors
 from polydl.dependences.nests import Nest
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.estimator import Estimator
+from polydl.schedule.as_tree import program_tree
 from polydl.schedule.check import check
 from polydl.schedule.loopstring import forced
 from polydl.schedule.notation import Written
@@ -36,7 +37,7 @@ def scored(
         except InputError as error:
             wrong.append(error)
             continue
-        broken = check(origin.scop, structures, origin.dependences, reassociate=origin.reassociate)
+        broken = check(origin.scop, program_tree(structures), origin.dependences, reassociate=origin.reassociate)
         if broken is not None:
             wrong.append(IllegalVariant(broken, loops.error("").span))
         made.append(structures)

@@ -16,7 +16,6 @@ from polydl.model.scop import Scop
 from polydl.rank.estimate import Estimate
 from polydl.schedule.as_tree import program_tree
 from polydl.schedule.check import check
-from polydl.schedule.fused import groups_by_place
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.recipe import Recipe, recipe_of
 from polydl.schedule.structure import Structure
@@ -109,25 +108,29 @@ class Variant:
             parts.append(f"{region.name}…: {region.how.described}{', rows of vectors' if region.rows else ''}")
         return "; ".join(parts)
 
-    @property
+    @cached_property
     def tree(self) -> Sequence:
-        """Its schedule tree: that of each part, one after the other."""
-        return program_tree(self.parts, groups_by_place(self.parts))
+        """Its schedule tree: that of each part, one after the other. Raises IllegalVariant (see `program_tree`)."""
+        return program_tree(self.parts)
 
     @cached_property
     def generated(self) -> Generated:
         """Its C, made once and kept; says nothing of legality. Raises QuotaExceeded."""
-        return generate(self.program, self.parts)
+        return generate(self.program, self.tree)
 
     @cached_property
     def illegal(self) -> str | None:
         """The dependence that it breaks, from the exact check of its tree; None: it is legal. Raises QuotaExceeded."""
-        return check(self.program, self.parts, self.origin.dependences, reassociate=self.origin.reassociate)
+        try:
+            tree = self.tree
+        except IllegalVariant as error:
+            return error.reason
+        return check(self.program, tree, self.origin.dependences, reassociate=self.origin.reassociate)
 
     def estimated(self, estimate: Estimate) -> Variant:
         """The same with an estimate; its C and what is known of its legality are kept."""
         made = replace(self, estimate=estimate)
-        for name in ("generated", "illegal"):
+        for name in ("tree", "generated", "illegal"):
             if name in self.__dict__:
                 made.__dict__[name] = self.__dict__[name]
         return made

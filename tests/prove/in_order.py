@@ -9,7 +9,7 @@ from polydl.dependences.analysis import dependences
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.rewrite.canonical import Canonical, canonical
-from polydl.schedule.as_tree import written
+from polydl.schedule.as_tree import program_tree, written
 from polydl.schedule.direction import moving
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import direct
@@ -27,5 +27,6 @@ def in_order(text: str, folder: Path) -> tuple[Canonical, list[str]]:
     tree = made(scop, moving(scop, scop.statements), links, written(scop.statements), how, reassociate=True)
     part = Scheduled(scop.statements, how, tree)
     return program, [
-        splice(scop.source, [(scop, generate(scop, [part], instances=marks))], "") for marks in (False, True)
+        splice(scop.source, [(scop, generate(scop, program_tree([part]), instances=marks))], "")
+        for marks in (False, True)
     ]

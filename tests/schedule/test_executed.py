@@ -17,7 +17,7 @@ from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
-from polydl.schedule.as_tree import as_tree
+from polydl.schedule.as_tree import as_tree, program_tree
 from polydl.schedule.limits import SPACES
 from polydl.schedule.limits import Limits as Within
 from polydl.schedule.structure import RegisterBlocks, Structure
@@ -77,7 +77,7 @@ def variants_of(program: Program, folder: Path, most: int) -> list[str]:
         every = list(structures_of(scop, tiny_blocks, 2))
         step = max(1, len(every) // most)
         for number, structures in enumerate(itertools.islice(every, 0, None, step)):
-            output = splice(loaded.source, [(scop, generate(scop, structures))], "")
+            output = splice(loaded.source, [(scop, generate(scop, program_tree(structures)))], "")
             texts.append(re.sub(rf"\b{program.name}\b", f"{program.name}_v{number}", output))
     return texts
 

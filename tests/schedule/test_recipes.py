@@ -13,7 +13,7 @@ from polydl.dependences.legality import violation
 from polydl.dependences.nests import nests
 from polydl.frontend import load
 from polydl.model.scop import Scop
-from polydl.schedule.as_tree import as_tree
+from polydl.schedule.as_tree import as_tree, program_tree
 from polydl.schedule.check import check, from_recipe
 from polydl.schedule.legality import is_legal
 from polydl.schedule.recipe import NestRecipe, Recipe
@@ -117,10 +117,10 @@ def test_reversed_diagonal_is_refused(tmp_path: Path) -> None:
         structure = apply(nest, transforms)
         assert not is_legal(structure, legality)
         assert violation(found, times(as_tree(structure), {s.name: s for s in structure.statements})) is not None
-        assert check(scop, [structure], found) is not None
+        assert check(scop, program_tree([structure]), found) is not None
     inner = apply(nest, (Parallelize(("j",)),))
     assert is_legal(inner, legality)
-    assert check(scop, [inner], found) is None
+    assert check(scop, program_tree([inner]), found) is None
 
 
 def test_block_with_aliasing_accumulators_is_refused(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_block_with_aliasing_accumulators_is_refused(tmp_path: Path) -> None:
     assert nest.contraction is not None
     structure = apply(nest, (Microkernel("i", "j", 4, 16, ()),))
     assert not is_legal(structure, nest_legality(nest, found))
-    assert "at the same time" in (check(scop, [structure], found) or "")
+    assert "at the same time" in (check(scop, program_tree([structure]), found) or "")
 
 
 def test_huge_loops_are_boxes_at_once(tmp_path: Path) -> None:
