@@ -35,8 +35,9 @@ import polydl
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.results import OptimizeResult
-from polydl.schedule.as_tree import program_tree
-from polydl.schedule.structure import Rows, Structure, start
+from polydl.schedule.loops import Rows
+from polydl.schedule.program_tree import program_tree
+from polydl.schedule.structure import Structure, start
 from polydl.schedule.transforms import Parallelize
 from polydl.search.variant import Variant
 

@@ -26,9 +26,9 @@ from polydl.options import Options
 from polydl.rank.whole import program_estimate
 from polydl.results import Ranking
 from polydl.rewrite.canonical import canonical
-from polydl.schedule.as_tree import program_tree
 from polydl.schedule.goal import has_loops
 from polydl.schedule.plan import Scheduled
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import Link, Links, among, by_name, coincident, left
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, sequence, statements, times

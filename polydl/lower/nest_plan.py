@@ -22,7 +22,7 @@ from polydl.model.scop import Scop
 from polydl.model.types import I32, ElementType
 from polydl.rewrite.conditions import Group
 from polydl.schedule.kernel_call import Edge, KernelCall, edge_rows, kernel_call
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from polydl.schedule.tree import Kernel
 from polydl.target.isa import VECTOR_TYPES
 
@@ -43,7 +43,7 @@ class NestPlan:
     """Calls for the rows of blocks that are no boxes."""
 
 
-def obstacle(scop: Scop, structure: Structure, group: Group) -> str | None:
+def obstacle(scop: Scop, structure: NestLoops, group: Group) -> str | None:
     """Why a group cannot be an epilogue of a structure's microkernel; None when it can."""
     kernel, found, nest = structure.kernel, structure.nest.contraction, structure.nest
     if kernel is None or found is None:
@@ -64,7 +64,7 @@ def obstacle(scop: Scop, structure: Structure, group: Group) -> str | None:
 
 def plan_nest(scop: Scop, node: Kernel, scratch: Scratch) -> NestPlan:
     """Microkernel and packs of a kernel of a tree. Raises NotVectorised."""
-    structure, found = node.structure, node.structure.nest.contraction
+    structure, found = node.use, node.use.nest.contraction
     assert found is not None, "a kernel computes a contraction"
     family, use, block = block_kernel(structure)
     for role in family.layouts(use, block):
@@ -115,7 +115,7 @@ def _rows(edge: Edge, element: ElementType) -> tuple[tuple[str, ...], dict[str, 
     return (isa_prologue(element), versions.between.text), {edge.call.name: printer}
 
 
-def _copy(structure: Structure, role: str, pack: PackCall, element: ElementType) -> CopyPiece:
+def _copy(structure: NestLoops, role: str, pack: PackCall, element: ElementType) -> CopyPiece:
     nest, operand = structure.nest, pack.operand
     width = None if pack.width is None else pack.width.iterator
     loops = tuple(
@@ -138,7 +138,7 @@ def _copy(structure: Structure, role: str, pack: PackCall, element: ElementType)
     )
 
 
-def _copy_printer(structure: Structure, pack: PackCall, routine: PackRoutine, buffer: str) -> Callable[[Place], Node]:
+def _copy_printer(structure: NestLoops, pack: PackCall, routine: PackRoutine, buffer: str) -> Callable[[Place], Node]:
     statement = structure.nest.statements[0]
     loops = (*structure.loops[: pack.depth], *pack.panels)
     relation = statement.accesses[pack.operand.access].relation.as_pw_multi_aff()

@@ -16,7 +16,7 @@ from polydl.rank.ranker import Ranker
 from polydl.rank.rankers import OF_CONTRACTIONS
 from polydl.rank.traffic import TrafficRanker, estimates_of
 from polydl.rank.whole import Known, distances, program_estimate, tree_estimator
-from polydl.schedule.plan import Scheduled
+from polydl.schedule.plan import Part
 from polydl.schedule.structure import Structure
 from polydl.schedule.tree import Sequence as InOrder
 from polydl.target import Machine
@@ -71,7 +71,7 @@ class Estimator:
         ]
         return corrected, order
 
-    def part(self, made: Structure | Scheduled) -> Estimate:
+    def part(self, made: Part) -> Estimate:
         """Of one part of a variant. Raises QuotaExceeded."""
         if isinstance(made, Structure):
             return self.structures(made.nest, [made])[0]

@@ -15,7 +15,7 @@ from polydl.rank.register_blocks import target_isa
 from polydl.rank.slanted import NOTHING, left_out
 from polydl.rank.steps import Copied, Innermost, InOrder, Repeat, Step
 from polydl.schedule.grouping import copied_bytes
-from polydl.schedule.structure import HILBERT, Packed, Rows
+from polydl.schedule.loops import HILBERT, Packed, Rows
 from polydl.schedule.tree import (
     Band,
     Copy,
@@ -153,7 +153,7 @@ class Program:
     def _kernel(self, kernel: Kernel, level: int) -> Step:
         """The loops of a kernel inside of those of the tree, with its copies: over blocks, then the microkernel's own
         down to a single instance."""
-        structure, path = kernel.structure, self._paths[kernel.statement]
+        structure, path = kernel.use, self._paths[kernel.statement]
         over = sum(loop.within is None for loop in structure.loops) if level else 0
         loops = structure.executed[over:]
         names = path.work.statement.iterators

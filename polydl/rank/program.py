@@ -45,7 +45,7 @@ def inside_estimate(
 ) -> Estimate:
     """Predicted seconds of what is fused into a microkernel. Its statements run between two calls, on a block of the
     output that is in registers: what else they touch passes by once. `footprints`: of these statements."""
-    heavy, kernel = around.structure, around.structure.kernel
+    heavy, kernel = around.use, around.use.kernel
     assert kernel is not None
     sharing = threads if heavy.parallel else 1
     own = {a.array for s in heavy.nest.statements for a in s.accesses}
@@ -77,14 +77,14 @@ def _estimate(program: Program, root: Step, tree: Node, threads: int, far: Far) 
     moved: dict[str, FloatArray] = {}
     slow: dict[Kernel | None, FloatArray] = {None: np.zeros(len(footprints.arrays))}
     for kernel in dict.fromkeys(row.kernel for row in program.rows if row.kernel is not None):
-        slow[kernel] = unfollowed(footprints.nest, [kernel.structure], machine, threads)[0]
+        slow[kernel] = unfollowed(footprints.nest, [kernel.use], machine, threads)[0]
     for cache in machine.caches:
         lines = footprints.touched([row.box for row in program.rows], cache.line_bytes)
         crowding: dict[Kernel | None, FloatArray] = {None: np.ones(len(footprints.arrays))}
         times = dict(crowding)
         for kernel in dict.fromkeys(row.kernel for row in program.rows if row.kernel is not None):
-            crowding[kernel] = inflation(footprints.nest, [kernel.structure], cache)[0]
-            times[kernel] = again(footprints.nest, [kernel.structure], cache)[0]
+            crowding[kernel] = inflation(footprints.nest, [kernel.use], cache)[0]
+            times[kernel] = again(footprints.nest, [kernel.use], cache)[0]
         taken = lines * np.array([crowding[row.kernel] for row in program.rows])
         level = Level(lines, taken, cache.usable, min(threads, cache.shared_by_cores))
         warm = np.maximum(taken[root.row].sum(), distance) <= cache.usable

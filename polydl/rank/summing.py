@@ -8,11 +8,11 @@ import numpy as np
 
 from polydl.locality.boxes import BoxNest, IntArray
 from polydl.rank.ranker import FloatArray
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from polydl.target import Machine
 
 
-def copies_bytes(nest: BoxNest, structures: Sequence[Structure], footprint: FloatArray | IntArray) -> FloatArray:
+def copies_bytes(nest: BoxNest, structures: Sequence[NestLoops], footprint: FloatArray | IntArray) -> FloatArray:
     """(V,) bytes of all copies of the output together; 0 where nothing is summed up.
 
     `footprint` (V, A): bytes of the elements of each array that the nest touches.

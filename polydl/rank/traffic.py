@@ -31,8 +31,9 @@ from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.steps import busiest
 from polydl.rank.streams import unfollowed
 from polydl.rank.summing import copies_bytes
-from polydl.schedule.as_tree import tree_of
 from polydl.schedule.grouping import copied_bytes
+from polydl.schedule.loops import NestLoops
+from polydl.schedule.program_tree import tree_of
 from polydl.schedule.structure import Structure
 from polydl.target import CacheLevel, Machine
 
@@ -123,7 +124,7 @@ def level_bytes(
 
 
 def _packing(
-    arrays: Sequence[str], structures: Sequence[Structure], dense: FloatArray, loops: _Loops, threads: int
+    arrays: Sequence[str], structures: Sequence[NestLoops], dense: FloatArray, loops: _Loops, threads: int
 ) -> tuple[FloatArray, FloatArray]:
     """(V,) bytes that one thread copies, and forks for shared copies. `dense` (V, D + 1, A) bytes of the elements."""
     place = {name: a for a, name in enumerate(arrays)}
@@ -149,7 +150,7 @@ def _packing(
 def resources_of(
     scop: Scop,
     nest: Nest,
-    structures: Sequence[Structure],
+    structures: Sequence[NestLoops],
     machine: Machine,
     threads: int,
     far: Mapping[str, float] | None = None,

@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from polydl.base.errors import IllegalVariant
 from polydl.model import isl
 from polydl.model.isl import floor_div
 from polydl.model.schedule import time_affs
 from polydl.model.scop import Statement
-from polydl.rewrite.conditions import Group
 from polydl.schedule import tree
-from polydl.schedule.fused import groups_by_place
-from polydl.schedule.jam import jammed
-from polydl.schedule.plan import Scheduled
-from polydl.schedule.structure import HILBERT, Loop, Structure, loop_aff, normalised
-from polydl.schedule.transforms.start_from_zero import start_from_zero, zeroes_all
+from polydl.schedule.loops import HILBERT, Loop, NestLoops, loop_aff, normalised
 from polydl.schedule.tree import Band, Copy, Cut, Kernel, Leaf, Member, Node, Run, Share
 
 
@@ -60,7 +54,7 @@ class _Affs(Mapping[str, isl.Aff]):
 class _Members:
     """The loops of a structure as those of a tree."""
 
-    def __init__(self, structure: Structure):
+    def __init__(self, structure: NestLoops):
         self.structure = structure
         self._keys = {iterator: object() for iterator in structure.nest.loops}
         self._counted: dict[str, Mapping[str, isl.Aff]] = {}
@@ -88,16 +82,15 @@ class _Members:
         )
 
 
-def as_tree(structure: Structure, instances: float | None = None, group: Group | None = None) -> Node:
-    """The tree that runs a structure's statements in the same order. `instances`: about how many a microkernel runs;
-    `group`: what is fused into it."""
+def as_tree(structure: NestLoops) -> Node:
+    """The tree that runs a nest's statements in the order of its loops."""
     nest, loops = structure.nest, _Members(structure)
     kernel = None
     if structure.kernel is None:
         below = written(nest.statements, len(nest.loops))
     else:
         (statement,) = nest.statements
-        kernel = Kernel(structure, statement.domain, instances, group)
+        kernel = Kernel(structure, statement.domain)
         rest = Band(tuple(loops.member(loop) for loop in structure.inner), Leaf(statement.name))
         below = tree.Sequence((kernel, rest))
     members = [loops.member(loop) for loop in structure.loops]
@@ -114,19 +107,19 @@ def as_tree(structure: Structure, instances: float | None = None, group: Group |
     return _around(structure, members, below, kernel)
 
 
-def loops_inside(structure: Structure, child: Node, kernel: Kernel, outside: int) -> Node:
+def loops_inside(structure: NestLoops, child: Node, kernel: Kernel, outside: int) -> Node:
     """A structure's loops around a subtree, but for the `outside` outermost ones, with the copies between them."""
     loops = _Members(structure)
     return _around(structure, [loops.member(loop) for loop in structure.loops[outside:]], child, kernel)
 
 
-def inside_calls(structure: Structure) -> tuple[Member, ...]:
+def inside_calls(structure: NestLoops) -> tuple[Member, ...]:
     """The loops that run inside a microkernel's calls, outermost first."""
     loops = _Members(structure)
     return tuple(loops.member(loop) for loop in structure.executed[len(structure.loops) :])
 
 
-def _around(structure: Structure, members: Sequence[Member], child: Node, kernel: Kernel | None) -> Node:
+def _around(structure: NestLoops, members: Sequence[Member], child: Node, kernel: Kernel | None) -> Node:
     """Loops, the innermost ones of a structure, around a subtree, with the copies that are due between them."""
     outside = len(structure.loops) - len(members)
     node, joined = child, list[Member]()
@@ -144,7 +137,7 @@ def _band(members: Sequence[Member], child: Node) -> Node:
     return Band(tuple(members), child) if members else child
 
 
-def split_positions(structure: Structure) -> tuple[int, ...]:
+def split_positions(structure: NestLoops) -> tuple[int, ...]:
     """Loops of which some statement runs in one iteration only, as a nest does that was fused into the last one: their
     index set is split there (Griebl, Feautrier, Lengauer: "Index set splitting", IJPP 2000), so that no condition is
     left in the loop."""
@@ -159,53 +152,3 @@ def split_positions(structure: Structure) -> tuple[int, ...]:
 def _is_fixed(statement: Statement, iterator: str) -> bool:
     """Whether a statement runs for one value of a loop, whatever the loops around it are."""
     return bool(isl.project_onto(statement.domain, [iterator]).is_singleton())
-
-
-def tree_of(part: Structure | Scheduled, group: Group | None = None) -> Node:
-    """The tree of one part of a program. `group`: what is fused into it. Raises IllegalVariant where it has no
-    microkernel for that."""
-    if isinstance(part, Structure) and group is not None and part.kernel is None:
-        raise IllegalVariant(f"nothing can be fused into {part.name}: it has no microkernel")
-    found = part.tree if isinstance(part, Scheduled) else as_tree(part, group=group)
-    if part.rows is None:
-        return found
-    in_rows = tree.in_rows(found, part.rows)
-    return jammed(in_rows, part.rows.jam) if part.rows.jam else in_rows
-
-
-def program_tree(parts: Sequence[Structure | Scheduled]) -> tree.Sequence:
-    """The parts of a program one after the other. What is fused into a microkernel is inside of it, and so are the
-    zeros that it starts from. Raises IllegalVariant where a condition of fusion fails, or no microkernel is there."""
-    groups, zeros = groups_by_place(parts), starting_from_zero(parts)
-    statements = {s.name: s for part in parts for s in part.statements}
-    found = []
-    for place, part in enumerate(parts):
-        if part.name in zeros.values() or (isinstance(part, Structure) and part.fused):
-            continue
-        node = tree_of(part, groups.get(place))
-        found.append(start_from_zero(node, statements[zeros[part.name]]) if part.name in zeros else node)
-    return tree.Sequence(tuple(found))
-
-
-def starting_from_zero(
-    parts: Sequence[Structure | Scheduled], known: dict[tuple[str, str], bool] | None = None
-) -> Mapping[str, str]:
-    """By name of a nest whose microkernel starts from zero the nest of zeros that it does away with: the last that
-    touches the array before it. `known`: for which pairs of nests that is so, kept from variant to variant."""
-    found: dict[str, str] = {}
-    for later, part in enumerate(parts):
-        if not isinstance(part, Structure) or part.kernel is None or part.summed or not part.nest.box:
-            continue
-        (statement,) = part.statements
-        array = next(a.array for a in statement.accesses if a.write)
-        for earlier in reversed(parts[:later]):
-            if any(a.array == array for s in earlier.statements for a in s.accesses):
-                if isinstance(earlier, Structure) and len(earlier.statements) == 1:
-                    pair = earlier.name, part.name
-                    kept = {} if known is None else known
-                    if pair not in kept:
-                        kept[pair] = zeroes_all(earlier.statements[0], statement)
-                    if kept[pair]:
-                        found[part.name] = earlier.name
-                break
-    return found

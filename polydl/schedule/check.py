@@ -8,7 +8,7 @@ from polydl.base.errors import IllegalVariant, InputError
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.nests import nests
 from polydl.model.scop import Scop
-from polydl.schedule.as_tree import program_tree
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.tree import Node

@@ -18,7 +18,7 @@ from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Statement
 from polydl.model.types import ElementType
 from polydl.rewrite.conditions import Group
-from polydl.schedule.structure import Packed, Rows, Structure
+from polydl.schedule.loops import NestLoops, Packed, Rows
 
 
 class Run(Enum):
@@ -109,7 +109,7 @@ class Leaf:
 class Kernel:
     """A contraction's instances that run in calls of its microkernel: a call for each iteration of the loops above."""
 
-    structure: Structure
+    use: NestLoops
     """The loops whose iterations the calls are, and what runs inside of one."""
     whole: isl.Set
     """{ S[i…] }: the instances."""
@@ -124,13 +124,13 @@ class Kernel:
 
     @property
     def statement(self) -> str:
-        return self.structure.nest.name
+        return self.use.nest.name
 
     @property
     def element(self) -> ElementType:
         """Element type."""
-        assert self.structure.nest.contraction is not None
-        return self.structure.nest.contraction.element
+        assert self.use.nest.contraction is not None
+        return self.use.nest.contraction.element
 
     @property
     def fused(self) -> tuple[Statement, ...]:
@@ -157,7 +157,7 @@ class Copy:
     @property
     def arrays(self) -> frozenset[str]:
         """Those that are copied."""
-        return frozenset(self.kernel.structure.operand(pack.operand).array for pack in self.packs)
+        return frozenset(self.kernel.use.operand(pack.operand).array for pack in self.packs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -363,7 +363,7 @@ def _times_inside(kernel: Kernel, times: Mapping[str, isl.Map]) -> dict[str, isl
     after = [(f.statement, f.element.reverse()) for f in (kernel.group.after if kernel.group else ())]
     if kernel.zeroing is not None and len(before) + len(after) < len(kernel.inside):
         before.insert(0, (kernel.zeroing, _written(kernel.zeroing)))
-    of_element = _written(kernel.structure.nest.statements[0]).reverse()
+    of_element = _written(kernel.use.nest.statements[0]).reverse()
     own = times[kernel.statement]
     whole = isl.range_onto(own, range(isl.range_arity(own) - 1))
     result = {}

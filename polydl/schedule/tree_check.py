@@ -20,7 +20,7 @@ from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.schedule import tree as schedule_tree
-from polydl.schedule.structure import registers
+from polydl.schedule.loops import registers
 from polydl.schedule.transforms.start_from_zero import no_start
 from polydl.schedule.tree import Copy, Member, Node, Run, Share, Step, kernels, paths, statements, times
 
@@ -61,7 +61,7 @@ def _broken(
         kept = ordering((d for d in found if d.array == array), reassociate=reassociate)
         wrong_pair = wrong_pair or backward(InTime(d, frozen) for d in kept)
     for kernel in kernels(tree):
-        wrong_pair = wrong_pair or block_violation(found, schedule, registers(kernel.structure))
+        wrong_pair = wrong_pair or block_violation(found, schedule, registers(kernel.use))
     if wrong_pair is not None:
         return str(wrong_pair)
     ways = paths(tree)
@@ -188,7 +188,7 @@ def _one_iteration(instances: Iterable[isl.Set], position: int) -> bool:
 def _split_sums(tree: Node) -> str | None:
     """What would see a part of a sum that blocks of a grid add up by themselves, or None."""
     for kernel in kernels(tree):
-        if kernel.structure.summed and kernel.group is not None:
+        if kernel.use.summed and kernel.group is not None:
             return f"what is fused into {kernel.statement} would see a part of its sums"
     return None
 

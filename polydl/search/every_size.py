@@ -30,8 +30,8 @@ from polydl.prove import Proof
 from polydl.rank.ranker import FloatArray
 from polydl.rewrite.canonical import Canonical, canonical
 from polydl.rewrite.chains import plan
-from polydl.schedule.as_tree import program_tree
 from polydl.schedule.check import check
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe, recipe_of
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Microkernel, Parallelize

@@ -31,12 +31,11 @@ from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import FloatArray
 from polydl.rank.traffic import TrafficRanker
 from polydl.rewrite.canonical import canonical
-from polydl.schedule.as_tree import program_tree
 from polydl.schedule.at_sizes import (
     at_sizes as parts_at_sizes,
 )
 from polydl.schedule.check import check
-from polydl.schedule.plan import Scheduled
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
 from polydl.search.dispatch import Tree, few, leaves, renumbered, taken, tree
 from polydl.search.every_size import EverySize
@@ -338,7 +337,7 @@ def _as_hard(compared: _Compared, one: int, other: int) -> bool:
     first, second = (compared.candidates[i] for i in (one, other))
     if first.base is not second.base or first.original or second.original:
         return False
-    hows = ([p.how for p in c.parts if isinstance(p, Scheduled)] for c in (first, second))
+    hows = ([p.how for p in c.parts if p.how is not None] for c in (first, second))
     return next(hows) == next(hows) != []
 
 

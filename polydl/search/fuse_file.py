@@ -13,7 +13,7 @@ from polydl.options import Options
 from polydl.rewrite.canonical import Form, canonical
 from polydl.rewrite.fuse import FusedScop
 from polydl.rewrite.fuse import fuse as fuse_scop
-from polydl.schedule.as_tree import program_tree
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import start as as_written
 
 

@@ -16,17 +16,15 @@ from polydl.rank.estimator import Estimator
 from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.conditions import Group
 from polydl.rewrite.fuse import FusedScop
-from polydl.schedule.as_tree import program_tree, starting_from_zero
 from polydl.schedule.fused import groups_of, runs
-from polydl.schedule.plan import Scheduled
+from polydl.schedule.plan import Part
+from polydl.schedule.program_tree import program_tree, starting_from_zero
 from polydl.schedule.recipe import NestRecipe, Recipe, recipe_of
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize
 from polydl.search.jams import best_jam
 from polydl.search.variant import Variant
 from polydl.target import Machine
-
-Part = Structure | Scheduled
 
 LOOKED_AT = 40
 """Variants of the search that are tried as the base of a fused one."""
@@ -73,8 +71,8 @@ def _variants(
         scop = base.program
         near = [g for g in groups if any(_names(g) <= {s.name for _, s in run} for run in runs(base.parts))]
         fused = into_kernels(scop, base.structures, near, refused)
-        following = iter(fused)
-        joined = [next(following) if isinstance(part, Structure) else part for part in base.parts]
+        own = {structure.name: structure for structure in fused}
+        joined = [own.get(part.name, part) for part in base.parts]
         gone = set(starting_from_zero(joined).values())
         vectors = False
         for parts in _in_rows(base, joined, gone, estimator):
@@ -87,8 +85,8 @@ def _variants(
             tried.add(recipe)
             variant = replace(base, recipe=recipe, parts=tuple(parts))
             estimate = estimator.whole(variant.tree, base.estimate)
-            if any(isinstance(part, Scheduled) and part.rows for part in parts):
-                without = [replace(part, rows=None) if isinstance(part, Scheduled) else part for part in parts]
+            if any(part.how is not None and part.rows for part in parts):
+                without = [part if part.how is None else replace(part, rows=None) for part in parts]
                 if estimate.score > PROMISE * estimator.whole(program_tree(without), base.estimate).score:
                     continue
             if made_texts == MOST_TEXTS:
@@ -190,13 +188,13 @@ def _in_rows(base: Variant, parts: Sequence[Part], gone: Container[str], estimat
     plain: list[Part] = [
         s
         for s in parts
-        if isinstance(s, Structure)
+        if s.nest is not None
         and s.kernel is None
         and not (s.nest.contraction is not None and s.nest.contraction.in_blocks)
         and not s.fused
         and s.name not in gone
     ]
-    regions = [part for part in parts if isinstance(part, Scheduled) and _worth(scop, part, machine)]
+    regions = [part for part in parts if part.how is not None and _worth(scop, part, machine)]
     order = 0 if reassociate else 1
     choices = [[*plain, *regions], plain] if regions else [plain]
     for several in choices:
@@ -212,7 +210,7 @@ def _in_rows(base: Variant, parts: Sequence[Part], gone: Container[str], estimat
     yield list(parts)
 
 
-def _worth(scop: Scop, region: Scheduled, machine: Machine) -> bool:
+def _worth(scop: Scop, region: Part, machine: Machine) -> bool:
     """Whether rows do more than a compiler's vectors: in functions, sums and extremes, or stores past the caches."""
     more = any(arithmetic(s).calls or is_reduction(s) for s in region.statements)
     return more or bool(_large_outputs(scop, region.statements, machine))

@@ -11,16 +11,13 @@ from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.rank.program import footprints_of, tree_estimate
-from polydl.schedule.as_tree import tree_of
 from polydl.schedule.innermost import WRITTEN_OUT
-from polydl.schedule.plan import Scheduled
-from polydl.schedule.structure import Structure
+from polydl.schedule.plan import Part
+from polydl.schedule.program_tree import tree_of
 from polydl.schedule.transforms import Vectorize
 from polydl.schedule.tree import bands
 from polydl.schedule.tree_check import broken
 from polydl.target import Machine
-
-Part = Structure | Scheduled
 
 JAMS: tuple[tuple[int, ...], ...] = ((2,), (4,), (8,), (2, 2), (4, 2), (4, 4), (1, 4))
 """Iterations that are tried: of the loop right around a row, then of the one around that."""

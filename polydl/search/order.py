@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from polydl.rank.estimate import Estimate
-from polydl.schedule.as_tree import starting_from_zero
-from polydl.schedule.plan import Scheduled
-from polydl.schedule.structure import Structure
+from polydl.schedule.plan import Part
+from polydl.schedule.program_tree import starting_from_zero
 from polydl.search.variant import Origin, Variant
 
 
@@ -18,7 +17,7 @@ from polydl.search.variant import Origin, Variant
 class NestChoice:
     """One way to run consecutive nests: what variants are put together from."""
 
-    parts: tuple[Structure | Scheduled, ...]
+    parts: tuple[Part, ...]
     estimates: tuple[Estimate, ...]
     """Of the parts."""
 

@@ -23,8 +23,8 @@ from polydl.model.isl import context
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rewrite.canonical import canonical
-from polydl.schedule.as_tree import program_tree
 from polydl.schedule.plan import Scheduled
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.tree import Run, bands
 from tests.cli.running import PRESET, polydl, refused
 

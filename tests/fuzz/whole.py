@@ -23,7 +23,7 @@ from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import rank
-from polydl.schedule.as_tree import program_tree
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import apply
 from polydl.search.shortlist import shortlist
 from tests.oracle import Limits, Program, initial_data, interpret, programs, render

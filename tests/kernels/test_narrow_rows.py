@@ -21,7 +21,7 @@ from polydl.model.scop import Scop
 from polydl.model.types import BF16_BITS, CHAR, F16, F32, F64, I8, I32, U8, ElementType, element_type
 from polydl.prove import prove
 from polydl.rewrite.canonical import canonical
-from polydl.schedule.as_tree import program_tree
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import apply
 from polydl.schedule.transforms import Vectorize
 from tests.oracle.native import compile_c

@@ -16,9 +16,10 @@ from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.types import Kind, element_type
 from polydl.rewrite.canonical import canonical
-from polydl.schedule.as_tree import program_tree, written
+from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
 from polydl.schedule.plan import Scheduled
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree_check import broken

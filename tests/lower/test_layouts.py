@@ -16,7 +16,7 @@ from polydl.frontend.load import load
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.layout import Layout, row_major
-from polydl.schedule.as_tree import program_tree
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import start
 from tests.oracle.native import compile_c
 

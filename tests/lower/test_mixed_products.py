@@ -16,7 +16,7 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import Nest, nests
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
-from polydl.schedule.as_tree import program_tree
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Microkernel, Pack, Permute, Tile
 from polydl.target.products import BYTES, SINGLE

@@ -23,7 +23,7 @@ from polydl.rewrite.canonical import canonical
 from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.temporaries import Substituted
 from polydl.rewrite.zero_points import ZeroPoints
-from polydl.schedule.as_tree import program_tree
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import Structure, apply, start
 from polydl.schedule.transforms import Microkernel, Pack, Permute, Tile
 from polydl.search.fused import into_kernels

@@ -11,7 +11,7 @@ from polydl import pipeline
 from polydl.lower.emit import generate
 from polydl.lower.kernel_spec import ROWS_AHEAD
 from polydl.options import Options
-from polydl.schedule.as_tree import program_tree
+from polydl.schedule.program_tree import program_tree
 
 SOURCE = Path(__file__).parents[2] / "examples" / "conv2d.c"
 

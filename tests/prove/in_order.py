@@ -9,9 +9,10 @@ from polydl.dependences.analysis import dependences
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.rewrite.canonical import Canonical, canonical
-from polydl.schedule.as_tree import program_tree, written
+from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
 from polydl.schedule.plan import Scheduled
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule
 from polydl.search.candidates import made

@@ -24,7 +24,7 @@ from polydl.model.scop import Scop
 from polydl.prove import Proof, prove_every_size
 from polydl.prove.integers import Affine, extreme, floor, loop, not_negative, number
 from polydl.rewrite.canonical import canonical
-from polydl.schedule.as_tree import program_tree
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import apply
 from polydl.schedule.transform import Transform

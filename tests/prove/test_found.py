@@ -13,7 +13,7 @@ from polydl.lower.splice import splice
 from polydl.pipeline import load, rank
 from polydl.prove import prove
 from polydl.rewrite.canonical import canonical
-from polydl.schedule.as_tree import program_tree
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import apply
 from polydl.schedule.transforms import Vectorize
 from polydl.search.proofs import proof_of

@@ -17,8 +17,8 @@ from polydl.rank.estimator import Estimator
 from polydl.rank.program import footprints_of, tree_estimate
 from polydl.rank.traffic import TrafficRanker, resources_of
 from polydl.rank.whole import program_estimate
-from polydl.schedule.as_tree import tree_of
 from polydl.schedule.limits import SPACES, Limits
+from polydl.schedule.program_tree import tree_of
 from polydl.search.order import NestChoice, whole
 from polydl.search.space import legal_structures
 from polydl.target import preset

@@ -16,8 +16,8 @@ from polydl.kernels.vector_text import FAST_ULPS
 from polydl.lower.emit import generate, protected
 from polydl.lower.splice import splice
 from polydl.options import Options
-from polydl.schedule.as_tree import program_tree
-from polydl.schedule.structure import Rows
+from polydl.schedule.loops import Rows
+from polydl.schedule.program_tree import program_tree
 from tests.rewrite.executing import Floats, called, compiled
 from tests.rewrite.programs import KERNELS, NESTS, Fusable, gemm
 

@@ -18,7 +18,7 @@ from polydl.model.scop import Scop
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.step import Step
 from polydl.rewrite.strips import Joined, strips
-from polydl.schedule.as_tree import program_tree
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import start
 from polydl.target.isa import kernel_contraction
 from tests.oracle.native import NATIVE, PLAIN, compile_c

@@ -17,9 +17,10 @@ from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
-from polydl.schedule.as_tree import as_tree, program_tree
+from polydl.schedule.as_tree import as_tree
 from polydl.schedule.limits import SPACES
 from polydl.schedule.limits import Limits as Within
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import RegisterBlocks, Structure
 from polydl.schedule.tree_check import broken
 from polydl.search.space import legal_structures

@@ -14,8 +14,8 @@ from polydl.dependences.nests import nests
 from polydl.lower.emit import Generated, generate
 from polydl.lower.splice import splice
 from polydl.rewrite.canonical import Canonical, canonical
-from polydl.schedule.as_tree import program_tree, tree_of
 from polydl.schedule.check import check
+from polydl.schedule.program_tree import program_tree, tree_of
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Vectorize
 from polydl.schedule.tree import bands

@@ -16,9 +16,10 @@ from polydl.lower.splice import splice
 from polydl.model.scop import Scop
 from polydl.rank.program import footprints_of, tree_estimate
 from polydl.rewrite.canonical import canonical
-from polydl.schedule.as_tree import program_tree, tree_of, written
+from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
 from polydl.schedule.plan import Scheduled
+from polydl.schedule.program_tree import program_tree, tree_of
 from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule, Vectorize
 from polydl.schedule.tree import Run, bands

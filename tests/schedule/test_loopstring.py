@@ -28,12 +28,13 @@ from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.scop import Scop
 from polydl.options import Options
-from polydl.schedule.as_tree import as_tree, program_tree
+from polydl.schedule.as_tree import as_tree
 from polydl.schedule.check import check
 from polydl.schedule.legality import is_legal
 from polydl.schedule.limits import SPACES, Limits
 from polydl.schedule.loopstring import forced, parse, text
 from polydl.schedule.notation import Written, levels, split_line
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transform import Transform

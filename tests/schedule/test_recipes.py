@@ -13,9 +13,10 @@ from polydl.dependences.legality import violation
 from polydl.dependences.nests import nests
 from polydl.frontend import load
 from polydl.model.scop import Scop
-from polydl.schedule.as_tree import as_tree, program_tree
+from polydl.schedule.as_tree import as_tree
 from polydl.schedule.check import check, from_recipe
 from polydl.schedule.legality import is_legal
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.structure import apply
 from polydl.schedule.transform import Transform

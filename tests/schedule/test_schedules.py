@@ -23,11 +23,12 @@ from polydl.rank.program import footprints_of, tree_estimate
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.split import split
 from polydl.rewrite.step import applied
-from polydl.schedule.as_tree import program_tree, written
+from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
 from polydl.schedule.goal import components
 from polydl.schedule.passes import clusters, merged
 from polydl.schedule.plan import Scheduled
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import Links, direct
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, bands, kernels, statements

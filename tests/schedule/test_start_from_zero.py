@@ -11,8 +11,8 @@ from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.nests import nests
 from polydl.lower.emit import generate
 from polydl.model.scop import Scop
-from polydl.schedule.as_tree import program_tree, tree_of
 from polydl.schedule.check import check
+from polydl.schedule.program_tree import program_tree, tree_of
 from polydl.schedule.structure import apply
 from polydl.schedule.transforms import Microkernel, Parallelize, Permute, Tile
 from polydl.schedule.transforms.start_from_zero import start_from_zero
@@ -97,6 +97,6 @@ def test_a_kernel_that_leaves_blocks_to_loops_must_not(tmp_path: Path) -> None:
     scop, found = program(tmp_path, ZEROS, PRODUCT)
     tree = with_kernel(scop, found, "S1")
     (kernel,) = kernels(tree)
-    slanted = replace(kernel, structure=replace(kernel.structure, nest=replace(kernel.structure.nest, box=False)))
+    slanted = replace(kernel, use=replace(kernel.use, nest=replace(kernel.use.nest, box=False)))
     changed = with_kernels(tree, {kernel: slanted})
     assert "not every block" in (check(scop, changed, found) or "")

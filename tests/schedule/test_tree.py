@@ -17,11 +17,12 @@ from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.scop import Scop
 from polydl.options import Options
-from polydl.schedule.as_tree import as_tree, program_tree, tree_of, written
+from polydl.schedule.as_tree import as_tree, written
 from polydl.schedule.check import check
 from polydl.schedule.direction import moving
 from polydl.schedule.fused import groups_of
 from polydl.schedule.plan import Scheduled
+from polydl.schedule.program_tree import program_tree, tree_of
 from polydl.schedule.relations import direct
 from polydl.schedule.structure import Structure, apply, start
 from polydl.schedule.timed import original_nest, timed
@@ -122,7 +123,7 @@ def test_what_is_copied_does_not_change_before_it_is_read() -> None:
         if list(kernels(tree)):
             assert broken(scop, scop.statements, tree, found, reassociate=True) is None
             kernel = next(kernels(tree))
-            once = Copy(kernel.structure.packs, kernel, tree)
+            once = Copy(kernel.use.packs, kernel, tree)
             assert "dependence on A" in (broken(scop, scop.statements, once, found, reassociate=True) or "")
             seen += 1
     assert seen
@@ -148,7 +149,7 @@ def test_working_sets_of_a_tree(name: str) -> None:
     """Those of the order as it is written, by its tree and by the 2d+1 schedule."""
     scop = scop_of(name)
     region = Scheduled(scop.statements, Schedule("written"), written(scop.statements))
-    one, two = working_sets(timed(scop, region)), working_sets(original_nest(scop))
+    one, two = working_sets(timed(scop, region.tree)), working_sets(original_nest(scop))
     sizes = [
         sorted((s.kind.value, s.array, s.source_statement, s.target_statement, s.min.lower, s.max.upper) for s in each)
         for each in (one, two)

@@ -15,10 +15,11 @@ from polydl.lower.splice import splice
 from polydl.model.scop import Scop
 from polydl.rewrite.scalars import in_place
 from polydl.rewrite.step import applied
-from polydl.schedule.as_tree import program_tree, written
+from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
 from polydl.schedule.innermost import WRITTEN_OUT
 from polydl.schedule.plan import Scheduled
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree import Run, bands

@@ -18,9 +18,9 @@ from polydl.frontend import load
 from polydl.lower.emit import generate
 from polydl.model.scop import Scop
 from polydl.rewrite.canonical import Form, canonical
-from polydl.schedule.as_tree import program_tree
 from polydl.schedule.check import check
 from polydl.schedule.limits import SPACES, Limits
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import Structure
 from polydl.search.space import legal_structures
 from tests.oracle import compile_c

@@ -25,11 +25,13 @@ from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.results import Ranking
 from polydl.rewrite.canonical import canonical
-from polydl.schedule.as_tree import as_tree, program_tree
+from polydl.schedule.as_tree import as_tree
 from polydl.schedule.at_sizes import at_sizes, long_when_written_out, on_one_thread, shared_anew, through_caches
 from polydl.schedule.check import check
+from polydl.schedule.loops import Rows
 from polydl.schedule.plan import Scheduled
-from polydl.schedule.structure import Rows, apply, start
+from polydl.schedule.program_tree import program_tree
+from polydl.schedule.structure import apply, start
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize
 from polydl.schedule.tree import Band, Leaf, Member, Run, bands

@@ -16,8 +16,8 @@ from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.partial import ROUNDS
-from polydl.schedule.as_tree import program_tree
 from polydl.schedule.check import check
+from polydl.schedule.program_tree import program_tree
 from polydl.search.every_size import EverySize
 from polydl.search.every_size_candidates import Base
 from polydl.search.every_size_rounds import candidates_in_rounds

@@ -24,7 +24,7 @@ def start_from_zero(part: Node, zeroing: Statement) -> Node:
 
 def no_start(kernel: Kernel) -> str | None:
     """Why the calls of a kernel cannot start from zero; None where they can."""
-    zeroing, structure = kernel.zeroing, kernel.structure
+    zeroing, structure = kernel.zeroing, kernel.use
     statement = structure.nest.statements[0]
     if zeroing is None:
         return None
