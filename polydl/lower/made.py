@@ -11,8 +11,7 @@ from polydl.lower.emit import generate
 from polydl.model import isl
 from polydl.model.scop import Array, Region, Scop, Source, Statement, Storage
 from polydl.schedule.as_tree import written
-from polydl.schedule.plan import Scheduled
-from polydl.schedule.transforms import Schedule
+from polydl.schedule.tree import Sequence as InOrder
 
 _BEGIN, _END = "#pragma scop\n", "#pragma endscop\n"
 
@@ -42,8 +41,7 @@ def made(
         known, every, tuple(statements), dict(sizes or {}),
         live_out=frozenset(every) - {array.name for array in inner},
     )  # fmt: skip
-    tree = written(statements)
-    body = generate(draft, [Scheduled(tuple(statements), Schedule("written"), tree)], in_locals=False)
+    body = generate(draft, InOrder((written(statements),)), in_locals=False)
     head = f"void {function}({', '.join([*(f'int {p}' for p in parameters), *(a.declaration for a in given)])})\n"
     before = "".join(f"{piece}\n" for piece in body.prologue)
     start = len(before) + len(head) + len("{\n") + len(_BEGIN)
