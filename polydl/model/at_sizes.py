@@ -2,48 +2,138 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from polydl.base.errors import InputError
 from polydl.model import isl
+from polydl.model.expr import AffineValue, Expr, on_operands
 from polydl.model.layout import NO_AXES
-from polydl.model.scop import Array, Scop
+from polydl.model.scop import Array, Assignment, BlackBox, Body, CallArgument, Guard, MicrokernelCall, Scop, Statement
+
+_INT_MAX = 2**31 - 1
 
 
 def at_sizes(scop: Scop, values: Mapping[str, int]) -> Scop:
-    """Domains, accesses and extents of a program for values of its parameters, or of some of them: what is asked of it
-    where it is counted, estimated and scheduled. Conditions inside of expressions stay in terms of the parameters."""
-    statements = tuple(
-        replace(
-            s,
-            domain=isl.named(isl.at_values(s.domain, values), s.iterators),
-            accesses=tuple(replace(a, relation=isl.at_values(a.relation, values)) for a in s.accesses),
-        )
-        for s in scop.statements
-    )
-    point = isl.parameter_values(values)
-    arrays = {name: _array(array, point) for name, array in scop.arrays.items()}
+    """A program for values of its parameters, or of some of them; those that follow from these have theirs, too."""
+    values = {**values, **_derived(scop, values)}
     return replace(
         scop,
-        statements=statements,
-        arrays=arrays,
+        statements=tuple(_statement(s, values) for s in scop.statements),
+        arrays={name: _array(array, values) for name, array in scop.arrays.items()},
         parameters=tuple(name for name in scop.parameters if name not in values),
+        derived=scop.derived - values.keys(),
         context=isl.at_values(scop.context, values),
         sizes={**scop.sizes, **values},
+        region=replace(
+            scop.region, begun={name: isl.function_at(of, values) for name, of in scop.region.begun.items()}
+        ),
+        indices=tuple(replace(one, rest=isl.at_values(one.rest, values)) for one in scop.indices),
     )
 
 
-def _array(array: Array, point: isl.Set) -> Array:
+def takes_sizes(scop: Scop, values: Mapping[str, int]) -> bool:
+    """Whether values can be put into a program: not where they are data of it, and not where the rows that pointers
+    lead to are as long as they say."""
+    arrays = scop.arrays.items()
+    return not any((name in values and array.is_scalar) or array.rows is not None for name, array in arrays)
+
+
+def tuned_for(scop: Scop, values: Mapping[str, int]) -> Scop:
+    """The program that is optimized for values of its parameters: the output asks for them (`Scop.guards`), and is made
+    for other ones of what this one was made of (`Scop.symbolic`).
+
+    Raises InputError for values with which the program does not work: those that its context excludes, and those for
+    which a subscript leaves its array.
+    """
+    asked = {name: value for name, value in values.items() if name in scop.parameters}
+    if not asked:
+        return scop
+    there = at_sizes(scop, asked)
+    given = ", ".join(f"{name} = {value}" for name, value in asked.items())
+    if there.context.is_empty():
+        raise InputError(f"{scop.function} does not work with {given}", scop.span, "give other sizes", topic="sizes")
+    if large := [name for name in scop.parameters if abs(there.sizes.get(name, 0)) > _INT_MAX]:
+        raise InputError(f"{given} is more than an int holds: '{large[0]}'", scop.span, topic="sizes")
+    _check_inside(there, given)
+    new = [Guard(name, there.sizes[name], False) for name in scop.parameters if name in there.sizes]
+    old = [guard for guard in scop.guards if not guard.macro]
+    guards = [guard for guard in scop.guards if guard.macro] + sorted([*old, *new], key=lambda guard: guard.name)
+    # Values that no guard asks for are of macros that follow from others.
+    sizes = {guard.name: guard.value for guard in guards}
+    return replace(there, guards=tuple(guards), sizes=sizes, symbolic=scop.symbolic or scop)
+
+
+def _check_inside(scop: Scop, given: str) -> None:
+    """Raises InputError for a subscript that leaves its array for every value of the parameters that are left."""
+    for statement in scop.statements:
+        for access in (access for access in statement.accesses if access.exact):
+            array = scop.arrays[access.array]
+            relation = access.relation.intersect_params(scop.context)
+            for place, extent in enumerate(array.shape):
+                if extent is None:
+                    continue
+                outside = relation.subtract_range(isl.between(relation.range(), place, 0, extent - 1))
+                if outside.is_empty() or not relation.params().is_subset(outside.params()):
+                    continue
+                raise InputError(
+                    f"with {given}, subscript {place + 1} of '{access.array}' leaves its bounds",
+                    access.span or statement.span,
+                    f"'{access.array}' is declared as '{array.declaration}'",
+                    topic="out-of-bounds",
+                )
+
+
+def _derived(scop: Scop, values: Mapping[str, int]) -> dict[str, int]:
+    """The parameters that follow from these values, with theirs."""
+    found: dict[str, int] = {}
+    there = isl.at_values(scop.context, values)
+    for name in scop.parameters:
+        if name in scop.derived and name not in values:
+            alone = isl.as_dimensions(isl.some_values(there, [n for n in isl.parameters(there) if n != name]), [name])
+            low = isl.least(alone, 0)
+            if low is not None and low == isl.greatest(alone, 0):
+                found[name] = low
+    return found
+
+
+def _statement(statement: Statement, values: Mapping[str, int]) -> Statement:
+    return replace(
+        statement,
+        domain=isl.named(isl.at_values(statement.domain, values), statement.iterators),
+        accesses=tuple(replace(a, relation=isl.at_values(a.relation, values)) for a in statement.accesses),
+        body=_body(statement.body, values),
+    )
+
+
+def _body(body: Body, values: Mapping[str, int]) -> Body:
+    match body:
+        case Assignment():
+            return replace(body, value=_expression(body.value, lambda of: isl.function_at(of, values)))
+        case MicrokernelCall(_, arguments, inner):
+            there = tuple(_argument(argument, values) for argument in arguments)
+            return replace(body, arguments=there, inner=tuple(_statement(s, values) for s in inner))
+        case BlackBox():
+            own = ((text, None if of is None else isl.function_at(of, values)) for text, of in body.locals)
+            return replace(body, locals=tuple(own))
+
+
+def _expression(value: Expr, at: Callable[[isl.PwAff], isl.PwAff]) -> Expr:
+    if isinstance(value, AffineValue):
+        return AffineValue(at(value.value))
+    return on_operands(value, lambda operand: _expression(operand, at))
+
+
+def _argument(argument: CallArgument, values: Mapping[str, int]) -> CallArgument:
+    return replace(
+        argument,
+        subscript=None if argument.subscript is None else isl.functions_at(argument.subscript, values),
+        value=None if argument.value is None else isl.function_at(argument.value, values),
+    )
+
+
+def _array(array: Array, values: Mapping[str, int]) -> Array:
     if not array.layout.is_row_major:
         return array
-    extents = tuple(None if e is None else _constant(e, point) for e in array.extents)
+    extents = tuple(None if extent is None else isl.function_at(extent, values) for extent in array.extents)
     return replace(array, extents=extents, layout=NO_AXES)
-
-
-def _constant(extent: isl.PwAff, point: isl.Set) -> isl.PwAff:
-    """An extent that has one value at a point, as a constant; any other one as it is."""
-    there = extent.intersect_params(point)
-    low, high = there.min_val(), there.max_val()
-    if not (low.is_int() and low.eq(high)):
-        return extent
-    return isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), isl.to_int(high)))
