@@ -55,7 +55,7 @@ def tuned_for(scop: Scop, values: Mapping[str, int]) -> Scop:
         raise InputError(f"{scop.function} does not work with {given}", scop.span, "give other sizes", topic="sizes")
     if large := [name for name in scop.parameters if abs(there.sizes.get(name, 0)) > _INT_MAX]:
         raise InputError(f"{given} is more than an int holds: '{large[0]}'", scop.span, topic="sizes")
-    _check_inside(there, given)
+    check_inside(there, f"with {given}, ")
     new = [Guard(name, there.sizes[name], False) for name in scop.parameters if name in there.sizes]
     old = [guard for guard in scop.guards if not guard.macro]
     guards = [guard for guard in scop.guards if guard.macro] + sorted([*old, *new], key=lambda guard: guard.name)
@@ -64,24 +64,32 @@ def tuned_for(scop: Scop, values: Mapping[str, int]) -> Scop:
     return replace(there, guards=tuple(guards), sizes=sizes, symbolic=scop.symbolic or scop)
 
 
-def _check_inside(scop: Scop, given: str) -> None:
-    """Raises InputError for a subscript that leaves its array for every value of the parameters that are left."""
+def check_inside(scop: Scop, given: str = "") -> None:
+    """Raises InputError for a subscript that leaves its array for every value of the parameters for which it is reached
+    at all. `given`: the sizes that the program has, for people."""
     for statement in scop.statements:
         for access in (access for access in statement.accesses if access.exact):
             array = scop.arrays[access.array]
             relation = access.relation.intersect_params(scop.context)
-            for place, extent in enumerate(array.shape):
-                if extent is None:
-                    continue
-                outside = relation.subtract_range(isl.between(relation.range(), place, 0, extent - 1))
+            for place, extent in enumerate(array.extents):
+                outside = relation.intersect_range(_outside(relation.range(), place, extent))
                 if outside.is_empty() or not relation.params().is_subset(outside.params()):
                     continue
                 raise InputError(
-                    f"with {given}, subscript {place + 1} of '{access.array}' leaves its bounds",
+                    f"{given}subscript {place + 1} of '{access.array}' leaves its bounds",
                     access.span or statement.span,
                     f"'{access.array}' is declared as '{array.declaration}'",
                     topic="out-of-bounds",
                 )
+
+
+def _outside(of: isl.Set, place: int, extent: isl.PwAff | None) -> isl.Set:
+    """Those elements whose subscript at a place is below 0, or past an extent that is known."""
+    subscript = isl.PwAff.from_aff(isl.coordinate(of, place))
+    if extent is None:
+        return isl.Set.empty(of.get_space())
+    below = subscript.lt_set(isl.PwAff.from_aff(isl.constant(of, 0)))
+    return below.union(subscript.ge_set(isl.lifted(extent, of)))
 
 
 def _derived(scop: Scop, values: Mapping[str, int]) -> dict[str, int]:
