@@ -35,7 +35,9 @@ import polydl
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.results import OptimizeResult
-from polydl.schedule.structure import Rows, Structure, start
+from polydl.schedule.loops import Rows
+from polydl.schedule.program_tree import program_tree
+from polydl.schedule.structure import Structure, start
 from polydl.schedule.transforms import Parallelize
 from polydl.search.variant import Variant
 
@@ -104,7 +106,7 @@ def optimized(
 def text_of(done: OptimizeResult, structures: Sequence[Structure], path: Path) -> Path:
     """The C file of other structures of the chosen variant's scop."""
     scop = done.scops[0].ranking.scop
-    path.write_text(splice(scop.source, [(scop, generate(scop, structures))], ""), encoding="utf-8")
+    path.write_text(splice(scop.source, [(scop, generate(scop, program_tree(structures)))], ""), encoding="utf-8")
     return path
 
 

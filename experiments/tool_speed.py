@@ -92,7 +92,7 @@ def stages() -> list[Stage]:
         Stage("ranking, dnn", "matmul.c, 1024^3", rank(product, "dnn")),
         Stage("ranking, cost", "conv2d.c, small space", rank(conv, "cost", "small")),
         Stage("scheduling", "jacobi_2d.c", rank(stencil)),
-        Stage("code generation", "conv2d.c, the best variant", lambda: generate(ranked.scop, first.parts)),
+        Stage("code generation", "conv2d.c, the best variant", lambda: generate(ranked.scop, first.tree)),
         Stage("fusion", "mlp_layer.c", lambda: fuse(layer)),
         Stage("search", "mlp_layer.c, all but measuring", _searched),
     ]

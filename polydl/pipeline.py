@@ -1,6 +1,6 @@
 """The whole of polydl, top to bottom: the file to open first.
 
-C text ─ frontend ─▶ Scop ─ dependences ─▶ search: Variant = (program, recipe, parts) ─ rank ─▶ order
+C text ─ frontend ─▶ Scop ─ dependences ─▶ search: Variant = (program, recipe, tree) ─ rank ─▶ order
                                                                                                │ top k
 C text ◀─ lower ◀─ isl AST ◀─ schedule tree ◀──────────────────────────────────────────────────┘
    └─ measure: build, run, check, time ─▶ report

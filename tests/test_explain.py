@@ -56,7 +56,7 @@ def test_best_is_the_best_of_the_ranker_asked_for() -> None:
         assert found.id == first.id
         assert found.places[ranker].rank == 1
         assert found.places[ranker].score == first.score
-        assert found.code == generate(scop(), first.parts).region
+        assert found.code == generate(scop(), first.tree).region
 
 
 def test_ranks_are_the_places_in_each_ranking() -> None:

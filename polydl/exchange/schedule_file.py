@@ -28,6 +28,7 @@ from polydl.results import Ranking
 from polydl.rewrite.canonical import canonical
 from polydl.schedule.goal import has_loops
 from polydl.schedule.plan import Scheduled
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import Link, Links, among, by_name, coincident, left
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, sequence, statements, times
@@ -50,7 +51,9 @@ def ranking_from_file(source: Scop, path: Path, machine: Machine, threads: int, 
     program = canonical(source, reassociate=o.reassociate, names=statements_of(source, path))
     scop, found = program.scop, program.dependences
     made = schedule_from_file(scop, path, found, reassociate=o.reassociate)
-    variant = Variant.of(Origin(scop, found, o.reassociate), (made,), program_estimate(scop, (made,), machine, threads))
+    variant = Variant.of(
+        Origin(scop, found, o.reassociate), (made,), program_estimate(scop, program_tree((made,)), machine, threads)
+    )
     seconds = time.perf_counter() - start
     return Ranking(program, nests(scop, found), (variant,), 1, {}, machine, o.ranker, threads, seconds)
 

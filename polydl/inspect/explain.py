@@ -27,6 +27,7 @@ from polydl.results import Optimized, Ranking
 from polydl.rewrite.fuse import fuse
 from polydl.schedule.loopstring import text
 from polydl.schedule.notation import Written, split_line
+from polydl.schedule.program_tree import tree_of
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import Structure
 from polydl.schedule.timed import original_nest, timed
@@ -229,7 +230,7 @@ def _name(variant: Variant) -> str:
 def _explain(variant: Variant, rankings: Mapping[str, Ranking], measured: Measured | None) -> Explanation:
     ranking = next(iter(rankings.values()))
     scop, machine = variant.program, ranking.machine
-    runs = {part.name: timed(scop, part) for part in variant.parts}
+    runs = {part.name: timed(scop, tree_of(part)) for part in variant.parts}
     if not variant.recipe.nests:
         runs = {ORIGINAL: original_nest(scop)}  # the nests as they are written, not one after the other
     reuses: list[Reuse] = []

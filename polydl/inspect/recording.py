@@ -40,7 +40,8 @@ from polydl.rank import rankers
 from polydl.rank.ranker import Opinion, Ranker
 from polydl.results import Optimized, OptimizeResult, Ranking
 from polydl.rewrite.fuse import FusedScop
-from polydl.schedule.plan import Scheduled
+from polydl.schedule.plan import Part
+from polydl.schedule.program_tree import tree_of
 from polydl.schedule.structure import Structure
 from polydl.schedule.timed import original_nest, timed
 from polydl.search.variant import Variant
@@ -170,9 +171,9 @@ def _running(variant: Variant) -> list[Structure]:
     return [s for s in variant.structures if not s.fused]
 
 
-def _parts(variant: Variant) -> list[Structure | Scheduled]:
+def _parts(variant: Variant) -> list[Part]:
     """Those with loops of their own."""
-    return [part for part in variant.parts if isinstance(part, Scheduled) or not part.fused]
+    return [part for part in variant.parts if not part.fused]
 
 
 class _View:
@@ -228,7 +229,9 @@ class _View:
     ) -> tuple[tuple[WorkingSet, ...], str]:
         found: dict[WorkingSet, None] = {}
         try:
-            for nest, run in (runs or {part.name: timed(variant.program, part) for part in _parts(variant)}).items():
+            for nest, run in (
+                runs or {part.name: timed(variant.program, tree_of(part)) for part in _parts(variant)}
+            ).items():
                 for one in working_sets(run):
                     low, high = one.min_footprint.bytes, one.max_footprint.bytes
                     found[

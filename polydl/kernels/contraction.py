@@ -15,7 +15,7 @@ from polydl.model.contraction import Operand
 from polydl.model.layout import Layout, row_major
 from polydl.model.types import ElementType
 from polydl.schedule.grouping import grouping
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from polydl.target.isa import Isa, register_blocks
 from polydl.target.products import BYTES, DOT_8, FMA, SINGLE, Product, inner_product, of_bytes
 
@@ -137,7 +137,7 @@ class Contractions:
         return loops(_specified(use, shape))
 
 
-def inside(use: ContractionUse, structure: Structure) -> ContractionUse:
+def inside(use: ContractionUse, structure: NestLoops) -> ContractionUse:
     """The same contraction with those of its loops that run in a structure's microkernel."""
     kernel, counts = structure.kernel, structure.nest.counts
     assert kernel is not None

@@ -13,7 +13,7 @@ from polydl.kernels.innermost import VECTOR, Innermost, RowFunction
 from polydl.kernels.microkernel import Microkernel
 from polydl.kernels.packing import PackRoutine
 from polydl.kernels.rows import GeneralRow
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from polydl.target.isa import Isa
 
 INNERMOST: tuple[Family[Innermost, Any, int, RowFunction], ...] = (
@@ -45,7 +45,7 @@ def row_cycles(piece: Innermost, isa: Isa) -> Cycles:
 
 
 def block_kernel(
-    structure: Structure,
+    structure: NestLoops,
 ) -> tuple[Family[Nest, ContractionUse, Block, Microkernel], ContractionUse, Block]:
     """What runs the blocks of a structure with a microkernel: the family, the roles of the loops, the block."""
     kernel = structure.kernel
@@ -60,7 +60,7 @@ def block_kernel(
 
 
 def block_cycles(
-    structure: Structure, isa: Isa, extents: tuple[int, int] | None = None, block: Block | None = None
+    structure: NestLoops, isa: Isa, extents: tuple[int, int] | None = None, block: Block | None = None
 ) -> Cycles:
     """What a structure's microkernel takes. `extents`: rows and columns, those of the nest unless given. `block`: its
     own unless given."""

@@ -22,7 +22,8 @@ from polydl.model import isl
 from polydl.model.isl.trees import add_loop, add_mark, tree_of
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Access, Array, Assignment, Scop
-from polydl.schedule.structure import Structure, trips
+from polydl.schedule.tree import Node as Tree
+from polydl.schedule.tree import bands, own_statements, summed_cut
 
 _MANY = 1 << 16
 """Additions from which on the copies are added up by all threads: below, starting them takes longer."""
@@ -31,13 +32,15 @@ _PAGE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """The copies of one nest's output."""
+    """The copies of one statement's output."""
 
     scop: Scop
-    """With the output replaced by the copy of the block at hand, for the nest's own code."""
-    structure: Structure
+    """With the output replaced by the copy of the block at hand, for the statement's own code."""
+    part: Tree
+    """The loops, one of which is shared out."""
+    statement: str
     access: Access
-    """The nest's write."""
+    """The statement's write."""
     array: Array
     buffer: str
     """C name of the first copy."""
@@ -56,12 +59,15 @@ class Copies:
 
     def thread_line(self, names: Names) -> Raw:
         """The declaration for inside of the grid's loops."""
-        axes = sorted((a.axis for a in self.structure.grid), key="LRC".index)
-        axis = next(a.axis for a in self.structure.grid if a.loop == self.structure.summed)
-        return self._declare(f"{names.iterator}{self.structure.parallel_positions[0] + axes.index(axis)}")
+        loops = [member for band in bands(self.part) for member in band.members]
+        first = next(place for place, member in enumerate(loops) if member.share.summed)
+        share = loops[first].share
+        axes = sorted((cut.axis for cut in share.grid), key="LRC".index)
+        axis = next(cut.axis for cut in share.grid if cut.loop.name == share.summed)
+        return self._declare(f"{names.iterator}{first + axes.index(axis)}")
 
     def _instances(self, name: str) -> isl.Set:
-        """{ name[w, a…] } every block with every element that the nest writes."""
+        """{ name[w, a…] } every block with every element that the statement writes."""
         blocks = isl.interval(0, self.count - 1)
         return blocks.flat_product(self.access.relation.range()).set_tuple_name(name)
 
@@ -73,7 +79,7 @@ class Copies:
 
     def zeroing(self, names: Names, helpers: Helpers) -> Node:
         """Code that sets all copies to zero, each by the thread that runs its block."""
-        name = f"{self.structure.nest.name}_zero"
+        name = f"{self.statement}_zero"
         instances = self._instances(name)
 
         def zero(at: Place) -> Node:
@@ -89,7 +95,7 @@ class Copies:
 
     def adding(self, original: Scop, names: Names, helpers: Helpers) -> Node:
         """Code that adds the copies to the output, one after the other."""
-        name, key = f"{self.structure.nest.name}_sum", f"{self.buffer}_here"
+        name, key = f"{self.statement}_sum", f"{self.buffer}_here"
         instances = self._instances(name)
 
         def add(at: Place) -> Node:
@@ -109,9 +115,11 @@ class Copies:
         return Writer(both, names, helpers, {name: add}, (self._declare(counter),)).write(node.get_schedule())
 
 
-def copies(scop: Scop, structure: Structure, scratch: Scratch) -> Copies:
-    """Reserve the copies of a structure with a summed loop. Raises InputError for an output of unknown shape."""
-    statement = structure.nest.statements[0]
+def copies(scop: Scop, part: Tree, scratch: Scratch) -> Copies:
+    """Reserve the copies of a statement with a summed loop. Raises InputError for an output of unknown shape."""
+    (name,), cut = own_statements(part), summed_cut(part)
+    assert cut is not None, "a loop of the grid is summed"
+    statement = next(s for s in scop.statements if s.name == name)
     body = statement.body
     assert isinstance(body, Assignment)
     access = statement.accesses[body.target]
@@ -123,12 +131,11 @@ def copies(scop: Scop, structure: Structure, scratch: Scratch) -> Copies:
     elements = 1 + array.layout.offset([high for _, high in ends])
     size = array.element.bytes
     each = -(-elements * size // _PAGE) * _PAGE // size
-    axis = next(a for a in structure.grid if a.loop == structure.summed)
-    trip = trips(structure.nest, structure.loop(structure.summed))
-    assert trip is not None, "a thread grid knows how often its loops run"
-    count = -(-trip // axis.chunk)
-    buffer = scratch.reserve(f"polydl_{structure.nest.name}_copies", array.element, count * each * size)
-    name = f"(*{buffer}_here)" if array.is_scalar else f"{buffer}_here"
+    last = isl.greatest(map_from_affs(statement.domain, [cut.loop.affs[name]]).range(), 0)
+    assert last is not None, "a thread grid knows how often its loops run"
+    count = last // cut.chunk + 1
+    buffer = scratch.reserve(f"polydl_{name}_copies", array.element, count * each * size)
+    spelled = f"(*{buffer}_here)" if array.is_scalar else f"{buffer}_here"
     members = None if array.members is None else replace(array.members, of="")
-    changed = replace(scop, arrays={**scop.arrays, array.name: replace(array, name=name, members=members)})
-    return Copies(changed, structure, access, array, buffer, each, count)
+    changed = replace(scop, arrays={**scop.arrays, array.name: replace(array, name=spelled, members=members)})
+    return Copies(changed, part, name, access, array, buffer, each, count)

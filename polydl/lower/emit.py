@@ -1,4 +1,4 @@
-"""From a scop and one structure per nest to C: the code that replaces the region and the helpers it needs."""
+"""From a scop and its schedule tree to C: the code that replaces the region and the helpers it needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from polydl.lower.copies import copies
 from polydl.lower.cprint import lines
 from polydl.lower.ctree import Binary, Cast, Evaluate, Expr, Hint, Invoke, Node, Pragma, Raw, Scope, mentions
 from polydl.lower.curve import curve_prologue
-from polydl.lower.initial import absorbed_zeroing
 from polydl.lower.instance import Names
 from polydl.lower.instance_marks import BEGIN
 from polydl.lower.nest_plan import plan_nest
@@ -29,11 +28,9 @@ from polydl.model.isl.trees import parametric_value
 from polydl.model.scop import Array, Scop, Source, Storage
 from polydl.model.types import HEADER_NAMES
 from polydl.rewrite.contract import PREFIX
-from polydl.schedule.as_tree import tree_of
-from polydl.schedule.fused import groups_by_place, runs
-from polydl.schedule.plan import Scheduled
-from polydl.schedule.structure import HILBERT, Structure
-from polydl.schedule.tree import kernels
+from polydl.schedule.tree import Node as Tree
+from polydl.schedule.tree import Sequence as InOrder
+from polydl.schedule.tree import bands, kernels, rows_of, summed_cut
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _INT_MAX = 2**31 - 1
@@ -88,37 +85,28 @@ def _integer_type(scop: Scop) -> str:
 
 def generate(
     scop: Scop,
-    parts: Sequence[Structure | Scheduled],
+    tree: InOrder,
     *,
     instances: bool = False,
     other_sizes: bool = False,
     in_locals: bool = True,
     operations: int = DEFAULT_QUOTA,
 ) -> Generated:
-    """C text that runs the parts of the scop one after the other, each in the order of its tree.
+    """C text that runs the statements of the scop in the order of a tree, whose parts are written one after the other.
 
     `instances`: with a line before each statement that says which instance it is (polydl.lower.instance_marks); the
     text is the same otherwise. `other_sizes`: it is to stand beside code for one size, whose helper functions may be of
-    another type. `in_locals`: elements may be kept in locals. Raises QuotaExceeded. Assumes that they are legal.
+    another type. `in_locals`: elements may be kept in locals. Raises QuotaExceeded. Assumes that the tree is legal.
     """
     names = names_for(scop)
     helpers = Helpers(names.prefix + (OTHER_SIZES if other_sizes else ""), set())
     code: list[Node] = []
     scratch = Scratch()
     beside = _Beside([], [], [], [])
-    absorbed, groups = _absorbed(scop, parts), groups_by_place(parts)
     with quota("code generation", operations):
-        for place, part in enumerate(parts):
-            if place in absorbed or (isinstance(part, Structure) and part.fused):
-                continue
-            tree = tree_of(part, groups.get(place))
-            zeroed = place in absorbed.values()
-            plans = {
-                kernel: plan_nest(kernel.structure, scratch, zeroed=zeroed, scop=scop, group=kernel.group)
-                for kernel in kernels(tree)
-            }
-            plan = tree_plan(scop, tree, plans)
-            code += _written(plan, part, names, helpers, scratch, beside, instances, in_locals)
+        for part in tree.children:
+            plan = tree_plan(scop, part, {kernel: plan_nest(scop, kernel, scratch) for kernel in kernels(part)})
+            code += _written(plan, names, helpers, scratch, beside, instances, in_locals)
     code = [*storage(scop), *unused_storage(scop, code), *code]
     for array in scop.arrays.values():
         if array.storage is Storage.SCRATCH:
@@ -147,15 +135,6 @@ def _reserve(scratch: Scratch, array: Array, helpers: Helpers) -> None:
     scratch.reserve_sized(array.name, array.element, first)
 
 
-def _absorbed(scop: Scop, parts: Sequence[Structure | Scheduled]) -> dict[int, int]:
-    """By place among the parts, nests of zeros with the nest that starts from zero by itself."""
-    found: dict[int, int] = {}
-    for run in runs(parts):
-        absorbed = absorbed_zeroing(scop, [structure for _, structure in run])
-        found |= {run[zeros][0]: run[nest][0] for zeros, nest in absorbed.items()}
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class _Beside:
     """What parts need outside of their own lines; writing a part adds to these lists."""
@@ -170,7 +149,6 @@ class _Beside:
 
 def _written(
     plan: TreePlan,
-    part: Structure | Scheduled,
     names: Names,
     helpers: Helpers,
     scratch: Scratch,
@@ -178,13 +156,13 @@ def _written(
     instances: bool,
     in_locals: bool,
 ) -> list[Node]:
-    """Code that runs one part."""
+    """Code that runs one part of a program."""
     code: list[Node] = []
-    scop = plan.scop
+    scop, part = plan.scop, plan.root
     beside.prologue.extend(plan.prologue)
-    if isinstance(part, Structure) and part.omp_schedule == HILBERT:
+    if any(member.share.curve for band in bands(part) for member in band.members):
         beside.prologue.append(curve_prologue(names.integer))
-    made = copies(scop, part, scratch) if isinstance(part, Structure) and part.summed else None
+    made = copies(scop, part, scratch) if summed_cut(part) is not None else None
     code += [made.zeroing(names, helpers)] if made else []
     for one in plan.ahead:
         beside.functions.append(one.text(scop, names, helpers))
@@ -205,10 +183,10 @@ def _written(
     return code
 
 
-def row_options(scop: Scop, part: Structure | Scheduled) -> RowOptions | None:
-    """What the innermost loops of a part may become."""
-    rows = part.rows
-    if rows is None or (isinstance(part, Structure) and part.summed):
+def row_options(scop: Scop, part: Tree) -> RowOptions | None:
+    """What the innermost loops of a part of a program may become."""
+    rows = rows_of(part)
+    if rows is None or summed_cut(part) is not None:
         return None
     return RowOptions(frozenset(rows.stream), not rows.keep_order, scop.fast_math, bool(rows.jam))
 

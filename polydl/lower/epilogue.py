@@ -23,7 +23,7 @@ from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
 from polydl.model.types import F32, I32, U32, ElementType
 from polydl.rewrite.conditions import Fused, Group
 from polydl.schedule.kernel_call import KernelCall
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _subscript(access: Access, call: KernelCall) -> isl.PwMultiAff:
 @dataclass(slots=True)
 class _Writer:
     scop: Scop
-    structure: Structure
+    structure: NestLoops
     group: Group
     element: ElementType
     stride: Callable[[str, Stride], Stride]
@@ -242,7 +242,7 @@ class _Writer:
 
 def epilogue(
     scop: Scop,
-    structure: Structure,
+    structure: NestLoops,
     group: Group,
     element: ElementType,
     stride: Callable[[str, Stride], Stride],

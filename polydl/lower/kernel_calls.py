@@ -29,7 +29,7 @@ from polydl.model.scop import Scop, Statement
 from polydl.rewrite.conditions import Group
 from polydl.schedule.grouping import grouping
 from polydl.schedule.kernel_call import KernelCall
-from polydl.schedule.structure import Loop, Structure
+from polydl.schedule.loops import Loop, NestLoops
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Versions:
 
 def versions_of(
     scop: Scop | None,
-    structure: Structure,
+    structure: NestLoops,
     call: KernelCall,
     packs: Mapping[str, PackCall],
     zeroed: bool,
@@ -86,20 +86,20 @@ def stride_at(at: Place, nest: Nest, operand: Operand, loop: Loop) -> list[Expr]
     return [] if isinstance(stride, int) else [at.distance(stride)]
 
 
-def _repeated(structure: Structure) -> list[int]:
+def _repeated(structure: NestLoops) -> list[int]:
     """Positions of the loops around the calls that come back to the same block of the output."""
     found = structure.nest.contraction
     assert found is not None
     return [d for d, loop in enumerate(structure.loops) if found.output.strides[loop.iterator] == 0]
 
 
-def _repetitions(structure: Structure, call: KernelCall) -> list[isl.PwAff]:
+def _repetitions(structure: NestLoops, call: KernelCall) -> list[isl.PwAff]:
     """{ S_mk[t…] -> [t] } the loops around the calls that come back to the same block of the output."""
     counters = (isl.coordinate(call.domain, d) for d in _repeated(structure))
     return [isl.PwAff.from_aff(counter).intersect_domain(call.domain) for counter in counters]
 
 
-def _last_repetitions(structure: Structure, call: KernelCall) -> list[isl.PwAff]:
+def _last_repetitions(structure: NestLoops, call: KernelCall) -> list[isl.PwAff]:
     """{ S_mk[t…] -> [t] } the values of `_repetitions` in the last call for a block."""
     repeated = _repeated(structure)
     kept = (d for d in range(len(structure.loops)) if d not in repeated)
@@ -108,14 +108,14 @@ def _last_repetitions(structure: Structure, call: KernelCall) -> list[isl.PwAff]
     return [last[d] for d in repeated]
 
 
-def visits_again(structure: Structure) -> bool:
+def visits_again(structure: NestLoops) -> bool:
     """Whether a block of the output is visited by more than one call, at some sizes."""
     loops = (structure.loops[position] for position in _repeated(structure))
     extents = ((structure.nest.counts[i.iterator].extent if i.within is None else i.within, i.step) for i in loops)
     return any(extent is None or extent > step for extent, step in extents)
 
 
-def _visits_always(structure: Structure) -> bool:
+def _visits_always(structure: NestLoops) -> bool:
     """Whether a block of the output is visited by more than one call, at all sizes."""
     if any(isl.involved_parameters(statement.domain) for statement in structure.statements):
         return False
@@ -131,7 +131,7 @@ def _factor(factor: Const | Load, at: Place, statement: Statement) -> Expr:
 
 
 def call_printer(
-    structure: Structure,
+    structure: NestLoops,
     call: KernelCall,
     versions: Versions,
     packs: Mapping[str, PackCall],

@@ -17,7 +17,7 @@ from polydl.model.types import I32
 from polydl.rewrite.conditions import Group
 from polydl.schedule.grouping import Grouping, grouping
 from polydl.schedule.kernel_call import KernelCall
-from polydl.schedule.structure import Loop, Structure
+from polydl.schedule.loops import Loop, NestLoops
 from polydl.target.isa import VECTOR_TYPES
 
 PAGE_BYTES = 4096
@@ -65,7 +65,7 @@ def constant(extent: isl.PwAff, domain: isl.Set) -> int | None:
 
 
 def microkernel_spec(
-    structure: Structure, call: KernelCall, packs: Mapping[str, PackCall], beta: int, fused: Epilogue = NOTHING_FUSED
+    structure: NestLoops, call: KernelCall, packs: Mapping[str, PackCall], beta: int, fused: Epilogue = NOTHING_FUSED
 ) -> MicrokernelSpec:
     """What the generated microkernel of a structure computes, with the strides of packed copies where there are."""
     nest, kernel, found = structure.nest, structure.kernel, structure.nest.contraction
@@ -129,7 +129,7 @@ def steps_of(groups: Grouping, call: KernelCall, loop: Loop) -> isl.PwAff:
     return extent.add_constant_val(isl.value(group - 1)).scale_down_val(isl.value(group)).floor()
 
 
-def _always_whole(structure: Structure, call: KernelCall) -> bool:
+def _always_whole(structure: NestLoops, call: KernelCall) -> bool:
     """Whether every call has the full block."""
     kernel = structure.kernel
     assert kernel is not None
@@ -137,12 +137,12 @@ def _always_whole(structure: Structure, call: KernelCall) -> bool:
     return rows and constant(call.extent(kernel.columns), call.domain) == kernel.n
 
 
-def _columns(structure: Structure) -> str:
+def _columns(structure: NestLoops) -> str:
     assert structure.kernel is not None
     return structure.kernel.columns.iterator
 
 
-def operands_of(structure: Structure) -> tuple[Operand, Operand]:
+def operands_of(structure: NestLoops) -> tuple[Operand, Operand]:
     found = structure.nest.contraction
     assert found is not None
     operands = found.roles(_columns(structure))
@@ -150,7 +150,7 @@ def operands_of(structure: Structure) -> tuple[Operand, Operand]:
     return operands
 
 
-def fused_epilogue(scop: Scop, structure: Structure, group: Group, *, before: bool, after: bool) -> Epilogue:
+def fused_epilogue(scop: Scop, structure: NestLoops, group: Group, *, before: bool, after: bool) -> Epilogue:
     """The epilogue of a structure's microkernel. Raises NotVectorised."""
     found = structure.nest.contraction
     assert found is not None

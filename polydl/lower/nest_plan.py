@@ -22,7 +22,8 @@ from polydl.model.scop import Scop
 from polydl.model.types import I32, ElementType
 from polydl.rewrite.conditions import Group
 from polydl.schedule.kernel_call import Edge, KernelCall, edge_rows, kernel_call
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
+from polydl.schedule.tree import Kernel
 from polydl.target.isa import VECTOR_TYPES
 
 
@@ -30,7 +31,7 @@ from polydl.target.isa import VECTOR_TYPES
 class NestPlan:
     """Everything that a nest needs beside its loops."""
 
-    call: KernelCall | None
+    call: KernelCall
     packs: tuple[PackCall, ...] = ()
     prologue: tuple[str, ...] = ()
     printers: Mapping[str, Callable[[Place], Node]] = field(default_factory=dict)
@@ -42,7 +43,7 @@ class NestPlan:
     """Calls for the rows of blocks that are no boxes."""
 
 
-def obstacle(scop: Scop, structure: Structure, group: Group) -> str | None:
+def obstacle(scop: Scop, structure: NestLoops, group: Group) -> str | None:
     """Why a group cannot be an epilogue of a structure's microkernel; None when it can."""
     kernel, found, nest = structure.kernel, structure.nest.contraction, structure.nest
     if kernel is None or found is None:
@@ -61,22 +62,10 @@ def obstacle(scop: Scop, structure: Structure, group: Group) -> str | None:
     return None
 
 
-def plan_nest(
-    structure: Structure,
-    scratch: Scratch,
-    *,
-    zeroed: bool = False,
-    scop: Scop | None = None,
-    group: Group | None = None,
-) -> NestPlan:
-    """Microkernel and packs of a structure; nothing for one without a microkernel.
-
-    zeroed=True: the output holds nothing yet, and the first call for each block starts from zero (beta = 0).
-    `group` (with its scop): what is fused into the nest. Raises NotVectorised.
-    """
-    kernel, found = structure.kernel, structure.nest.contraction
-    if kernel is None or found is None:
-        return NestPlan(None)
+def plan_nest(scop: Scop, node: Kernel, scratch: Scratch) -> NestPlan:
+    """Microkernel and packs of a kernel of a tree. Raises NotVectorised."""
+    structure, found = node.use, node.use.nest.contraction
+    assert found is not None, "a kernel computes a contraction"
     family, use, block = block_kernel(structure)
     for role in family.layouts(use, block):
         if not any(p.operand == role for p in structure.packs):
@@ -90,7 +79,7 @@ def plan_nest(
         prologue, printers = ((), {}) if edge is None else _rows(edge, element)
         return NestPlan(call, (), prologue, printers, edge=edge)
     packs = {p.operand: pack_call(structure, p, call) for p in structure.packs}
-    versions = versions_of(scop, structure, call, packs, zeroed, group)
+    versions = versions_of(scop, structure, call, packs, node.zeroing is not None, node.group)
     needed = versions.distinct(repeats=visits_again(structure))
     product = versions.between.spec.product
     word = product.word(element)
@@ -126,7 +115,7 @@ def _rows(edge: Edge, element: ElementType) -> tuple[tuple[str, ...], dict[str, 
     return (isa_prologue(element), versions.between.text), {edge.call.name: printer}
 
 
-def _copy(structure: Structure, role: str, pack: PackCall, element: ElementType) -> CopyPiece:
+def _copy(structure: NestLoops, role: str, pack: PackCall, element: ElementType) -> CopyPiece:
     nest, operand = structure.nest, pack.operand
     width = None if pack.width is None else pack.width.iterator
     loops = tuple(
@@ -149,7 +138,7 @@ def _copy(structure: Structure, role: str, pack: PackCall, element: ElementType)
     )
 
 
-def _copy_printer(structure: Structure, pack: PackCall, routine: PackRoutine, buffer: str) -> Callable[[Place], Node]:
+def _copy_printer(structure: NestLoops, pack: PackCall, routine: PackRoutine, buffer: str) -> Callable[[Place], Node]:
     statement = structure.nest.statements[0]
     loops = (*structure.loops[: pack.depth], *pack.panels)
     relation = statement.accesses[pack.operand.access].relation.as_pw_multi_aff()

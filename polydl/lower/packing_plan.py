@@ -11,7 +11,7 @@ from polydl.model.layout import Axis, Layout
 from polydl.model.schedule import map_from_affs
 from polydl.schedule.grouping import Grouping, grouping
 from polydl.schedule.kernel_call import KernelCall
-from polydl.schedule.structure import Loop, Packed, Structure
+from polydl.schedule.loops import Loop, NestLoops, Packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +73,14 @@ class PackCall:
         return isl.PwAff.from_aff(isl.linear(space, strides))
 
 
-def _trips(structure: Structure, loop: Loop) -> int:
+def _trips(structure: NestLoops, loop: Loop) -> int:
     whole = structure.nest.counts[loop.iterator].extent
     known = [extent for extent in (loop.within, whole) if extent is not None]
     assert known, "only loops with a bound are packed"
     return -(-min(known) // loop.step)
 
 
-def pack_call(structure: Structure, pack: Packed, call: KernelCall) -> PackCall:
+def pack_call(structure: NestLoops, pack: Packed, call: KernelCall) -> PackCall:
     """The statement that fills the buffer of one pack."""
     operand = structure.operand(pack.operand)
     depth = structure.pack_depth(pack)

@@ -25,7 +25,7 @@ from polydl.model.isl.trees import (
 )
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Scop, Statement
-from polydl.schedule.structure import outer_affs
+from polydl.schedule.loops import outer_affs
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, Share, statements
 from polydl.schedule.tree import Sequence as InOrder
 
@@ -99,9 +99,9 @@ class TreePlan:
 
 def _calls(kernel: Kernel, plan: NestPlan) -> list[Piece]:
     """The calls of a kernel's blocks, and of the rows of those that are no boxes."""
-    names = tuple(loop.name for loop in kernel.structure.loops)
+    names = tuple(loop.name for loop in kernel.use.loops)
     found = []
-    if plan.call is not None and not plan.call.domain.is_empty():
+    if not plan.call.domain.is_empty():
         found.append(Piece(kernel.statement, plan.call.domain, names, plan.call.corner))
     if plan.edge is not None:
         rows = plan.edge.structure.loops[-1].name
@@ -124,8 +124,7 @@ def tree_plan(scop: Scop, root: Node, plans: Mapping[Kernel, NestPlan]) -> TreeP
 
 def _left(domain: isl.Set, statement: Statement, kernel: Kernel, plan: NestPlan) -> isl.Set:
     """What the calls of a kernel do not run."""
-    assert plan.call is not None
-    calls = [(kernel.structure, plan.call)]
+    calls = [(kernel.use, plan.call)]
     if plan.edge is not None:
         calls.append((plan.edge.structure, plan.edge.call))
     for structure, call in calls:
@@ -177,7 +176,7 @@ def _insert(node: isl.ScheduleNode, tree: Node, at: _Inside) -> isl.ScheduleNode
             due = [p for p in plan.packs if p.pack in packs]
             rest = [piece.domain for piece in at.plan.pieces(child)]
             if due:
-                node = _copies(node, due, rest, in_parallel=bool(kernel.structure.parallel))
+                node = _copies(node, due, rest, in_parallel=bool(kernel.use.parallel))
             return _insert(node, child, at)
         case InOrder(children):
             parts = [(child, _everything(own)) for child in children if (own := at.plan.pieces(child))]

@@ -12,7 +12,7 @@ from polydl.model import isl
 from polydl.model.contraction import affine_rows
 from polydl.model.layout import Layout, row_major
 from polydl.model.scop import Array, Scop, Statement
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 
 
 def box_nest(scop: Scop, nest: Nest, *, hull: bool = False) -> BoxNest | None:
@@ -133,7 +133,7 @@ def _pinned(rows: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
                 row[place] = 0
 
 
-def loop_batch(nest: BoxNest, structures: Sequence[Structure]) -> LoopBatch:
+def loop_batch(nest: BoxNest, structures: Sequence[NestLoops]) -> LoopBatch:
     """The loops of each structure, those inside the microkernel included as the innermost ones."""
     place = {name: i for i, name in enumerate(nest.iterators)}
     depth = max(len(s.loops) + len(s.inner) for s in structures)

@@ -14,13 +14,13 @@ from polydl.rank.plain import LOOP_CYCLES, Inner, Work, iteration_cycles, way_of
 from polydl.rank.ranker import FloatArray
 from polydl.rank.register_blocks import target_isa
 from polydl.rank.slanted import NOTHING, Left, left_out
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from polydl.target import Machine
 from polydl.target.isa import Isa
 
 
 def kernel_cycles(
-    structure: Structure, instances: float, calls: float, machine: Machine, left: Left = NOTHING
+    structure: NestLoops, instances: float, calls: float, machine: Machine, left: Left = NOTHING
 ) -> float:
     """Cycles of microkernel calls that run so many instances of a nest's statement, all threads together, those that it
     leaves out included.
@@ -32,7 +32,7 @@ def kernel_cycles(
     return arithmetic + calls * (stores + _parts_counted(structure) * each_part)
 
 
-def _call_cycles(structure: Structure, instances: float, machine: Machine, left: Left) -> tuple[float, float, float]:
+def _call_cycles(structure: NestLoops, instances: float, machine: Machine, left: Left) -> tuple[float, float, float]:
     """Cycles of the arithmetic of all calls, with what is left out; of the stores of one call; and of what
     each part of a block takes beside."""
     kernel = structure.kernel
@@ -48,7 +48,7 @@ def _call_cycles(structure: Structure, instances: float, machine: Machine, left:
     return arithmetic, cycles.stores, machine.call_cycles + cycles.drain + LOOP_CYCLES
 
 
-def _parts_counted(structure: Structure) -> float:
+def _parts_counted(structure: NestLoops) -> float:
     """Blocks over whole blocks' worth of iterations: more than one where blocks do not divide the extents."""
     steps: dict[str, int] = {}
     for loop in structure.loops:
@@ -60,7 +60,7 @@ def _parts_counted(structure: Structure) -> float:
     return ratio
 
 
-def _extent(structure: Structure, iterator: str) -> int:
+def _extent(structure: NestLoops, iterator: str) -> int:
     """Iterations of an iterator's loop that is cut into blocks."""
     extent = structure.nest.counts[iterator].extent or 1
     if structure.nest.box:
@@ -70,7 +70,7 @@ def _extent(structure: Structure, iterator: str) -> int:
 
 
 def _plain_cycles(
-    works: Sequence[Work], structure: Structure, full: FloatArray, target: Isa, memory: dict[object, float]
+    works: Sequence[Work], structure: NestLoops, full: FloatArray, target: Isa, memory: dict[object, float]
 ) -> float:
     """Cycles of a perfect nest of plain loops, all threads together. `full`: iterations of each loop."""
     last = structure.loops[-1].iterator if structure.loops else ""
@@ -94,7 +94,7 @@ def before(trips: FloatArray) -> FloatArray:
 
 
 def compute_seconds(
-    scop: Scop, nest: Nest, structures: Sequence[Structure], full: FloatArray, mine: FloatArray, machine: Machine
+    scop: Scop, nest: Nest, structures: Sequence[NestLoops], full: FloatArray, mine: FloatArray, machine: Machine
 ) -> FloatArray:
     """(V,) seconds in the core of one thread, of a perfect nest. `full` and `mine` (V, D): iterations of each loop, on
     average each time that it is entered, those inside the microkernel last; in all and of one thread."""

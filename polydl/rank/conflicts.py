@@ -9,14 +9,14 @@ import numpy as np
 from polydl.locality.boxes import BoxNest
 from polydl.model.contraction import known
 from polydl.rank.ranker import FloatArray
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from polydl.target import CacheLevel
 
 _MOST_TRIPS = 64
 """Iterations of a loop whose lines are looked at one by one, at most."""
 
 
-def inflation(nest: BoxNest, structures: Sequence[Structure], cache: CacheLevel) -> FloatArray:
+def inflation(nest: BoxNest, structures: Sequence[NestLoops], cache: CacheLevel) -> FloatArray:
     """(V, A) by what large power-of-two strides enlarge an operand's footprint in a cache of few sets.
 
     Rows that start a multiple of sets * line apart compete for the same sets: with `used` of the cache's sets the
@@ -41,7 +41,7 @@ def inflation(nest: BoxNest, structures: Sequence[Structure], cache: CacheLevel)
     return result
 
 
-def again(nest: BoxNest, structures: Sequence[Structure], cache: CacheLevel) -> FloatArray:
+def again(nest: BoxNest, structures: Sequence[NestLoops], cache: CacheLevel) -> FloatArray:
     """(V, A) how often a line of an operand comes into a cache where a microkernel uses it once for each step.
 
     A microkernel goes along all rows of its block at once. Where they are in so few sets that not all of their lines
@@ -60,7 +60,7 @@ def again(nest: BoxNest, structures: Sequence[Structure], cache: CacheLevel) -> 
     return result
 
 
-def _of_rows(nest: BoxNest, structure: Structure, cache: CacheLevel) -> float:
+def _of_rows(nest: BoxNest, structure: NestLoops, cache: CacheLevel) -> float:
     """Of lines that a loop goes along element by element: what its iterations touch are a line for each row of the
     block and iteration of the loops inside of it, and those of one set that are more than its ways are lost."""
     kernel, left = structure.kernel, structure.operand("A")
@@ -85,7 +85,7 @@ def _of_rows(nest: BoxNest, structure: Structure, cache: CacheLevel) -> float:
 
 
 def _of_operand(
-    nest: BoxNest, structure: Structure, role: str, cache: CacheLevel, place: dict[str, int]
+    nest: BoxNest, structure: NestLoops, role: str, cache: CacheLevel, place: dict[str, int]
 ) -> tuple[int, float]:
     operand = structure.operand(role)
     size = nest.element_bytes[operand.array]

@@ -22,6 +22,8 @@ from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.summing import copies_bytes
+from polydl.schedule.as_tree import as_tree
+from polydl.schedule.loops import NestLoops
 from polydl.schedule.structure import Structure
 from polydl.schedule.timed import timed
 from polydl.target import Machine
@@ -77,10 +79,10 @@ class CostRanker:
         box = box_nest(scop, nest)
         return box is None or box.why_not_separable() is not None
 
-    def _exact(self, scop: Scop, structures: Sequence[Structure], machine: Machine) -> FloatArray:
+    def _exact(self, scop: Scop, structures: Sequence[NestLoops], machine: Machine) -> FloatArray:
         rows = []
         for structure in structures:
-            served = assign(working_sets(timed(scop, structure)), machine)
+            served = assign(working_sets(timed(scop, as_tree(structure))), machine)
             rows.append([float(c.upper) for c in (*served.caches, served.memory)])
         return np.array(rows)
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from polydl.rank.ranker import FloatArray
-from polydl.schedule.structure import HILBERT, Structure
+from polydl.schedule.loops import HILBERT, NestLoops
 
 
-def curve_positions(structures: Sequence[Structure]) -> dict[int, int]:
+def curve_positions(structures: Sequence[NestLoops]) -> dict[int, int]:
     """Position of the first of the two loops, for the structures that have a curve."""
     return {v: s.parallel_positions[0] for v, s in enumerate(structures) if s.omp_schedule == HILBERT}
 

@@ -16,8 +16,9 @@ from polydl.rank.ranker import Ranker
 from polydl.rank.rankers import OF_CONTRACTIONS
 from polydl.rank.traffic import TrafficRanker, estimates_of
 from polydl.rank.whole import Known, distances, program_estimate, tree_estimator
-from polydl.schedule.plan import Scheduled
+from polydl.schedule.plan import Part
 from polydl.schedule.structure import Structure
+from polydl.schedule.tree import Sequence as InOrder
 from polydl.target import Machine
 
 
@@ -70,7 +71,7 @@ class Estimator:
         ]
         return corrected, order
 
-    def part(self, made: Structure | Scheduled) -> Estimate:
+    def part(self, made: Part) -> Estimate:
         """Of one part of a variant. Raises QuotaExceeded."""
         if isinstance(made, Structure):
             return self.structures(made.nest, [made])[0]
@@ -78,9 +79,9 @@ class Estimator:
         together = [nest for nest in self.nests if nest.name in names]
         return tree_estimator(self.scop, self.nests, together, self.machine, self.threads)(made.tree)
 
-    def whole(self, parts: Sequence[Structure | Scheduled], base: Estimate | None = None) -> Estimate:
+    def whole(self, tree: InOrder, base: Estimate | None = None) -> Estimate:
         """Of a whole program, with what a ranker corrected in the one that it was made from."""
-        found = program_estimate(self.scop, parts, self.machine, self.threads, self._known)
+        found = program_estimate(self.scop, tree, self.machine, self.threads, self._known)
         return found if base is None else found.corrected_as(base)
 
 

@@ -29,6 +29,7 @@ from polydl.rank.register_blocks import target_isa
 from polydl.rank.trace import TraceRanker
 from polydl.rank.traffic import resources_of
 from polydl.schedule.grouping import grouping
+from polydl.schedule.loops import NestLoops
 from polydl.schedule.structure import Structure
 from polydl.target import Machine
 from polydl.target.isa import Isa
@@ -239,7 +240,7 @@ class _Table:
         columns = {f"kernel.{name}": column for name, column in block.items()}
         return columns | {"kernel.passes_over_C": _log(passes), "kernel.calls": _log(calls)}
 
-    def _block(self, structure: Structure, product: Product) -> tuple[float, ...]:
+    def _block(self, structure: NestLoops, product: Product) -> tuple[float, ...]:
         kernel = structure.kernel
         if kernel is None:
             return (1.0,) + (0.0,) * 9
@@ -283,7 +284,7 @@ class _Table:
             columns[name] = packed[:, i]
         return columns
 
-    def _layout(self, structure: Structure, product: Product) -> tuple[float, ...]:
+    def _layout(self, structure: NestLoops, product: Product) -> tuple[float, ...]:
         """log2 of the pages that a call touches of A, B and C, and of the bytes between its rows in units of lines."""
         kernel = structure.kernel
         if kernel is None:

@@ -15,8 +15,21 @@ from polydl.rank.register_blocks import target_isa
 from polydl.rank.slanted import NOTHING, left_out
 from polydl.rank.steps import Copied, Innermost, InOrder, Repeat, Step
 from polydl.schedule.grouping import copied_bytes
-from polydl.schedule.structure import HILBERT, Packed, Rows
-from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, kernel_below, kernels, paths, statements
+from polydl.schedule.loops import HILBERT, Packed, Rows
+from polydl.schedule.tree import (
+    Band,
+    Copy,
+    Kernel,
+    Leaf,
+    Member,
+    Node,
+    Run,
+    kernel_below,
+    kernels,
+    own_statements,
+    paths,
+    steps,
+)
 from polydl.schedule.tree import Sequence as Children
 from polydl.target import Machine
 
@@ -41,12 +54,12 @@ class Program:
 
     footprints: Footprints
     machine: Machine
-    vectors: Rows | None = None
-    """How innermost loops become rows; None: they stay loops."""
     rows: list[Row] = field(default_factory=list)
     _paths: dict[str, Path] = field(default_factory=dict)
     _left: dict[str, float] = field(default_factory=dict)
     """By statement the part of its instances that no kernel runs."""
+    _vectors: dict[str, Rows | None] = field(default_factory=dict)
+    """By statement how the innermost loop around it becomes a row; None: it stays a loop."""
 
     def steps(self, tree: Node) -> Step:
         """The steps of a whole tree; its rows are added to those that there are."""
@@ -56,6 +69,7 @@ class Program:
             for name, path in paths(tree).items()
         }
         self._left = dict.fromkeys(self._paths, 1.0)
+        self._vectors = {at.statement: at.rows for at, _ in steps(tree) if isinstance(at, Leaf)}
         for kernel in kernels(tree):
             whole = works[kernel.statement].instances
             self._left[kernel.statement] -= (whole if kernel.instances is None else kernel.instances) / max(whole, 1.0)
@@ -74,7 +88,7 @@ class Program:
         kernel = kernel_below(node)
         if kernel is not None:
             return self._kernel(kernel, level)
-        names = statements(node)
+        names = own_statements(node)
         if written_out(node):
             return self._innermost(names, level, around, trips)
         match node:
@@ -92,7 +106,7 @@ class Program:
 
     def _runs(self, node: Node) -> bool:
         """Whether kernels leave anything to a node."""
-        return any(self._left[name] > _NONE for name in statements(node)) or any(True for _ in kernels(node))
+        return any(self._left[name] > _NONE for name in own_statements(node)) or any(True for _ in kernels(node))
 
     def _innermost(self, names: Sequence[str], level: int, around: Member | None, trips: float) -> Step:
         target = target_isa(self.machine)
@@ -111,8 +125,9 @@ class Program:
             cycles = iteration_cycles(inner, Way.LANES, max(trips, 1.0), target) * iterations
             return Innermost(self._piece(names, level), self.machine.seconds(cycles))
         unrolled = any(m.unroll for name in names for m in self._paths[name].loops[level:])
-        in_rows = self.vectors is not None and level and (self.vectors.jam or not unrolled)
-        if in_rows and self.vectors and rowable(inner, reassociate=not self.vectors.keep_order):
+        rows = self._vectors.get(names[0])
+        in_rows = rows is not None and level and (rows.jam or not unrolled)
+        if in_rows and rows and rowable(inner, reassociate=not rows.keep_order):
             way, trips = Way.ROW, self._row_length(names, level)
         cycles = iteration_cycles(inner, way, max(trips, 1.0), target) * iterations
         return Innermost(self._piece(names, level), self.machine.seconds(cycles))
@@ -138,7 +153,7 @@ class Program:
     def _kernel(self, kernel: Kernel, level: int) -> Step:
         """The loops of a kernel inside of those of the tree, with its copies: over blocks, then the microkernel's own
         down to a single instance."""
-        structure, path = kernel.structure, self._paths[kernel.statement]
+        structure, path = kernel.use, self._paths[kernel.statement]
         over = sum(loop.within is None for loop in structure.loops) if level else 0
         loops = structure.executed[over:]
         names = path.work.statement.iterators

@@ -10,11 +10,11 @@ from polydl.locality.boxes import BoxNest, LoopBatch
 from polydl.locality.contiguity import unit_footprints
 from polydl.rank.curves import curve_factors
 from polydl.rank.ranker import FloatArray
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 
 
 def page_footprints(
-    nest: BoxNest, batch: LoopBatch, structures: Sequence[Structure], page_bytes: int, dense: FloatArray
+    nest: BoxNest, batch: LoopBatch, structures: Sequence[NestLoops], page_bytes: int, dense: FloatArray
 ) -> FloatArray:
     """(V, D + 1, A) pages that the loops at each depth and inside touch. A packed operand is read from its buffer,
     where what a block touches lies without gaps: `dense` (V, D + 1, A) bytes of its elements."""

@@ -1,4 +1,4 @@
-"""The estimate of one program of any shape: schedule trees, and structures of nests with what is fused into them."""
+"""The estimate of a schedule tree of any shape, and of what is fused into its microkernels."""
 
 from __future__ import annotations
 
@@ -16,11 +16,8 @@ from polydl.rank.ranker import FloatArray
 from polydl.rank.register_blocks import target_isa
 from polydl.rank.steps import Innermost, Level, Step, Threads, brought, innermost, shared_out
 from polydl.rank.streams import unfollowed
-from polydl.rank.summing import copies_bytes
-from polydl.schedule.as_tree import tree_of
-from polydl.schedule.plan import Scheduled
-from polydl.schedule.structure import Structure
-from polydl.schedule.tree import Kernel, Node
+from polydl.rank.summing import written_bytes
+from polydl.schedule.tree import Kernel, Node, rows_of, summed_cut
 from polydl.target import Machine
 
 Far = Mapping[str, float]
@@ -36,28 +33,19 @@ def footprints_of(scop: Scop, some: Sequence[Statement]) -> Footprints:
 def tree_estimate(
     footprints: Footprints, tree: Node, machine: Machine, threads: int, far: Far | None = None
 ) -> Estimate:
-    """Predicted seconds of a schedule tree."""
-    program = Program(footprints, machine)
-    return _estimate(program, program.steps(tree), threads, far or {})
-
-
-def part_estimate(
-    footprints: Footprints, part: Structure | Scheduled, machine: Machine, threads: int, far: Far | None = None
-) -> Estimate:
-    """Predicted seconds of a part of a program: of a perfect nest without rows the same as `traffic.resources_of` says,
-    more slowly. `footprints`: of the part's statements. What is fused into its microkernel is not counted
+    """Predicted seconds of a schedule tree: of a perfect nest without rows the same as `traffic.resources_of` says,
+    more slowly. `footprints`: of its own statements; what is fused into its microkernels is not counted
     (`inside_estimate`)."""
-    program = Program(footprints, machine, part.rows)
-    root = program.steps(tree_of(part))
-    return _estimate(program, root, threads, far or {}, part if isinstance(part, Structure) else None)
+    program = Program(footprints, machine)
+    return _estimate(program, program.steps(tree), tree, threads, far or {})
 
 
 def inside_estimate(
-    footprints: Footprints, heavy: Structure, machine: Machine, threads: int, far: Far | None = None
+    footprints: Footprints, around: Kernel, machine: Machine, threads: int, far: Far | None = None
 ) -> Estimate:
-    """Predicted seconds of what is fused into a structure's microkernel. Its statements run between two calls, on a
-    block of the output that is in registers: what else they touch passes by once. `footprints`: of these statements."""
-    kernel = heavy.kernel
+    """Predicted seconds of what is fused into a microkernel. Its statements run between two calls, on a block of the
+    output that is in registers: what else they touch passes by once. `footprints`: of these statements."""
+    heavy, kernel = around.use, around.use.kernel
     assert kernel is not None
     sharing = threads if heavy.parallel else 1
     own = {a.array for s in heavy.nest.statements for a in s.accesses}
@@ -79,23 +67,24 @@ def inside_estimate(
     return Resources(core, moved, none, none, np.ones(1), none, none, none).estimates(machine, threads).total()
 
 
-def _estimate(program: Program, root: Step, threads: int, far: Far, structure: Structure | None = None) -> Estimate:
+def _estimate(program: Program, root: Step, tree: Node, threads: int, far: Far) -> Estimate:
     machine, footprints = program.machine, program.footprints
     shared = shared_out(root, threads)
     bodies = list(innermost(root))
-    passes = _passes(footprints, program.vectors.stream if program.vectors is not None else ())
+    vectors = rows_of(tree)
+    passes = _passes(footprints, vectors.stream if vectors is not None else ())
     distance = np.array([far.get(name, 0.0) for name in footprints.arrays])
     moved: dict[str, FloatArray] = {}
     slow: dict[Kernel | None, FloatArray] = {None: np.zeros(len(footprints.arrays))}
     for kernel in dict.fromkeys(row.kernel for row in program.rows if row.kernel is not None):
-        slow[kernel] = unfollowed(footprints.nest, [kernel.structure], machine, threads)[0]
+        slow[kernel] = unfollowed(footprints.nest, [kernel.use], machine, threads)[0]
     for cache in machine.caches:
         lines = footprints.touched([row.box for row in program.rows], cache.line_bytes)
         crowding: dict[Kernel | None, FloatArray] = {None: np.ones(len(footprints.arrays))}
         times = dict(crowding)
         for kernel in dict.fromkeys(row.kernel for row in program.rows if row.kernel is not None):
-            crowding[kernel] = inflation(footprints.nest, [kernel.structure], cache)[0]
-            times[kernel] = again(footprints.nest, [kernel.structure], cache)[0]
+            crowding[kernel] = inflation(footprints.nest, [kernel.use], cache)[0]
+            times[kernel] = again(footprints.nest, [kernel.use], cache)[0]
         taken = lines * np.array([crowding[row.kernel] for row in program.rows])
         level = Level(lines, taken, cache.usable, min(threads, cache.shared_by_cores))
         warm = np.maximum(taken[root.row].sum(), distance) <= cache.usable
@@ -107,9 +96,9 @@ def _estimate(program: Program, root: Step, threads: int, far: Far, structure: S
             late = np.array([come @ slow[k] for come, k in zip(into, kernels, strict=True)])
     copied = sum(times * copy.share * _bytes(program, copy.row, copy.array) for copy, times in shared.copies.items())
     summed = 0.0
-    if structure is not None and structure.summed:
+    if (cut := summed_cut(tree)) is not None:
         dense = footprints.touched([program.rows[root.row].box], 1)
-        summed = float(copies_bytes(footprints.nest, [structure], dense)[0])
+        summed = cut.ways * written_bytes(footprints.nest, dense[0])
     first = np.array([1.0, *(0.0 for _ in bodies[1:])])
     used = Resources(
         np.array([body.seconds * shared.part[body] for body in bodies]),

@@ -14,7 +14,7 @@ from polydl.model.isl import quota
 from polydl.rank.plain import LOOP_CYCLES, Inner, Work, iteration_cycles, way_of_compiler
 from polydl.rank.register_blocks import target_isa
 from polydl.schedule.kernel_call import kernel_call
-from polydl.schedule.structure import Loop, Structure
+from polydl.schedule.loops import Loop, NestLoops
 from polydl.target import Machine
 
 _OPERATIONS = 2_000_000
@@ -37,7 +37,7 @@ class Left:
 NOTHING = Left(0.0, 0.0)
 
 
-def left_out(structure: Structure, work: Work, machine: Machine) -> Left:
+def left_out(structure: NestLoops, work: Work, machine: Machine) -> Left:
     """What a structure's microkernel leaves out. Of where blocks begin and end, only the microkernel decides: tiles are
     whole numbers of blocks."""
     kernel = structure.kernel
@@ -50,7 +50,7 @@ def left_out(structure: Structure, work: Work, machine: Machine) -> Left:
     return found
 
 
-def _left(structure: Structure, work: Work, machine: Machine) -> Left:
+def _left(structure: NestLoops, work: Work, machine: Machine) -> Left:
     kernel, nest = structure.kernel, structure.nest
     assert kernel is not None
     inside = {loop.iterator: loop for loop in kernel.all}
@@ -62,7 +62,7 @@ def _left(structure: Structure, work: Work, machine: Machine) -> Left:
     (statement,) = nest.statements
     try:
         with quota(f"the blocks of {nest.name}", _OPERATIONS):
-            call = kernel_call(Structure(nest, around, kernel=kernel), statement)
+            call = kernel_call(NestLoops(nest, around, kernel=kernel), statement)
         every, boxes = (count(blocks, _OPERATIONS, _BUDGET) for blocks in (call.blocks, call.domain))
     except QuotaExceeded:
         return NOTHING
@@ -73,7 +73,7 @@ def _left(structure: Structure, work: Work, machine: Machine) -> Left:
     return Left(share, _plain(structure, work, machine) if kernel.rows is None else _in_rows(structure, machine))
 
 
-def _in_rows(structure: Structure, machine: Machine) -> float:
+def _in_rows(structure: NestLoops, machine: Machine) -> float:
     """Cycles of an instance in a call for one row of a block that is cut."""
     kernel = structure.kernel
     assert kernel is not None
@@ -85,7 +85,7 @@ def _in_rows(structure: Structure, machine: Machine) -> float:
     return (arithmetic + call) / (steps * kernel.n * _PART)
 
 
-def _plain(structure: Structure, work: Work, machine: Machine) -> float:
+def _plain(structure: NestLoops, work: Work, machine: Machine) -> float:
     """Cycles of an instance in plain loops."""
     kernel, nest, target = structure.kernel, structure.nest, target_isa(machine)
     assert kernel is not None

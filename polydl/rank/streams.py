@@ -13,7 +13,7 @@ import numpy as np
 from polydl.locality.boxes import BoxNest
 from polydl.model.contraction import known
 from polydl.rank.ranker import FloatArray
-from polydl.schedule.structure import Loop, Packed, Structure
+from polydl.schedule.loops import Loop, NestLoops, Packed
 from polydl.target import Machine
 
 STREAMS = 16
@@ -36,7 +36,7 @@ _MOST_STEPS = 4096
 """Of a reduction, looked at one by one."""
 
 
-def unfollowed(nest: BoxNest, structures: Sequence[Structure], machine: Machine, threads: int) -> FloatArray:
+def unfollowed(nest: BoxNest, structures: Sequence[NestLoops], machine: Machine, threads: int) -> FloatArray:
     """(V, A) seconds that a byte from memory takes longer than at the thread's bandwidth."""
     place = {name: a for a, name in enumerate(nest.arrays)}
     result = np.zeros((len(structures), len(nest.arrays)))
@@ -57,7 +57,7 @@ def unfollowed(nest: BoxNest, structures: Sequence[Structure], machine: Machine,
     return result
 
 
-def _together(structure: Structure, block: Loop, packs: Sequence[Packed]) -> int:
+def _together(structure: NestLoops, block: Loop, packs: Sequence[Packed]) -> int:
     """Iterations of a loop of the block that are read at once: by the microkernel, or by what makes a copy."""
     found = block.within or 1
     for pack in packs:
@@ -66,7 +66,7 @@ def _together(structure: Structure, block: Loop, packs: Sequence[Packed]) -> int
     return found
 
 
-def _of_operand(nest: BoxNest, structure: Structure, role: str, together: int, machine: Machine, threads: int) -> float:
+def _of_operand(nest: BoxNest, structure: NestLoops, role: str, together: int, machine: Machine, threads: int) -> float:
     kernel, operand = structure.kernel, structure.operand(role)
     assert kernel is not None
     block = kernel.rows if role == "A" else kernel.columns

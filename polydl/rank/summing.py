@@ -8,22 +8,27 @@ import numpy as np
 
 from polydl.locality.boxes import BoxNest, IntArray
 from polydl.rank.ranker import FloatArray
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from polydl.target import Machine
 
 
-def copies_bytes(nest: BoxNest, structures: Sequence[Structure], footprint: FloatArray | IntArray) -> FloatArray:
+def copies_bytes(nest: BoxNest, structures: Sequence[NestLoops], footprint: FloatArray | IntArray) -> FloatArray:
     """(V,) bytes of all copies of the output together; 0 where nothing is summed up.
 
     `footprint` (V, A): bytes of the elements of each array that the nest touches.
     """
     result = np.zeros(len(structures))
-    written = [a for a, name in enumerate(nest.arrays) if any(w.write and w.array == name for w in nest.accesses)]
     for v, structure in enumerate(structures):
         if structure.summed:
             ways = next(axis.ways for axis in structure.grid if axis.loop == structure.summed)
-            result[v] = ways * sum(float(footprint[v, a]) for a in written)
+            result[v] = ways * written_bytes(nest, footprint[v])
     return result
+
+
+def written_bytes(nest: BoxNest, footprint: FloatArray | IntArray) -> float:
+    """Of one copy of the output. `footprint` (A,): bytes of the elements of each array that the nest touches."""
+    written = [a for a, name in enumerate(nest.arrays) if any(w.write and w.array == name for w in nest.accesses)]
+    return sum(float(footprint[a]) for a in written)
 
 
 def summing_seconds(copies: FloatArray, machine: Machine, threads: int) -> FloatArray:

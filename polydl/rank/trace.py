@@ -36,6 +36,7 @@ from polydl.rank.compute import compute_seconds
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.summing import copies_bytes, summing_seconds
 from polydl.schedule.grouping import copied_bytes
+from polydl.schedule.loops import NestLoops
 from polydl.schedule.structure import Structure
 from polydl.target import Machine
 
@@ -174,7 +175,7 @@ class _Shares:
     """(V,) times that threads are forked."""
 
 
-def _shares(structures: Sequence[Structure], trips: IntArray, threads: int) -> _Shares:
+def _shares(structures: Sequence[NestLoops], trips: IntArray, threads: int) -> _Shares:
     mine = trips.copy()
     active = np.ones(len(structures), dtype=np.int64)
     calls, forks = np.ones(len(structures)), np.zeros(len(structures))
@@ -206,7 +207,7 @@ def _shares(structures: Sequence[Structure], trips: IntArray, threads: int) -> _
 
 
 def _packing_seconds(
-    nest: BoxNest, structures: Sequence[Structure], footprint: IntArray, trips: IntArray, machine: Machine, threads: int
+    nest: BoxNest, structures: Sequence[NestLoops], footprint: IntArray, trips: IntArray, machine: Machine, threads: int
 ) -> FloatArray:
     """(V,) seconds of one thread's copies: read and written at the speed of the outermost cache."""
     rate = machine.cache_bandwidth(machine.caches[-1], threads)
@@ -224,7 +225,7 @@ def _packing_seconds(
     return seconds
 
 
-def traces_of(nest: BoxNest, structures: Sequence[Structure], batch: LoopBatch, footprint: IntArray) -> Traces:
+def traces_of(nest: BoxNest, structures: Sequence[NestLoops], batch: LoopBatch, footprint: IntArray) -> Traces:
     """The calls of each structure, all threads together. Without a microkernel the innermost loop is the call."""
     depth = np.array([len(s.loops) - (s.kernel is None and len(s.loops) > 0) for s in structures])
     trips = np.where(np.arange(batch.depth) < depth[:, None], batch.trip, 1)

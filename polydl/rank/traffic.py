@@ -26,12 +26,14 @@ from polydl.rank.curves import curve_factors, curve_positions
 from polydl.rank.estimate import Estimates, Resources
 from polydl.rank.pages import page_footprints, page_misses
 from polydl.rank.plain import Work
-from polydl.rank.program import footprints_of, part_estimate
+from polydl.rank.program import footprints_of, tree_estimate
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.steps import busiest
 from polydl.rank.streams import unfollowed
 from polydl.rank.summing import copies_bytes
 from polydl.schedule.grouping import copied_bytes
+from polydl.schedule.loops import NestLoops
+from polydl.schedule.program_tree import tree_of
 from polydl.schedule.structure import Structure
 from polydl.target import CacheLevel, Machine
 
@@ -122,7 +124,7 @@ def level_bytes(
 
 
 def _packing(
-    arrays: Sequence[str], structures: Sequence[Structure], dense: FloatArray, loops: _Loops, threads: int
+    arrays: Sequence[str], structures: Sequence[NestLoops], dense: FloatArray, loops: _Loops, threads: int
 ) -> tuple[FloatArray, FloatArray]:
     """(V,) bytes that one thread copies, and forks for shared copies. `dense` (V, D + 1, A) bytes of the elements."""
     place = {name: a for a, name in enumerate(arrays)}
@@ -148,7 +150,7 @@ def _packing(
 def resources_of(
     scop: Scop,
     nest: Nest,
-    structures: Sequence[Structure],
+    structures: Sequence[NestLoops],
     machine: Machine,
     threads: int,
     far: Mapping[str, float] | None = None,
@@ -204,7 +206,7 @@ def estimates_of(
     if box is not None and box.accesses:
         return resources_of(scop, nest, structures, machine, threads, far).estimates(machine, threads)
     footprints = footprints_of(scop, nest.statements)
-    return Estimates.of([part_estimate(footprints, one, machine, threads, far) for one in structures])
+    return Estimates.of([tree_estimate(footprints, tree_of(one), machine, threads, far) for one in structures])
 
 
 def written_twice(nest: BoxNest) -> FloatArray:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop, Statement
 from polydl.rank.estimate import Estimate
 from polydl.rank.footprints import Footprints, Part
-from polydl.rank.program import Far, footprints_of, inside_estimate, part_estimate, tree_estimate
-from polydl.rewrite.chains import is_zeroing
-from polydl.schedule.fused import groups_of
-from polydl.schedule.plan import Scheduled
-from polydl.schedule.structure import Structure
-from polydl.schedule.tree import Node
+from polydl.rank.program import Far, footprints_of, inside_estimate, tree_estimate
+from polydl.schedule.tree import Node, kernels, own_statements
+from polydl.schedule.tree import Sequence as InOrder
 from polydl.target import Machine
 
 Known = dict[tuple[str, ...], Footprints]
@@ -63,32 +60,24 @@ def tree_estimator(
     return lambda tree: tree_estimate(footprints, tree, machine, threads, far)
 
 
-def program_estimate(
-    scop: Scop,
-    parts: Sequence[Structure | Scheduled],
-    machine: Machine,
-    threads: int,
-    known: Known | None = None,
-) -> Estimate:
-    """Predicted seconds of all parts of a program, in their order."""
-    structures = [part for part in parts if isinstance(part, Structure)]
-    groups = {structures[place].nest.name: group for place, group in groups_of(structures).items()}
-    zeroed = absorbed(structures)
-    run = [part for part in parts if not (isinstance(part, Structure) and (part.fused or part.nest.name in zeroed))]
-    inside: dict[str, list[Statement]] = {
-        name: [f.statement for f in (*group.before, *group.after)] for name, group in groups.items()
-    }
-    statements = [
-        [*part.nest.statements, *inside.get(part.nest.name, ())] if isinstance(part, Structure) else part.statements
-        for part in run
-    ]
+def program_estimate(scop: Scop, tree: InOrder, machine: Machine, threads: int, known: Known | None = None) -> Estimate:
+    """Predicted seconds of a program's tree, whose parts run one after the other."""
     kept: Known = {} if known is None else known
+    around = [next((k for k in kernels(part) if k.fused), None) for part in tree.children]
+    own = [_in_textual_order(scop, own_statements(part)) for part in tree.children]
+    inside = [() if kernel is None else kernel.fused for kernel in around]
+    far = distances(scop, [[*a, *b] for a, b in zip(own, inside, strict=True)], machine, kept)
     total = Estimate({})
-    for part, far in zip(run, distances(scop, statements, machine, kept), strict=True):
-        total += part_estimate(_footprints(scop, part.statements, kept), part, machine, threads, far)
-        if isinstance(part, Structure) and part.nest.name in inside:
-            total += inside_estimate(_footprints(scop, inside[part.nest.name], kept), part, machine, threads, far)
+    for place, part in enumerate(tree.children):
+        total += tree_estimate(_footprints(scop, own[place], kept), part, machine, threads, far[place])
+        if (kernel := around[place]) is not None:
+            fused = _footprints(scop, inside[place], kept)
+            total += inside_estimate(fused, kernel, machine, threads, far[place])
     return total
+
+
+def _in_textual_order(scop: Scop, names: Collection[str]) -> list[Statement]:
+    return [statement for statement in scop.statements if statement.name in names]
 
 
 def _footprints(scop: Scop, some: Sequence[Statement], known: Known) -> Footprints:
@@ -96,23 +85,3 @@ def _footprints(scop: Scop, some: Sequence[Statement], known: Known) -> Footprin
     if names not in known:
         known[names] = footprints_of(scop, some)
     return known[names]
-
-
-def absorbed(structures: Sequence[Structure]) -> set[str]:
-    """Names of nests whose zeros a later microkernel starts from by itself (as lower.initial decides, but for blocks
-    that are left to plain loops)."""
-    found: set[str] = set()
-    for later, structure in enumerate(structures):
-        if structure.kernel is None or not structure.nest.box or structure.summed:
-            continue
-        output = _written(structure.nest)
-        for earlier in reversed(structures[:later]):
-            if is_zeroing(earlier.nest) and _written(earlier.nest) == output:
-                found.add(earlier.nest.name)
-            if any(a.array == output for s in earlier.nest.statements for a in s.accesses):
-                break
-    return found
-
-
-def _written(nest: Nest) -> str:
-    return next(a.array for s in nest.statements for a in s.accesses if a.write)

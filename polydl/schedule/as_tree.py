@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from polydl.base.errors import IllegalVariant
 from polydl.model import isl
 from polydl.model.isl import floor_div
 from polydl.model.schedule import time_affs
 from polydl.model.scop import Statement
-from polydl.rewrite.conditions import Group
 from polydl.schedule import tree
-from polydl.schedule.jam import jammed
-from polydl.schedule.plan import Scheduled
-from polydl.schedule.structure import HILBERT, Loop, Structure, loop_aff, normalised
+from polydl.schedule.loops import HILBERT, Loop, NestLoops, loop_aff, normalised
 from polydl.schedule.tree import Band, Copy, Cut, Kernel, Leaf, Member, Node, Run, Share
 
 
@@ -58,7 +54,7 @@ class _Affs(Mapping[str, isl.Aff]):
 class _Members:
     """The loops of a structure as those of a tree."""
 
-    def __init__(self, structure: Structure):
+    def __init__(self, structure: NestLoops):
         self.structure = structure
         self._keys = {iterator: object() for iterator in structure.nest.loops}
         self._counted: dict[str, Mapping[str, isl.Aff]] = {}
@@ -86,16 +82,15 @@ class _Members:
         )
 
 
-def as_tree(structure: Structure, instances: float | None = None, group: Group | None = None) -> Node:
-    """The tree that runs a structure's statements in the same order. `instances`: about how many a microkernel runs;
-    `group`: what is fused into it."""
+def as_tree(structure: NestLoops) -> Node:
+    """The tree that runs a nest's statements in the order of its loops."""
     nest, loops = structure.nest, _Members(structure)
     kernel = None
     if structure.kernel is None:
         below = written(nest.statements, len(nest.loops))
     else:
         (statement,) = nest.statements
-        kernel = Kernel(structure, statement.domain, instances, group)
+        kernel = Kernel(structure, statement.domain)
         rest = Band(tuple(loops.member(loop) for loop in structure.inner), Leaf(statement.name))
         below = tree.Sequence((kernel, rest))
     members = [loops.member(loop) for loop in structure.loops]
@@ -104,7 +99,7 @@ def as_tree(structure: Structure, instances: float | None = None, group: Group |
     at = structure.parallel_positions
     if at:
         of = {m.name: m for m in members}
-        cuts = tuple(Cut(axis.axis, of[axis.loop], axis.chunk) for axis in structure.grid)
+        cuts = tuple(Cut(axis.axis, of[axis.loop], axis.ways, axis.chunk) for axis in structure.grid)
         curve = structure.omp_schedule == HILBERT
         schedule = "" if curve or cuts else structure.omp_schedule
         share = Share(at[-1] - at[0] + 1, schedule, curve, cuts, structure.summed)
@@ -112,19 +107,19 @@ def as_tree(structure: Structure, instances: float | None = None, group: Group |
     return _around(structure, members, below, kernel)
 
 
-def loops_inside(structure: Structure, child: Node, kernel: Kernel, outside: int) -> Node:
+def loops_inside(structure: NestLoops, child: Node, kernel: Kernel, outside: int) -> Node:
     """A structure's loops around a subtree, but for the `outside` outermost ones, with the copies between them."""
     loops = _Members(structure)
     return _around(structure, [loops.member(loop) for loop in structure.loops[outside:]], child, kernel)
 
 
-def inside_calls(structure: Structure) -> tuple[Member, ...]:
+def inside_calls(structure: NestLoops) -> tuple[Member, ...]:
     """The loops that run inside a microkernel's calls, outermost first."""
     loops = _Members(structure)
     return tuple(loops.member(loop) for loop in structure.executed[len(structure.loops) :])
 
 
-def _around(structure: Structure, members: Sequence[Member], child: Node, kernel: Kernel | None) -> Node:
+def _around(structure: NestLoops, members: Sequence[Member], child: Node, kernel: Kernel | None) -> Node:
     """Loops, the innermost ones of a structure, around a subtree, with the copies that are due between them."""
     outside = len(structure.loops) - len(members)
     node, joined = child, list[Member]()
@@ -142,7 +137,7 @@ def _band(members: Sequence[Member], child: Node) -> Node:
     return Band(tuple(members), child) if members else child
 
 
-def split_positions(structure: Structure) -> tuple[int, ...]:
+def split_positions(structure: NestLoops) -> tuple[int, ...]:
     """Loops of which some statement runs in one iteration only, as a nest does that was fused into the last one: their
     index set is split there (Griebl, Feautrier, Lengauer: "Index set splitting", IJPP 2000), so that no condition is
     left in the loop."""
@@ -157,19 +152,3 @@ def split_positions(structure: Structure) -> tuple[int, ...]:
 def _is_fixed(statement: Statement, iterator: str) -> bool:
     """Whether a statement runs for one value of a loop, whatever the loops around it are."""
     return bool(isl.project_onto(statement.domain, [iterator]).is_singleton())
-
-
-def tree_of(part: Structure | Scheduled, group: Group | None = None) -> Node:
-    """The tree of one part of a program. `group`: what is fused into it. Raises IllegalVariant where it has no
-    microkernel for that."""
-    if isinstance(part, Structure) and group is not None and part.kernel is None:
-        raise IllegalVariant(f"nothing can be fused into {part.name}: it has no microkernel")
-    found = part.tree if isinstance(part, Scheduled) else as_tree(part, group=group)
-    return jammed(found, part.rows.jam) if part.rows is not None and part.rows.jam else found
-
-
-def program_tree(parts: Sequence[Structure | Scheduled], groups: Mapping[int, Group]) -> tree.Sequence:
-    """The parts of a program one after the other. `groups`: by place of a part what is fused into it. Raises
-    IllegalVariant (see `tree_of`)."""
-    run = [(place, part) for place, part in enumerate(parts) if isinstance(part, Scheduled) or not part.fused]
-    return tree.Sequence(tuple(tree_of(part, groups.get(place)) for place, part in run))

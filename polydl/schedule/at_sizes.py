@@ -19,7 +19,7 @@ from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Scop, Statement
 from polydl.schedule.blocks import blocked, packed
 from polydl.schedule.innermost import WRITTEN_OUT
-from polydl.schedule.plan import Scheduled
+from polydl.schedule.plan import Part, Scheduled
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Parallelize, Permute, Tile, Vectorize
@@ -36,10 +36,9 @@ from polydl.schedule.tree import (
     kernels,
     sequence,
     steps,
+    with_kernels,
 )
 from polydl.schedule.tree import Sequence as InOrder
-
-Part = Structure | Scheduled
 
 
 def at_sizes(scop: Scop, parts: Sequence[Part], nests: Sequence[Nest]) -> tuple[Part, ...]:
@@ -77,7 +76,7 @@ def _with_kernels(node: Node, scop: Scop, of: Mapping[str, Statement]) -> Node:
             if not found:
                 return InOrder(())
             first = next((k for child in children if (k := kernel_below(child)) is not None and k.tiles), None)
-            if first is None or (kernel := first.structure.kernel) is None:
+            if first is None or (kernel := first.use.kernel) is None:
                 return sequence(found)
             points, sizes = zip(*first.tiles, strict=True)
             return blocked(sequence(found), points, sizes, scop, of, (kernel.m, kernel.n))
@@ -91,32 +90,26 @@ def on_one_thread(part: Part) -> Part:
     """A part without parallel loops. Tiles on a diagonal, which are there to be parallel, run one loop after the other
     again."""
     if isinstance(part, Scheduled):
-        alone = {k: replace(k, structure=_alone(k.structure)) for k in kernels(part.tree)}
-        return replace(part, how=structs.replace(part.how, parallel=False), tree=_serial(part.tree, alone))
+        alone = {k: replace(k, use=replace(k.use, parallel=())) for k in kernels(part.tree)}
+        serial = with_kernels(_serial(part.tree), alone)  # copies are not one for each thread
+        return replace(part, how=structs.replace(part.how, parallel=False), tree=serial)
     return apply(part.nest, [one for one in part.transforms if not isinstance(one, Parallelize)])
 
 
-def _alone(structure: Structure) -> Structure:
-    own = tuple(one for one in structure.transforms if not isinstance(one, Parallelize))
-    return replace(structure, parallel=(), transforms=own)
-
-
-def _serial(node: Node, alone: Mapping[Kernel, Kernel]) -> Node:
-    """A tree without parallel loops. `alone`: the same for its kernels, whose copies are not one for each thread."""
+def _serial(node: Node) -> Node:
+    """A tree without parallel loops."""
     match node:
-        case Leaf():
+        case Leaf() | Kernel():
             return node
-        case Kernel():
-            return alone[node]
         case Copy(packs, kernel, child):
-            return Copy(packs, alone[kernel], _serial(child, alone))
+            return Copy(packs, kernel, _serial(child))
         case InOrder(children):
-            return InOrder(tuple(_serial(child, alone) for child in children))
+            return InOrder(tuple(_serial(child) for child in children))
         case Band(members, child):
             if len(members) > 1 and _is_wavefront(members[0], members[1]):
                 first = replace(members[0], affs={s: a.sub(members[1].affs[s]) for s, a in members[0].affs.items()})
                 members = (first, *members[1:])
-            return Band(tuple(_on_one(member) for member in members), _serial(child, alone))
+            return Band(tuple(_on_one(member) for member in members), _serial(child))
 
 
 def _is_wavefront(first: Member, second: Member) -> bool:

@@ -22,8 +22,9 @@ from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Scop, Statement
 from polydl.schedule.as_tree import loops_inside
 from polydl.schedule.kernel_call import kernel_call
-from polydl.schedule.structure import Packed, Structure, apply, outer_affs
-from polydl.schedule.transforms import Microkernel, Parallelize, Permute, Tile
+from polydl.schedule.loops import NestLoops, Packed, outer_affs
+from polydl.schedule.structure import apply
+from polydl.schedule.transforms import Microkernel, Permute, Tile
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, Sequence
 from polydl.target.isa import kernel_contraction
 
@@ -108,7 +109,7 @@ def _kernel(
     cut = apply(nest, [Tile(iterator, (size,)) for iterator, size in size_of.items()])
     over = tuple(cut.loop(f"{iterator}.0") for iterator, _ in axes)
     tile = tuple(cut.loop(f"{iterator}.1") for iterator in statement.iterators)
-    boxes = kernel_call(Structure(nest, over), statement, tile).domain
+    boxes = kernel_call(NestLoops(nest, over), statement, tile).domain
     whole = map_from_affs(statement.domain, outer_affs(replace(cut, loops=over), statement)).intersect_range(
         boxes.reset_tuple_id()
     )
@@ -122,9 +123,9 @@ def _kernel(
     ):
         structure = transform.applied(structure)
     if isl.involved_parameters(boxes):
-        return Kernel(structure, rest.domain)
+        return Kernel(structure.use, rest.domain)
     many = count(boxes, budget=10_000)
-    return Kernel(structure, rest.domain, (many.lower + many.upper) / 2 * math.prod(sizes))
+    return Kernel(structure.use, rest.domain, (many.lower + many.upper) / 2 * math.prod(sizes))
 
 
 def packed(node: Node, parallel: bool = False) -> Node:
@@ -142,9 +143,9 @@ def packed(node: Node, parallel: bool = False) -> Node:
 
 
 def _with_copy(kernel: Kernel, parallel: bool) -> Node:
-    tiles = [loop.name for loop in kernel.structure.loops if loop.within is None]
-    structure = Parallelize((tiles[0],)).applied(kernel.structure) if parallel else kernel.structure
+    tiles = [loop.name for loop in kernel.use.loops if loop.within is None]
+    loops = replace(kernel.use, parallel=(tiles[0],)) if parallel else kernel.use
     # All blocks of a tile are cut from one box, though the nest is none: the copy fits all of them. What it copies
     # does not change while the tile runs: the check of the tree takes all of the tile to run at once.
-    made = replace(kernel, structure=replace(structure, packs=(Packed("B", tiles[-1]),)))
-    return loops_inside(made.structure, made, made, len(tiles))
+    made = replace(kernel, use=replace(loops, packs=(Packed("B", tiles[-1]),)))
+    return loops_inside(made.use, made, made, len(tiles))

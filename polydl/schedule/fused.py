@@ -7,7 +7,7 @@ from itertools import groupby
 
 from polydl.base.errors import IllegalVariant
 from polydl.rewrite.conditions import Failure, Group, extend, start_group
-from polydl.schedule.plan import Scheduled
+from polydl.schedule.plan import Part
 from polydl.schedule.structure import Structure
 
 
@@ -37,7 +37,7 @@ def groups_of(structures: Sequence[Structure]) -> dict[int, Group]:
     return found
 
 
-def groups_by_place(parts: Sequence[Structure | Scheduled]) -> dict[int, Group]:
+def groups_by_place(parts: Sequence[Part]) -> dict[int, Group]:
     """Per place among the parts of a program what is fused into the nest there: nothing is, past a region with a
     schedule of its own. Raises IllegalVariant where a condition of fusion fails."""
     found: dict[int, Group] = {}
@@ -46,9 +46,8 @@ def groups_by_place(parts: Sequence[Structure | Scheduled]) -> dict[int, Group]:
     return found
 
 
-def runs(parts: Sequence[Structure | Scheduled]) -> Iterator[list[tuple[int, Structure]]]:
+def runs(parts: Sequence[Part]) -> Iterator[list[tuple[int, Structure]]]:
     """Nests between which no region with a schedule of its own stands, with their places among the parts."""
-    for _, run in groupby(enumerate(parts), lambda each: isinstance(each[1], Structure)):
-        nests = [(place, part) for place, part in run if isinstance(part, Structure)]
+    for nests, run in groupby(enumerate(parts), lambda each: each[1].how is None):
         if nests:
-            yield nests
+            yield [(place, part) for place, part in run if isinstance(part, Structure)]

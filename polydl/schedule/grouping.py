@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polydl.model.contraction import Contraction
-from polydl.schedule.structure import KernelLoops, Loop, Structure, trips
+from polydl.schedule.loops import KernelLoops, Loop, NestLoops, trips
 from polydl.target.products import BYTES, DOT_8, FMA, SINGLE, Product, inner_product, is_bf16, of_bytes
 
 
@@ -24,7 +24,7 @@ class Grouping:
         return self.product.group if loop is self.loop else 1
 
 
-def grouping(structure: Structure) -> Grouping:
+def grouping(structure: NestLoops) -> Grouping:
     """By the types of the contraction, what the microkernel was told, and the reductions inside of it.
 
     A group needs a reduction that moves both operands and has two iterations at least: one along which A has the words
@@ -47,7 +47,7 @@ def grouping(structure: Structure) -> Grouping:
     return Grouping(FMA) if best is None else Grouping(product, best)
 
 
-def copied_bytes(structure: Structure, role: str) -> float:
+def copied_bytes(structure: NestLoops, role: str) -> float:
     """Bytes that a copy of A or B reads and writes, over twice those of its operand: more than 1 where the elements of
     the copy are wider."""
     assert structure.nest.contraction is not None
@@ -55,7 +55,7 @@ def copied_bytes(structure: Structure, role: str) -> float:
     return (1 + grouping(structure).product.copy(role, sums).bytes / operand.element.bytes) / 2
 
 
-def _product(structure: Structure, kernel: KernelLoops, found: Contraction) -> Product:
+def _product(structure: NestLoops, kernel: KernelLoops, found: Contraction) -> Product:
     """The inner product, where there are reductions whose iterations it can take in groups."""
     product = inner_product(found)
     assert product is not None, "kernels are made for contractions that have one"
@@ -68,7 +68,7 @@ def _product(structure: Structure, kernel: KernelLoops, found: Contraction) -> P
     return product
 
 
-def _in_words(structure: Structure, kernel: KernelLoops, along: Loop, product: Product) -> bool:
+def _in_words(structure: NestLoops, kernel: KernelLoops, along: Loop, product: Product) -> bool:
     """Whether A's elements along a reduction are the words of an inner product: of its type, side by side, in whole
     groups in every call, and all else that moves A inside of the microkernel moves it by whole words."""
     nest, operand, group = structure.nest, structure.operand("A"), product.group
@@ -91,7 +91,7 @@ def _in_words(structure: Structure, kernel: KernelLoops, along: Loop, product: P
     return all(stride % group == 0 for iterator, stride in strides.items() if iterator != along.iterator)
 
 
-def _in_bytes(structure: Structure) -> bool:
+def _in_bytes(structure: NestLoops) -> bool:
     """Whether groups of four fit the reductions: pieces of tiles hold a whole group, and the sums of B's columns are
     taken over just what a call multiplies."""
     kernel = structure.kernel

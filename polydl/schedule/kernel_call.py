@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from polydl.model import isl
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Statement
-from polydl.schedule.structure import Loop, Structure, loop_aff, normalised, outer_affs
+from polydl.schedule.loops import Loop, NestLoops, loop_aff, normalised, outer_affs
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class KernelCall:
 
 
 def kernel_call(
-    structure: Structure, statement: Statement, inner: tuple[Loop, ...] | None = None, suffix: str = "mk"
+    structure: NestLoops, statement: Statement, inner: tuple[Loop, ...] | None = None, suffix: str = "mk"
 ) -> KernelCall:
     """Split the instances into blocks that are boxes, and say where each block begins and how large it is.
 
@@ -86,12 +86,12 @@ def kernel_call(
 class Edge:
     """The rows of the blocks that are no boxes, each in a call of its own."""
 
-    structure: Structure
+    structure: NestLoops
     """With the rows of a block as its innermost loop, around a microkernel for a single one."""
     call: KernelCall
 
 
-def edge_rows(structure: Structure, call: KernelCall) -> Edge | None:
+def edge_rows(structure: NestLoops, call: KernelCall) -> Edge | None:
     """Calls for what a structure's microkernel leaves out at slanted edges: a row of a block that is cut may be a box
     where the block is none. None where nothing is left, or the rows are none either."""
     kernel, statement = structure.kernel, call.statement

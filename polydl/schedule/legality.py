@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from polydl.dependences.directions import NestLegality
 from polydl.dependences.legality import Signs
-from polydl.schedule.structure import Loop, Structure
+from polydl.schedule.loops import Loop, NestLoops
 
 
-def _last_pieces(structure: Structure) -> dict[str, Loop]:
+def _last_pieces(structure: NestLoops) -> dict[str, Loop]:
     """Per iterator, the loop outside of the microkernel that fixes its value; absent when it goes on inside."""
     last = {loop.iterator: loop for loop in structure.loops}
     for loop in structure.inner:
@@ -19,7 +19,7 @@ def _last_pieces(structure: Structure) -> dict[str, Loop]:
     return last
 
 
-def is_legal(structure: Structure, legality: NestLegality) -> bool:
+def is_legal(structure: NestLoops, legality: NestLegality) -> bool:
     """Whether every dependence stays in order, and none is carried by a parallel loop."""
     place = {iterator: d for d, iterator in enumerate(structure.nest.loops)}
     last = _last_pieces(structure)
@@ -37,7 +37,7 @@ def is_legal(structure: Structure, legality: NestLegality) -> bool:
 
 
 def _keeps_order(
-    structure: Structure, signs: Signs, place: dict[str, int], last: dict[str, Loop], inside: set[str]
+    structure: NestLoops, signs: Signs, place: dict[str, int], last: dict[str, Loop], inside: set[str]
 ) -> bool:
     for loop in structure.loops:
         sign = signs[place[loop.iterator]]
@@ -49,7 +49,7 @@ def _keeps_order(
     return not any(signs[place[i]] for i in inside)
 
 
-def _keeps_apart(structure: Structure, signs: Signs, place: dict[str, int], last: dict[str, Loop], summed: str) -> bool:
+def _keeps_apart(structure: NestLoops, signs: Signs, place: dict[str, int], last: dict[str, Loop], summed: str) -> bool:
     """`summed`: the loop whose blocks have accumulators of their own, for a dependence between accumulations."""
     started = False  # on a grid no thread waits for another before the last parallel loop has ended
     for loop in structure.loops:

@@ -38,8 +38,9 @@ from dataclasses import dataclass
 from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
 from polydl.schedule import notation
+from polydl.schedule.loops import HILBERT
 from polydl.schedule.notation import Level, Written, levels, loop_named
-from polydl.schedule.structure import HILBERT, RegisterBlocks, Structure, apply
+from polydl.schedule.structure import RegisterBlocks, Structure, apply
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile
 

@@ -1,4 +1,4 @@
-"""A nest with transforms applied to it, in short: a row of loops, outermost first, and what is said of them.
+"""A nest with transforms applied to it, in short: its loops, outermost first, and how they came about.
 
 Thousands of them are made and compared in a search. What one stands for is its tree (`schedule.as_tree`): that is
 checked, estimated and written. What is asked of the short form instead, because it is quicker, is held equal to what
@@ -11,15 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
-from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
-from polydl.model import isl
-from polydl.model.contraction import Operand
-from polydl.model.schedule import map_from_affs, time_affs
-from polydl.model.scop import Statement
+from polydl.schedule.as_tree import as_tree
+from polydl.schedule.loops import Loop, NestLoops, Rows
 from polydl.schedule.transform import Transform
+from polydl.schedule.tree import Node
 
 RegisterBlocks = Callable[[Nest], Sequence[tuple[str | None, str, int, int] | tuple[str | None, str, int, int, str]]]
 """(rows loop, columns loop, m, n) worth trying for a contraction, most promising first; where it is not that of the
@@ -27,106 +25,9 @@ types, then the inner product (`Microkernel.product`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
-    """One loop of the transformed nest."""
+class Structure(NestLoops):
+    """A nest with transforms applied to it: its loops, and how they came about."""
 
-    name: str
-    """`i`, or `i.0`, `i.1`, … from the outermost tile loop to the point loop."""
-    iterator: str
-    """The original loop."""
-    step: int
-    """Original iterations that one iteration of this loop covers."""
-    within: int | None
-    """Original iterations of the surrounding loop's tile; None for the outermost piece."""
-
-
-@dataclass(frozen=True, slots=True)
-class KernelLoops:
-    """The loops that run inside a microkernel, by what they are to it."""
-
-    rows: Loop | None
-    """Within the block; None: it has a single row."""
-    columns: Loop
-    """Within the block."""
-    reductions: tuple[Loop, ...]
-    """Outermost first."""
-    product: str = ""
-    """See `Microkernel.product`."""
-
-    @property
-    def block(self) -> tuple[Loop, ...]:
-        """Rows, where there are any, and columns: each of their elements has an accumulator."""
-        return (self.columns,) if self.rows is None else (self.rows, self.columns)
-
-    @property
-    def all(self) -> tuple[Loop, ...]:
-        """The block's, then the reductions."""
-        return (*self.block, *self.reductions)
-
-    @property
-    def m(self) -> int:
-        """Rows of the block."""
-        return 1 if self.rows is None else self.rows.within or 1
-
-    @property
-    def n(self) -> int:
-        """Columns of the block."""
-        return self.columns.within or 1
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """A copy of what the loops further inside use of one operand."""
-
-    operand: str
-    """`A` or `B` of the microkernel."""
-    after: str
-    """The loop inside which it is made, once per iteration; empty: once, before all loops."""
-    function: str = ""
-    """The generated function that makes it ahead of time, once for many runs; empty: each run makes its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """How innermost loops become vector functions."""
-
-    stream: tuple[str, ...] = ()
-    """Arrays that are stored past the caches."""
-    keep_order: int = 0
-    """1: sums stay in their order, which leaves them out."""
-    jam: tuple[int, ...] = ()
-    """Iterations of the loops around it that a row takes together (see `schedule.jam`); empty: one."""
-
-
-@dataclass(frozen=True, slots=True)
-class GridAxis:
-    """A parallel loop's part of a thread grid."""
-
-    axis: str
-    """R, C or L."""
-    loop: str
-    ways: int
-    """Blocks that the loop is cut into."""
-    chunk: int
-    """Iterations of the loop in a block; the last one may have fewer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Structure:
-    """A transformed nest: loops outermost first, what is parallel, what runs inside a microkernel."""
-
-    nest: Nest
-    loops: tuple[Loop, ...]
-    parallel: tuple[str, ...] = ()
-    kernel: KernelLoops | None = None
-    """The loops that run inside the microkernel; None without one."""
-    packs: tuple[Packed, ...] = ()
-    grid: tuple[GridAxis, ...] = ()
-    """How the parallel loops are cut into blocks, one per thread; empty: OpenMP divides their collapsed iterations."""
-    summed: str = ""
-    """The loop of the grid each of whose blocks accumulates into its own copy of the output; empty: none."""
-    omp_schedule: str = ""
-    """Arguments of OpenMP's schedule clause; empty: no clause; `hilbert`: along a Hilbert curve."""
     barriers: tuple[str, ...] = ()
     """See `Parallelize.barriers`."""
     fused: str = ""
@@ -136,69 +37,49 @@ class Structure:
     transforms: tuple[Transform, ...] = field(default=(), compare=False)
     """The transforms that lead from the nest as it is written to this structure, in the order of application."""
 
-    @property
-    def name(self) -> str:
-        """The nest's."""
-        return self.nest.name
+    how: ClassVar[None] = None
+    """It has no order of its own, as regions have (`schedule.plan`)."""
 
     @property
-    def statements(self) -> tuple[Statement, ...]:
-        """The nest's."""
-        return self.nest.statements
+    def tree(self) -> Node:
+        """The tree that runs its statements in this order, without rows and what is fused."""
+        return as_tree(self.use)
+
+    @property
+    def family(self) -> tuple[object, ...]:
+        """What it has in common with structures that differ in the tiles and the order of outer loops only."""
+        kernel = self.kernel and (tuple(loop.iterator for loop in self.inner), self.kernel.m, self.kernel.n)
+        parallel = {loop.iterator for loop in self.loops if loop.name in self.parallel}
+        reduced = {loop.iterator for loop in self.kernel.reductions} if self.kernel is not None else set()
+        innermost = [loop.iterator for loop in self.loops if loop.iterator not in reduced][-1:]
+        packed = frozenset(pack.operand for pack in self.packs)
+        return self.fused, self.rows, kernel, tuple(innermost), frozenset(parallel), packed
+
+    @property
+    def described(self) -> str:
+        """The loops in one line: `j/32* pack(B) k.0/256 i/12 | i.mk j.mk k.1`; * is parallel, / a step."""
+        if self.fused:
+            return f"in {self.fused}"
+        words = []
+        for loop in self.loops:
+            word = f"{loop.name}/{loop.step}" if loop.step > 1 else loop.name
+            words.append(f"{word}*" if loop.name in self.parallel else word)
+        for pack in sorted(self.packs, key=self.pack_depth, reverse=True):
+            words.insert(self.pack_depth(pack), f"pack({pack.operand})")
+        inside = " ".join(loop.name for loop in self.inner)
+        rows = " vectors" if self.rows else ""
+        return " ".join(words) + rows + (f" | {inside}" if inside else "")
+
+    @property
+    def use(self) -> NestLoops:
+        """The loops without how they came about."""
+        return NestLoops(
+            self.nest, self.loops, self.parallel, self.kernel, self.packs, self.grid, self.summed, self.omp_schedule
+        )
 
     def after(self, transform: Transform, **changes: Any) -> Structure:
         """This with some fields changed, and the transform that changed them added to `transforms`."""
         return replace(self, transforms=(*self.transforms, transform), **changes)
-
-    def loop(self, name: str) -> Loop:
-        """The loop called `name`. Raises InputError."""
-        for loop in self.loops:
-            if loop.name == name:
-                return loop
-        known = ", ".join(repr(loop.name) for loop in self.loops)
-        raise InputError(f"nest {self.nest.name} has no loop '{name}' here", hint=f"its loops are {known}")
-
-    def pack_depth(self, pack: Packed) -> int:
-        """Number of loops around the copy."""
-        return self.loops.index(self.loop(pack.after)) + 1 if pack.after else 0
-
-    def operand(self, role: str) -> Operand:
-        """What the microkernel reads as `A` (moved by its rows) or as `B` (by its columns)."""
-        assert self.kernel is not None and self.nest.contraction is not None
-        operands = self.nest.contraction.roles(self.kernel.columns.iterator)
-        assert operands is not None
-        return operands[0] if role == "A" else operands[1]
-
-    def is_shared(self, pack: Packed) -> bool:
-        """Whether all threads use the same copy: it is made outside of the parallel loops."""
-        return not self.parallel or self.pack_depth(pack) <= self.parallel_positions[0]
-
-    @property
-    def executed(self) -> tuple[Loop, ...]:
-        """All loops in the order in which they run: inside the microkernel the reductions are around the block, whose
-        rows and columns are unrolled."""
-        return self.loops if self.kernel is None else (*self.loops, *self.kernel.reductions, *self.kernel.block)
-
-    @property
-    def held(self) -> tuple[Loop, ...]:
-        """Those of a microkernel's block, whose elements have an accumulator each."""
-        return () if self.kernel is None else self.kernel.block
-
-    @property
-    def inner(self) -> tuple[Loop, ...]:
-        """All that run inside the microkernel: the block's, then the reductions."""
-        return () if self.kernel is None else self.kernel.all
-
-    @property
-    def parallel_positions(self) -> tuple[int, ...]:
-        """Positions of the parallel loops."""
-        return tuple([i for i, loop in enumerate(self.loops) if loop.name in self.parallel]) if self.parallel else ()
-
-    @property
-    def summed_block(self) -> tuple[int, int] | None:
-        """Position of the summed loop and iterations of a block; None where nothing is summed up."""
-        chunks = [axis.chunk for axis in self.grid if axis.loop == self.summed]
-        return (self.loops.index(self.loop(self.summed)), chunks[0]) if chunks else None
 
 
 def start(nest: Nest) -> Structure:
@@ -206,16 +87,8 @@ def start(nest: Nest) -> Structure:
     return Structure(nest, tuple(Loop(i, i, 1, None) for i in nest.loops))
 
 
-HILBERT = "hilbert"
-"""In place of a schedule: along a space-filling curve."""
 OMP_SCHEDULE = re.compile(r"(?:(?:static|dynamic|guided)(?:,[1-9][0-9]*)?|auto|runtime)")
 """What may stand in OpenMP's schedule clause (white space left out)."""
-
-
-def trips(nest: Nest, loop: Loop) -> int | None:
-    """Iterations of a loop in a full tile; None where they depend on a parameter."""
-    extent = loop.within if loop.within is not None else nest.counts[loop.iterator].extent
-    return None if extent is None else -(-extent // loop.step)
 
 
 def apply(nest: Nest, transforms: Sequence[Transform]) -> Structure:
@@ -224,37 +97,3 @@ def apply(nest: Nest, transforms: Sequence[Transform]) -> Structure:
     for transform in transforms:
         structure = transform.applied(structure)
     return structure
-
-
-def normalised(nest: Nest, statement: Statement) -> dict[str, isl.Aff]:
-    """{ S[i…] -> [y] } for each shared loop, y counted from 0 in steps of 1 in execution order."""
-    affs = dict(zip(statement.iterators, time_affs(statement), strict=True))
-    result = {}
-    for iterator in nest.loops:
-        count = nest.counts[iterator]
-        aff = affs[iterator].add_constant_val(isl.value(-count.first))
-        result[iterator] = isl.floor_div(aff, count.stride) if count.stride > 1 else aff
-    return result
-
-
-def loop_aff(loop: Loop, y: isl.Aff) -> isl.Aff:
-    """{ S[i…] -> [t] } the value of a loop, relative to the tile that it runs in."""
-    if loop.within is not None:
-        y = y.sub(isl.floor_div(y, loop.within).scale_val(isl.value(loop.within)))
-    return isl.floor_div(y, loop.step) if loop.step > 1 else y
-
-
-def outer_affs(structure: Structure, statement: Statement) -> list[isl.Aff]:
-    """{ S[i…] -> [t] } for each loop outside of the microkernel."""
-    y = normalised(structure.nest, statement)
-    return [loop_aff(loop, y[loop.iterator]) for loop in structure.loops]
-
-
-def registers(structure: Structure) -> dict[str, isl.Map]:
-    """Per statement that runs in a microkernel, { S[i…] -> [row, column] }: the accumulator that an instance uses."""
-    if structure.kernel is None:
-        return {}
-    statement = structure.nest.statements[0]
-    y = normalised(structure.nest, statement)
-    affs = [loop_aff(loop, y[loop.iterator]) for loop in structure.held]
-    return {statement.name: map_from_affs(statement.domain, affs)}

@@ -8,10 +8,8 @@ from polydl.model import isl
 from polydl.model.nest import TimedAccess, TimedNest
 from polydl.model.schedule import map_from_affs, original_affs
 from polydl.model.scop import Scop, Statement
-from polydl.schedule.as_tree import inside_calls, tree_of
-from polydl.schedule.plan import Scheduled
-from polydl.schedule.structure import Structure
-from polydl.schedule.tree import Kernel, Member, Node, Run, Step, kernels, steps
+from polydl.schedule.as_tree import inside_calls
+from polydl.schedule.tree import Kernel, Member, Node, Run, Step, kernels, own_statements, steps
 
 
 def _nest(
@@ -51,13 +49,14 @@ def original_nest(scop: Scop) -> TimedNest:
     return _nest(scop, scop.statements, maps, loops, frozenset())
 
 
-def timed(scop: Scop, part: Structure | Scheduled) -> TimedNest:
-    """A part of a program in the order of its tree, the loops inside of microkernels included as the innermost ones.
+def timed(scop: Scop, part: Node) -> TimedNest:
+    """A part of a program in the order of a tree, the loops inside of microkernels included as the innermost ones.
 
     Loops of a region's tree are called by their values, `i + j` or `floor(i/32)`; places in sequences that order
     statements inside of loops are loops called `@d`."""
-    of = {s.name: s for s in part.statements}
-    runs = sorted(_runs(tree_of(part), of), key=lambda run: len(run[1]))
+    own = own_statements(part)
+    statements = [s for s in scop.statements if s.name in own]
+    runs = sorted(_runs(part, {s.name: s for s in statements}), key=lambda run: len(run[1]))
     length = max(len(path) for _, path, _ in runs)
     maps: dict[str, isl.Map] = {}
     names = [f"@{d}" for d in range(length)]
@@ -74,7 +73,7 @@ def timed(scop: Scop, part: Structure | Scheduled) -> TimedNest:
         ]
         one = map_from_affs(instances, affs)
         maps[statement.name] = maps[statement.name].union(one) if statement.name in maps else one
-    return _nest(scop, part.statements, maps, names, frozenset(names[d] for d in parallel))
+    return _nest(scop, statements, maps, names, frozenset(names[d] for d in parallel))
 
 
 def _runs(tree: Node, of: Mapping[str, Statement]) -> Iterator[tuple[Statement, tuple[Step, ...], isl.Set]]:
@@ -83,7 +82,7 @@ def _runs(tree: Node, of: Mapping[str, Statement]) -> Iterator[tuple[Statement, 
         statement = of[at.statement]
         instances = at.whole if isinstance(at, Kernel) else statement.domain
         if isinstance(at, Kernel):
-            path = (*path, *inside_calls(at.structure))
+            path = (*path, *inside_calls(at.use))
         else:
             for kernel in kernels(tree):
                 instances = instances.subtract(kernel.whole) if kernel.statement == at.statement else instances

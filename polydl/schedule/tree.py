@@ -18,7 +18,7 @@ from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Statement
 from polydl.model.types import ElementType
 from polydl.rewrite.conditions import Group
-from polydl.schedule.structure import Packed, Structure
+from polydl.schedule.loops import NestLoops, Packed, Rows
 
 
 class Run(Enum):
@@ -40,6 +40,8 @@ class Cut:
     axis: str
     """R, C or L."""
     loop: Member
+    ways: int
+    """Blocks that the loop is cut into."""
     chunk: int
     """Iterations of the loop in a block; the last one may have fewer."""
 
@@ -99,13 +101,15 @@ class Leaf:
     """One statement: its instances, but for those that kernels of the tree run."""
 
     statement: str
+    rows: Rows | None = None
+    """How the innermost loop around it becomes a vector function; None: it stays a loop."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kernel:
     """A contraction's instances that run in calls of its microkernel: a call for each iteration of the loops above."""
 
-    structure: Structure
+    use: NestLoops
     """The loops whose iterations the calls are, and what runs inside of one."""
     whole: isl.Set
     """{ S[i…] }: the instances."""
@@ -113,23 +117,32 @@ class Kernel:
     """About how many they are; None: all of the statement's."""
     group: Group | None = None
     """What is fused into the calls: runs on a block of the output before the first or after the last of them."""
+    zeroing: Statement | None = None
+    """What sets to zero that which the calls accumulate into: the first call for a block starts from zero instead."""
     tiles: tuple[tuple[Member, int], ...] = ()
     """The loops of the tiled band of which it computes whole tiles, each with the size of these; empty: none."""
 
     @property
     def statement(self) -> str:
-        return self.structure.nest.name
+        return self.use.nest.name
 
     @property
     def element(self) -> ElementType:
         """Element type."""
-        assert self.structure.nest.contraction is not None
-        return self.structure.nest.contraction.element
+        assert self.use.nest.contraction is not None
+        return self.use.nest.contraction.element
 
     @property
     def fused(self) -> tuple[Statement, ...]:
         """The statements of the group but the kernel's own."""
         return () if self.group is None else tuple(f.statement for f in (*self.group.before, *self.group.after))
+
+    @property
+    def inside(self) -> tuple[Statement, ...]:
+        """The statements that run in the calls but the kernel's own."""
+        fused = self.fused
+        apart = self.zeroing is not None and all(s.name != self.zeroing.name for s in fused)
+        return (self.zeroing, *fused) if self.zeroing is not None and apart else fused
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,7 +157,7 @@ class Copy:
     @property
     def arrays(self) -> frozenset[str]:
         """Those that are copied."""
-        return frozenset(self.kernel.structure.operand(pack.operand).array for pack in self.packs)
+        return frozenset(self.kernel.use.operand(pack.operand).array for pack in self.packs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,11 +189,57 @@ def statements(node: Node) -> tuple[str, ...]:
         case Leaf(statement):
             return (statement,)
         case Kernel():
-            return (node.statement, *(s.name for s in node.fused))
+            return (node.statement, *(s.name for s in node.inside))
         case Band(_, child) | Copy(_, _, child):
             return statements(child)
         case Sequence(children):
             return tuple(dict.fromkeys(name for child in children for name in statements(child)))
+
+
+def in_rows(node: Node, rows: Rows) -> Node:
+    """The tree whose innermost loops become vector functions."""
+    match node:
+        case Leaf(statement):
+            return Leaf(statement, rows)
+        case Kernel():
+            return node
+        case Copy(packs, kernel, child):
+            return Copy(packs, kernel, in_rows(child, rows))
+        case Band(members, child):
+            return Band(members, in_rows(child, rows))
+        case Sequence(children):
+            return Sequence(tuple(in_rows(child, rows) for child in children))
+
+
+def rows_of(node: Node) -> Rows | None:
+    """How the innermost loops of a tree become vector functions; None: they stay loops."""
+    return next((at.rows for at, _ in steps(node) if isinstance(at, Leaf)), None)
+
+
+def own_statements(node: Node) -> tuple[str, ...]:
+    """Names of the statements below a node, but for those that run inside of a kernel of another one."""
+    return tuple(dict.fromkeys(at.statement for at, _ in steps(node)))
+
+
+def summed_cut(node: Node) -> Cut | None:
+    """The loop of a thread grid each of whose blocks accumulates into its own copy of the output, if there is one."""
+    shares = (member.share for band in bands(node) for member in band.members if member.share.summed)
+    return next((cut for share in shares for cut in share.grid if cut.loop.name == share.summed), None)
+
+
+def with_kernels(node: Node, made: Mapping[Kernel, Kernel]) -> Node:
+    """The tree with other kernels in the places of its own."""
+    match node:
+        case Leaf():
+            return node
+        case Kernel():
+            return made[node]
+        case Copy(packs, kernel, child):
+            return Copy(packs, made[kernel], with_kernels(child, made))
+        case Band(members, child):
+            return Band(members, with_kernels(child, made))
+        case Sequence(children):
+            return Sequence(tuple(with_kernels(child, made) for child in children))
 
 
 def restricted(node: Node, names: frozenset[str]) -> Node | None:
@@ -268,7 +327,7 @@ def times(node: Node, of: Mapping[str, Statement], copied: str = "") -> dict[str
     """
     found = list(steps(node, copied))
     length = max((len(path) for _, path in found), default=0)
-    fused = any(at.fused for at, _ in found if isinstance(at, Kernel))
+    inside = any(at.inside for at, _ in found if isinstance(at, Kernel))
     result: dict[str, isl.Map] = {}
     for at, path in found:
         name = at.statement
@@ -282,12 +341,12 @@ def times(node: Node, of: Mapping[str, Statement], copied: str = "") -> dict[str
             for whole in taken:
                 here = here.subtract(here.intersect_domain(whole))
         result[name] = result[name].union(here) if name in result else here
-    if not fused:
+    if not inside:
         return result
     result = {name: _at(time, 0) for name, time in result.items()}
     for at, _ in found:
-        if isinstance(at, Kernel) and at.group is not None:
-            result |= _fused_times(at.group, result)
+        if isinstance(at, Kernel) and at.inside:
+            result |= _times_inside(at, result)
     return result
 
 
@@ -297,20 +356,27 @@ def _affs(path: Several[Step], name: str, domain: isl.Set, length: int) -> list[
     return [step.affs[name] if isinstance(step, Member) else isl.constant(domain, step) for step in padded]
 
 
-def _fused_times(group: Group, times: Mapping[str, isl.Map]) -> dict[str, isl.Map]:
-    """Per statement that is fused into a kernel { S[i…] -> [t…, k] }: an element's instances run right after the last
+def _times_inside(kernel: Kernel, times: Mapping[str, isl.Map]) -> dict[str, isl.Map]:
+    """Per statement that runs in a kernel's calls { S[i…] -> [t…, k] }: an element's instances run right after the last
     (before the first) of the kernel's on it, k keeping those of one time in order."""
+    before = [(f.statement, f.element.reverse()) for f in (kernel.group.before if kernel.group else ())]
+    after = [(f.statement, f.element.reverse()) for f in (kernel.group.after if kernel.group else ())]
+    if kernel.zeroing is not None and len(before) + len(after) < len(kernel.inside):
+        before.insert(0, (kernel.zeroing, _written(kernel.zeroing)))
+    of_element = _written(kernel.use.nest.statements[0]).reverse()
+    own = times[kernel.statement]
+    whole = isl.range_onto(own, range(isl.range_arity(own) - 1))
     result = {}
-    for k, fused in (*((-n - 1, f) for n, f in enumerate(reversed(group.before))), *enumerate(group.after, 1)):
-        instances: isl.Map | None = None
-        for s in group.heavy.statements:
-            writes = next(a.relation for a in s.accesses if a.write)
-            whole = isl.range_onto(times[s.name], range(isl.range_arity(times[s.name]) - 1))
-            on_it = fused.element.reverse().apply_range(writes.reverse()).apply_range(whole)
-            instances = on_it if instances is None else instances.union(on_it)
-        assert instances is not None
-        result[fused.statement.name] = _at(instances.lexmin() if k < 0 else instances.lexmax(), k)
+    for k, (statement, element) in (*((n - len(before), f) for n, f in enumerate(before)), *enumerate(after, 1)):
+        instances = element.apply_range(of_element).apply_range(whole)
+        result[statement.name] = _at(instances.lexmin() if k < 0 else instances.lexmax(), k)
     return result
+
+
+def _written(statement: Statement) -> isl.Map:
+    """{ S[i…] -> A[a…] } the element that each instance writes."""
+    access = next(a for a in statement.accesses if a.write)
+    return access.relation.intersect_domain(statement.domain)
 
 
 def _at(times: isl.Map, k: int) -> isl.Map:

@@ -20,7 +20,8 @@ from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.schedule import tree as schedule_tree
-from polydl.schedule.structure import registers
+from polydl.schedule.loops import registers
+from polydl.schedule.transforms.start_from_zero import no_start
 from polydl.schedule.tree import Copy, Member, Node, Run, Share, Step, kernels, paths, statements, times
 
 
@@ -60,12 +61,12 @@ def _broken(
         kept = ordering((d for d in found if d.array == array), reassociate=reassociate)
         wrong_pair = wrong_pair or backward(InTime(d, frozen) for d in kept)
     for kernel in kernels(tree):
-        wrong_pair = wrong_pair or block_violation(found, schedule, registers(kernel.structure))
+        wrong_pair = wrong_pair or block_violation(found, schedule, registers(kernel.use))
     if wrong_pair is not None:
         return str(wrong_pair)
     ways = paths(tree)
     for kernel in kernels(tree):
-        ways |= {s.name: ways[kernel.statement] for s in kernel.fused}
+        ways |= {s.name: ways[kernel.statement] for s in kernel.inside}
     for d, one in timed:
         for loops in _concurrent(ways[d.source], ways[d.target]):
             if loops.run is Run.SUM and d.reduction and reassociate:
@@ -79,7 +80,9 @@ def _broken(
                 )  # fmt: skip
             if wrong_pair is not None:
                 return str(wrong_pair)
-    return _split_sums(tree) or _mixed(scop, of, schedule, found) or _handed_on(scop, of, ways, timed)
+    return (
+        _split_sums(tree) or _starts(tree, of) or _mixed(scop, of, schedule, found) or _handed_on(scop, of, ways, timed)
+    )
 
 
 def _apart(scop: Scop, tree: Node, found: Sequence[Dependence]) -> tuple[Node, ...]:
@@ -185,8 +188,19 @@ def _one_iteration(instances: Iterable[isl.Set], position: int) -> bool:
 def _split_sums(tree: Node) -> str | None:
     """What would see a part of a sum that blocks of a grid add up by themselves, or None."""
     for kernel in kernels(tree):
-        if kernel.structure.summed and kernel.group is not None:
+        if kernel.use.summed and kernel.group is not None:
             return f"what is fused into {kernel.statement} would see a part of its sums"
+    return None
+
+
+def _starts(tree: Node, of: Mapping[str, Statement]) -> str | None:
+    """Why a microkernel cannot start from the zeros that it is to do away with, or None."""
+    for kernel in kernels(tree):
+        if kernel.zeroing is not None:
+            if not kernel.whole.is_equal(of[kernel.statement].domain):
+                return f"not all of {kernel.statement} runs in the microkernel that is to start from zero"
+            if (reason := no_start(kernel)) is not None:
+                return reason
     return None
 
 

@@ -302,7 +302,7 @@ def fingerprint(node: Node) -> str:
         case InOrder(children):
             return f"({'; '.join(fingerprint(c) for c in children)})"
         case Kernel():
-            return f"{{{node.statement} {node.structure.kernel}}}"
+            return f"{{{node.statement} {node.use.kernel}}}"
         case Copy(packs, _, child):
             return f"{packs} {fingerprint(child)}"
         case Band(members, child):

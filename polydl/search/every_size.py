@@ -31,6 +31,7 @@ from polydl.rank.ranker import FloatArray
 from polydl.rewrite.canonical import Canonical, canonical
 from polydl.rewrite.chains import plan
 from polydl.schedule.check import check
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe, recipe_of
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Microkernel, Parallelize
@@ -253,10 +254,10 @@ def _code(
     for groups in (plan(parts).groups, ()):
         fused = {leaf: into_kernels(scop, structures, groups, {}) for leaf, structures in programs.items()}
         for structures in fused.values():
-            why = check(scop, structures, program.dependences, reassociate=setting.reassociate)
+            why = check(scop, program_tree(structures), program.dependences, reassociate=setting.reassociate)
             if why is not None:
                 return why
-        codes = {leaf: generate(scop, structures, other_sizes=True) for leaf, structures in fused.items()}
+        codes = {leaf: generate(scop, program_tree(structures), other_sizes=True) for leaf, structures in fused.items()}
         if _characters(codes.values()) <= _MOST_TEXT:
             break
     return fused, codes
@@ -264,7 +265,7 @@ def _code(
 
 def _marked(scop: Scop, programs: Mapping[int, list[Structure]]) -> dict[int, Generated]:
     """The C of structures with marks; how long it is decides nothing."""
-    return {leaf: generate(scop, one, instances=True, other_sizes=True) for leaf, one in programs.items()}
+    return {leaf: generate(scop, program_tree(one), instances=True, other_sizes=True) for leaf, one in programs.items()}
 
 
 def _ways(scop: Scop, nest: Nest, found: Sequence[Dependence], setting: _Setting, *, blocked: bool) -> list[Way]:

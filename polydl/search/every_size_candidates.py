@@ -12,17 +12,17 @@ from polydl.dependences.nests import Nest, nests
 from polydl.model.scop import Scop, Storage
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.fuse import fuse
-from polydl.schedule.as_tree import tree_of
 from polydl.schedule.at_sizes import (
-    Part,
+    at_sizes as parts_at_sizes,
+)
+from polydl.schedule.at_sizes import (
     long_when_written_out,
     on_one_thread,
     shared_anew,
     through_caches,
 )
-from polydl.schedule.at_sizes import (
-    at_sizes as parts_at_sizes,
-)
+from polydl.schedule.plan import Part
+from polydl.schedule.program_tree import tree_of
 from polydl.schedule.recipe import Recipe, recipe_of
 from polydl.schedule.structure import start
 from polydl.search.variant import Variant

@@ -35,7 +35,7 @@ from polydl.schedule.at_sizes import (
     at_sizes as parts_at_sizes,
 )
 from polydl.schedule.check import check
-from polydl.schedule.plan import Scheduled
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
 from polydl.search.dispatch import Tree, few, leaves, renumbered, taken, tree
 from polydl.search.every_size import EverySize
@@ -229,7 +229,7 @@ def _scores(point: SizePoint, candidates: Sequence[Candidate], machine: Machine,
                 return None
             at[key] = there, Estimator(there.scop, there.nests, machine, threads, TrafficRanker())
         there, estimator = at[key]
-        score = estimator.whole(parts_at_sizes(there.scop, one.parts, there.nests)).score
+        score = estimator.whole(program_tree(parts_at_sizes(there.scop, one.parts, there.nests))).score
         found.append(score * _IN_CACHE if _streams_in_cache(there.scop, one, machine) else score)
     return found
 
@@ -303,7 +303,7 @@ def _written(compared: _Compared, leaf: int, symbolic: Scop, reassociate: bool) 
         return ""
     try:
         with quota("a variant for every size", _STEP):
-            why = check(one.base.scop, one.parts, one.base.dependences, reassociate=reassociate)
+            why = check(one.base.scop, program_tree(one.parts), one.base.dependences, reassociate=reassociate)
         if why is None:
             compared.codes[leaf] = _of_candidate(one)
     except Hung as error:
@@ -337,7 +337,7 @@ def _as_hard(compared: _Compared, one: int, other: int) -> bool:
     first, second = (compared.candidates[i] for i in (one, other))
     if first.base is not second.base or first.original or second.original:
         return False
-    hows = ([p.how for p in c.parts if isinstance(p, Scheduled)] for c in (first, second))
+    hows = ([p.how for p in c.parts if p.how is not None] for c in (first, second))
     return next(hows) == next(hows) != []
 
 
@@ -346,7 +346,7 @@ def _of_candidate(one: Candidate, *, instances: bool = False) -> Generated:
     are parameters, so that it is made in a process of its own. Raises QuotaExceeded."""
 
     def made() -> str:
-        code = generate(one.base.scop, one.parts, instances=instances, other_sizes=True, operations=_STEP)
+        code = generate(one.base.scop, program_tree(one.parts), instances=instances, other_sizes=True, operations=_STEP)
         return msgspec.json.encode(code).decode()
 
     what = f"code of {one.recipe.id} for every size"

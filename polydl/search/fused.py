@@ -10,7 +10,6 @@ from polydl.base.errors import IllegalVariant
 from polydl.dependences.analysis import is_reduction
 from polydl.dependences.nests import Nest
 from polydl.kernels.instructions import arithmetic
-from polydl.lower.initial import absorbed_zeroing
 from polydl.lower.nest_plan import obstacle
 from polydl.model.scop import Array, Scop, Statement
 from polydl.rank.estimator import Estimator
@@ -18,15 +17,14 @@ from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.conditions import Group
 from polydl.rewrite.fuse import FusedScop
 from polydl.schedule.fused import groups_of, runs
-from polydl.schedule.plan import Scheduled
+from polydl.schedule.plan import Part
+from polydl.schedule.program_tree import program_tree, starting_from_zero
 from polydl.schedule.recipe import NestRecipe, Recipe, recipe_of
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize
 from polydl.search.jams import best_jam
 from polydl.search.variant import Variant
 from polydl.target import Machine
-
-Part = Structure | Scheduled
 
 LOOKED_AT = 40
 """Variants of the search that are tried as the base of a fused one."""
@@ -73,9 +71,9 @@ def _variants(
         scop = base.program
         near = [g for g in groups if any(_names(g) <= {s.name for _, s in run} for run in runs(base.parts))]
         fused = into_kernels(scop, base.structures, near, refused)
-        following = iter(fused)
-        joined = [next(following) if isinstance(part, Structure) else part for part in base.parts]
-        gone = {fused[place].name for place in absorbed_zeroing(scop, fused)}
+        own = {structure.name: structure for structure in fused}
+        joined = [own.get(part.name, part) for part in base.parts]
+        gone = set(starting_from_zero(joined).values())
         vectors = False
         for parts in _in_rows(base, joined, gone, estimator):
             in_rows = any(part.rows for part in parts)
@@ -85,15 +83,15 @@ def _variants(
             if recipe in tried:
                 continue  # bases that differ only in the loops of what is fused make the same variant
             tried.add(recipe)
-            estimate = estimator.whole(parts, base.estimate)
-            if any(isinstance(part, Scheduled) and part.rows for part in parts):
-                without = [replace(part, rows=None) if isinstance(part, Scheduled) else part for part in parts]
-                if estimate.score > PROMISE * estimator.whole(without, base.estimate).score:
+            variant = replace(base, recipe=recipe, parts=tuple(parts))
+            estimate = estimator.whole(variant.tree, base.estimate)
+            if any(part.how is not None and part.rows for part in parts):
+                without = [part if part.how is None else replace(part, rows=None) for part in parts]
+                if estimate.score > PROMISE * estimator.whole(program_tree(without), base.estimate).score:
                     continue
             if made_texts == MOST_TEXTS:
                 return
             made_texts += 1
-            variant = replace(base, recipe=recipe, parts=tuple(parts))
             if variant.illegal is not None:
                 continue
             code = variant.generated
@@ -190,13 +188,13 @@ def _in_rows(base: Variant, parts: Sequence[Part], gone: Container[str], estimat
     plain: list[Part] = [
         s
         for s in parts
-        if isinstance(s, Structure)
+        if s.nest is not None
         and s.kernel is None
         and not (s.nest.contraction is not None and s.nest.contraction.in_blocks)
         and not s.fused
         and s.name not in gone
     ]
-    regions = [part for part in parts if isinstance(part, Scheduled) and _worth(scop, part, machine)]
+    regions = [part for part in parts if part.how is not None and _worth(scop, part, machine)]
     order = 0 if reassociate else 1
     choices = [[*plain, *regions], plain] if regions else [plain]
     for several in choices:
@@ -212,7 +210,7 @@ def _in_rows(base: Variant, parts: Sequence[Part], gone: Container[str], estimat
     yield list(parts)
 
 
-def _worth(scop: Scop, region: Scheduled, machine: Machine) -> bool:
+def _worth(scop: Scop, region: Part, machine: Machine) -> bool:
     """Whether rows do more than a compiler's vectors: in functions, sums and extremes, or stores past the caches."""
     more = any(arithmetic(s).calls or is_reduction(s) for s in region.statements)
     return more or bool(_large_outputs(scop, region.statements, machine))

@@ -10,17 +10,14 @@ from polydl.dependences.analysis import Dependence
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
-from polydl.rank.program import footprints_of, part_estimate
-from polydl.schedule.as_tree import tree_of
+from polydl.rank.program import footprints_of, tree_estimate
 from polydl.schedule.innermost import WRITTEN_OUT
-from polydl.schedule.plan import Scheduled
-from polydl.schedule.structure import Structure
+from polydl.schedule.plan import Part
+from polydl.schedule.program_tree import tree_of
 from polydl.schedule.transforms import Vectorize
 from polydl.schedule.tree import bands
 from polydl.schedule.tree_check import broken
 from polydl.target import Machine
-
-Part = Structure | Scheduled
 
 JAMS: tuple[tuple[int, ...], ...] = ((2,), (4,), (8,), (2, 2), (4, 2), (4, 4), (1, 4))
 """Iterations that are tried: of the loop right around a row, then of the one around that."""
@@ -53,7 +50,7 @@ def best_jam(
     footprints = footprints_of(scop, part.statements)
 
     def score(jam: tuple[int, ...]) -> float:
-        return part_estimate(footprints, Vectorize((), order, jam).applied(part), machine, threads).score
+        return tree_estimate(footprints, tree_of(Vectorize((), order, jam).applied(part)), machine, threads).score
 
     least = score(()) * PROMISE
     made = {jam: Vectorize((), order, jam).applied(part) for jam in JAMS}

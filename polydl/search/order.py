@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from polydl.rank.estimate import Estimate
-from polydl.rank.whole import absorbed
-from polydl.schedule.plan import Scheduled
-from polydl.schedule.structure import Structure
+from polydl.schedule.plan import Part
+from polydl.schedule.program_tree import starting_from_zero
 from polydl.search.variant import Origin, Variant
 
 
@@ -18,7 +17,7 @@ from polydl.search.variant import Origin, Variant
 class NestChoice:
     """One way to run consecutive nests: what variants are put together from."""
 
-    parts: tuple[Structure | Scheduled, ...]
+    parts: tuple[Part, ...]
     estimates: tuple[Estimate, ...]
     """Of the parts."""
 
@@ -44,18 +43,19 @@ def _joined(chosen: Sequence[NestChoice]) -> NestChoice:
     return NestChoice(tuple(p for c in chosen for p in c.parts), tuple(e for c in chosen for e in c.estimates))
 
 
-def whole(origin: Origin, choice: NestChoice) -> Variant:
+def whole(origin: Origin, choice: NestChoice, known: dict[tuple[str, str], bool] | None = None) -> Variant:
     """The variant of a choice for all nests of a program. A nest of zeros that a microkernel starts from by itself is
-    not run."""
-    gone = absorbed([part for part in choice.parts if isinstance(part, Structure)])
-    pairs = zip(choice.parts, choice.estimates, strict=True)
-    run = (one for part, one in pairs if isinstance(part, Scheduled) or part.nest.name not in gone)
+    not run. `known`: see `starting_from_zero`."""
+    gone = set(starting_from_zero(choice.parts, known).values())
+    run = (one for part, one in zip(choice.parts, choice.estimates, strict=True) if part.name not in gone)
     return Variant.of(origin, choice.parts, Estimate.total(run))
 
 
 def combined(ordered: Sequence[Sequence[NestChoice]], origin: Origin) -> tuple[Variant, ...]:
     """Variants of the whole program, best first (the nests run one after the other, so times add up)."""
-    return tuple(sorted((whole(origin, one) for one in _best_sums(ordered)), key=lambda variant: variant.score))
+    known: dict[tuple[str, str], bool] = {}
+    found = (whole(origin, one, known) for one in _best_sums(ordered))
+    return tuple(sorted(found, key=lambda variant: variant.score))
 
 
 def _best_sums(ordered: Sequence[Sequence[NestChoice]]) -> Iterator[NestChoice]:

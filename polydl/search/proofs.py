@@ -21,7 +21,7 @@ def proof_of(program: Canonical, variant: Variant, o: Options) -> Proof:
     Raises QuotaExceeded.
     """
     read = program.read
-    marked = generate(variant.program, variant.parts, instances=True)
+    marked = generate(variant.program, variant.tree, instances=True)
     texts = [splice(read.source, [(read, piece)], "") for piece in (variant.generated, marked)]
     return prove(program, *texts, rewritten=variant.program, reassociate=o.reassociate, cc=o.cc)
 

@@ -11,6 +11,7 @@ from polydl.rank.estimator import Estimator
 from polydl.schedule.check import check
 from polydl.schedule.loopstring import forced
 from polydl.schedule.notation import Written
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import Structure
 from polydl.search.order import NestChoice, whole
 from polydl.search.variant import Origin, Variant
@@ -36,7 +37,7 @@ def scored(
         except InputError as error:
             wrong.append(error)
             continue
-        broken = check(origin.scop, structures, origin.dependences, reassociate=origin.reassociate)
+        broken = check(origin.scop, program_tree(structures), origin.dependences, reassociate=origin.reassociate)
         if broken is not None:
             wrong.append(IllegalVariant(broken, loops.error("").span))
         made.append(structures)

@@ -14,10 +14,9 @@ from polydl.lower.emit import Generated, generate
 from polydl.lower.splice import splice
 from polydl.model.scop import Scop
 from polydl.rank.estimate import Estimate
-from polydl.schedule.as_tree import program_tree
 from polydl.schedule.check import check
-from polydl.schedule.fused import groups_by_place
-from polydl.schedule.plan import Scheduled
+from polydl.schedule.plan import Part, Scheduled
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe, recipe_of
 from polydl.schedule.structure import Structure
 from polydl.schedule.tree import Sequence
@@ -50,12 +49,12 @@ class Variant:
     origin: Origin = field(repr=False, compare=False)
     recipe: Recipe
     """How the parts were made; it has no nest for the program as it is written."""
-    parts: tuple[Structure | Scheduled, ...]
+    parts: tuple[Part, ...]
     """In the order in which they run: transformed nests, and regions with a schedule tree of their own."""
     estimate: Estimate
 
     @staticmethod
-    def of(origin: Origin, parts: tuple[Structure | Scheduled, ...], estimate: Estimate) -> Variant:
+    def of(origin: Origin, parts: tuple[Part, ...], estimate: Estimate) -> Variant:
         """The variant whose recipe is that of its parts."""
         return Variant(origin, recipe_of(parts), parts, estimate)
 
@@ -99,35 +98,36 @@ class Variant:
         """What it has in common with variants that differ in the tiles and the order of outer loops only: fusion,
         microkernels, which of the program's loops are parallel and which one is innermost, packed operands, where
         schedules start."""
-        return tuple(_family(part) for part in self.parts)
+        return tuple(part.family for part in self.parts)
 
     @property
     def loops(self) -> str:
         """The loops in one line: `j/32* pack(B) k.0/256 i/12 | i.mk j.mk k.1`; * is parallel, / a step."""
-        parts = [_loops(structure) for structure in self.structures]
-        for region in self.scheduled:
-            parts.append(f"{region.name}…: {region.how.described}{', rows of vectors' if region.rows else ''}")
-        return "; ".join(parts)
+        return "; ".join([*(s.described for s in self.structures), *(s.described for s in self.scheduled)])
 
-    @property
+    @cached_property
     def tree(self) -> Sequence:
-        """Its schedule tree: that of each part, one after the other."""
-        return program_tree(self.parts, groups_by_place(self.parts))
+        """Its schedule tree: that of each part, one after the other. Raises IllegalVariant (see `program_tree`)."""
+        return program_tree(self.parts)
 
     @cached_property
     def generated(self) -> Generated:
         """Its C, made once and kept; says nothing of legality. Raises QuotaExceeded."""
-        return generate(self.program, self.parts)
+        return generate(self.program, self.tree)
 
     @cached_property
     def illegal(self) -> str | None:
         """The dependence that it breaks, from the exact check of its tree; None: it is legal. Raises QuotaExceeded."""
-        return check(self.program, self.parts, self.origin.dependences, reassociate=self.origin.reassociate)
+        try:
+            tree = self.tree
+        except IllegalVariant as error:
+            return error.reason
+        return check(self.program, tree, self.origin.dependences, reassociate=self.origin.reassociate)
 
     def estimated(self, estimate: Estimate) -> Variant:
         """The same with an estimate; its C and what is known of its legality are kept."""
         made = replace(self, estimate=estimate)
-        for name in ("generated", "illegal"):
+        for name in ("tree", "generated", "illegal"):
             if name in self.__dict__:
                 made.__dict__[name] = self.__dict__[name]
         return made
@@ -176,28 +176,3 @@ class Variant:
             if p.function
         )
         return (*summed, *ahead)
-
-
-def _family(part: Structure | Scheduled) -> object:
-    if isinstance(part, Scheduled):
-        return part.how.base.removesuffix("-renamed"), bool(part.how.block), part.how.unroll, part.rows
-    kernel = part.kernel and (tuple(loop.iterator for loop in part.inner), part.kernel.m, part.kernel.n)
-    parallel = {loop.iterator for loop in part.loops if loop.name in part.parallel}
-    reduced = {loop.iterator for loop in part.kernel.reductions} if part.kernel is not None else set()
-    innermost = [loop.iterator for loop in part.loops if loop.iterator not in reduced][-1:]
-    packed = frozenset(pack.operand for pack in part.packs)
-    return part.fused, part.rows, kernel, tuple(innermost), frozenset(parallel), packed
-
-
-def _loops(structure: Structure) -> str:
-    if structure.fused:
-        return f"in {structure.fused}"
-    words = []
-    for loop in structure.loops:
-        word = f"{loop.name}/{loop.step}" if loop.step > 1 else loop.name
-        words.append(f"{word}*" if loop.name in structure.parallel else word)
-    for pack in sorted(structure.packs, key=structure.pack_depth, reverse=True):
-        words.insert(structure.pack_depth(pack), f"pack({pack.operand})")
-    inside = " ".join(loop.name for loop in structure.inner)
-    rows = " vectors" if structure.rows else ""
-    return " ".join(words) + rows + (f" | {inside}" if inside else "")

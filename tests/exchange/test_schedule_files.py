@@ -24,6 +24,7 @@ from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rewrite.canonical import canonical
 from polydl.schedule.plan import Scheduled
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.tree import Run, bands
 from tests.cli.running import PRESET, polydl, refused
 
@@ -116,7 +117,7 @@ def test_what_is_exported_comes_back(tmp_path: Path, text: str) -> None:
     again = read(scop, tmp_path, yaml.safe_dump(yaml.safe_load(whole)["schedule"]))
     as_text = read(scop, tmp_path, yaml.safe_dump({"schedule": json.dumps(yaml.safe_load(whole)["schedule"])}))
     assert made.how == again.how == as_text.how
-    assert "for (" in generate(scop, [made]).region
+    assert "for (" in generate(scop, program_tree([made])).region
     runs = [m.run for b in bands(made.tree) for m in b.members]
     assert runs == ([Run.SERIAL, Run.PARALLEL, Run.PARALLEL] if text == STENCIL else [Run.PARALLEL, Run.SERIAL])
 

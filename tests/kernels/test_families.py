@@ -270,7 +270,7 @@ def texts_and_seconds(found: Scop) -> tuple[str, float]:
     options = Options(machine="epyc-zen5", threads=1)
     ranking = pipeline.with_fused(pipeline.rank(found, options=options), options)
     variant = next(v for v in ranking.variants if any(s.rows is not None for s in v.structures))
-    made = generate(variant.program, variant.structures)
+    made = generate(variant.program, variant.tree)
     return "\n".join([*made.prologue, made.region]), variant.score
 
 

@@ -16,6 +16,7 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import Nest, nests
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Microkernel, Pack, Permute, Tile
 from polydl.target.products import BYTES, SINGLE
@@ -106,7 +107,7 @@ def test_random_schedules(source: str, c: str, a: str, b: str, tmp_path: Path) -
             assert refused < 500
             continue
         out = tmp_path / f"v{len(libraries)}.c"
-        out.write_text(splice(loaded.source, [(scop, generate(scop, [structure]))], ""))
+        out.write_text(splice(loaded.source, [(scop, generate(scop, program_tree([structure])))], ""))
         flags = [
             "-O1",
             "-march=native",

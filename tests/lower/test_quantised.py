@@ -23,6 +23,7 @@ from polydl.rewrite.canonical import canonical
 from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.temporaries import Substituted
 from polydl.rewrite.zero_points import ZeroPoints
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import Structure, apply, start
 from polydl.schedule.transforms import Microkernel, Pack, Permute, Tile
 from polydl.search.fused import into_kernels
@@ -98,7 +99,7 @@ def in_microkernels(text: str) -> tuple[str, int]:
     structures = [_in_blocks(nest) if nest.contraction is not None else start(nest) for nest in parts]
     refused: dict[str, None] = {}
     fused = into_kernels(program.scop, structures, plan(parts).groups, refused)
-    written = splice(loaded.source, [(scop, generate(program.scop, fused))], "")
+    written = splice(loaded.source, [(scop, generate(program.scop, program_tree(fused)))], "")
     return written, sum(bool(one.fused) and not is_zeroing(one.nest) for one in fused)
 
 
@@ -345,7 +346,7 @@ def test_plain_loops_do_not_overflow(a: str, b: str, most: int, op: str, tmp_pat
     loaded = polydl.load(text)
     program = canonical(loaded.scops[0])
     assert any(isinstance(step.rewrite, ZeroPoints) for step in program.steps)
-    plain = generate(program.scop, [start(nest) for nest in nests(program.scop, program.dependences)])
+    plain = generate(program.scop, program_tree([start(nest) for nest in nests(program.scop, program.dependences)]))
     written = splice(loaded.source, [(loaded.scops[0], plain)], "")
 
     def run(c: str) -> tuple[int, str]:

@@ -11,6 +11,7 @@ from polydl import pipeline
 from polydl.lower.emit import generate
 from polydl.lower.kernel_spec import ROWS_AHEAD
 from polydl.options import Options
+from polydl.schedule.program_tree import program_tree
 
 SOURCE = Path(__file__).parents[2] / "examples" / "conv2d.c"
 
@@ -25,7 +26,7 @@ def prefetches(image: int, rows: str) -> set[tuple[int, int]]:
         for v in ranking.variants
         if any(s.kernel is not None and s.inner[0].iterator == rows for s in v.structures)
     )
-    text = "\n".join(generate(ranking.scop, structures).prologue)
+    text = "\n".join(generate(ranking.scop, program_tree(structures)).prologue)
     return {(int(x), int(y)) for x, y in re.findall(r"__builtin_prefetch\(a \+ i \* (\d+) \+ (\d+)\)", text)}
 
 

@@ -12,6 +12,7 @@ from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import load, rank
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import apply
 from polydl.search.shortlist import shortlist
 from tests.programs.corpus import Comparison, Entry, catalogue, comparison_program
@@ -29,7 +30,7 @@ def outputs(entry: Entry, values: Mapping[str, int], options: Options, most: int
     offered = []
     for scop in program.scops:
         ranking = rank(scop, options=chosen)
-        codes = [generate(ranking.scop, [apply(nest, ()) for nest in ranking.nests])]
+        codes = [generate(ranking.scop, program_tree([apply(nest, ()) for nest in ranking.nests]))]
         codes += [variant.generated for variant in shortlist(ranking.variants, most)[0]]
         offered.append((ranking.scop, codes))
     texts = [entry.text]

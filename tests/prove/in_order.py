@@ -12,6 +12,7 @@ from polydl.rewrite.canonical import Canonical, canonical
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
 from polydl.schedule.plan import Scheduled
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule
 from polydl.search.candidates import made
@@ -27,5 +28,6 @@ def in_order(text: str, folder: Path) -> tuple[Canonical, list[str]]:
     tree = made(scop, moving(scop, scop.statements), links, written(scop.statements), how, reassociate=True)
     part = Scheduled(scop.statements, how, tree)
     return program, [
-        splice(scop.source, [(scop, generate(scop, [part], instances=marks))], "") for marks in (False, True)
+        splice(scop.source, [(scop, generate(scop, program_tree([part]), instances=marks))], "")
+        for marks in (False, True)
     ]

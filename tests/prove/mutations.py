@@ -223,7 +223,7 @@ def subjects(program: str, wanted: Sequence[str], size: int = 0) -> Iterator[Sub
             if variant.illegal is None:
                 legal.append(variant)
         variant = next(v for v in legal if word in v.generated.region)
-        yield Subject(program, ranking.program, variant, generate(variant.program, variant.parts, instances=True))
+        yield Subject(program, ranking.program, variant, generate(variant.program, variant.tree, instances=True))
 
 
 def mutants(
@@ -294,5 +294,5 @@ def schedules(subject: Subject) -> Iterator[tuple[str, str | None, Generated | N
     for at, part in enumerate(right.parts):
         for what, tree in _trees(part.tree) if isinstance(part, Scheduled) else ():
             variant = replace(right, parts=(*right.parts[:at], replace(part, tree=tree), *right.parts[at + 1 :]))
-            text = generate(variant.program, variant.parts, instances=True) if variant.illegal is None else None
+            text = generate(variant.program, variant.tree, instances=True) if variant.illegal is None else None
             yield what, variant.illegal, text

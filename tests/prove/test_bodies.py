@@ -157,7 +157,7 @@ def subject(program: str) -> tuple[Canonical, Scop, str]:
     ranking = with_fused(rank(scop, options=OPTIONS), OPTIONS)
     wanted = ("polydl_row_", "polydl_mk_")
     variant = next(v for v in ranking.variants if any(name in v.region() for name in wanted))
-    region = generate_region(variant.program, variant.parts, instances=True)
+    region = generate_region(variant.program, variant.tree, instances=True)
     return ranking.program, variant.program, splice(scop.source, [(scop, region)], "")
 
 

@@ -48,7 +48,7 @@ def subject(name: str) -> tuple[Canonical, Variant, Generated]:
     (scop,) = polydl.load(SOURCES[name], OPTIONS).scops
     ranking = rank(scop, options=OPTIONS)
     variant = next(v for v in ranking.variants if v.illegal is None and re.search(r"pack_\w+_to_", v.generated.region))
-    return ranking.program, variant, generate(variant.program, variant.parts, instances=True)
+    return ranking.program, variant, generate(variant.program, variant.tree, instances=True)
 
 
 def proof(name: str, region: str | None = None, prologue: tuple[str, ...] | None = None) -> Proof:

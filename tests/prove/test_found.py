@@ -13,6 +13,7 @@ from polydl.lower.splice import splice
 from polydl.pipeline import load, rank
 from polydl.prove import prove
 from polydl.rewrite.canonical import canonical
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import apply
 from polydl.schedule.transforms import Vectorize
 from polydl.search.proofs import proof_of
@@ -36,7 +37,10 @@ def test_a_row_whose_first_iteration_is_a_sum() -> None:
     entry = catalogue()["lu_right"]
     (scop,) = load(entry.path, options=OPTIONS, defines=entry.defines(entry.sizes[0])).scops
     parts = [apply(nest, (Vectorize(),)) for nest in nests(scop, dependences(scop, reads=False))]
-    texts = [splice(scop.source, [(scop, generate(scop, parts, instances=marks))], "") for marks in (False, True)]
+    texts = [
+        splice(scop.source, [(scop, generate(scop, program_tree(parts), instances=marks))], "")
+        for marks in (False, True)
+    ]
     assert "polydl_row_" in texts[0]
     assert prove(canonical(scop), *texts).holds
 

@@ -43,7 +43,7 @@ def subjects_of(program: Program, folder: Path, most: int) -> list[Subject]:
         proof = proof_of(ranking.program, variant, OPTIONS)
         assert proof.verdict != "wrong", f"{proof.reason}\n{render(program)}\n{variant.generated.region}"
         TALLY[proof.verdict, re.sub(r"\d+", "N", proof.reason)] += 1
-        marked = generate(variant.program, variant.parts, instances=True)
+        marked = generate(variant.program, variant.tree, instances=True)
         found.append(Subject(program.name, ranking.program, variant, marked))
     return found
 

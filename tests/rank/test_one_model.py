@@ -14,10 +14,11 @@ from polydl.dependences.nests import nests
 from polydl.frontend import load
 from polydl.rank.blocks import register_blocks_for
 from polydl.rank.estimator import Estimator
-from polydl.rank.program import footprints_of, part_estimate
+from polydl.rank.program import footprints_of, tree_estimate
 from polydl.rank.traffic import TrafficRanker, resources_of
 from polydl.rank.whole import program_estimate
 from polydl.schedule.limits import SPACES, Limits
+from polydl.schedule.program_tree import tree_of
 from polydl.search.order import NestChoice, whole
 from polydl.search.space import legal_structures
 from polydl.target import preset
@@ -94,7 +95,7 @@ def test_structures_by_either_way(
         some = random.Random(1).sample(every, min(40, len(every)))
         batch = resources_of(scop, nest, some, machine, threads).estimates(machine, threads).each()
         for number, structure in enumerate(some):
-            one = part_estimate(footprints, structure, machine, threads)
+            one = tree_estimate(footprints, tree_of(structure), machine, threads)
             assert one.seconds == pytest.approx(batch[number].seconds, rel=1e-6, abs=1e-18), structure.loops
             assert one.counts == pytest.approx(batch[number].counts, rel=1e-6), structure.loops
 
@@ -113,5 +114,5 @@ def test_parts_of_any_kind_add_up(tmp_path: Path) -> None:
         made = whole(variant.origin, NestChoice(variant.parts, tuple(map(estimator.part, variant.parts))))
         assert made.estimate == variant.estimate
         assert variant.score == pytest.approx(sum(variant.estimate.seconds.values()), rel=1e-9)
-        together = program_estimate(ranking.scop, variant.parts, ZEN3, 2)
+        together = program_estimate(ranking.scop, variant.tree, ZEN3, 2)
         assert together.score == pytest.approx(variant.score, rel=1e-6)

@@ -16,7 +16,8 @@ from polydl.kernels.vector_text import FAST_ULPS
 from polydl.lower.emit import generate, protected
 from polydl.lower.splice import splice
 from polydl.options import Options
-from polydl.schedule.structure import Rows
+from polydl.schedule.loops import Rows
+from polydl.schedule.program_tree import program_tree
 from tests.rewrite.executing import Floats, called, compiled
 from tests.rewrite.programs import KERNELS, NESTS, Fusable, gemm
 
@@ -47,7 +48,7 @@ def variants(program: Fusable, folder: Path, most: int, options: Options = OPTIO
         # Stores past the caches are for large arrays; here they are tried on small ones.
         streams = [replace(s, rows=Rows(tuple(program.shapes))) if s.rows else s for s in variant.parts]
         for structures in (streams, variant.parts):
-            code = generate(variant.program, structures)
+            code = generate(variant.program, program_tree(structures))
             text = splice(loaded.source, [(ranking.scop, code)], "")
             if text not in texts and len(texts) < most:
                 texts.append(text)
@@ -156,6 +157,6 @@ def test_helpers_stay_out_of_reach_of_macros(tmp_path: Path) -> None:
     path.write_text("#define n 37\n#define part 43\n#define stream 1\n" + program.text())
     loaded = pipeline.load(path)
     ranking = pipeline.with_fused(pipeline.rank(loaded.scops[0], options=OPTIONS), OPTIONS)
-    code = generate(ranking.scop, ranking.variants[0].parts)
+    code = generate(ranking.scop, ranking.variants[0].tree)
     assert "#undef part" in protected(ranking.scop.source, code.prologue)
     compiled(tmp_path, "macros", [splice(loaded.source, [(ranking.scop, code)], "")])

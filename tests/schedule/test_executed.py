@@ -20,6 +20,7 @@ from polydl.lower.splice import splice
 from polydl.schedule.as_tree import as_tree
 from polydl.schedule.limits import SPACES
 from polydl.schedule.limits import Limits as Within
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import RegisterBlocks, Structure
 from polydl.schedule.tree_check import broken
 from polydl.search.space import legal_structures
@@ -77,7 +78,7 @@ def variants_of(program: Program, folder: Path, most: int) -> list[str]:
         every = list(structures_of(scop, tiny_blocks, 2))
         step = max(1, len(every) // most)
         for number, structures in enumerate(itertools.islice(every, 0, None, step)):
-            output = splice(loaded.source, [(scop, generate(scop, structures))], "")
+            output = splice(loaded.source, [(scop, generate(scop, program_tree(structures)))], "")
             texts.append(re.sub(rf"\b{program.name}\b", f"{program.name}_v{number}", output))
     return texts
 

@@ -14,8 +14,8 @@ from polydl.dependences.nests import nests
 from polydl.lower.emit import Generated, generate
 from polydl.lower.splice import splice
 from polydl.rewrite.canonical import Canonical, canonical
-from polydl.schedule.as_tree import tree_of
 from polydl.schedule.check import check
+from polydl.schedule.program_tree import program_tree, tree_of
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Vectorize
 from polydl.schedule.tree import bands
@@ -84,8 +84,8 @@ def test_any_size(tmp_path: Path, name: str, jam: tuple[int, ...], element: str)
     found = program(tmp_path, PROGRAMS[name], element)
     parts = jammed(found, jam)
     assert any(m.unroll for part in parts for band in bands(tree_of(part)) for m in band.members)
-    assert check(found.scop, parts, found.dependences) is None
-    made = generate(found.scop, parts)
+    assert check(found.scop, program_tree(parts), found.dependences) is None
+    made = generate(found.scop, program_tree(parts))
     assert made.rows
     code = functions(found, made)
     rng = np.random.default_rng(0)
@@ -100,8 +100,8 @@ def test_known_sizes_with_iterations_left_over(tmp_path: Path, name: str, jam: t
     body = re.sub(r"(?<=< )[mnk](?=;)", lambda found: found[0].upper(), PROGRAMS[name])
     found = program(tmp_path, body, "float", sizes)
     parts = jammed(found, jam)
-    assert check(found.scop, parts, found.dependences) is None
-    made = generate(found.scop, parts)
+    assert check(found.scop, program_tree(parts), found.dependences) is None
+    made = generate(found.scop, program_tree(parts))
     assert made.rows
     assert same(functions(found, made), 11, 37, 5, arrays(np.random.default_rng(1), 11, 37, 5, "float", specials=False))
 
@@ -112,8 +112,8 @@ def test_extremes_to_the_bit(tmp_path: Path, element: str) -> None:
     body += "z[i] = z[i] < A[i][j] ? A[i][j] : z[i]; }"
     found = program(tmp_path, body, element)
     parts = jammed(found, (4,))
-    made = generate(found.scop, parts)
-    assert made.rows and check(found.scop, parts, found.dependences) is None
+    made = generate(found.scop, program_tree(parts))
+    assert made.rows and check(found.scop, program_tree(parts), found.dependences) is None
     code = functions(found, made)
     rng = np.random.default_rng(2)
     for _ in range(10):
@@ -133,10 +133,10 @@ def test_what_depends_on_an_earlier_iteration(tmp_path: Path, body: str, reason:
     """Legal where the iteration before is ahead anyway; else it is refused."""
     found = program(tmp_path, body, "float")
     parts = jammed(found, (4,))
-    wrong = check(found.scop, parts, found.dependences)
+    wrong = check(found.scop, program_tree(parts), found.dependences)
     assert (wrong is not None) == bool(reason) or (wrong is not None and "x" in wrong)
     if wrong is None:
-        code = functions(found, generate(found.scop, parts))
+        code = functions(found, generate(found.scop, program_tree(parts)))
         for m, n in [(m, n) for m in range(2, 9) for n in (1, 2, 17, 40)]:
             assert same(code, m, n, 1, arrays(np.random.default_rng(3), m, n, 1, "float", specials=False)), (m, n)
 
@@ -146,7 +146,8 @@ def test_another_element_of_the_array_is_no_extreme(tmp_path: Path) -> None:
     body = "for (int j = 0; j < n; j++) y[0] = x[j] > y[1] ? x[j] : y[1];"
     found = program(tmp_path, body, "float")
     code = functions(
-        found, generate(found.scop, [apply(n, [Vectorize()]) for n in nests(found.scop, found.dependences)])
+        found,
+        generate(found.scop, program_tree([apply(n, [Vectorize()]) for n in nests(found.scop, found.dependences)])),
     )
     for n in range(1, 40):
         assert same(code, 2, n, 1, arrays(np.random.default_rng(4), 2, n, 1, "float", specials=False))

@@ -14,11 +14,12 @@ from polydl.dependences.analysis import dependences
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.scop import Scop
-from polydl.rank.program import footprints_of, part_estimate
+from polydl.rank.program import footprints_of, tree_estimate
 from polydl.rewrite.canonical import canonical
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
 from polydl.schedule.plan import Scheduled
+from polydl.schedule.program_tree import program_tree, tree_of
 from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule, Vectorize
 from polydl.schedule.tree import Run, bands
@@ -139,7 +140,7 @@ def test_each_lane_computes_what_its_iteration_does(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     for text, element in ((NEAREST, np.float32), (FORCES, np.float64)):
         scop, part = scheduled(text, tmp_path, UNROLL)
-        output = splice(scop.source, [(scop, generate(scop, [part]))], "")
+        output = splice(scop.source, [(scop, generate(scop, program_tree([part])))], "")
         assert "omp simd private(" in output
         special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, 1e-45], element)
         x = rng.standard_normal((N, 8)).astype(element)
@@ -166,13 +167,13 @@ def test_lanes_are_worth_more_than_a_sum_for_each_iteration(tmp_path: Path) -> N
     scop, lanes = scheduled(NEAREST, tmp_path, UNROLL, 100_000)
     _, sums = scheduled(NEAREST, tmp_path, Schedule("written"), 100_000)
     footprints, target = footprints_of(scop, scop.statements), preset("xeon-8480plus")
-    best = part_estimate(footprints, lanes, target, 1).score
+    best = tree_estimate(footprints, tree_of(lanes), target, 1).score
     rows = Vectorize().applied(lanes)
-    assert part_estimate(footprints, rows, target, 1).score == pytest.approx(best, rel=1e-3)
+    assert tree_estimate(footprints, tree_of(rows), target, 1).score == pytest.approx(best, rel=1e-3)
     for other in (sums, Vectorize().applied(sums)):
-        assert best < 0.5 * part_estimate(footprints, other, target, 1).score
+        assert best < 0.5 * tree_estimate(footprints, tree_of(other), target, 1).score
 
 
 def test_what_is_inside_of_lanes_is_no_row(tmp_path: Path) -> None:
     scop, lanes = scheduled(NEAREST, tmp_path, UNROLL)
-    assert "polydl_row" not in generate(scop, [Vectorize().applied(lanes)]).region
+    assert "polydl_row" not in generate(scop, program_tree([Vectorize().applied(lanes)])).region

@@ -34,6 +34,7 @@ from polydl.schedule.legality import is_legal
 from polydl.schedule.limits import SPACES, Limits
 from polydl.schedule.loopstring import forced, parse, text
 from polydl.schedule.notation import Written, levels, split_line
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transform import Transform
@@ -298,14 +299,14 @@ def test_no_thread_of_a_grid_waits_for_another() -> None:
     scop, found, nest = program(WAVE)
     # i is free; rows of j exchange data from one t to the next: with t between the grid's loops nothing orders them.
     crossing = structure("A{R:2}bC{C:2}", "", WAVE)
-    assert "dependence on B" in (check(scop, [crossing], found) or "")
+    assert "dependence on B" in (check(scop, program_tree([crossing]), found) or "")
     assert not is_legal(crossing, nest_legality(nest, found))
     time = times(as_tree(crossing), {s.name: s for s in crossing.statements})
     apart = violation(found, time, parallel=crossing.parallel_positions)
     assert apart is None  # as two parallel loops, the inner with a barrier at its end, it would be legal
     for legal in ("A{R:2}bc", "bA{R:2}C{C:3}", "bAC"):
         made = structure(legal, "", WAVE)
-        assert check(scop, [made], found) is None
+        assert check(scop, program_tree([made]), found) is None
         assert is_legal(made, nest_legality(nest, found))
 
 
@@ -314,7 +315,9 @@ def test_no_thread_of_a_grid_waits_for_another() -> None:
 
 def run(source: str, name: str, structures: Structure | None, shapes: Sequence[tuple[int, ...]], threads: int) -> Any:
     scop = program(source)[0]
-    output = source if structures is None else splice(scop.source, [(scop, generate(scop, [structures]))], "")
+    output = (
+        source if structures is None else splice(scop.source, [(scop, generate(scop, program_tree([structures])))], "")
+    )
     library = compile_c([output], ("-O1", "-march=native", "-fopenmp", "-w"))
     rng = np.random.default_rng(5)
     data = [rng.integers(-4, 5, size=shape).astype(np.float32) for shape in shapes]
@@ -341,7 +344,7 @@ def run(source: str, name: str, structures: Structure | None, shapes: Sequence[t
 def test_the_result_is_right_whatever_the_number_of_threads(loops: str, sizes: str, threads: int) -> None:
     made = structure(loops, sizes, MATMUL)
     scop, found, _ = program(MATMUL)
-    assert check(scop, [made], found) is None
+    assert check(scop, program_tree([made]), found) is None
     shapes = ((60, 40), (40, 48), (60, 48))
     expected, got = (run(MATMUL, "matmul", s, shapes, threads) for s in (None, made))
     for a, b in zip(expected, got, strict=True):
@@ -360,9 +363,11 @@ void who(float T[restrict 8][7])
 """
     scop, _, nest = program(source)
     made = apply(nest, parse(nest, Written("A{R:2}B{C:3}", "-"), Written("", "-"), lambda _: []))
-    region = generate(scop, [made]).region
+    region = generate(scop, program_tree([made])).region
     assert "collapse(2) schedule(static, 1)" in region
-    output = splice(scop.source, [(scop, generate(scop, [made]))], "").replace("] = 0;", "] = omp_get_thread_num();")
+    output = splice(scop.source, [(scop, generate(scop, program_tree([made])))], "").replace(
+        "] = 0;", "] = omp_get_thread_num();"
+    )
     library = compile_c([output], ("-O1", "-fopenmp", "-w"))
     table = np.full((8, 7), -1, dtype=np.float32)
     ctypes.CDLL("libgomp.so.1").omp_set_num_threads(6)

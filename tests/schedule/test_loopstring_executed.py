@@ -20,6 +20,7 @@ from polydl.schedule.check import check
 from polydl.schedule.legality import is_legal
 from polydl.schedule.loopstring import letters, parse
 from polydl.schedule.notation import Written
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import Structure, apply
 from tests.oracle import Limits, Program, render
 from tests.schedule.test_executed import compare, sampled, tiny_blocks
@@ -68,14 +69,14 @@ def variants_of(program: Program, folder: Path, rng: random.Random) -> tuple[lis
             except InputError:  # no constant extent to cut
                 steps = ()
             made.append(apply(nest, steps))
-        broken = check(scop, made, found)
+        broken = check(scop, program_tree(made), found)
         if broken is not None:
             refused += 1
             # The quick check may refuse more than the exact one, never less.
             assert not all(is_legal(s, nest_legality(s.nest, found)) for s in made), broken
         elif len(texts) < 3:
             grids += any(s.grid for s in made)
-            output = splice(loaded.source, [(scop, generate(scop, made))], "")
+            output = splice(loaded.source, [(scop, generate(scop, program_tree(made)))], "")
             texts.append(re.sub(rf"\b{program.name}\b", f"{program.name}_l{len(texts)}", output))
     return texts, grids, refused
 

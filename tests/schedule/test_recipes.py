@@ -16,6 +16,7 @@ from polydl.model.scop import Scop
 from polydl.schedule.as_tree import as_tree
 from polydl.schedule.check import check, from_recipe
 from polydl.schedule.legality import is_legal
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.structure import apply
 from polydl.schedule.transform import Transform
@@ -117,10 +118,10 @@ def test_reversed_diagonal_is_refused(tmp_path: Path) -> None:
         structure = apply(nest, transforms)
         assert not is_legal(structure, legality)
         assert violation(found, times(as_tree(structure), {s.name: s for s in structure.statements})) is not None
-        assert check(scop, [structure], found) is not None
+        assert check(scop, program_tree([structure]), found) is not None
     inner = apply(nest, (Parallelize(("j",)),))
     assert is_legal(inner, legality)
-    assert check(scop, [inner], found) is None
+    assert check(scop, program_tree([inner]), found) is None
 
 
 def test_block_with_aliasing_accumulators_is_refused(tmp_path: Path) -> None:
@@ -135,7 +136,7 @@ def test_block_with_aliasing_accumulators_is_refused(tmp_path: Path) -> None:
     assert nest.contraction is not None
     structure = apply(nest, (Microkernel("i", "j", 4, 16, ()),))
     assert not is_legal(structure, nest_legality(nest, found))
-    assert "at the same time" in (check(scop, [structure], found) or "")
+    assert "at the same time" in (check(scop, program_tree([structure]), found) or "")
 
 
 def test_huge_loops_are_boxes_at_once(tmp_path: Path) -> None:

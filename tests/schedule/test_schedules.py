@@ -28,6 +28,7 @@ from polydl.schedule.direction import moving
 from polydl.schedule.goal import components
 from polydl.schedule.passes import clusters, merged
 from polydl.schedule.plan import Scheduled
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import Links, direct
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, bands, kernels, statements
@@ -85,7 +86,7 @@ def test_every_schedule_computes_the_same(tmp_path: Path, name: str) -> None:
     scop = scop_of(name)
     made = schedules(scop)[:6]
     assert any(m.run is Run.PARALLEL for one in made for band in bands(one.tree) for m in band.members)
-    texts = [splice(scop.source, [(scop, generate(scop, [one]))], "") for one in made]
+    texts = [splice(scop.source, [(scop, generate(scop, program_tree([one])))], "") for one in made]
     done = compares(tmp_path, name, texts, ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -164,7 +165,7 @@ def test_tiles_in_tiles(tmp_path: Path, name: str) -> None:
         if most[1] > most[0]:
             assert most[1] == 2 * most[0]
             assert broken(scop, scop.statements, trees[1], found, reassociate=False) is None
-            code = generate(scop, [Scheduled(scop.statements, two, trees[1])])
+            code = generate(scop, program_tree([Scheduled(scop.statements, two, trees[1])]))
             texts.append(splice(scop.source, [(scop, code)], ""))
     assert texts
     done = compares(tmp_path, name, texts, ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
@@ -188,7 +189,7 @@ def test_whole_tiles_in_microkernels(tmp_path: Path, name: str) -> None:
         assert broken(scop, scop.statements, tree, found, reassociate=True) is None
         assert broken(scop, scop.statements, tree, found, reassociate=False) is not None  # a microkernel's own order
         one = Scheduled(scop.statements, how, tree)
-        code = generate(scop, [one])
+        code = generate(scop, program_tree([one]))
         assert "_mk_" in code.region
         texts.append(splice(scop.source, [(scop, code)], ""))
     assert texts

@@ -21,6 +21,7 @@ from polydl.schedule.check import check, from_recipe
 from polydl.schedule.legality import is_legal
 from polydl.schedule.loopstring import text
 from polydl.schedule.notation import Written
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import apply
 from polydl.schedule.transforms import Parallelize, Permute, Tile
@@ -241,7 +242,9 @@ def test_quick_legality_agrees_with_the_exact_one(tmp_path: Path) -> None:
                         continue
                     structure = apply(nest, (Tile("k", (60,)), Permute(order), split))
                     quick = is_legal(structure, legality)
-                    exact = check(scop, [*(apply(n, ()) for n in nests(scop, found)[:-1]), structure], found)
+                    exact = check(
+                        scop, program_tree([*(apply(n, ()) for n in nests(scop, found)[:-1]), structure]), found
+                    )
                     assert not quick or exact is None, (order, at, summed, exact)
                     accepted += quick and bool(summed)
     assert accepted > 6

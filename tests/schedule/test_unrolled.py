@@ -19,6 +19,7 @@ from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
 from polydl.schedule.innermost import WRITTEN_OUT
 from polydl.schedule.plan import Scheduled
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree import Run, bands
@@ -48,7 +49,7 @@ def test_written_out_computes_the_same(tmp_path: Path, name: str) -> None:
         assert broken(scop, scop.statements, tree, found, reassociate=True) is None
         members = [m for band in bands(tree) for m in band.members]
         assert any(m.unroll for m in members)
-        code = generate(scop, [Scheduled(scop.statements, how, tree)])
+        code = generate(scop, program_tree([Scheduled(scop.statements, how, tree)]))
         texts.append(splice(scop.source, [(scop, code)], ""))
     done = compares(tmp_path, name, texts, ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -68,7 +69,7 @@ def test_the_loop_around_them_is_in_vectors(tmp_path: Path) -> None:
     )  # fmt: skip
     runs = [(m.run, m.unroll) for band in bands(tree) for m in band.members]
     assert runs == [(Run.PARALLEL, False), (Run.SIMD, False), (Run.SERIAL, True)]
-    lines = generate(scop, [Scheduled(scop.statements, Schedule("written", unroll=True), tree)]).region
+    lines = generate(scop, program_tree([Scheduled(scop.statements, Schedule("written", unroll=True), tree)])).region
     assert lines.count("+= in[") == 8
 
 
@@ -116,7 +117,7 @@ def test_words_of_isl_are_names_like_others(tmp_path: Path) -> None:
         tree = computed(scop, scop.statements, links, setting)
         assert tree is not None
         assert broken(scop, scop.statements, tree, found, reassociate=True) is None
-        code = generate(scop, [Scheduled(scop.statements, Schedule(setting.name), tree)])
+        code = generate(scop, program_tree([Scheduled(scop.statements, Schedule(setting.name), tree)]))
         assert "floor[c" in code.region
 
 

@@ -20,6 +20,7 @@ from polydl.model.scop import Scop
 from polydl.rewrite.canonical import Form, canonical
 from polydl.schedule.check import check
 from polydl.schedule.limits import SPACES, Limits
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import Structure
 from polydl.search.space import legal_structures
 from tests.oracle import compile_c
@@ -113,7 +114,7 @@ def sampled(scop: Scop, most: int) -> list[list[Structure]]:
     longest = max(len(c) for c in choices)
     picked = [[c[i * 7919 % len(c)] for c in choices] for i in range(min(most, longest))]
     for structures in picked:
-        assert check(scop, structures, found) is None
+        assert check(scop, program_tree(structures), found) is None
     return picked
 
 
@@ -129,7 +130,7 @@ def test_same_results(name: str, ctype: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.c"
     path.write_text(text)
     scop = canonical(load(path).scops[0], form=Form.WRITTEN).scop
-    codes = [generate(scop, structures) for structures in sampled(scop, 14)]
+    codes = [generate(scop, program_tree(structures)) for structures in sampled(scop, 14)]
     if name not in ("overlapping", "depthwise"):
         assert any("polydl_mk" in code.region for code in codes)
     prologue = dict.fromkeys(p for code in codes for p in code.prologue)

@@ -28,8 +28,10 @@ from polydl.rewrite.canonical import canonical
 from polydl.schedule.as_tree import as_tree
 from polydl.schedule.at_sizes import at_sizes, long_when_written_out, on_one_thread, shared_anew, through_caches
 from polydl.schedule.check import check
+from polydl.schedule.loops import Rows
 from polydl.schedule.plan import Scheduled
-from polydl.schedule.structure import Rows, apply, start
+from polydl.schedule.program_tree import program_tree
+from polydl.schedule.structure import apply, start
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize
 from polydl.schedule.tree import Band, Leaf, Member, Run, bands
@@ -447,8 +449,8 @@ def at_every_size(name: str) -> tuple[Scop, tuple[Dependence, ...], tuple[Nest, 
 )
 def test_what_is_illegal_is_refused_for_every_size(name: str, transforms: tuple[Transform, ...]) -> None:
     scop, found, parts = at_every_size(name)
-    assert check(scop, [start(nest) for nest in parts], found) is None
-    assert check(scop, [apply(parts[0], transforms)], found) is not None
+    assert check(scop, program_tree([start(nest) for nest in parts]), found) is None
+    assert check(scop, program_tree([apply(parts[0], transforms)]), found) is not None
 
 
 @pytest.mark.usefixtures("quick")
@@ -521,8 +523,8 @@ def test_tiles_on_a_diagonal_run_one_after_the_other_on_one_thread() -> None:
     sums, tiles, first = (t.members[at].affs[name] for t, at in ((part.tree, 0), (part.tree, 1), (serial.tree, 0)))
     assert sums.sub(tiles).plain_is_equal(first)
     assert not sums.plain_is_equal(first)
-    assert check(scop, [part], found) is None
-    assert check(scop, [serial], found) is None
+    assert check(scop, program_tree([part]), found) is None
+    assert check(scop, program_tree([serial]), found) is None
 
 
 def test_where_the_original_loops_are_as_fast_the_output_says_so() -> None:

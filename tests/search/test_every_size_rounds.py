@@ -17,6 +17,7 @@ from polydl.lower.splice import splice
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.partial import ROUNDS
 from polydl.schedule.check import check
+from polydl.schedule.program_tree import program_tree
 from polydl.search.every_size import EverySize
 from polydl.search.every_size_candidates import Base
 from polydl.search.every_size_rounds import candidates_in_rounds
@@ -83,8 +84,8 @@ def test_the_same_results_in_parts(name: str, tmp_path: Path) -> None:
     assert not left_out and len(found) == 2 * len(ROUNDS[dims == 2])
     original = compile_c([text], ("-O1",))
     for one in found:
-        assert check(one.base.scop, one.parts, one.base.dependences, reassociate=True) is None
-        code = generate(one.base.scop, one.parts)
+        assert check(one.base.scop, program_tree(one.parts), one.base.dependences, reassociate=True) is None
+        code = generate(one.base.scop, program_tree(one.parts))
         assert "omp parallel for" in code.region
         made = splice(program.source, [(program.scops[0], code)], "")
         library = compile_c([made], FLAGS)
@@ -109,7 +110,7 @@ def test_not_a_number_counts_as_it_does_in_order(tmp_path: Path) -> None:
     original = compile_c([text], ("-O1",))
     (first, second), _ = candidates_in_rounds(base)
     for one in (first, second):
-        made = splice(program.source, [(program.scops[0], generate(one.base.scop, one.parts))], "")
+        made = splice(program.source, [(program.scops[0], generate(one.base.scop, program_tree(one.parts)))], "")
         library = compile_c([made], FLAGS)
         for place in (0, 1, 8191, 8192, 19999):
             x = np.random.default_rng(place).integers(-9, 10, 20000).astype(np.float64)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
 from polydl.schedule.limits import BLOCKS, Limits
-from polydl.schedule.structure import KernelLoops, Loop, Structure
+from polydl.schedule.loops import KernelLoops, Loop
+from polydl.schedule.structure import Structure
 from polydl.schedule.transform import Transform, stated
 from polydl.schedule.transforms.tile import Tile
 from polydl.target.products import BYTES, SINGLE, of_bytes

@@ -10,7 +10,8 @@ from polydl.base.errors import InputError
 from polydl.model.contraction import Stride, known
 from polydl.schedule.grouping import grouping
 from polydl.schedule.limits import Limits
-from polydl.schedule.structure import Packed, Structure, trips
+from polydl.schedule.loops import Packed, trips
+from polydl.schedule.structure import Structure
 from polydl.schedule.transform import Transform
 
 

@@ -12,7 +12,8 @@ from polydl.model.contraction import known
 from polydl.model.scop import Assignment
 from polydl.schedule.legality import is_legal
 from polydl.schedule.limits import IDLE, RAGGED, Limits
-from polydl.schedule.structure import HILBERT, OMP_SCHEDULE, GridAxis, Structure, trips
+from polydl.schedule.loops import HILBERT, GridAxis, trips
+from polydl.schedule.structure import OMP_SCHEDULE, Structure
 from polydl.schedule.transform import Transform
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from polydl.base.errors import InputError
 from polydl.schedule.limits import TILES, Limits
-from polydl.schedule.structure import Loop, Structure
+from polydl.schedule.loops import Loop
+from polydl.schedule.structure import Structure
 from polydl.schedule.transform import Transform
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from polydl.schedule.structure import Rows
+from polydl.schedule.loops import Rows
 from polydl.schedule.transform import Transform
 
 
