@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from polydl.base.errors import InputError
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Expr, on_operands
+from polydl.model.expr import AffineValue, Binary, Const, Expr, on_operands
 from polydl.model.layout import NO_AXES
 from polydl.model.scop import Array, Assignment, BlackBox, Body, CallArgument, Guard, MicrokernelCall, Scop, Statement
+from polydl.model.types import integer_literal
 
 _INT_MAX = 2**31 - 1
 
@@ -106,18 +107,19 @@ def _derived(scop: Scop, values: Mapping[str, int]) -> dict[str, int]:
 
 
 def _statement(statement: Statement, values: Mapping[str, int]) -> Statement:
+    domain = isl.named(isl.at_values(statement.domain, values), statement.iterators)
     return replace(
         statement,
-        domain=isl.named(isl.at_values(statement.domain, values), statement.iterators),
+        domain=domain,
         accesses=tuple(replace(a, relation=isl.at_values(a.relation, values)) for a in statement.accesses),
-        body=_body(statement.body, values),
+        body=_body(statement.body, domain, values),
     )
 
 
-def _body(body: Body, values: Mapping[str, int]) -> Body:
+def _body(body: Body, domain: isl.Set, values: Mapping[str, int]) -> Body:
     match body:
         case Assignment():
-            return replace(body, value=_expression(body.value, lambda of: isl.function_at(of, values)))
+            return replace(body, value=_expression(body.value, domain, values))
         case MicrokernelCall(_, arguments, inner):
             there = tuple(_argument(argument, values) for argument in arguments)
             return replace(body, arguments=there, inner=tuple(_statement(s, values) for s in inner))
@@ -126,10 +128,37 @@ def _body(body: Body, values: Mapping[str, int]) -> Body:
             return replace(body, locals=tuple(own))
 
 
-def _expression(value: Expr, at: Callable[[isl.PwAff], isl.PwAff]) -> Expr:
+def _expression(value: Expr, domain: isl.Set, values: Mapping[str, int]) -> Expr:
     if isinstance(value, AffineValue):
-        return AffineValue(at(value.value))
-    return on_operands(value, lambda operand: _expression(operand, at))
+        return AffineValue(isl.function_at(value.value, values))
+    there = on_operands(value, lambda operand: _expression(operand, domain, values))
+    if isinstance(there, Binary) and AffineValue in (type(there.left), type(there.right)):
+        return _affine(there, domain) or there
+    return there
+
+
+def _integer(value: Expr, domain: isl.Set) -> isl.PwAff | None:
+    """What is known of a value before data are."""
+    if isinstance(value, AffineValue):
+        return value.value
+    literal = integer_literal(value.text) if isinstance(value, Const) else None
+    return None if literal is None else isl.PwAff.from_aff(isl.constant(domain, literal[0]))
+
+
+def _affine(value: Binary, domain: isl.Set) -> AffineValue | None:
+    """An operation on integers as one function, `i * n` where n has a value; None where it is none, or numbers may be
+    such as not every type of integer holds."""
+    op, left, right = value.op, _integer(value.left, domain), _integer(value.right, domain)
+    if left is None or right is None or op not in ("+", "-", "*"):
+        return None
+    if op == "*" and not (left.is_cst() or right.is_cst()):
+        return None
+    found = left.mul(right) if op == "*" else left.add(right) if op == "+" else left.sub(right)
+    for one in (left, right, found):
+        low, high = (extreme(one.intersect_domain(domain)) for extreme in (isl.PwAff.min_val, isl.PwAff.max_val))
+        if not (low.is_int() and high.is_int() and isl.to_int(low) >= 0 and isl.to_int(high) <= _INT_MAX):
+            return None
+    return AffineValue(found.coalesce())
 
 
 def _argument(argument: CallArgument, values: Mapping[str, int]) -> CallArgument:

@@ -103,6 +103,8 @@ def test_sizes_put_in_are_sizes_read(name: str) -> None:
             assert one.symbolic is not None
             if name in SHAPED_BY_NUMBERS:
                 assert [*addresses(one)] == [*addresses(other)]
+                pairs = zip(one.statements, other.statements, strict=True)
+                assert [line for a, b in pairs for line in differences(a.body, b.body)] == []
             else:
                 assert [*differences(one, other)] == []
 
