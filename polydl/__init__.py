@@ -6,6 +6,7 @@
     table = polydl.rank(program.scops[0])              # the ranked variants, nothing run
     result = polydl.optimize("kernel.c")               # compiled, checked, timed; result.output is the C file
     kernel = polydl.compile("kernel.c", {"N": 1024})   # the same as a function of NumPy arrays and torch tensors
+    builder = polydl.build("kernel")                   # a program that is made here, of which there is no file
 
 Everything is imported on first use (PEP 562), so that `import polydl` costs nothing. `docs/python.md` has examples.
 """
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from polydl.dependences.analysis import Dependence, dependences
     from polydl.frontend import Program
     from polydl.inspect.explain import Explained, explain
+    from polydl.model.build import Builder, build
     from polydl.model.scop import Scop
     from polydl.native import Kernel
     from polydl.native import compile_kernel as compile  # noqa: A004
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from polydl.target import Machine
 
 __all__ = [
+    "Builder",
     "Dependence",
     "Explained",
     "FuseResult",
@@ -50,6 +53,7 @@ __all__ = [
     "Scop",
     "Variant",
     "__version__",
+    "build",
     "compile",
     "dependences",
     "explain",
@@ -65,6 +69,7 @@ _HOMES = {
     "polydl.base.errors": ("InputError", "PolyDLError"),
     "polydl.frontend": ("Program",),
     "polydl.target": ("Machine",),
+    "polydl.model.build": ("Builder", "build"),
     "polydl.model.scop": ("Scop",),
     "polydl.native": ("Kernel",),
     "polydl.options": ("Options",),

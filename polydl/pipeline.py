@@ -46,7 +46,7 @@ from polydl.search.choice import choose
 from polydl.search.every_size import EverySize, Timer
 from polydl.search.fuse_file import fused_file
 from polydl.search.fused import fused_variants
-from polydl.search.loading import load, load_sized, only_scop, scop_of, with_sizes
+from polydl.search.loading import load, load_sized, only_scop, program_of, scop_of, with_sizes
 from polydl.search.other_sizes import check_other_sizes
 from polydl.search.proofs import proved
 from polydl.search.scoring import scored
@@ -212,7 +212,7 @@ def _other_sizes(ranking: Ranking, chosen: Variant, o: Options, timer: Timer | N
 
 
 def optimize(
-    path: str | Path,
+    source: str | Path | Program | Scop,
     output: str | Path | None = None,
     options: Options | None = None,
     *,
@@ -222,8 +222,9 @@ def optimize(
 ) -> OptimizeResult:
     """Optimise every scop of a C file and write the result.
 
-    The output (default: FILE.polydl.c beside the input; none for C given as text) has the same functions with the same
-    signatures. With run=False the best ranked variant is written without being measured, and only if `output` is
+    `source` is a C file or C itself, or a program or scop that was read from it or built (`polydl.build`). The output
+    (default: FILE.polydl.c beside the input; none for what is no file) has the same functions with the same signatures.
+     With run=False the best ranked variant is written without being measured, and only if `output` is
     given; where there is a compiler, it reads the text for errors, without making code. When none of the variants of
     any scop computes what the original computes, nothing is written (`OptimizeResult.output`). An integer parameter
     without a size may have every value (`OptimizeResult.any_value`).
@@ -232,12 +233,14 @@ def optimize(
     """
     o = (options or Options()).changed(**changes)
     begin = time.perf_counter()
-    source, folders = located(path)
-    o = o.including(folders)
+    in_memory = isinstance(source, Program | Scop) or is_c(source)
+    if not isinstance(source, Program | Scop):
+        source, folders = located(source)
+        o = o.including(folders)
     toolchain = o.toolchain()
     given = o
-    program, o = load_sized(source, given)
-    target = output_path(source, output) if output is not None or (run and not is_c(path)) else None
+    program, o = program_of(source, given)
+    target = output_path(program.source.path, output) if output is not None or (run and not in_memory) else None
     budget = math.inf if o.budget is None else o.budget
     done: list[Optimized] = []
     for scop in program.scops:

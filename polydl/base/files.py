@@ -24,7 +24,7 @@ def output_path(source: Path, output: str | Path | None) -> Path:
         raise InputError(f"cannot write {target}{os.sep}: it names a folder", hint="name a file with -o")
     try:
         if target.exists():
-            if target.samefile(source):
+            if source.exists() and target.samefile(source):
                 raise InputError(f"the output would replace the input {source}", hint="choose another name with -o")
             if target.is_dir():
                 raise InputError(f"cannot write {target}: it is a folder", hint="name a file with -o")

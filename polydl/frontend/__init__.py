@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from polydl.frontend.load import Program, load
+from polydl.frontend.load import load, parsed
+from polydl.frontend.program import Parsed, Program
 
-__all__ = ["Program", "load"]
+__all__ = ["Parsed", "Program", "load", "parsed"]

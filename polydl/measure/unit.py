@@ -121,7 +121,7 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
                 parameters.append(_with_restrict(array))
     declarations += _laid_out(scop)
     declarations += [f"{declaration};" for declaration in region.declared_outside]
-    declarations += [f"{name} = {value};" for name, value in region.begun]
+    declarations += [f"{name} = {value};" for name, value in region.starts.items()]
     declarations += structs.declarations()
     directives = "\n".join(_directives(text[region.helpers : region.start]))
     # The rest of the file closes the conditionals that are open before the function.

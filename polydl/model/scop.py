@@ -278,9 +278,15 @@ class Region:
     declared_outside: tuple[str, ...] = ()
     """Declarations (`int i`) of names that the region uses, declared outside it in the function, and that are
     neither arrays, scalars read as data, nor parameters: loop variables and affine temporaries."""
-    begun: tuple[tuple[str, int], ...] = ()
-    """Those of them that have a value where the region begins, which its loops count on, with the value where all sizes
-    have one: `i` of `int i = 0; while (i < n)`."""
+    begun: Mapping[str, isl.PwAff] = field(default_factory=dict)
+    """Those of them that have a value where the region begins, which its loops count on, with the value, a function of
+    the parameters: `i` of `int i = 0; while (i < n)`."""
+
+    @property
+    def starts(self) -> dict[str, int]:
+        """Those of `begun` whose value is one number."""
+        known = {name: _known(value) for name, value in self.begun.items()}
+        return {name: value for name, value in known.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,6 +394,13 @@ class Scop:
     """By name, the arrays, scalars and parameters that are members of structures."""
     functions: Mapping[str, Function] = field(default_factory=dict)
     """By name, the functions of the file that statements call and that are an expression of their parameters."""
+    derived: frozenset[str] = frozenset()
+    """Parameters that follow from others, as the context says: `half` of `int half = n / 2;`."""
+    symbolic: Scop | None = field(default=None, compare=False, repr=False)
+    """The program with its sizes as parameters, of which this one was made by giving them values; None where it was
+    not: it has none, or see `only_with_sizes`."""
+    only_with_sizes: str = ""
+    """Why its loops are a region only where sizes have values, for people; empty where they are one anyway."""
     fast_math: bool = False
     """Whether the user allows approximations of mathematical functions and of double arithmetic among floats."""
 

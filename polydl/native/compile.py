@@ -11,23 +11,24 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from polydl.base.errors import InputError, PolyDLError
-from polydl.frontend import Program
+from polydl.frontend import Parsed, Program
 from polydl.frontend.inline import located
 from polydl.measure import Progress
 from polydl.measure.compile import unit_flags
+from polydl.model.scop import Scop
 from polydl.native.kernel import Kernel, Made
 from polydl.native.shared import Unit
 from polydl.native.signature import Signature, signature
 from polydl.native.sizes import with_sizes
 from polydl.options import CompileChanges, Options
-from polydl.pipeline import load_sized
-from polydl.pipeline import optimize as optimize_file
+from polydl.pipeline import optimize as optimize_program
 from polydl.results import OptimizeResult
 from polydl.search import result_cache
+from polydl.search.loading import parsed, program_of, sized
 
 
 def compile_kernel(
-    source: str | Path,
+    source: str | Path | Scop,
     sizes: Mapping[str, int | range] | None = None,
     *,
     optimize: bool = True,
@@ -39,9 +40,9 @@ def compile_kernel(
 ) -> Kernel:
     """Make a Python function of arrays from a C kernel, optimized for its sizes.
 
-    `source` is a C file, or C itself. `sizes` has values by name, of integer parameters of the function and of macros;
-    a `range` of a parameter means that all its values are as likely, and none that it may have every value: it is then
-    an argument of the function without a default.
+    `source` is a C file, or C itself, or a scop that was read from it or built (`polydl.build`). `sizes` has values by
+    name, of integer parameters of the function and of macros; a `range` of a parameter means that all its values are as
+    likely, and none that it may have every value: it is then an argument of the function without a default.
     With `tune` the best ranked variants are compiled, checked against the original and timed, and the fastest becomes
     the function, as in `optimize`; without it the best ranked variant is taken and nothing is run; without `optimize`
     the loops stay as they are written. Results are cached by content in the user's cache folder, so that the same call
@@ -67,31 +68,70 @@ def compile_kernel(
     >>> scale(3, np.ones(4, np.float32))  # what is written may be left out
     array([3., 3., 3., 3.], dtype=float32)
     """
-    path, folders = located(source)
-    o = (options or Options()).changed(**changes).including(folders)
+    o = (options or Options()).changed(**changes)
+    built, how = None, "as written" if not optimize else "measured" if tune else "ranked"
+    written = Path(f"function {how}")
+    if isinstance(source, Scop):
+        built, path, o = source, _place(source), _as_read(source, o)
+        written = written / f"{sorted(built.sizes.items())} {built.region.start}"
+    else:
+        path, folders = located(source)
+        o = o.including(folders)
     if o.prepack:
         raise InputError(
             "arrays packed ahead of time need calls of their own", hint="leave out prepack, or optimize a file"
         )
-    o = with_sizes(path, sizes or {}, o)
-    how = "as written" if not optimize else "measured" if tune else "ranked"
+    file = _File(path)
+    o = with_sizes(path, sizes or {}, o, file.parsed)
+    if built is not None and o.defines:
+        unknown, known = next(iter(o.defines)), ", ".join(built.parameters) or "none"
+        raise InputError(f"'{unknown}' is no size of {built.function}", hint=f"it has: {known}")
     try:
-        key = result_cache.key(path, Path(f"function {how}"), o)
+        key = result_cache.key(path, written, o)
     except OSError:
         key = None  # the file cannot be read, which `load` reports
     found = result_cache.load(key) if key is not None and not fresh else None
     if found is not None:
         return _kernel(found.text, found.document, o)
-    program, sized = load_sized(path, o)
+    program, with_all = sized(file.parsed(o), o) if built is None else program_of(built, o)
     function = _only_function(program)
     # Before the search, which takes long: is this a function that Python can call?
-    declared = signature([s for s in program.scops if s.function == function], o.cc)
-    declared = declared.without_sizes(sized.sizes.keys() - o.sizes.keys())
-    text, made = _optimized(program, function, how, sized, progress)
+    declared = signature([s for s in program.scops if s.function == function], file.parsed(o).unit)
+    declared = declared.without_sizes(with_all.sizes.keys() - o.sizes.keys())
+    text, made = _optimized(program, function, how, with_all, progress)
     document = {"signature": declared.to_data(), "made": asdict(made), "flags": unit_flags(program.source)}
     if key is not None:
         result_cache.save(key, result_cache.CachedResult(text, document, "", time.time()), path, o)
     return _kernel(text, document, o)
+
+
+def _place(scop: Scop) -> Path:
+    """A file with the C that a scop was read from, or that it stands for."""
+    text = scop.source.text.encode("utf-8", "surrogateescape")
+    there = scop.source.path.is_file() and scop.source.path.read_bytes() == text
+    return scop.source.path if there else located(scop.source.text)[0]
+
+
+def _as_read(scop: Scop, o: Options) -> Options:
+    """The options with what a scop was read with."""
+    return o.changed(
+        preprocessor_flags=scop.source.preprocessor_flags, defines={}, undefines=(), include_dirs=(),
+        fast_math=o.fast_math or scop.fast_math,
+    )  # fmt: skip
+
+
+class _File:
+    """A C file that is preprocessed and parsed once for each set of macros."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read: tuple[Mapping[str, str | int], Parsed] | None = None
+
+    def parsed(self, o: Options) -> Parsed:
+        """Raises InputError, ToolchainError."""
+        if self._read is None or self._read[0] != o.defines:
+            self._read = o.defines, parsed(self._path, o)
+        return self._read[1]
 
 
 def _kernel(text: str, document: Mapping[str, Any], o: Options) -> Kernel:
@@ -115,10 +155,9 @@ def _optimized(program: Program, function: str, how: str, o: Options, progress: 
     if how == "as written":
         threads = o.thread_count(o.target())
         return program.source.text, Made(how, None, "", None, threads)
-    o = o.changed(function=function)
     with tempfile.TemporaryDirectory(prefix="polydl-compile-") as folder:
         target = Path(folder, "kernel.c")  # `optimize` writes a file wherever it measures
-        result = optimize_file(program.source.path, target, o, run=how == "measured", progress=progress)
+        result = optimize_program(program, target, o, run=how == "measured", progress=progress)
     if not any(done.usable for done in result.scops):
         raise PolyDLError(
             f"no variant of {function} computed what the original computes",

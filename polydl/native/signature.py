@@ -14,13 +14,10 @@ from polydl.base.errors import InputError
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.ctypes import VOID, CType
 from polydl.frontend.meaning.symbols import Scope, mentions
-from polydl.frontend.text.parse import Unit, parse
-from polydl.frontend.text.pragmas import find_pragmas
-from polydl.frontend.text.preprocess import preprocess
-from polydl.frontend.text.scan import SourceText
+from polydl.frontend.text.parse import Unit
 from polydl.model import isl
 from polydl.model.isl import quota, to_int
-from polydl.model.scop import Array, Region, Scop, Source, Storage
+from polydl.model.scop import Array, Region, Scop, Storage
 from polydl.model.types import CHAR, ElementType, element_type
 
 
@@ -111,15 +108,6 @@ class Signature:
         return Signature(data["function"], tuple(parameters), result)
 
 
-def read(source: Source, cc: str) -> Unit:
-    """The file as the front end parses it. Raises InputErrors, ToolchainError."""
-    original = SourceText(str(source.path), source.text)
-    pragmas, _ = find_pragmas(original)
-    preprocessed = preprocess(original, pragmas, source.preprocessor_flags, str(source.path.parent), cc)
-    has_regions = any(pragma.kind == "scop" for pragma in pragmas)
-    return parse(original, pragmas, preprocessed, all_bodies=not has_regions)
-
-
 def variables(unit: Unit) -> frozenset[str]:
     """The names of all variables and parameters that the file itself declares, not its headers."""
     own = [e for e in unit.externals if e.coord is not None and str(e.coord.file) == unit.source.path]
@@ -133,13 +121,12 @@ def _declared(node: Any) -> Iterator[str]:
         yield from _declared(child)
 
 
-def signature(scops: Sequence[Scop], cc: str) -> Signature:
-    """The signature of the function that the scops stand in.
+def signature(scops: Sequence[Scop], unit: Unit) -> Signature:
+    """The signature of the function that the scops stand in; `unit`: the file.
 
     Raises InputError for parameters that have no counterpart in Python, and for scops that write to global arrays.
     """
     first = scops[0]
-    unit = read(first.source, cc)
     scope = Scope()
     definition = None
     for external in unit.externals:

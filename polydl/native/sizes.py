@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from operator import index
 from pathlib import Path
 
 from polydl.base.errors import InputError, one_of
 from polydl.base.flags import by_name
-from polydl.model.scop import Source
-from polydl.native.signature import read, variables
+from polydl.frontend import Parsed
+from polydl.native.signature import variables
 from polydl.options import Options
 
 _INTEGER = r"\b(?:char|short|int|long|signed|unsigned|\w+_t)"
 """What stands before the name of an integer variable where it is declared."""
 
 
-def with_sizes(path: Path, sizes: Mapping[str, int | range], options: Options) -> Options:
-    """The options with these sizes added: those of variables of the file to `sizes`, the others to `defines`.
+def with_sizes(
+    path: Path, sizes: Mapping[str, int | range], options: Options, read: Callable[[Options], Parsed]
+) -> Options:
+    """The options with these sizes added: those of variables of the file to `sizes`, the others to `defines`. `read`
+    parses the file.
 
     Raises InputError for a name that does not occur in the file, and for a size that is no integer.
     """
@@ -29,8 +32,7 @@ def with_sizes(path: Path, sizes: Mapping[str, int | range], options: Options) -
     values = {name: value if isinstance(value, range) else index(value) for name, value in sizes.items()}
     try:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
-        source = Source(path, text, options.unit_flags())
-        known = variables(read(source, options.cc))
+        known = variables(read(options).unit)
     except OSError:
         return replace(
             options, defines={**options.defines, **_integers(values)}

@@ -12,7 +12,7 @@ from polydl.options import Options
 from polydl.rank.ranker import FloatArray
 from polydl.search.every_size import EverySize, Timer, every_size
 from polydl.search.every_size_plain import every_size_of_searched
-from polydl.search.loading import with_parameters, with_sizes
+from polydl.search.loading import with_sizes
 from polydl.search.proofs import proved_for_all_sizes
 from polydl.search.size_curve import way_times
 from polydl.search.variant import Variant
@@ -32,10 +32,10 @@ def at_other_sizes(
         return ""
     if (rows := pointed(scop)) is not None:
         return f"'{rows}' is an array of pointers to rows"
+    if scop.only_with_sizes:
+        return f"the loops are a region only where sizes are given: {scop.only_with_sizes}"
     try:
-        symbolic = with_parameters(scop, o, {n: v for n, v in o.sizes.items() if n not in tuned})
-        if symbolic is None:
-            return "the loops are a region only where sizes are given"
+        symbolic = scop.symbolic or scop
         around = {name: _around(o.sizes.get(name, value)) for name, value in tuned.items()}
         made = every_size(symbolic, around, machine, threads, reassociate=o.reassociate, instances=o.prove, timer=timer)
         if isinstance(made, str):

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Unpack
 
 from polydl.base.errors import InputError, InputErrors
-from polydl.frontend import Program
-from polydl.frontend import load as load_program
+from polydl.frontend import Parsed, Program
+from polydl.frontend import parsed as parsed_file
 from polydl.frontend.inline import located
+from polydl.model.at_sizes import takes_sizes, tuned_for
 from polydl.model.scop import Scop
 from polydl.options import OptionChanges, Options
 from polydl.search.default_sizes import default_sizes
@@ -38,42 +39,50 @@ def load(
     """
     path, folders = located(path)
     o = (options or Options()).changed(**changes).including(folders)
-    program = load_program(
+    return parsed(path, o).program(o.tuned, require_sizes=require_sizes, rows_fit=rows_fit)
+
+
+def parsed(path: Path, o: Options) -> Parsed:
+    """A C file, preprocessed and parsed. Raises InputError."""
+    return parsed_file(
         path,
         function=o.function,
         defines={name: str(value) for name, value in o.defines.items()},
         undefines=o.undefines,
         include_dirs=o.include_dirs,
         preprocessor_flags=o.preprocessor_flags,
-        sizes=o.tuned,
         strict_alias=o.strict_alias,
         assume_pure=o.assume_pure,
-        require_sizes=require_sizes,
-        rows_fit=rows_fit,
         fast_math=o.fast_math,
         cc=o.cc,
     )
-    return replace(program, scops=tuple(replace(scop, fast_math=o.fast_math) for scop in program.scops))
 
 
 def load_sized(path: str | Path, options: Options) -> tuple[Program, Options]:
-    """A C file with a size for everything, and the options with them: an integer parameter of a function to which they
-    give none may have every value, which `default_sizes` has a range for. Raises InputError."""
+    """A C file with a size for everything, and the options with them: see `sized`. Raises InputError."""
+    path, folders = located(path)
+    options = options.including(folders)
+    return sized(parsed(path, options), options)
+
+
+def sized(file: Parsed, options: Options) -> tuple[Program, Options]:
+    """The scops of a file with a size for everything, and the options with them: an integer parameter of a function to
+    which they give none may have every value, which `default_sizes` has a range for. Raises InputError."""
     try:
-        return load(path, options), options
+        return file.program(options.tuned), options
     except InputErrors as refused:
         # For want of sizes, or of leading dimensions that are known to be as long as rows.
         if any(error.topic not in ("sizes", "not-affine") for error in refused.errors):
             raise
         try:
-            symbolic = load(path, options, require_sizes=False, rows_fit=True)
+            symbolic = file.program(options.tuned, require_sizes=False, rows_fit=True)
         except InputError:
             raise refused from None
         found = default_sizes(symbolic.scops)
         if not found:
             raise
-        sized = replace(options, sizes={**found, **options.sizes})
-        return load(path, sized), sized
+        with_them = replace(options, sizes={**found, **options.sizes})
+        return file.program(with_them.tuned), with_them
 
 
 def only_scop(program: Program) -> Scop:
@@ -88,22 +97,35 @@ def only_scop(program: Program) -> Scop:
 
 
 def scop_of(source: str | Path | Program | Scop, o: Options) -> tuple[Scop, Options]:
-    """A scop itself, or the only one of a program or of C, and the options with a size for everything in it. Raises
+    """A scop, or the only one of a program or of C, and the options with a size for everything in it. Raises
     InputError."""
-    if isinstance(source, Scop):
-        return source, o
-    program, o = (source, o) if isinstance(source, Program) else load_sized(source, o)
+    program, o = program_of(source, o)
     return only_scop(program), o
 
 
+def program_of(source: str | Path | Program | Scop, o: Options) -> tuple[Program, Options]:
+    """A program, or that of a scop or of C, with a size for everything, and the options with them.
+
+    Raises InputError.
+    """
+    if isinstance(source, Program):
+        return source, o
+    if not isinstance(source, Scop):
+        return load_sized(source, o)
+    there = tuned_for(source, o.tuned)
+    if set(there.parameters) - there.derived:
+        o = replace(o, sizes={**(default_sizes((there,)) or {}), **o.sizes})
+        there = tuned_for(source, o.tuned)
+    if missing := [name for name in there.parameters if name not in there.derived]:
+        raise InputError(f"the size of '{missing[0]}' is missing", source.span, f"give it: sizes={{'{missing[0]}': …}}")
+    there = replace(there, fast_math=True) if o.fast_math and not there.fast_math else there
+    return Program(there.source, (there,)), o
+
+
 def with_sizes(scop: Scop, o: Options, sizes: Mapping[str, int]) -> Scop:
-    """The same scop for other sizes. Raises InputError."""
-    program = load(scop.source.path, o, sizes={**o.tuned, **sizes})
+    """The same scop for other sizes; one that is a region only with sizes is read again. Raises InputError."""
+    symbolic, wanted = scop.symbolic, {**o.tuned, **sizes}
+    if symbolic is not None and takes_sizes(symbolic, wanted):
+        return tuned_for(symbolic, wanted)
+    program = load(scop.source.path, o, sizes=wanted)
     return next(s for s in program.scops if s.region.start == scop.region.start)
-
-
-def with_parameters(scop: Scop, o: Options, sizes: Mapping[str, int | range]) -> Scop | None:
-    """The same scop with all sizes but these as parameters; None where its loops are a region only with sizes. Raises
-    InputError."""
-    program = load(scop.source.path, o, require_sizes=False, rows_fit=True, sizes=sizes)
-    return next((s for s in program.scops if s.region.start == scop.region.start), None)

@@ -19,7 +19,6 @@ from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank.ranker import FloatArray
 from polydl.search.default_sizes import instances, touched_bytes
-from polydl.search.loading import with_parameters
 from polydl.search.size_points import nearest_possible
 from polydl.search.size_tree import AtSizes
 from polydl.search.variant import Variant
@@ -151,9 +150,9 @@ def curve_over(
     """The curve (`size_curve`) at `Options.curve` sizes; None where the loops are a region only with sizes. `ranges` of
     those of the `tuned` sizes that vary; empty: all do."""
     ranges = ranges or {name: range(1, _LARGER * max(1, value) + 1) for name, value in tuned.items()}
-    symbolic = with_parameters(of.scop, o, {name: value for name, value in tuned.items() if name not in ranges})
-    if symbolic is None:
+    if of.scop.symbolic is None:
         return None
+    symbolic = at_sizes(of.scop.symbolic, {name: value for name, value in tuned.items() if name not in ranges})
     return size_curve(of, curve_sizes(symbolic, ranges, machine, o.curve), o.toolchain(), options, tell)
 
 

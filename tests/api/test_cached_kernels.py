@@ -32,7 +32,7 @@ def kernel(text: str = TEXT, **how: Any) -> polydl.Kernel:
 
 def test_the_second_time_nothing_is_read_or_compiled(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = kernel()
-    monkeypatch.setattr(compile_module, "load_sized", None)  # the front end
+    monkeypatch.setattr(compile_module, "sized", None)  # the front end
     monkeypatch.setattr(shared, "link_flags", None)  # what only a compilation calls
     again = kernel()
     assert again.path == first.path and again.path.parent == empty / "compiled"

@@ -12,7 +12,8 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 @pytest.mark.parametrize(
-    "name", ["polydl.pipeline", "polydl.search.loading", "polydl.results", "polydl.native.compile"]
+    "name",
+    ["polydl.pipeline", "polydl.search.loading", "polydl.results", "polydl.native.compile", "polydl.model.build"],
 )
 def test_docstrings(name: str, root: Path) -> None:
     done = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)

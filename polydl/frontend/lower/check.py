@@ -11,7 +11,6 @@ from polydl.base.errors import InputError
 from polydl.frontend.lower.finish import Settled
 from polydl.frontend.lower.raw import RawAccess, RawBlackBox, RawCall, RawStatement
 from polydl.frontend.lower.regions import Found
-from polydl.frontend.lower.spaces import StatementSpace
 from polydl.frontend.lower.walk import Walker
 from polydl.frontend.meaning.affine import constant_aff
 from polydl.frontend.meaning.liveness import changed_names
@@ -20,6 +19,7 @@ from polydl.frontend.text.places import Places
 from polydl.frontend.text.pragmas import Pragma
 from polydl.model import isl
 from polydl.model.scop import Array, MicrokernelCall, Statement, Storage
+from polydl.model.spaces import StatementSpace
 
 
 def _leaves(statements: Sequence[RawStatement]) -> Iterator[RawStatement]:

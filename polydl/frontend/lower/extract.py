@@ -46,20 +46,49 @@ class Options:
     """What `load` was asked for."""
 
     source: Source
-    sizes: Mapping[str, int]
     strict_alias: bool
-    require_sizes: bool
     pragmas: Mapping[int, Pragma]
-    rows_fit: bool = False
-    """Take leading dimensions to be at least as long as rows, where linear subscripts need it: the context says so."""
     fast_math: bool = False
     """See `Settings.fast_math`."""
     pointers: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """By function, the declarations that only the loops as they are written need (lower.pointer_loops)."""
 
 
-def extract(unit: Unit, found: Found, options: Options) -> Scop:
-    """Read a region. Raises InputErrors with everything that is wrong in it."""
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """A region as it was read, or why it is none."""
+
+    scop: Scop | None
+    """None: there are `errors`."""
+    errors: tuple[InputError, ...] = ()
+    """Everything that is wrong in it."""
+    without_fit: tuple[InputError, ...] = ()
+    """What is wrong where leading dimensions are not taken to be at least as long as rows, which linear subscripts need
+    and the context of the scop then says; empty: nothing had to be taken so."""
+    missing: Mapping[str, InputError] = field(default_factory=dict)
+    """By name, what to say of parameters that should have a size."""
+
+
+def extract(unit: Unit, found: Found, options: Options, sizes: Mapping[str, int]) -> Extracted:
+    """Read a region with these sizes; integers without one are its parameters."""
+    without_fit: list[InputError] = []
+    missing: dict[str, InputError] = {}
+    try:
+        scop = _read(unit, found, options, sizes, without_fit, missing)
+    except InputErrors as several:
+        return Extracted(None, tuple(several.errors), tuple(without_fit), missing)
+    return Extracted(scop, (), tuple(without_fit), missing)
+
+
+def _read(
+    unit: Unit,
+    found: Found,
+    options: Options,
+    sizes: Mapping[str, int],
+    without_fit: list[InputError],
+    missing: dict[str, InputError],
+) -> Scop:
+    """`without_fit`, `missing`: filled with what `Extracted` has of them. Raises InputErrors."""
     found = outlined(found, unit.source)
     _check_names(found, unit)
     try:
@@ -80,7 +109,7 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
         settings = Settings(
             unit,
             found.scope,
-            options.sizes,
+            sizes,
             universe(),
             assigned,
             data,
@@ -108,8 +137,9 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
             continue
         _check_hiding(walker)
         settled, errors = settle(walker.walked, declared, context, walker.evaluator, unit.places)
-        if errors and options.rows_fit and fitting is None:
+        if errors and fitting is None:
             fitting = rows_that_fit(walker.walked, context)
+            without_fit += in_order([*walker.errors, *errors])
             continue
         stores = _unasked_stores(walker, settled, context) if not errors else frozenset()
         if stores:
@@ -119,7 +149,7 @@ def extract(unit: Unit, found: Found, options: Options) -> Scop:
             raise InputErrors(in_order([*walker.errors, *errors]))
         value_only = _value_only(walker)
         if not value_only:
-            return _scop(unit, found, options, walker, settled, context, simple.views)
+            return _scop(unit, found, options, walker, settled, context, simple.views, missing)
         data |= value_only
 
 
@@ -294,6 +324,7 @@ def _scop(
     settled: Settled,
     context: isl.Set,
     views: Mapping[str, View],
+    missing: dict[str, InputError],
 ) -> Scop:
     walked, places = walker.walked, unit.places
     parameters = _parameters(walker, context)
@@ -302,18 +333,9 @@ def _scop(
         raise InputErrors(
             [InputError("the scop computes nothing", found.span, "put the loops between its pragmas", topic="regions")]
         )
-    if options.require_sizes:
-        for name in (name for name in parameters if name not in walked.derived):
-            errors.append(
-                places.error(
-                    f"the size of '{name}' is missing",
-                    walked.parameters.get(name),
-                    f"give it, as in --size {name}=1000",
-                    topic="sizes",
-                )
-            )
-        if errors:
-            raise InputErrors(errors)
+    for name in (name for name in parameters if name not in walked.derived):
+        reason, hint = f"the size of '{name}' is missing", f"give it, as in --size {name}=1000"
+        missing[name] = places.error(reason, walked.parameters.get(name), hint, topic="sizes")
     builder = Builder(settled, parameters, places, context)
     model_context = isl.parametric(context, parameters)
     statements = builder.statements(walked.statements)
@@ -360,11 +382,12 @@ def _scop(
     inside = {id(node) for item in found.items for node in nodes(item)}
     pointers = (one for one in options.pointers.get(found.name, ()) if id(one) not in inside)
     outside += tuple(str(c_generator.CGenerator().visit(one)) for one in pointers)
-    begun = tuple(
-        (name, value.constant)
+    begun = {
+        name: isl.parametric(value.pw, parameters)
         for name, value in walked.begun.items()
-        if value.constant is not None and found.scope.find(name) is walked.temporaries.get(name)
-    )
+        if value.pw is not None and found.scope.find(name) is walked.temporaries.get(name)
+        if set(isl.involved_parameters(value.pw)) <= set(parameters)
+    }
     held = {array.spelled for array in used_arrays.values()}
     return Scop(
         found.name,
@@ -385,6 +408,8 @@ def _scop(
         indices,
         {name: view for name, view in views.items() if name in held or name in runtime or name in parameters},
         _functions(statements, unit, found.scope.file),
+        frozenset(walked.derived).intersection(parameters),
+        fast_math=options.fast_math,
     )
 
 

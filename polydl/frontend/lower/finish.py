@@ -8,7 +8,6 @@ from typing import Any
 
 from polydl.base.errors import InputError, Span
 from polydl.frontend.lower.raw import RawAccess, RawArgument, RawAssignment, RawBlackBox, RawCall, RawStatement, Walked
-from polydl.frontend.lower.spaces import StatementSpace
 from polydl.frontend.meaning.affine import Evaluator, NotAffine
 from polydl.frontend.meaning.delinearize import Shape, fitting, recover
 from polydl.frontend.meaning.symbols import Symbol
@@ -25,6 +24,7 @@ from polydl.model.scop import (
     Statement,
     Storage,
 )
+from polydl.model.spaces import StatementSpace
 from polydl.model.types import ElementType
 
 

@@ -16,6 +16,7 @@ from polydl.frontend.text.outline import balanced, check_threads, declaration_st
 from polydl.frontend.text.parse import Unit
 from polydl.frontend.text.pragmas import Pragma
 from polydl.frontend.text.scan import SourceText, statement_end
+from polydl.model import isl
 from polydl.model.scop import Region, Storage
 
 _FACTS = ("assume", "live_out", "dead")
@@ -389,9 +390,7 @@ def _again(loop: Any) -> list[Any]:
     return [Beyond(), *following, c_ast.If(loop.cond, loop.stmt, None, loop.coord), Beyond()]
 
 
-def model_region(
-    found: Found, unit: Unit, declared_outside: tuple[str, ...], begun: tuple[tuple[str, int], ...]
-) -> Region:
+def model_region(found: Found, unit: Unit, declared_outside: tuple[str, ...], begun: Mapping[str, isl.PwAff]) -> Region:
     """The model's region: offsets into the original text."""
     chunk = unit.chunks[found.name]
     source = unit.source

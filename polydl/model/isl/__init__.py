@@ -87,6 +87,8 @@ from polydl.model.isl.points import (
     domain_onto,
     fix,
     fix_domain,
+    function_at,
+    functions_at,
     greatest,
     least,
     least_pair,

@@ -5,10 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from polydl.model.isl.functions import constant, parameter
-from polydl.model.isl.naming import domain_arity, parameter_space, parameters
+from polydl.model.isl.functions import constant, coordinates, multi, parameter
+from polydl.model.isl.naming import as_arguments, domain_arity, function_named, parameter_space, parameters
 from polydl.model.isl.places import onto, position_of, without
-from polydl.model.isl.types import IN, OUT, PARAM, SET, BasicSet, Dim, Map, PwAff, Set, identifier, to_int, value
+from polydl.model.isl.types import (
+    IN,
+    OUT,
+    PARAM,
+    SET,
+    BasicSet,
+    Dim,
+    Map,
+    MultiAff,
+    MultiPwAff,
+    PwAff,
+    Set,
+    Space,
+    identifier,
+    to_int,
+    unnamed_space,
+    value,
+)
 
 Located = TypeVar("Located", Set, Map)
 
@@ -37,6 +54,36 @@ def at_values(of: Located, values: Mapping[str, int]) -> Located:
     """The set or map for these values of parameters, which are no parameters of it any more."""
     known = parameters(of)
     return without(fix_parameters(of, values), PARAM, [i for i, name in enumerate(known) if name in values])
+
+
+def function_at(of: PwAff, values: Mapping[str, int]) -> PwAff:
+    """The function for these values of parameters, which are no parameters of it any more."""
+    names = [name for name in parameters(of) if name in values]
+    if not names:
+        return of
+    before = of.get_domain_space()
+    if before.is_params():
+        of = of.insert_domain(unnamed_space(0).align_params(before))
+    moved = as_arguments(of, names)
+    space = moved.get_domain_space().drop_dims(SET, 0, len(names))
+    here = Space.map_from_domain_and_range(space, moved.get_domain_space())
+    inside = MultiAff.zero(here)
+    for place, own in enumerate(names):
+        inside = inside.set_aff(place, constant(space, values[own]))
+    for place, of_space in enumerate(coordinates(space)):
+        inside = inside.set_aff(len(names) + place, of_space)
+    found = moved.pullback_multi_aff(inside).coalesce()
+    unnamed = before.is_params() or not before.has_tuple_name(SET)
+    return found if unnamed else function_named(found, before.get_tuple_name(SET))
+
+
+def functions_at(of: MultiPwAff, values: Mapping[str, int]) -> MultiPwAff:
+    """The functions for these values of parameters, which are no parameters of them any more."""
+    target = of.get_space().range()
+    names = [target.get_dim_name(SET, place) or "" for place in range(target.dim(SET))]
+    every = [function_at(of.get_pw_aff(place), values) for place in range(target.dim(SET))]
+    space = function_at(PwAff.from_aff(constant(of.get_domain_space(), 0)), values).get_domain_space()
+    return multi(space, target.get_tuple_name(SET), names, every)
 
 
 def parameter_values(values: Mapping[str, int]) -> Set:

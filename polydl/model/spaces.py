@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polydl.frontend.meaning.affine import constant_aff, symbol_aff
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Expr, on_operands
 
@@ -53,11 +52,13 @@ class StatementSpace:
         `where`: a set of symbol values; `extents` are functions of symbols."""
         some = {d: f"{_CHOSEN}{d}" for d, one in enumerate(subscripts) if one is None}
         for d, name in some.items():
-            one, extent = symbol_aff(name), extents[d]
+            one, extent = isl.PwAff.from_aff(isl.parameter(name)), extents[d]
             if extent is not None:
-                where = where.intersect(one.ge_set(constant_aff(0))).intersect(one.lt_set(extent))
+                where = where.intersect(
+                    one.ge_set(isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), 0)))
+                ).intersect(one.lt_set(extent))
         wide = StatementSpace(self.name, (*self.iterators, *some.values()), self.parameters)
-        known = [symbol_aff(some[d]) if one is None else one for d, one in enumerate(subscripts)]
+        known = [isl.PwAff.from_aff(isl.parameter(some[d])) if one is None else one for d, one in enumerate(subscripts)]
         relation = isl.domain_onto(wide.relation(array, known, wide.set(where)), range(len(self.iterators)))
         return isl.domain_named(relation, self.name, self.iterators)
 
