@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from polydl.kernels.microkernel import isa_prologue
 from polydl.kernels.narrow_text import Narrow, everywhere, fetched, narrow_prologue, register
 from polydl.kernels.narrow_values import HALVES, SMALL, stored_value
-from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
+from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, own_prologues, uses_functions
 from polydl.lower.ctree import Expr, Unary
 from polydl.lower.instance import Place
 from polydl.model import isl
@@ -277,9 +277,12 @@ def epilogue(
             if array != group.output:
                 writer.store(array, fused)
     text = " ".join(writer.lines)
-    prologue: tuple[str, ...] = (math_prologue(element),) if uses_functions(text, element) else ()
+    bodies = [f.statement.body for f in (*(group.before if before else ()), *(group.after if after else ()))]
+    values = [body.value for body in bodies if isinstance(body, Assignment)]
+    own = own_prologues(values, F32 if narrow else element, fast=scop.fast_math)
+    prologue: tuple[str, ...] = (math_prologue(element), *own) if uses_functions(text, element) else ()
     if narrow:
-        prologue = (isa_prologue(F32), math_prologue(F32), narrow_prologue())
+        prologue = (isa_prologue(F32), math_prologue(F32), *own, narrow_prologue())
     inside = {group.heavy.statements[0].name, *(f.statement.name for f in (*group.before, *group.after))}
     unread = all(s.name in inside for s in scop.statements if any(a.array == group.output for a in s.accesses))
     dead = scop.arrays[group.output].storage is Storage.SCRATCH and unread

@@ -10,9 +10,9 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.frontend.lower.member_nodes import written
-from polydl.frontend.meaning.library import PURE
 from polydl.frontend.meaning.liveness import changed_names
 from polydl.frontend.meaning.symbols import Symbol, mentions
+from polydl.model.functions import result_of
 from polydl.model.types import F32, F64
 
 _SUMS = {"+=": ("+", "0"), "-=": ("+", "0"), "*=": ("*", "1")}
@@ -126,6 +126,6 @@ def _text(loop: Any, declared: list[Any], sums: list[Any], targets: list[Symbol]
 
 def _pure(node: Any) -> bool:
     """Whether nothing but functions without effects is called."""
-    if isinstance(node, c_ast.FuncCall) and not (isinstance(node.name, c_ast.ID) and node.name.name in PURE):
+    if isinstance(node, c_ast.FuncCall) and not (isinstance(node.name, c_ast.ID) and result_of(node.name.name)):
         return False
     return all(_pure(child) for _, child in node.children())
