@@ -16,6 +16,7 @@ from functools import cache
 from polydl.kernels.microkernel import environment
 from polydl.kernels.narrow_values import FLOATS, SMALL, TRUTHS, is_number, literal, number_of
 from polydl.kernels.vector_text import NotVectorised, Vectors
+from polydl.model.combiners import FMAX, of_function
 from polydl.model.conversions import converted
 from polydl.model.expr import (
     AffineValue,
@@ -270,12 +271,13 @@ class Narrow(Vectors):
             case Call(function, (x,)) if (row := _of_floats(function)) is not None and row.whole:
                 ends = self._between(x, known)
                 return ends and (ends[0] - 1, ends[1] + 1)
-            case Call("fmaxf" | "fminf" as function, (x, y)):
+            case Call(function, (x, y)) if (row := _of_floats(function)) is not None and row.chooses:
+                greatest = of_function(function) is FMAX
                 one, two = self._between(x, known), self._between(y, known)
                 if one is None or two is None:
                     some = one or two or (-math.inf, math.inf)
-                    return (some[0], math.inf) if function == "fmaxf" else (-math.inf, some[1])
-                take = max if function == "fmaxf" else min
+                    return (some[0], math.inf) if greatest else (-math.inf, some[1])
+                take = max if greatest else min
                 return take(one[0], two[0]), take(one[1], two[1])
             case Binary("+" | "-" as op, left, right):
                 one, two = self._between(left, known), self._between(right, known)

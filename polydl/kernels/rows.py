@@ -23,6 +23,7 @@ from polydl.kernels.narrow_values import converts, row_element, stored_value
 from polydl.kernels.scalar_text import scalar_text
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, own_prologues, uses_functions
 from polydl.model import isl
+from polydl.model.combiners import Regrouping, named, splitting
 from polydl.model.expr import affine_values, sure_loads
 from polydl.model.scop import Access, Assignment
 from polydl.model.types import I64, ElementType
@@ -216,10 +217,11 @@ class _Builder:
         x, kept = "", list[tuple[str, str]]()
         if beside and body.op != "=":
             raise NotVectorised(f"{statement.name} finds nothing")
-        if body.op in ("+=", "-=", "*="):
+        row = splitting(body.op)
+        if row is not None and row.gather:
             if len(own) != 2:
                 raise NotVectorised(f"{statement.name} reads what it gathers")
-            operation, value = "product" if body.op == "*=" else "sum", body.value
+            operation, value = row.name, body.value
             text = vectors.text(value)
             doing = f"*{place} {body.op} {scalar_text(value, plain.__getitem__)};"
         else:
@@ -230,7 +232,8 @@ class _Builder:
                 raise NotVectorised(f"{statement.name} gathers nothing")
             operation, value = found
             text = vectors.text(value)
-            if beside or (operation in ("max", "min") and not self.where.options.fast_math):
+            first = named(operation).floats is Regrouping.FIRST
+            if beside or (first and not self.where.options.fast_math):
                 x = scalar_text(value, plain.__getitem__)
             held = plain | dict.fromkeys(own, f"*{place}")
             doing = f"*{place} = {scalar_text(body.value, held.__getitem__)};"

@@ -15,6 +15,7 @@ from typing import assert_never
 import numpy as np
 
 from polydl.kernels.microkernel import environment
+from polydl.model.combiners import COMBINERS
 from polydl.model.expr import (
     AffineValue,
     Binary,
@@ -198,6 +199,5 @@ def uses_functions(text: str, element: ElementType) -> bool:
     """Whether vector text needs `math_prologue`."""
     prefix = f"polydl_{element.name}_"
     basic = ("all", "zero", "load", "load_part", "store", "store_part", "fma", "max", "min")
-    gathering = ("keep", "sum", "product", "greatest", "least", "fmax_all", "fmin_all")
     names = {piece.partition("(")[0] for piece in text.split(prefix)[1:]}
-    return not names <= {*basic, *gathering}
+    return not names <= {*basic, "keep", *(row.gather for row in COMBINERS)}

@@ -163,7 +163,7 @@ class _Writer:
                 return self.held(statement.accesses[access].array)
 
             if body.op != "=":
-                if body.op not in ("+=", "-=", "*=") or body.target_read is None:
+                if body.op[:-1] not in "+-*" or body.target_read is None:
                     raise NotVectorised(f"the operator {body.op}")
                 body = replace(body, op="=", value=Binary(body.op[:-1], Load(body.target_read), body.value))
             return self._in_parts(stored_value(body, of), Narrow(F32, load, self.scop.fast_math, of=of))

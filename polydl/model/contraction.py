@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from polydl.model import isl
+from polydl.model.combiners import adds
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Const, Convert, Expr, Load
 from polydl.model.scop import Access, Assignment, Scop, Statement
@@ -226,7 +227,7 @@ def judged(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contr
     body = statement.body
     if not isinstance(body, Assignment):
         return NoContraction(Lack.DATA)
-    if body.op not in ("+=", "-="):
+    if not adds(body.op):
         return NoContraction(Lack.SUM)
     accesses = statement.accesses
     output_type = scop.arrays[accesses[body.target].array].element

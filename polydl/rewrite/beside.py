@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.model import isl
+from polydl.model.combiners import adds
 from polydl.model.contraction import linear_strides
 from polydl.model.expr import Const, Load, loads
 from polydl.model.isl import quota
@@ -75,7 +76,7 @@ def beside(scop: Scop) -> Iterator[Step]:
 def _apart(scop: Scop, statement: Statement) -> bool:
     """Whether no loop leads to the next element of what a statement adds to."""
     body = statement.body
-    if not isinstance(body, Assignment) or body.op not in ("+=", "-=") or statement.depth < 3:
+    if not isinstance(body, Assignment) or not adds(body.op) or statement.depth < 3:
         return False
     target = statement.accesses[body.target]
     if scop.arrays[target.array].is_scalar or scop.arrays[target.array].storage is Storage.SCRATCH:
@@ -108,7 +109,7 @@ def _useful(scop: Scop, steps: Sequence[Step]) -> bool:
 def _made(scop: Scop, statement: Statement, array: str) -> Scop | str:
     """The program after `Beside`, or why there is none."""
     body = statement.body
-    if not isinstance(body, Assignment) or body.op not in ("+=", "-=") or body.target_read is None:
+    if not isinstance(body, Assignment) or not adds(body.op) or body.target_read is None:
         return f"{statement.name} does not add"
     target = statement.accesses[body.target]
     if any(statement.accesses[i].array == target.array for i in loads(body.value)):

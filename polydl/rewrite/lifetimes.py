@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from polydl.dependences.scalars import users
 from polydl.model import isl
+from polydl.model.combiners import adds
 from polydl.model.expr import Const, Expr, Load, loads
 from polydl.model.isl import quota
 from polydl.model.schedule import common_depth, map_from_affs, original_schedule
@@ -136,7 +137,7 @@ def _not_accumulated(before: Scop, lives: Lifetimes, scalar: str, array: str, le
     taken = first.name in left_out and body.op == "="
     if (last.name in left_out) != copies or (taken and not isinstance(begin.value, Load)):
         return f"{', '.join(left_out) or 'nothing'} is left out"
-    if body.op == "+=" and not (copies and first.name in left_out and is_zero(begin.value) and {*sums} <= {"+=", "-="}):
+    if body.op == "+=" and not (copies and first.name in left_out and is_zero(begin.value) and all(map(adds, sums))):
         return f"what {last.name} adds is not a sum from zero"
     if any(s.name in left_out for s in between):
         return f"a statement between {first.name} and {last.name} is left out"

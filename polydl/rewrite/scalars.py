@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from polydl.dependences.scalars import private_depth, private_scalars, users
 from polydl.model import isl
+from polydl.model.combiners import adds
 from polydl.model.expr import Const, Load, loads
 from polydl.model.schedule import common_depth, map_from_affs
 from polydl.model.scop import Access, Assignment, BlackBox, MicrokernelCall, Scop, Statement, Storage, without_scalar
@@ -205,11 +206,11 @@ def _in_place(scop: Scop, name: str, reassociate: bool) -> Step | None:
         if not (s is last and i in own) and not (s is first and taken)
     ):
         return None
-    adds = last.body.op == "+="
-    sums = all(isinstance(s.body, Assignment) and s.body.op in ("+=", "-=") for s in using[1:-1])
-    if adds and not (reassociate and sums and _is_zero(first) and copies):
+    adding = last.body.op == "+="
+    sums = all(isinstance(s.body, Assignment) and adds(s.body.op) for s in using[1:-1])
+    if adding and not (reassociate and sums and _is_zero(first) and copies):
         return None
-    dropped = ({last.name} if copies else set()) | ({first.name} if adds or taken else set())
+    dropped = ({last.name} if copies else set()) | ({first.name} if adding or taken else set())
     statements = tuple(
         _redirected(s, name, target, last.depth) if s in using else s for s in scop.statements if s.name not in dropped
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from polydl.dependences.scalars import private_depth
 from polydl.model import isl
+from polydl.model.combiners import adds
 from polydl.model.contraction import linear_strides
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.types import I32, ElementType
@@ -48,7 +49,7 @@ def element_of_sum(scop: Scop, statement: Statement) -> ElementType | None:
 def split_of(scop: Scop, statement: Statement) -> Split | str:
     """The products that a statement adds, or why they are not those of a sum with zero points."""
     body, name = statement.body, statement.name
-    if not isinstance(body, Assignment) or body.op not in ("+=", "-=") or element_of_sum(scop, statement) is not I32:
+    if not isinstance(body, Assignment) or not adds(body.op) or element_of_sum(scop, statement) is not I32:
         return f"{name} does not add integers of 32 bits"
     found = products(body.value, lambda i: held_type(scop, statement, i))
     if found is None or len(found) < 2:

@@ -17,6 +17,7 @@ from functools import reduce
 
 from polydl.dependences.scalars import private_depth
 from polydl.model import isl
+from polydl.model.combiners import adds
 from polydl.model.conversions import converted, explicit
 from polydl.model.expr import AffineValue, Binary, Const, Expr, Load, constant_number
 from polydl.model.isl import quota
@@ -113,7 +114,7 @@ def _step(scop: Scop, statement: Statement) -> Step | None:
 def zero_points_stay(scop: Scop, statement: Statement) -> str | None:
     """Why zero points stay in a sum of integers; None where they come out, and for other statements."""
     body = statement.body
-    if not isinstance(body, Assignment) or element_of_sum(scop, statement) is not I32 or body.op not in ("+=", "-="):
+    if not isinstance(body, Assignment) or element_of_sum(scop, statement) is not I32 or not adds(body.op):
         return None
     found = products(body.value, lambda i: held_type(scop, statement, i))
     if found is None or len(found) < 2:
