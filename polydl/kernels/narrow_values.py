@@ -37,6 +37,7 @@ from polydl.model.types import (
     ElementType,
     common,
     float_literal,
+    literal_value,
 )
 
 HALVES = (F16, BF16, BF16_BITS)
@@ -130,9 +131,4 @@ def number_of(value: Expr) -> float | None:
     if isinstance(value, AffineValue):
         return constant_number(value)
     text = literal(value)
-    if text is None:
-        return None
-    try:
-        return float(text.rstrip("fFlLuU"))
-    except ValueError:
-        return None
+    return None if text is None else literal_value(text)

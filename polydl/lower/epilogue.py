@@ -16,10 +16,10 @@ from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, ow
 from polydl.lower.ctree import Expr, Unary
 from polydl.lower.instance import Place
 from polydl.model import isl
-from polydl.model.contraction import Stride, linear_strides
 from polydl.model.expr import Binary, Load, repeated
 from polydl.model.expr import Expr as Value
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
+from polydl.model.strides import Stride, strides_of
 from polydl.model.types import F32, I32, U32, ElementType
 from polydl.rewrite.conditions import Fused, Group
 from polydl.schedule.kernel_call import KernelCall
@@ -224,7 +224,7 @@ class _Writer:
         return operand
 
     def _strides(self, statement: Statement, access: Access) -> tuple[Stride, int]:
-        strides = linear_strides(self.scop, statement, access)
+        strides = strides_of(self.scop, statement, access)
         if strides is None:
             raise NotVectorised(f"the subscripts of {access.array} are not affine in the loops of {statement.name}")
         kernel = self.structure.kernel

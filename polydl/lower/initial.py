@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from polydl.dependences.nests import Nest
 from polydl.model import isl
-from polydl.model.expr import Const
 from polydl.model.scop import Assignment, Scop, Statement
+from polydl.rewrite.chains import is_zeroing
 from polydl.schedule.kernel_call import kernel_call
 from polydl.schedule.structure import Structure
 
@@ -39,15 +39,7 @@ def _written(statement: Statement) -> str:
 
 
 def _zeroes(nest: Nest, array: str) -> bool:
-    body = nest.statements[0].body
-    if len(nest.statements) != 1 or not isinstance(body, Assignment) or body.op != "=":
-        return False
-    if _written(nest.statements[0]) != array or not isinstance(body.value, Const):
-        return False
-    try:
-        return float(body.value.text.rstrip("fFlLuU")) == 0.0 and not body.value.text.startswith("-")
-    except ValueError:
-        return False
+    return is_zeroing(nest) and _written(nest.statements[0]) == array
 
 
 def _elements(statement: Statement) -> isl.Set:

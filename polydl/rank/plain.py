@@ -29,12 +29,12 @@ from polydl.kernels.instructions import (
     vector_cycles,
 )
 from polydl.kernels.narrow_values import converts, row_element
-from polydl.model.contraction import affine_rows
 from polydl.model.conversions import complex_products
 from polydl.model.counting import count
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
 from polydl.model.functions import function_of
 from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.model.strides import affine_rows, distances
 from polydl.target.isa import VECTOR_TYPES, Isa
 
 UNKNOWN = 64
@@ -120,10 +120,9 @@ class Work:
             if rows is None:
                 found.append(None)
                 continue
-            layout = self.scop.arrays[access.array].layout
-            columns = zip(*rows[0], strict=True) if rows[0] else ((),) * self.statement.depth
-            known = [float(distance) for column in columns if (distance := layout.distance(column)) is not None]
-            found.append(tuple(known) if len(known) == self.statement.depth else None)
+            moved = distances(self.scop.arrays[access.array], rows[0], self.statement.depth)
+            known = tuple(float(one) for one in moved if isinstance(one, int))
+            found.append(known if len(known) == len(moved) else None)
         return tuple(found)
 
     @cached_property

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from polydl.dependences.scalars import users
 from polydl.model import isl
 from polydl.model.combiners import adds
-from polydl.model.expr import Const, Expr, Load, loads
+from polydl.model.expr import Load, is_zero, loads
 from polydl.model.isl import quota
 from polydl.model.schedule import common_depth, map_from_affs, original_schedule
 from polydl.model.scop import Assignment, Scop, Statement, Storage
@@ -170,14 +170,6 @@ def touched_meanwhile(
                 if not touching.is_empty():
                     return f"{s.name} touches the element of {access_of.array} that {member.name} ends in"
     return None
-
-
-def is_zero(value: Expr) -> bool:
-    """Whether an expression is a literal zero."""
-    try:
-        return isinstance(value, Const) and float(value.text.rstrip("fFlLuU")) == 0.0
-    except ValueError:
-        return False
 
 
 def _not_that(before: Scop, after: Scop, lives: Lifetimes, scalar: str, left_out: Sequence[str]) -> str | None:

@@ -19,7 +19,7 @@ from polydl.dependences.scalars import private_depth
 from polydl.model import isl
 from polydl.model.combiners import adds
 from polydl.model.conversions import converted, explicit
-from polydl.model.expr import AffineValue, Binary, Const, Expr, Load, constant_number
+from polydl.model.expr import AffineValue, Binary, Const, Expr, Load, constant_number, is_zero
 from polydl.model.isl import quota
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Array, Assignment, Scop, Statement
@@ -350,7 +350,7 @@ def _corrected(
     assert start.body.target == len(start.accesses) - 1, "reads come before the write"
     first, element = explicit(start.body.value, lambda i: held_type(scop, start, i))
     first = converted(converted(first, element, I32), I32, U32)
-    zero = isinstance(start.body.value, Const) and start.body.value.text == "0"
+    zero = is_zero(start.body.value)
     fixed = {i: lifted(a) for i, a in enumerate(statement.accesses)}
     sums = {key: lifted(read) for key, read in reads.items()}
     terms = _correction(scop, statement, split, sums, fixed, own, start.domain)

@@ -20,7 +20,7 @@ from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.liveness import changed_names, stored_names
 from polydl.frontend.meaning.symbols import Symbol, mentions
 from polydl.model.scop import Storage
-from polydl.model.types import F32, F64, ElementType
+from polydl.model.types import F32, F64, ElementType, literal_value
 
 
 def unskipped(node: Any, state: State) -> Any:
@@ -76,16 +76,13 @@ def _zero(condition: Any) -> Any:
 
 def _beside_zero(condition: Any) -> Any:
     for one, other in ((condition.left, condition.right), (condition.right, condition.left)):
-        if isinstance(one, c_ast.ID | c_ast.ArrayRef) and isinstance(other, c_ast.Constant) and _is_zero(other.value):
+        if (
+            isinstance(one, c_ast.ID | c_ast.ArrayRef)
+            and isinstance(other, c_ast.Constant)
+            and literal_value(other.value) == 0
+        ):
             return one
     return None
-
-
-def _is_zero(text: str) -> bool:
-    try:
-        return float(text.rstrip("fFlLuU")) == 0.0
-    except ValueError:
-        return False
 
 
 def _adds_nothing(tested: Any, asking: Any, body: Any, state: State) -> bool:

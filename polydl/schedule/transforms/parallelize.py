@@ -9,8 +9,8 @@ from polydl.base.errors import InputError
 from polydl.dependences.directions import NestLegality
 from polydl.dependences.nests import Nest
 from polydl.model.combiners import adds
-from polydl.model.contraction import known
 from polydl.model.scop import Assignment
+from polydl.model.strides import known
 from polydl.schedule.legality import is_legal
 from polydl.schedule.limits import IDLE, RAGGED, Limits
 from polydl.schedule.structure import HILBERT, OMP_SCHEDULE, GridAxis, Structure, trips
