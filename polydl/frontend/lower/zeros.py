@@ -19,6 +19,7 @@ from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.liveness import changed_names, stored_names
 from polydl.frontend.meaning.symbols import Symbol, mentions
+from polydl.model.combiners import adds
 from polydl.model.scop import Storage
 from polydl.model.types import F32, F64, ElementType, literal_value
 
@@ -119,7 +120,7 @@ def _statements(node: Any, state: State) -> Iterator[Any]:
             yield from _statements(node.stmt, state)
         case c_ast.For(init=c_ast.Assignment(lvalue=c_ast.ID(name=name))) if name not in state.settings.escaping:
             yield from _statements(node.stmt, state)
-        case c_ast.Assignment(op="+=" | "-="):
+        case c_ast.Assignment() if adds(node.op):
             yield node
         case c_ast.EmptyStatement():
             pass
