@@ -14,6 +14,7 @@ from enum import Enum
 from polydl.base import html
 from polydl.dependences.scalars import private_scalars
 from polydl.model import isl
+from polydl.model.combiners import Combiner, of_assignment
 from polydl.model.isl import quota
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Assignment, BlackBox, MicrokernelCall, Scop, Statement
@@ -26,10 +27,6 @@ class Kind(Enum):
     WAR = "WAR"
     WAW = "WAW"
     RAR = "RAR"
-
-
-REASSOCIABLE = frozenset({"+=", "-=", "*=", "&=", "|=", "^="})
-"""Accumulating operators whose instances on one element commute (up to rounding, for floating point)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +56,16 @@ def is_reduction(statement: Statement) -> bool:
     """Whether the instances of the statement only accumulate into their target."""
     match statement.body:
         case Assignment(op=op):
-            return op in REASSOCIABLE
+            return of_assignment(op) is not None
         case MicrokernelCall(inner=inner):
-            return all(is_reduction(s) for s in inner) and len({_operator(s) for s in inner}) == 1
+            return all(is_reduction(s) for s in inner) and len({_combiner(s) for s in inner}) == 1
         case BlackBox():
             return False
 
 
-def _operator(statement: Statement) -> str:
+def _combiner(statement: Statement) -> Combiner | None:
     assert isinstance(statement.body, Assignment)
-    return {"-=": "+="}.get(statement.body.op, statement.body.op)
+    return of_assignment(statement.body.op)
 
 
 def _accumulator_accesses(statement: Statement) -> frozenset[int]:

@@ -9,6 +9,7 @@ from typing import Any
 from polydl.base.errors import Span
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.nests import Nest, nests
+from polydl.model.combiners import adds
 from polydl.model.contraction import Contraction, Lack, NoContraction
 from polydl.model.expr import Binary, Expr, loads, operands
 from polydl.model.scop import Assignment, BlackBox, Scop, Statement
@@ -66,7 +67,7 @@ def _of_nest(scop: Scop, nest: Nest) -> Iterator[Missed]:
 def _adds_products(scop: Scop, statement: Statement) -> bool:
     """Whether a statement adds products of array elements, as far as it shows."""
     match statement.body:
-        case Assignment(op="+=" | "-=", value=value):
+        case Assignment(op=op, value=value) if adds(op):
             return any(_is_product(scop, statement, one) for one in _every(value))
         case BlackBox():
             # What it may do to elements is known, and not what it does with them.

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from polydl.model.combiners import MAX, MIN, named, of_function
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, loads
 from polydl.model.scop import Assignment, Statement
 
@@ -28,7 +29,7 @@ class Accumulator:
 
     name: str
     operation: str
-    """`sum`, `product`, `max`, `min`, `fmax`, `fmin`."""
+    """The name of its combiner (model.combiners)."""
     place: str
     """The address that holds it before and after."""
     op: str
@@ -51,35 +52,23 @@ class Accumulator:
     @property
     def better(self) -> str:
         """The comparison with what there was."""
-        return "<" if self.operation == "min" else ">"
+        return named(self.operation).better
 
     def start(self, vector: str) -> str:
         """C of the vector to start from."""
-        match self.operation:
-            case "sum":
-                return f"{vector}_zero()"
-            case "product":
-                return f"{vector}_all(1)"
-            case _:
-                return f"{vector}_all(*{self.place})"
+        neutral = named(self.operation).neutral
+        if neutral == "0":
+            return f"{vector}_zero()"
+        return f"{vector}_all({f'*{self.place}' if neutral is None else neutral})"
 
     def taken(self, vector: str, x: str, mine: str) -> str:
         """C of the vector with one more."""
-        match self.operation:
-            case "sum":
-                return f"{mine} + {x}"
-            case "product":
-                return f"{mine} * {x}"
-            case "max" | "min" as which:
-                # x86's max(x, y) is x > y ? x : y.
-                return f"{vector}_{which}({x}, {mine})"
-            case which:
-                return f"{vector}_{which}({mine}, {x})"
+        return named(self.operation).step.format(v=vector, m=mine, x=x)
 
     def line(self, vector: str, value: str) -> str:
         """C of one step: lanes beyond a remainder change nothing."""
         neutral = self.start(vector)
-        if self.operation in ("sum", "product"):
+        if named(self.operation).neutral is not None:
             more = self.taken(vector, f"(cut ? {vector}_keep(part, polydl_x, {neutral}) : polydl_x)", f"*{self.name}")
         else:
             better = self.taken(vector, "polydl_x", f"*{self.name}")
@@ -88,8 +77,7 @@ class Accumulator:
 
     def gathered(self, vector: str) -> str:
         """C of the one value that the lanes make."""
-        which = {"max": "greatest", "min": "least", "fmax": "fmax_all", "fmin": "fmin_all"}
-        return f"{vector}_{which.get(self.operation, self.operation)}({self.name})"
+        return f"{vector}_{named(self.operation).gather}({self.name})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +106,7 @@ def winners(statement: Statement) -> Iterator[Winner]:
                 m = accesses[mine.access].array
                 read = {accesses[i].array for i in loads(then)}
                 if m not in read | {accesses[i].array for i in loads(x)} and target not in read:
-                    yield Winner(m, "max" if greater else "min", x, then)
+                    yield Winner(m, (MAX if greater else MIN).name, x, then)
 
 
 def keeps(statement: Statement) -> bool:
@@ -129,11 +117,10 @@ def keeps(statement: Statement) -> bool:
 def extreme(value: Expr, own: Callable[[int], bool], same: Callable[[Expr, Expr], bool]) -> tuple[str, Expr] | None:
     """(operation, other operand) of `s = max(s, e)` in one of its spellings."""
     match value:
-        case Call("fmaxf" | "fmax" | "fminf" | "fmin" as name, (left, right)):
-            operation = "fmax" if "max" in name else "fmin"
+        case Call(name, (left, right)) if (row := of_function(name)) is not None and row.gather:
             for mine, other in ((left, right), (right, left)):
                 if isinstance(mine, Load) and own(mine.access) and not mentions(other, own):
-                    return operation, other
+                    return row.name, other
         case Conditional(Binary(">" | "<" as op, left, right), then, otherwise):
             sides = (left, right)
             for k, mine in enumerate(sides):
@@ -144,7 +131,7 @@ def extreme(value: Expr, own: Callable[[int], bool], same: Callable[[Expr, Expr]
                     continue
                 # e > s ? e : s keeps s when e is NaN, as the vector form does.
                 greater = (op == ">") == (k == 1)
-                return ("max" if greater else "min"), other
+                return (MAX if greater else MIN).name, other
     return None
 
 

@@ -10,6 +10,7 @@ from polydl.kernels.vector_text import NotVectorised
 from polydl.model import isl
 from polydl.model.layout import Layout
 from polydl.model.scop import Access, Array, Assignment, Statement
+from polydl.model.strides import subscript_rows
 from polydl.target.isa import Isa
 
 VECTOR = 1
@@ -163,25 +164,14 @@ def _continued(along: Sequence[int | None], loops: RowLoops) -> int | None:
 
 def _factors(relation: isl.Map) -> tuple[int, ...] | None:
     """The factor of each loop in the one value that a relation gives; None where that is no such sum."""
-    if not relation.is_single_valued():
-        return None
-    (value,) = isl.components(relation.as_pw_multi_aff())
-    one = isl.pieces(value.gist(relation.domain()))
-    return isl.coefficients(one[0][1]) if len(one) == 1 else None
+    rows = subscript_rows(relation, relation.domain(), from_anywhere=True)
+    return None if rows is None else rows[0][0]
 
 
 def _elements(array: Array, relation: isl.Map, loop: int) -> int | None:
     """By how many elements one iteration of a loop moves an access."""
-    if not relation.is_single_valued():
-        return None
-    moves = []
-    for subscript in isl.components(relation.as_pw_multi_aff()):
-        one = isl.pieces(subscript.gist(relation.domain()))
-        factors = isl.coefficients(one[0][1]) if len(one) == 1 else None
-        if factors is None:
-            return None
-        moves.append(factors[loop])
-    return array.layout.distance(moves) if any(moves[:-1]) else moves[-1]
+    rows = subscript_rows(relation, relation.domain(), from_anywhere=True)
+    return None if rows is None else array.layout.distance([factors[loop] for factors, _ in rows])
 
 
 def _check_independent(piece: Innermost, where: Printed) -> None:

@@ -16,6 +16,7 @@ from functools import cache
 from polydl.kernels.microkernel import environment
 from polydl.kernels.narrow_values import FLOATS, SMALL, TRUTHS, is_number, literal, number_of
 from polydl.kernels.vector_text import NotVectorised, Vectors
+from polydl.model.combiners import FMAX, of_function
 from polydl.model.conversions import converted
 from polydl.model.expr import (
     AffineValue,
@@ -29,6 +30,7 @@ from polydl.model.expr import (
     Unary,
     constant_number,
 )
+from polydl.model.functions import Function, function_of
 from polydl.model.types import (
     BF16,
     BF16_BITS,
@@ -49,11 +51,6 @@ from polydl.model.types import (
 )
 
 _OPERATORS = ("+", "-", "*", "&", "|", "^")
-_ROUNDING = {"lrintf": "lrint", "lroundf": "lround"}
-"""Functions of <math.h> from a float to a long, and the vector function that gives the same below 2^31; `_wide` behind
-it, that gives the lower 32 bits."""
-_WHOLE = {f"{name}f": name for name in ("rint", "nearbyint", "round", "floor", "ceil", "trunc")}
-"""Functions of <math.h> that round to whole numbers."""
 _WORDS = (I32, U32)
 _LONGS = (I64, LONG_LONG)
 Ends = tuple[float, float]
@@ -131,8 +128,8 @@ class Narrow(Vectors):
                 return self.load(access)
             case Conditional() if made in (F32, BF16, BF16_BITS):
                 return self._conditional(value.condition, value.then, value.otherwise)
-            case Call(function, (x,)) if function in _WHOLE:
-                return f"{self.prefix}_{_WHOLE[function]}({self.text(converted(x, self.made(x), F32))})"
+            case Call(function, (x,)) if (row := _of_floats(function)) is not None and row.whole and row.vector:
+                return f"{self.prefix}_{row.vector.name}({self.text(converted(x, self.made(x), F32))})"
         if made is F32:
             return Vectors.text(self, value)  # its operands are floats too
         if made in _WORDS:
@@ -205,9 +202,9 @@ class Narrow(Vectors):
         """The lower 32 bits of a long. `narrow`: only the lower 16 count, which are zeros in what C's functions, and
         those on vectors, make of NaN."""
         match value:
-            case Call(function, (x,)) if function in _ROUNDING:
+            case Call(function, (x,)) if (row := _of_floats(function)) is not None and row.word:
                 form = "" if self._is_small(x) and (narrow or is_number(x)) else "_wide"
-                return f"{self.prefix}_{_ROUNDING[function]}{form}({self.text(converted(x, self.made(x), F32))})"
+                return f"{self.prefix}_{row.word}{form}({self.text(converted(x, self.made(x), F32))})"
             case Convert(source, target, operand) if target is I64 and source in (*SMALL, U32):
                 return self.text(operand)
             case Const(text) if integer_literal(text) is not None:
@@ -271,15 +268,16 @@ class Narrow(Vectors):
                 return (0.0 if source.unsigned else -source.maximum - 1.0), float(source.maximum)
             case Convert(_, target, operand) if target.is_float:
                 return self._between(operand, known)
-            case Call(function, (x,)) if function in _WHOLE:
+            case Call(function, (x,)) if (row := _of_floats(function)) is not None and row.whole:
                 ends = self._between(x, known)
                 return ends and (ends[0] - 1, ends[1] + 1)
-            case Call("fmaxf" | "fminf" as function, (x, y)):
+            case Call(function, (x, y)) if (row := _of_floats(function)) is not None and row.chooses:
+                greatest = of_function(function) is FMAX
                 one, two = self._between(x, known), self._between(y, known)
                 if one is None or two is None:
                     some = one or two or (-math.inf, math.inf)
-                    return (some[0], math.inf) if function == "fmaxf" else (-math.inf, some[1])
-                take = max if function == "fmaxf" else min
+                    return (some[0], math.inf) if greatest else (-math.inf, some[1])
+                take = max if greatest else min
                 return take(one[0], two[0]), take(one[1], two[1])
             case Binary("+" | "-" as op, left, right):
                 one, two = self._between(left, known), self._between(right, known)
@@ -329,7 +327,7 @@ class Narrow(Vectors):
                 inner = self._low(operand, narrow=target.bits <= I16.bits)
             except NotVectorised:
                 inner = f"{self.prefix}_long_i32({self._long(operand)})"
-        elif isinstance(operand, Call) and operand.function in _ROUNDING and target is F32:
+        elif isinstance(operand, Call) and (row := _of_floats(operand.function)) and row.word and target is F32:
             if not (self._is_small(operand.arguments[0]) and is_number(operand.arguments[0])):
                 raise NotVectorised(f"{operand.function} of a value without bounds (clamp it before)")
             inner = self._low(operand)
@@ -355,6 +353,12 @@ class Narrow(Vectors):
             if self.made(condition.left) not in FLOATS or F16 in (self.made(condition.left),):
                 raise NotVectorised("a comparison of integers")
         return Vectors._test(self, condition)
+
+
+def _of_floats(name: str) -> Function | None:
+    """The row of a function by its name for floats."""
+    row = function_of(name)
+    return row if row is not None and name == row.of(F32) else None
 
 
 def _power_of_two(value: Expr) -> int | None:

@@ -21,6 +21,7 @@ from polydl.model.expr import (
     on_operands,
     operands,
 )
+from polydl.model.functions import function_of
 from polydl.model.scop import Assignment
 from polydl.model.types import (
     BF16,
@@ -36,6 +37,7 @@ from polydl.model.types import (
     ElementType,
     common,
     float_literal,
+    literal_value,
 )
 
 HALVES = (F16, BF16, BF16_BITS)
@@ -117,7 +119,8 @@ def literal(value: Expr) -> str | None:
 
 def is_number(value: Expr) -> bool:
     """Whether a float is never NaN: what fmaxf and fminf make of one and a number is the number."""
-    limits = isinstance(value, Call) and value.function in ("fmaxf", "fminf")
+    row = function_of(value.function) if isinstance(value, Call) else None
+    limits = isinstance(value, Call) and row is not None and row.chooses and value.function == row.of(F32)
     return limits and any(number_of(one) is not None for one in operands(value))
 
 
@@ -128,9 +131,4 @@ def number_of(value: Expr) -> float | None:
     if isinstance(value, AffineValue):
         return constant_number(value)
     text = literal(value)
-    if text is None:
-        return None
-    try:
-        return float(text.rstrip("fFlLuU"))
-    except ValueError:
-        return None
+    return None if text is None else literal_value(text)

@@ -16,13 +16,14 @@ from types import MappingProxyType
 from polydl.kernels.accumulators import Accumulator, Winner, extreme, together, winners
 from polydl.kernels.family import Cycles
 from polydl.kernels.innermost import Argument, Innermost, OfRows, Printed, RowFunction
-from polydl.kernels.instructions import RATE, VECTOR_CALL, arithmetic, vector_cycles
+from polydl.kernels.instructions import RATE, arithmetic, vector_cycles
 from polydl.kernels.microkernel import environment, isa_prologue
 from polydl.kernels.narrow_text import Narrow, everywhere, fetched, narrow_prologue, register
 from polydl.kernels.narrow_values import converts, row_element, stored_value
 from polydl.kernels.scalar_text import scalar_text
-from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
+from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, own_prologues, uses_functions
 from polydl.model import isl
+from polydl.model.combiners import Regrouping, named, splitting
 from polydl.model.expr import affine_values, sure_loads
 from polydl.model.scop import Access, Assignment
 from polydl.model.types import I64, ElementType
@@ -216,10 +217,11 @@ class _Builder:
         x, kept = "", list[tuple[str, str]]()
         if beside and body.op != "=":
             raise NotVectorised(f"{statement.name} finds nothing")
-        if body.op in ("+=", "-=", "*="):
+        row = splitting(body.op)
+        if row is not None and row.gather:
             if len(own) != 2:
                 raise NotVectorised(f"{statement.name} reads what it gathers")
-            operation, value = "product" if body.op == "*=" else "sum", body.value
+            operation, value = row.name, body.value
             text = vectors.text(value)
             doing = f"*{place} {body.op} {scalar_text(value, plain.__getitem__)};"
         else:
@@ -230,7 +232,8 @@ class _Builder:
                 raise NotVectorised(f"{statement.name} gathers nothing")
             operation, value = found
             text = vectors.text(value)
-            if beside or (operation in ("max", "min") and not self.where.options.fast_math):
+            first = named(operation).floats is Regrouping.FIRST
+            if beside or (first and not self.where.options.fast_math):
                 x = scalar_text(value, plain.__getitem__)
             held = plain | dict.fromkeys(own, f"*{place}")
             doing = f"*{place} = {scalar_text(body.value, held.__getitem__)};"
@@ -340,7 +343,8 @@ class GeneralRow(OfRows):
                 for access, move, share in zip(statement.accesses, moves, shares, strict=True)
                 if not (piece.arrays[access.array].is_scalar or move == 0)  # it stays in a register
             ]
-            steps.append(times * vector_cycles(arithmetic(statement), moving, lanes, VECTOR_CALL / RATE))
+            ops = arithmetic(statement)
+            steps.append(times * vector_cycles(ops, moving, lanes, ops.vector_instructions / RATE))
         return Cycles(shape * sum(steps))
 
     def emit(self, use: RowUse, shape: int) -> RowFunction:
@@ -358,7 +362,7 @@ def _cycles(builder: _Builder) -> float:
     counts = [arithmetic(statement) for statement in builder.piece.statements]
     loads = sum(a.pointer and not a.written for a in builder.arguments)
     simple = sum(c.simple for c in counts) - sum(a.op == "=" for a in builder.accumulators)
-    return max(loads, simple) / 2 + sum(c.slow + c.calls * VECTOR_CALL for c in counts)
+    return max(loads, simple) / 2 + sum(c.slow + c.vector_instructions for c in counts)
 
 
 def _times(grows: int, counter: str) -> str:
@@ -414,7 +418,10 @@ def _rendered(builder: _Builder) -> RowFunction:
     called = [*builder.lines, *(a.gathered(builder.vector) for a in accumulators)]
     called += [f"{builder.vector}_any(" for a in accumulators if a.beside]
     math = builder.narrow or uses_functions(" ".join(called), builder.element)
-    before = (*row_prologue(t), *([math_prologue(t)] if math else []), *([narrow_prologue()] if builder.narrow else []))
+    values = [s.body.value for s in builder.piece.statements if isinstance(s.body, Assignment)]
+    own = own_prologues(values, t, fast=builder.where.options.fast_math)
+    before = (*row_prologue(t), *([math_prologue(t), *own] if math else []))
+    before = (*before, *([narrow_prologue()] if builder.narrow else []))
     return RowFunction(
         name, text, f"const ptrdiff_t n{declared}", before, tuple(a.of for a in arguments), bool(streamed)
     )

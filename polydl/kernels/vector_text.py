@@ -1,13 +1,13 @@
 """Right-hand sides of statements as operations on vectors: for the epilogues of microkernels and for row kernels.
 
 What comes out computes lane by lane what C computes from the expression, NaN, infinities and signed zeros included;
-calls of the mathematical functions are within the bounds that `ULPS` states. What would need another type in between
-(a double constant that makes C widen a float) is refused, not approximated.
+calls of the mathematical functions are within the bounds that their rows state (model.functions). What would need
+another type in between (a double constant that makes C widen a float) is refused, not approximated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import assert_never
@@ -15,6 +15,7 @@ from typing import assert_never
 import numpy as np
 
 from polydl.kernels.microkernel import environment
+from polydl.model.combiners import COMBINERS
 from polydl.model.expr import (
     AffineValue,
     Binary,
@@ -26,34 +27,17 @@ from polydl.model.expr import (
     Gather,
     Load,
     Unary,
+    calls,
     constant_number,
 )
+from polydl.model.functions import Function, function_of
 from polydl.model.types import F32, F64, ElementType, float_literal
 from polydl.target.isa import VECTOR_TYPES
 
-_ROUNDING = ("floor", "ceil", "trunc", "rint", "nearbyint", "round")
-ULPS: Mapping[str, float] = {
-    "exp": 2, "tanh": 3, "sigmoid": 3, "erf": 3, "gelu": 4, "rsqrt": 1.5, "sqrt": 0.5,
-    **dict.fromkeys(_ROUNDING, 0),
-}  # fmt: skip
-"""Largest error of the fp32 functions of `microkernel_math.c.j2`, in units in the last place of the exact result, over
-all floats; denormal results count units of the smallest denormal. Measured by the tests, which fail above these."""
-
-ULPS_DOUBLE: Mapping[str, float] = {"exp": 2, "tanh": 4, **dict.fromkeys(_ROUNDING, 0)}
-"""The same of the double functions that have vector forms, for as many values as the tests try; erf is libm's, lane by
-lane."""
-
-FAST = ("exp", "tanh", "erf")
-"""Functions of fp32 that `--fast-math` approximates by shorter polynomials; exp stays at its values for -87 and 88.37
-beyond these, tanh and erf at theirs for +-5 and +-2.9, where less than 2^-13 is missing to 1."""
 FAST_ULPS = 2048
-"""Largest error of those within these limits, in units in the last place: at most a relative error of 2^-12."""
-
-_FUNCTIONS: Mapping[str, tuple[str, int]] = {
-    name: (name, 2 if name in ("fmax", "fmin") else 1)
-    for name in ("exp", "tanh", "erf", "sqrt", "fmax", "fmin", *_ROUNDING)
-} | {"fabs": ("abs", 1)}
-"""Functions of <math.h> in double; with an f behind in float. Names and arguments of their vector forms."""
+"""Largest error of the functions of fp32 that `--fast-math` approximates by shorter polynomials (`Vector.fast`), in
+units in the last place: at most a relative error of 2^-12. exp stays at its values for -87 and 88.37 beyond these, tanh
+and erf at theirs for +-5 and +-2.9, where less than 2^-13 is missing to 1."""
 
 _COMPARISONS: Mapping[str, str] = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
@@ -76,7 +60,7 @@ class Vectors:
     load: Callable[[int], str]
     """C text of the vector that an access reads."""
     fast: bool = False
-    """Whether fp32 may take the functions of `FAST` in their quick forms, double literals and the double functions of
+    """Whether fp32 may take functions in their quick forms (`FAST_ULPS`), double literals and the double functions of
     <math.h> as if they had an f behind."""
     names: Mapping[Expr, str] = field(default_factory=dict)
     """The variables of vectors that hold parts of the expression already."""
@@ -150,13 +134,12 @@ class Vectors:
                 return self.text(value)
 
     def _call(self, function: str, arguments: tuple[Expr, ...]) -> str:
-        own = {f"{name}{self.element.suffix}": name for name in _FUNCTIONS}
-        base = own.get(function, function if self.fast else "")
-        if base not in _FUNCTIONS or len(arguments) != _FUNCTIONS[base][1]:
+        row = _row(function, self.element, fast=self.fast)
+        if row is None or row.vector is None or len(arguments) != row.arity:
             raise NotVectorised(f"the function {function} among {self.element}s")
-        take = self._arm if base in ("fmax", "fmin") else self.text
-        form = "_fast" if self.fast and self.element is F32 and base in FAST else ""
-        return f"{self.prefix}_{_FUNCTIONS[base][0]}{form}({', '.join(take(a) for a in arguments)})"
+        take = self._arm if row.chooses else self.text
+        form = "_fast" if self.fast and self.element is F32 and row.vector.fast else ""
+        return f"{self.prefix}_{row.vector.name}{form}({', '.join(take(a) for a in arguments)})"
 
     def _conditional(self, condition: Expr, then: Expr, otherwise: Expr) -> str:
         then_text, otherwise_text = self._arm(then), self._arm(otherwise)
@@ -182,6 +165,21 @@ class Vectors:
                 raise NotVectorised("a condition that is no comparison")
 
 
+def _row(function: str, element: ElementType, *, fast: bool) -> Function | None:
+    """The row of the function of this type; `fast`: or of doubles."""
+    row = function_of(function)
+    return row if row is not None and (function == row.of(element) or (fast and function == row.name)) else None
+
+
+def own_prologues(values: Iterable[Expr], element: ElementType, *, fast: bool) -> tuple[str, ...]:
+    """The vector functions of templates of their own that expressions call, with include guards; after
+    `math_prologue`."""
+    rows = [_row(name, element, fast=fast) for value in values for name in calls(value)]
+    templates = [row.vector.template for row in rows if row is not None and row.vector is not None]
+    own = sorted({name for name in templates if name is not None})
+    return tuple(environment().get_template(name).render(t=element) for name in own)
+
+
 def _is_integer(value: Expr) -> bool:
     """Whether C computes an expression without arrays and loop variables in integers."""
     match value:
@@ -201,6 +199,5 @@ def uses_functions(text: str, element: ElementType) -> bool:
     """Whether vector text needs `math_prologue`."""
     prefix = f"polydl_{element.name}_"
     basic = ("all", "zero", "load", "load_part", "store", "store_part", "fma", "max", "min")
-    gathering = ("keep", "sum", "product", "greatest", "least", "fmax_all", "fmin_all")
     names = {piece.partition("(")[0] for piece in text.split(prefix)[1:]}
-    return not names <= {*basic, *gathering}
+    return not names <= {*basic, "keep", *(row.gather for row in COMBINERS)}

@@ -12,6 +12,7 @@ from polydl.lower.cprint import AND, MUL, POSTFIX, level
 from polydl.lower.ctree import Binary, Choice, Int, Invoke, Item, Name, Paren, Unary
 from polydl.model import expr, isl
 from polydl.model.conversions import steps
+from polydl.model.functions import FUNCTIONS
 from polydl.model.isl import to_int
 from polydl.model.isl.trees import expression_kind, operands_of, operation
 from polydl.model.types import F32, F64
@@ -122,10 +123,11 @@ HELPER_TEXT: dict[str, str] = {
     "floord": "static inline {type} {prefix}floord({type} a, {type} b) "
     "{{ return a >= 0 ? a / b : -((-a + b - 1) / b); }}",
     **{
-        name: f"static inline {element.c} {{prefix}}{name}({element.c} a, {element.c} b) "
-        f"{{{{ return (a {sign} b) || (b != b) ? a : b; }}}}"
+        f"{row.of(element)}": f"static inline {element.c} {{prefix}}{row.of(element)}({element.c} a, {element.c} b) "
+        f"{{{{ return {row.inline}; }}}}"
         for element in (F32, F64)
-        for name, sign in ((f"fmax{element.suffix}", ">"), (f"fmin{element.suffix}", "<"))
+        for row in FUNCTIONS
+        if row.inline
     },
 }
 """C text of the helper functions. floord rounds towards minus infinity, for b > 0. Those named as functions of libm

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from polydl.kernels.microkernel import isa_prologue
 from polydl.kernels.narrow_text import Narrow, everywhere, fetched, narrow_prologue, register
 from polydl.kernels.narrow_values import HALVES, SMALL, stored_value
-from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
+from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, own_prologues, uses_functions
 from polydl.lower.ctree import Expr, Unary
 from polydl.lower.instance import Place
 from polydl.model import isl
-from polydl.model.contraction import Stride, linear_strides
 from polydl.model.expr import Binary, Load, repeated
 from polydl.model.expr import Expr as Value
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
+from polydl.model.strides import Stride, strides_of
 from polydl.model.types import F32, I32, U32, ElementType
 from polydl.rewrite.conditions import Fused, Group
 from polydl.schedule.kernel_call import KernelCall
@@ -163,7 +163,7 @@ class _Writer:
                 return self.held(statement.accesses[access].array)
 
             if body.op != "=":
-                if body.op not in ("+=", "-=", "*=") or body.target_read is None:
+                if body.op[:-1] not in "+-*" or body.target_read is None:
                     raise NotVectorised(f"the operator {body.op}")
                 body = replace(body, op="=", value=Binary(body.op[:-1], Load(body.target_read), body.value))
             return self._in_parts(stored_value(body, of), Narrow(F32, load, self.scop.fast_math, of=of))
@@ -224,7 +224,7 @@ class _Writer:
         return operand
 
     def _strides(self, statement: Statement, access: Access) -> tuple[Stride, int]:
-        strides = linear_strides(self.scop, statement, access)
+        strides = strides_of(self.scop, statement, access)
         if strides is None:
             raise NotVectorised(f"the subscripts of {access.array} are not affine in the loops of {statement.name}")
         kernel = self.structure.kernel
@@ -277,9 +277,12 @@ def epilogue(
             if array != group.output:
                 writer.store(array, fused)
     text = " ".join(writer.lines)
-    prologue: tuple[str, ...] = (math_prologue(element),) if uses_functions(text, element) else ()
+    bodies = [f.statement.body for f in (*(group.before if before else ()), *(group.after if after else ()))]
+    values = [body.value for body in bodies if isinstance(body, Assignment)]
+    own = own_prologues(values, F32 if narrow else element, fast=scop.fast_math)
+    prologue: tuple[str, ...] = (math_prologue(element), *own) if uses_functions(text, element) else ()
     if narrow:
-        prologue = (isa_prologue(F32), math_prologue(F32), narrow_prologue())
+        prologue = (isa_prologue(F32), math_prologue(F32), *own, narrow_prologue())
     inside = {group.heavy.statements[0].name, *(f.statement.name for f in (*group.before, *group.after))}
     unread = all(s.name in inside for s in scop.statements if any(a.array == group.output for a in s.accesses))
     dead = scop.arrays[group.output].storage is Storage.SCRATCH and unread

@@ -30,12 +30,13 @@ from polydl.lower.ctree import (
     times,
 )
 from polydl.model import isl
-from polydl.model.contraction import ByExtents
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary as BinaryOfModel
 from polydl.model.expr import Call, Conditional, Load, every_part, loads
 from polydl.model.expr import Expr as ExprOfModel
+from polydl.model.functions import function_of
 from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Statement
+from polydl.model.strides import ByExtents
 from polydl.model.types import C64, F32, F64, ElementType, Kind
 
 
@@ -210,7 +211,8 @@ def finite(statement: Statement, body: Assignment, at: Place) -> Finite | None:
 
 
 def _takes_apart(call: Call) -> bool:
-    return call.function.removesuffix("f") in ("conj", "creal", "cimag")
+    row = function_of(call.function)
+    return row is not None and row.takes_apart
 
 
 def user_call(body: MicrokernelCall, at: Place) -> Evaluate:

@@ -10,9 +10,10 @@ from polydl.kernels.vector_text import NotVectorised
 from polydl.lower.epilogue import Epilogue, epilogue
 from polydl.lower.packing_plan import PackCall
 from polydl.model import isl
-from polydl.model.contraction import Operand, Stride, known
+from polydl.model.contraction import Operand
 from polydl.model.isl import to_int
 from polydl.model.scop import Scop
+from polydl.model.strides import Stride, known
 from polydl.model.types import I32
 from polydl.rewrite.conditions import Group
 from polydl.schedule.grouping import Grouping, grouping

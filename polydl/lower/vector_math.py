@@ -13,14 +13,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from polydl.kernels.instructions import VECTOR_FORMS
 from polydl.lower.cprint import lines
 from polydl.lower.ctree import Block, For, Node, Pragma, Raw, Scope, children
+from polydl.model.functions import Function, function_of
 from polydl.model.types import F32, F64
 
-_ROOT = "sqrt"
-_PAIRS = ("atan2", "hypot", "pow")
-"""Functions of two arguments."""
 _ERRNO = re.compile(r"\berrno\b")
 _CALL = re.compile(r"\b(?!if\b|for\b|while\b|switch\b|sizeof\b|return\b)([a-z]\w*)\s*\(")
 _SIMD = re.compile(r"omp (parallel for )?simd\b")
@@ -36,17 +33,18 @@ def vector_declarations(code: Sequence[Node], source: str) -> str:
         return ""
     found = sorted({name for node in code for loop in _vector_loops(node) for name in vector_calls(loop, source)})
     text: list[str] = []
-    if roots := [name for name in found if _base(name) == _ROOT]:
+    rows = {name: row for name in found if (row := _in_vectors(name)) is not None}
+    if roots := [name for name, row in rows.items() if row.libmvec is None]:
         text += ["/* errno is not read where these are called. */", "#if defined(__GNUC__) && !defined(__cplusplus)"]
         text += [*(_declaration(name, "__const__") for name in roots), "#endif"]
-    if forms := [name for name in found if _base(name) != _ROOT]:
+    if forms := {name: row.libmvec for name, row in rows.items() if row.libmvec is not None}:
         text += [
             "/* gcc takes glibc's vector forms of these where they are declared so; errno is not read after them. */"
         ]
         text += ["#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__cplusplus)"]
-        for version in sorted({VECTOR_FORMS[_base(name)] for name in forms}):
+        for version in sorted(set(forms.values())):
             text.append(f"#if __GLIBC_PREREQ({version[0]}, {version[1]})")
-            since = [name for name in forms if VECTOR_FORMS[_base(name)] == version]
+            since = [name for name, own in forms.items() if own == version]
             text += [*(_declaration(name, '__simd__("notinbranch"), __const__') for name in since), "#endif"]
         text.append("#endif")
     return "\n".join(text)
@@ -58,7 +56,7 @@ def vector_calls(node: Node, source: str) -> set[str]:
     called = set(_CALL.findall("\n".join(lines(node, 0))))
     if any(_defines(source, name) for name in called):
         called |= set(_CALL.findall(source))
-    return {name for name in called if _base(name) in (*VECTOR_FORMS, _ROOT) and not _defines(source, name)}
+    return {name for name in called if _in_vectors(name) is not None and not _defines(source, name)}
 
 
 def is_straight(node: Node) -> bool:
@@ -71,14 +69,17 @@ def is_straight(node: Node) -> bool:
 
 
 def _declaration(name: str, attribute: str) -> str:
-    element = F64 if name == _base(name) else F32
-    arguments = ", ".join([element.c] * (2 if _base(name) in _PAIRS else 1))
+    row = function_of(name)
+    assert row is not None
+    element = F64 if name == row.of(F64) else F32
+    arguments = ", ".join([element.c] * row.arity)
     return f"__attribute__(({attribute})) extern {element} {name}({arguments});"
 
 
-def _base(name: str) -> str:
-    """A function's name in double."""
-    return name if name in VECTOR_FORMS or name == _ROOT else name.removesuffix("f")
+def _in_vectors(name: str) -> Function | None:
+    """The row of a function that libmvec has, or that is an instruction behind which errno may be set: a root."""
+    row = function_of(name)
+    return row if row is not None and (row.libmvec is not None or row.sets_errno) else None
 
 
 def _defines(source: str, name: str) -> bool:

@@ -14,7 +14,7 @@ from polydl.model.expr import Binary, Call, Const, Convert, Expr, Gather, Unary,
 from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop, Statement
 from polydl.model.types import ElementType, Kind, common
 
-_CALL_ROUNDINGS = 8
+CALL_ROUNDINGS = 8
 """Units in the last place by which a libm call may differ: glibc documents 4 for its vector variants (libmvec)."""
 _COMPLEX_PRODUCT = 8
 """Units in the last place by which the product or quotient of two complex numbers may differ (Higham, §3.6: less than 3
@@ -112,7 +112,7 @@ def roundings(scop: Scop, statement: Statement) -> tuple[Roundings, float | None
     assert isinstance(body, Assignment)
     value, made = explicit(body.value, of)
     found: Roundings = Counter()
-    _count(value, of, found, FAST_ULPS if scop.fast_math else _CALL_ROUNDINGS)
+    _count(value, of, found, FAST_ULPS if scop.fast_math else CALL_ROUNDINGS)
     target = of(body.target)
     if body.op == "=":
         if not target.holds(made):

@@ -6,34 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from polydl.model import isl
+from polydl.model.combiners import adds
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Const, Convert, Expr, Load
-from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.strides import Stride, strides_of
 from polydl.model.types import I32, U32, ElementType
-
-
-@dataclass(frozen=True, slots=True)
-class ByExtents:
-    """A distance between elements of a row-major array that depends on its extents: `moves` in each dimension."""
-
-    array: str
-    moves: tuple[int, ...]
-    """Elements per dimension of the array, outermost first."""
-
-    def times(self, factor: int) -> ByExtents:
-        """The distance of so many steps."""
-        return ByExtents(self.array, tuple(factor * move for move in self.moves))
-
-
-Stride = int | ByExtents
-"""Elements between neighbours along a loop."""
-
-
-def known(stride: Stride) -> int:
-    """A stride of a program whose sizes have values."""
-    assert isinstance(stride, int), "the sizes are not known"
-    return stride
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,45 +132,6 @@ class NoContraction:
     """Index of the access that shows it, where one does."""
 
 
-def affine_rows(
-    statement: Statement, access: Access, *, from_anywhere: bool = False
-) -> list[tuple[dict[str, int], int]] | None:
-    """Per array dimension, the integer coefficient of each iterator and the constant; None when a subscript is not
-    one affine expression (a modulo, a case distinction, a parameter) or the access is not single-valued.
-    `from_anywhere`: parameters may be added, which the constant is without."""
-    if not access.relation.is_single_valued():
-        return None
-    rows: list[tuple[dict[str, int], int]] = []
-    for subscript in isl.components(access.relation.as_pw_multi_aff()):
-        affine = isl.pieces(subscript.gist(statement.domain))
-        if len(affine) != 1 or (isl.involved_parameters(affine[0][1]) and not from_anywhere):
-            return None
-        factors, constant = isl.coefficients(affine[0][1]), isl.offset(affine[0][1])
-        if factors is None or constant is None:
-            return None
-        rows.append((dict(zip(statement.iterators, factors, strict=True)), constant))
-    return rows
-
-
-def linear_strides(scop: Scop, statement: Statement, access: Access) -> dict[str, Stride] | None:
-    """Elements by which each iterator moves the address of an access; None when that is not one constant."""
-    rows = affine_rows(statement, access, from_anywhere=True)
-    if rows is None:
-        return None
-    strides: dict[str, Stride] = {}
-    array = scop.arrays[access.array]
-    for name in statement.iterators:
-        moves = [row[name] for row, _ in rows]
-        distance = array.layout.distance(moves)
-        if distance is None and array.members is None and array.layout.is_row_major and array.layout.strides is None:
-            strides[name] = ByExtents(array.name, tuple(moves))
-        elif distance is None:
-            return None
-        else:
-            strides[name] = distance
-    return strides
-
-
 def _factors(value: Expr, *, modular: bool = False) -> list[Expr]:
     """The factors of a product, however it is parenthesised, without the conversions that change no value; `modular`:
     nor its value modulo 2^32."""
@@ -226,7 +165,7 @@ def judged(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contr
     body = statement.body
     if not isinstance(body, Assignment):
         return NoContraction(Lack.DATA)
-    if body.op not in ("+=", "-="):
+    if not adds(body.op):
         return NoContraction(Lack.SUM)
     accesses = statement.accesses
     output_type = scop.arrays[accesses[body.target].array].element
@@ -260,7 +199,7 @@ def judged(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contr
         return NoContraction(Lack.SCALAR if fits else Lack.OPERANDS, body.target)
     operands = []
     for index, one in zip((body.target, left, right), used, strict=True):
-        strides = linear_strides(scop, statement, one)
+        strides = strides_of(scop, statement, one)
         if strides is None:
             return NoContraction(Lack.ADDRESS, index)
         operands.append(Operand(one.array, scop.arrays[one.array].element, index, strides))

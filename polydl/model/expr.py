@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from polydl.model import isl
-from polydl.model.types import ElementType
+from polydl.model.types import ElementType, literal_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +177,13 @@ def constant_number(value: AffineValue) -> int | None:
     """The number that it always is; None where loop variables or parameters change it."""
     found = {isl.offset(aff) if aff.is_cst() else None for _, aff in isl.pieces(value.value)}
     return found.pop() if len(found) == 1 else None
+
+
+def is_zero(value: Expr, *, signed: bool = True) -> bool:
+    """Whether an expression is a literal zero; `signed`: with a sign or none."""
+    if not isinstance(value, Const) or literal_value(value.text) != 0:
+        return False
+    return signed or not value.text.startswith("-")
 
 
 def sure_loads(value: Expr) -> frozenset[int]:

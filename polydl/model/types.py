@@ -223,6 +223,14 @@ def float_literal(text: str) -> ElementType | None:
     return next((row for row in TYPES if row.suffix and digits.endswith(row.suffix)), F64)
 
 
+def literal_value(text: str) -> float | None:
+    """The number that a decimal literal stands for, whatever its type; None for other text."""
+    try:
+        return float(text.rstrip("fFlLuU"))
+    except ValueError:
+        return None
+
+
 def integer_literal(text: str) -> tuple[int, ElementType] | None:
     """Value and type of an integer literal (C11 6.4.4.1); None where it is none or fits no type."""
     digits = text.lower().rstrip("ul")

@@ -9,13 +9,14 @@ from typing import Any
 
 from pycparser import c_ast, c_generator
 
+from polydl.model.combiners import COMBINERS, of_gathering, splitting
 from polydl.prove.integers import ZERO, Unreadable, affine
 from polydl.prove.program import Pointer
 from polydl.prove.symbols import Accumulator, Literal, Load, Operation, Strides, Symbol, place, symbol
 from polydl.prove.syntax import loop_start, loop_step
 
 _NAME = re.compile(r"(polydl\d*_acc\d+)(?:_(\d+))?")
-_NEUTRAL = {"sum": Literal("0", vector=True), "product": Literal("1", vector=True)}
+_GATHERS = "|".join(row.gather for row in COMBINERS if row.gather)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,10 @@ def accumulators(whole: Any, env: Mapping[str, Any], strides: Strides) -> dict[s
         values = joined.pop(name, [])
         parts = {f"{name}_{k}": symbol(value, inside, strides) for k, value in enumerate(values, 1)}
         start = starts.get(name)
-        fits = {"sum": ("+=", "-="), "product": ("*=",)}.get(kind, ("=",))
-        wanted = _NEUTRAL.get(kind, Load(target))
+        row = of_gathering(kind)
+        assert row is not None
+        fits = [one.op for one in row.compounds] or ["="]
+        wanted = Load(target) if row.neutral is None else Literal(row.neutral, vector=True)
         if op not in fits or start is None or any(starts.pop(one, None) != wanted for one in (name, *parts)):
             raise Unreadable(f"the start of {name}")
         ends[name] = End(op, target, start, parts, zero)
@@ -113,7 +116,7 @@ def _gathered(value: Any) -> tuple[str, str]:
     """Accumulator and kind of `polydl_f32_sum(acc)`. Raises Unreadable."""
     match value:
         case c_ast.FuncCall(name=c_ast.ID(name=function), args=c_ast.ExprList(exprs=[c_ast.ID(name=name)])):
-            kind = re.fullmatch(r"polydl\d*_f\d\d_(sum|product|greatest|least|fmax_all|fmin_all)", function)
+            kind = re.fullmatch(rf"polydl\d*_f\d\d_({_GATHERS})", function)
             if kind is not None:
                 return name, kind.group(1)
     raise Unreadable(f"the accumulator {_shown(value)}")
@@ -147,7 +150,9 @@ def accumulating(
     value = symbol(assigned.rvalue, {**env, declared.name: x}, strides)
     cut = assigned.rvalue if end.op == "=" else assigned.rvalue.right
     rest = _shown(cut.iftrue.args.exprs[-1]) if isinstance(cut, c_ast.TernaryOp) else ""
-    neutral = {"=": f"*{name}", "*=": "_all(1)"}.get(end.op, "_zero()")
+    row = splitting(end.op)
+    start = row.neutral if row is not None else None
+    neutral = f"*{name}" if start is None else "_zero()" if start == "0" else f"_all({start})"
     if isinstance(cut, c_ast.TernaryOp) and not rest.endswith(neutral):
         raise Unreadable(f"what lanes beyond a remainder add to {name}")
     for part, joined in end.parts.items():
@@ -155,9 +160,9 @@ def accumulating(
             raise Unreadable(f"what {part} adds to {name}")
     if end.zero:
         _check_zero(functions.get(end.zero), x, env, made, strides)
-    if end.op == "=":
+    if row is None:
         return RowLine("=", _replaced(value, Accumulator(name), Load(end.target)), end.target, name)
-    if value != Operation("*" if end.op == "*=" else "+", (Accumulator(name), x)):
+    if value != Operation(row.symbol, (Accumulator(name), x)):
         raise Unreadable(f"the sum {name}")
     return RowLine(end.op, x, end.target, name)
 

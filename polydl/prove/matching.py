@@ -12,6 +12,7 @@ import numpy as np
 
 from polydl.model import expr as e
 from polydl.model import isl
+from polydl.model.combiners import adds
 from polydl.model.conversions import converted, explicit
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.types import ElementType, common
@@ -20,9 +21,6 @@ from polydl.prove.integers import Affine, Unreadable, Wrong, integer, not_negati
 from polydl.prove.program import Hint, Pointer, Printed, dims, map_of
 from polydl.prove.symbols import Accumulator, Integer, Literal, Load, Made, Operation, Symbol, conversion
 from polydl.target.isa import VECTOR_TYPES
-
-ACCUMULATING = {"+=": "+", "-=": "+", "*=": "*"}
-"""Operators whose order does not matter in exact arithmetic, with what they accumulate by."""
 
 Pair = tuple[int | isl.PwAff, Symbol]
 """A read of the original (its index) or an integer value, and what the printed program has there."""
@@ -257,7 +255,7 @@ def symbol_factors(value: Symbol) -> list[Symbol]:
 def product_pairs(found: Sequence[Symbol], statement: Statement) -> Iterator[list[Pair]]:
     """Ways in which the factors of a printed product may be those of an accumulating statement."""
     body = statement.body
-    if not isinstance(body, Assignment) or body.op not in ("+=", "-="):
+    if not isinstance(body, Assignment) or not adds(body.op):
         return
     wanted = factors(body.value)
     if len(wanted) != len(found) or len(wanted) > 5:

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from polydl.model import isl
+from polydl.model.combiners import Combiner, splitting
 from polydl.model.schedule import original_schedule
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.prove.addresses import address, linear
 from polydl.prove.integers import ZERO, Affine, Wrong
-from polydl.prove.matching import ACCUMULATING, Match
+from polydl.prove.matching import Match
 from polydl.prove.program import WRITES, ConcurrentLoop, Pointer, Printed, Program, value_map
 from polydl.prove.shown import pair
 from polydl.prove.symbols import Load, Operation, Symbol
@@ -30,12 +31,13 @@ class Event:
     """{ S[i…] -> [t…] }."""
 
     @property
-    def accumulates(self) -> str | None:
-        """`+` or `*` where this is the element that the statement only accumulates into."""
+    def accumulates(self) -> Combiner | None:
+        """How the statement combines where this is the element that it only accumulates into, and the order of that
+        does not matter in exact arithmetic."""
         body = self.statement.body
         if not isinstance(body, Assignment) or self.access not in (body.target, body.target_read):
             return None
-        return ACCUMULATING.get(body.op)
+        return splitting(body.op)
 
 
 @dataclass(slots=True)

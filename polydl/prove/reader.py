@@ -10,6 +10,7 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.model import isl
+from polydl.model.combiners import splitting
 from polydl.model.scop import Scop
 from polydl.prove import finite
 from polydl.prove.addresses import strides_of
@@ -246,20 +247,23 @@ class Reader:
         fits = len(declared) == len(ends) == len(loops) == 1 and isinstance(ends[0].rvalue, c_ast.ID)
         if not fits or ends[0].rvalue.name != name or items.index(loops[0]) > items.index(ends[0]):
             raise Unreadable(f"line {line_of(declared[0])}: a partial sum of another form")
-        if neutral != {"+=": "0", "-=": "0", "*=": "1"}.get(ends[0].op):
+        row = splitting(ends[0].op)
+        if row is None or neutral != row.neutral:
             raise Unreadable(f"line {line_of(declared[0])}: a partial sum that starts from {neutral}")
         return name, ends[0].lvalue, ends[0].op
 
     def _summing(self, body: Any, at: Place, summed: tuple[str, Any, str]) -> None:
         """The loop's additions, as made to the target."""
         name, target, op = summed
+        row = splitting(op)
+        adding = f"{row.symbol}=" if row is not None else ""
         hints: list[Hint] = []
         for item in body.block_items or []:
             if isinstance(item, c_ast.FuncCall) and "_instance_" in item.name.name:
                 hints = self._said(item.name.name, item.args.exprs, at, Waiting()).hints
                 continue
             right = isinstance(item, c_ast.Assignment) and isinstance(item.lvalue, c_ast.ID)
-            if not right or item.lvalue.name != name or item.op != ("*=" if op == "*=" else "+=") or len(hints) != 1:
+            if not right or item.lvalue.name != name or item.op != adding or len(hints) != 1:
                 raise Unreadable(f"line {line_of(item)}: a partial sum of another form")
             value = symbol(item.rvalue, at.env, self._walk.strides)
             now = replace(at, time=(*at.time, ZERO))

@@ -10,7 +10,8 @@ from typing import Any
 from pycparser import c_ast, c_generator
 
 from polydl.model.conversions import conversion_of
-from polydl.model.types import F32, spelled
+from polydl.model.functions import FUNCTIONS
+from polydl.model.types import F32, F64, spelled
 from polydl.prove.integers import ZERO, Affine, Unreadable, affine, product
 from polydl.prove.program import Pointer
 
@@ -68,11 +69,10 @@ class Accumulator:
 Symbol = Load | Literal | Integer | Operation | Made | Sum | Accumulator
 
 TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&&", "or": "||"}
-MATH = {
-    "abs": "fabs", "sqrt": "sqrt", "exp": "exp", "tanh": "tanh", "erf": "erf", "fmax": "fmax", "fmin": "fmin",
-    "rint": "rint", "nearbyint": "nearbyint", "lrint": "lrint", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
-    "round": "round",
-}  # fmt: skip
+MATH = {row.vector.name: row.name for row in FUNCTIONS if row.vector is not None}
+MATH |= {row.word: row.name for row in FUNCTIONS if row.word}
+"""By the function of the vector prologues the one of <math.h>, in double, that does the same in each lane."""
+_INLINE = "|".join(name for row in FUNCTIONS if row.inline for name in (row.of(F64), row.of(F32)) if name)
 LANE_BY_LANE = (*TESTS, *MATH, "negative", "not", "max", "min", "select")
 """Functions of the vector prologues that make each lane of the same lanes of their operands."""
 _VECTOR = re.compile(r"polydl\d*_([fi]\d\d)_(\w+)")
@@ -236,7 +236,7 @@ def _called(node: Any, env: Mapping[str, Any], strides: Strides) -> Symbol:
     if found is not None:
         return _vector(found.group(2), "f" if found.group(1) == F32.name else "", arguments, env, strides)
     name = node.name.name
-    own = re.fullmatch(r"polydl\d*_(f(?:min|max)f?)", name)
+    own = re.fullmatch(rf"polydl\d*_({_INLINE})", name)
     if own is not None:  # <math.h>'s, in a form that compilers vectorise
         name = own.group(1)
     converts = conversion_of(name)

@@ -9,9 +9,9 @@ import numpy as np
 from polydl.dependences.nests import Count1D, Nest
 from polydl.locality.boxes import BoxAccess, BoxNest, LoopBatch
 from polydl.model import isl
-from polydl.model.contraction import affine_rows
 from polydl.model.layout import Layout, row_major
 from polydl.model.scop import Array, Scop, Statement
+from polydl.model.strides import affine_rows
 from polydl.schedule.loops import NestLoops
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from polydl.locality.boxes import BoxNest
-from polydl.model.contraction import known
+from polydl.model.strides import known
 from polydl.rank.ranker import FloatArray
 from polydl.schedule.loops import NestLoops
 from polydl.target import CacheLevel

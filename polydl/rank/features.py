@@ -19,8 +19,9 @@ from polydl.dependences.nests import Nest
 from polydl.kernels.contraction import block_efficiency
 from polydl.locality.batch import BoxAnalysis
 from polydl.locality.boxes import BoolArray, BoxNest, IntArray, LoopBatch
-from polydl.model.contraction import Contraction, known
+from polydl.model.contraction import Contraction
 from polydl.model.scop import Scop
+from polydl.model.strides import known
 from polydl.model.types import ElementType
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.estimate import copy_seconds

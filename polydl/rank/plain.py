@@ -20,7 +20,6 @@ from polydl.kernels.families import row_cycles
 from polydl.kernels.innermost import Innermost
 from polydl.kernels.instructions import (
     CALL,
-    INLINE,
     LIBRARY_VECTOR_CALL,
     NOTHING,
     RATE,
@@ -30,11 +29,12 @@ from polydl.kernels.instructions import (
     vector_cycles,
 )
 from polydl.kernels.narrow_values import converts, row_element
-from polydl.model.contraction import affine_rows
 from polydl.model.conversions import complex_products
 from polydl.model.counting import count
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
+from polydl.model.functions import function_of
 from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.model.strides import affine_rows, distances
 from polydl.target.isa import VECTOR_TYPES, Isa
 
 UNKNOWN = 64
@@ -120,10 +120,9 @@ class Work:
             if rows is None:
                 found.append(None)
                 continue
-            layout = self.scop.arrays[access.array].layout
-            columns = zip(*rows[0], strict=True) if rows[0] else ((),) * self.statement.depth
-            known = [float(distance) for column in columns if (distance := layout.distance(column)) is not None]
-            found.append(tuple(known) if len(known) == self.statement.depth else None)
+            moved = distances(self.scop.arrays[access.array], rows[0], self.statement.depth)
+            known = tuple(float(one) for one in moved if isinstance(one, int))
+            found.append(known if len(known) == len(moved) else None)
         return tuple(found)
 
     @cached_property
@@ -252,7 +251,9 @@ def _depth(value: Expr, access: int, target: Isa) -> float | None:
         case Binary(op):
             return max(below) + max(SLOW.get(op, 0.0), float(target.latency))
         case Call(function):
-            return max(below) + max(INLINE.get(function.removesuffix("f"), CALL), float(target.latency))
+            row = function_of(function)
+            own = row.cycles if row is not None and row.cycles is not None else CALL
+            return max(below) + max(own, float(target.latency))
         case Conditional():
             return max(below) + float(target.latency)
         case _:
@@ -342,7 +343,8 @@ def _instance(one: Inner, lanes: int) -> float:
         for access, move, share in zip(accesses, one.work.moves(one.step), one.share, strict=True)
         if not (arrays[access.array].is_scalar or move == 0)  # it stays in a register
     ]
-    return vector_cycles(one.work.arithmetic, moving, lanes, CALL if lanes == 1 else LIBRARY_VECTOR_CALL)
+    ops = one.work.arithmetic
+    return vector_cycles(ops, moving, lanes, ops.calls * (CALL if lanes == 1 else LIBRARY_VECTOR_CALL))
 
 
 def _in_lanes(several: Sequence[Inner], trips: float, target: Isa) -> float:
@@ -360,7 +362,8 @@ def _in_lanes(several: Sequence[Inner], trips: float, target: Isa) -> float:
         ]
         inside = [(1.0 if move == 0 else move, share) for move, share, stays in elements if not stays]
         outside = [(1.0 if move == 0 else move, share) for move, share, stays in elements if stays]
-        step += one.times * vector_cycles(one.work.arithmetic, inside, lanes, LIBRARY_VECTOR_CALL)
+        ops = one.work.arithmetic
+        step += one.times * vector_cycles(ops, inside, lanes, ops.calls * LIBRARY_VECTOR_CALL)
         before += one.times * vector_cycles(NOTHING, outside, lanes, 0.0)
     step += 2.0 * max(0.0, _held(several) - target.registers) / RATE
     return (max(step, latency(several, target)) + (before + LOOP_CYCLES) / trips) / lanes

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.model import isl
-from polydl.model.contraction import linear_strides
+from polydl.model.combiners import adds
 from polydl.model.expr import Const, Load, loads
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
+from polydl.model.strides import strides_of
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.expand import alone, finished, left
 from polydl.rewrite.lifetimes import prefix
@@ -75,12 +76,12 @@ def beside(scop: Scop) -> Iterator[Step]:
 def _apart(scop: Scop, statement: Statement) -> bool:
     """Whether no loop leads to the next element of what a statement adds to."""
     body = statement.body
-    if not isinstance(body, Assignment) or body.op not in ("+=", "-=") or statement.depth < 3:
+    if not isinstance(body, Assignment) or not adds(body.op) or statement.depth < 3:
         return False
     target = statement.accesses[body.target]
     if scop.arrays[target.array].is_scalar or scop.arrays[target.array].storage is Storage.SCRATCH:
         return False
-    strides = linear_strides(scop, statement, target)
+    strides = strides_of(scop, statement, target)
     return strides is not None and 1 not in strides.values() and any(strides.values())
 
 
@@ -108,12 +109,12 @@ def _useful(scop: Scop, steps: Sequence[Step]) -> bool:
 def _made(scop: Scop, statement: Statement, array: str) -> Scop | str:
     """The program after `Beside`, or why there is none."""
     body = statement.body
-    if not isinstance(body, Assignment) or body.op not in ("+=", "-=") or body.target_read is None:
+    if not isinstance(body, Assignment) or not adds(body.op) or body.target_read is None:
         return f"{statement.name} does not add"
     target = statement.accesses[body.target]
     if any(statement.accesses[i].array == target.array for i in loads(body.value)):
         return f"{statement.name} reads {target.array}, to which it adds"
-    strides = linear_strides(scop, statement, target)
+    strides = strides_of(scop, statement, target)
     if strides is None:
         return f"where {statement.name} adds is no affine function"
     outputs = [dim for dim, name in enumerate(statement.iterators) if strides[name] != 0]

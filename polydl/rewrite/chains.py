@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from polydl.dependences.nests import Nest
 from polydl.model import isl
-from polydl.model.expr import Const
+from polydl.model.expr import is_zero
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment
 from polydl.rewrite.conditions import Condition, Decision, Failure, Group, extend, start_group
@@ -89,12 +89,9 @@ def _related(group: Group, nest: Nest) -> bool:
 def is_zeroing(nest: Nest) -> bool:
     """Whether a nest only writes zeros: what the microkernel does by itself (beta = 0)."""
     body = nest.statements[0].body
-    if len(nest.statements) != 1 or not isinstance(body, Assignment) or not isinstance(body.value, Const):
+    if len(nest.statements) != 1 or not isinstance(body, Assignment):
         return False
-    try:
-        return body.op == "=" and float(body.value.text.rstrip("fFlLuU")) == 0.0 and body.value.text[0] != "-"
-    except ValueError:
-        return False
+    return body.op == "=" and is_zero(body.value, signed=False)
 
 
 def heavy_instances(group: Group, name: str) -> isl.Map:

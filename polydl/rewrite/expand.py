@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import nests
 from polydl.dependences.scalars import private_scalars, users
+from polydl.model.combiners import adds
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement, without_scalar
 from polydl.rewrite.contract import PREFIX
@@ -90,7 +91,7 @@ def _step(scop: Scop, name: str) -> Step | None:
 
 def _adds(statement: Statement, name: str) -> bool:
     body = statement.body
-    return isinstance(body, Assignment) and body.op in ("+=", "-=") and statement.accesses[body.target].array == name
+    return isinstance(body, Assignment) and adds(body.op) and statement.accesses[body.target].array == name
 
 
 def _useful(step: Step) -> bool:
@@ -120,7 +121,7 @@ def finished(scop: Scop) -> Scop:
 def left(scop: Scop, added: int = 0) -> tuple[int, int]:
     """How many sums are no contractions in blocks of registers, but for `added` ones, and how many of those that are
     have loops whose bounds change."""
-    sums = [s for s in scop.statements if isinstance(s.body, Assignment) and s.body.op in ("+=", "-=")]
+    sums = [s for s in scop.statements if isinstance(s.body, Assignment) and adds(s.body.op)]
     blocks = [s for s in sums if has_register_blocks(scop, s)]
     return len(sums) - len(blocks) - added, sum(not is_box(s) for s in blocks)
 

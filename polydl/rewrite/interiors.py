@@ -14,11 +14,11 @@ from itertools import product
 
 from polydl.dependences.analysis import dependences
 from polydl.model import isl
-from polydl.model.contraction import affine_rows
 from polydl.model.counting import count
 from polydl.model.expr import Conditional, Expr, Load, loads, on_operands
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.model.strides import affine_rows
 from polydl.rewrite.ranges import Range, edges, whole_of
 from polydl.rewrite.same import cut_broken, taken
 from polydl.rewrite.scalars import lives_apart

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from polydl.dependences.scalars import users
 from polydl.model import isl
-from polydl.model.expr import Const, Expr, Load, loads
+from polydl.model.combiners import adds
+from polydl.model.expr import Load, is_zero, loads
 from polydl.model.isl import quota
 from polydl.model.schedule import common_depth, map_from_affs, original_schedule
 from polydl.model.scop import Assignment, Scop, Statement, Storage
@@ -136,7 +137,7 @@ def _not_accumulated(before: Scop, lives: Lifetimes, scalar: str, array: str, le
     taken = first.name in left_out and body.op == "="
     if (last.name in left_out) != copies or (taken and not isinstance(begin.value, Load)):
         return f"{', '.join(left_out) or 'nothing'} is left out"
-    if body.op == "+=" and not (copies and first.name in left_out and is_zero(begin.value) and {*sums} <= {"+=", "-="}):
+    if body.op == "+=" and not (copies and first.name in left_out and is_zero(begin.value) and all(map(adds, sums))):
         return f"what {last.name} adds is not a sum from zero"
     if any(s.name in left_out for s in between):
         return f"a statement between {first.name} and {last.name} is left out"
@@ -169,14 +170,6 @@ def touched_meanwhile(
                 if not touching.is_empty():
                     return f"{s.name} touches the element of {access_of.array} that {member.name} ends in"
     return None
-
-
-def is_zero(value: Expr) -> bool:
-    """Whether an expression is a literal zero."""
-    try:
-        return isinstance(value, Const) and float(value.text.rstrip("fFlLuU")) == 0.0
-    except ValueError:
-        return False
 
 
 def _not_that(before: Scop, after: Scop, lives: Lifetimes, scalar: str, left_out: Sequence[str]) -> str | None:

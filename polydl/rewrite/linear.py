@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from polydl.dependences.scalars import private_scalars, users
-from polydl.model.expr import Binary, Const, Expr, Load, Unary, loads
+from polydl.model.combiners import adds, taken_away
+from polydl.model.expr import Binary, Const, Expr, Load, Unary, is_zero, loads
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement, without_scalar
 from polydl.rewrite.forward import forward
-from polydl.rewrite.lifetimes import Lifetimes, is_zero, lifetimes, prefix, touched_meanwhile, written_meanwhile
+from polydl.rewrite.lifetimes import Lifetimes, lifetimes, prefix, touched_meanwhile, written_meanwhile
 from polydl.rewrite.rebuilt import Rebuilt
 from polydl.rewrite.scalars import in_place
 from polydl.rewrite.step import Step, applied
@@ -115,7 +116,7 @@ def _additions(scop: Scop, last: Statement, op: str) -> set[tuple[str, int | Non
         return found  # the one read of `C = C + …` is not counted
     for s in scop.statements:
         body = s.body
-        if isinstance(body, Assignment) and body.op in ("+=", "-=") and s.accesses[body.target].array == array:
+        if isinstance(body, Assignment) and adds(body.op) and s.accesses[body.target].array == array:
             if all(s.accesses[i].array != array for i in loads(body.value)):
                 found |= {(s.name, body.target), (s.name, body.target_read)}
     return found
@@ -134,7 +135,7 @@ def _lives(scop: Scop, scalar: str, last: Statement) -> Lifetimes | str:
         return f"{scalar} does not begin at zero and end in {last.name}"
     for s in adding:
         own = s.body
-        if not isinstance(own, Assignment) or own.op not in ("+=", "-=") or s.accesses[own.target].array != scalar:
+        if not isinstance(own, Assignment) or not adds(own.op) or s.accesses[own.target].array != scalar:
             return f"{s.name} does not add to {scalar}"
         if any(s.accesses[i].array == scalar for i in loads(own.value)):
             return f"{s.name} reads {scalar}, to which it adds"
@@ -161,7 +162,7 @@ def _linear(scop: Scop, last: Statement, scalars: Sequence[str]) -> _Sum | str:
     """What a statement makes of accumulators, or why that is no sum that is linear in each, once, with factors that are
     the same all the time."""
     body = last.body
-    if not isinstance(body, Assignment) or body.op not in ("=", "+=", "-="):
+    if not isinstance(body, Assignment) or (body.op != "=" and not adds(body.op)):
         return f"{last.name} does not store a sum"
     array = scop.arrays[last.accesses[body.target].array]
     if array.name in scalars or any(scop.arrays[scalar].element is not array.element for scalar in scalars):
@@ -271,5 +272,5 @@ def _adding(statement: Statement, last: Statement, negative: bool, factors: Sequ
     value = made.taken(body.value, statement.accesses)
     for factor in factors:
         value = Binary("*", made.taken(factor, lifted), value)
-    op = {"+=": "-=", "-=": "+="}[body.op] if negative else body.op
+    op = taken_away(body.op) if negative else body.op
     return made.statement(statement, lifted[end.target], op, value)

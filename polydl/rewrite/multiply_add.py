@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from polydl.model.expr import Binary, Call, Load
+from polydl.model.functions import FMA
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.types import F32, F64
 from polydl.rewrite.rebuilt import Rebuilt
 from polydl.rewrite.step import Step
 
-_TYPES = {name: element for fma, element in (("fma", F64), ("fmaf", F32)) for name in (fma, f"__builtin_{fma}")}
+_TYPES = {name: element for name, element in FMA.spellings.items() if element in (F32, F64)}
 """By function, the type that it computes in."""
 
 

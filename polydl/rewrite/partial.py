@@ -16,7 +16,7 @@ from polydl.dependences.analysis import Dependence, dependences
 from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.scop import Scop, Statement
-from polydl.rewrite.parts import SUMS, Partial, inside_of, kind_of, last_of, made_of, not_apart, points_of, target_of
+from polydl.rewrite.parts import Partial, inside_of, kind_of, last_of, made_of, not_apart, points_of, target_of
 from polydl.rewrite.scratch_array import ends_of
 from polydl.rewrite.step import Step
 from polydl.target.isa import has_register_blocks
@@ -88,7 +88,7 @@ def _candidates(
             if cut is not None:
                 yield from (Partial(group, depth, *cut) for group in groups if (group, depth) not in tried)
             continue
-        if len(users) == len(inside) and all(kind_of(scop, s) in SUMS for s in users):
+        if len(users) == len(inside) and all((kind := kind_of(scop, s)) and kind.compounds for s in users):
             continue  # taken apart they are sums alone, which threads share as they are
         chunk = _chunk(inside, depth)
         if chunk:

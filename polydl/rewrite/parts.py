@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Expr, Load, loads, on_operands
+from polydl.model.combiners import Combiner, of_comparison, of_function, splitting
+from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Expr, Load, Unary, loads, on_operands
 from polydl.model.isl import quota
 from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Access, Array, Assignment, BlackBox, MicrokernelCall, Scop, Statement, Storage
@@ -15,9 +16,7 @@ from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.same import same_access, same_value
 from polydl.rewrite.scratch_array import Box, element_of, ends_of, free_name, scratch_array
 
-SUMS = {"+=": "+=", "-=": "+=", "*=": "*="}
-"""Per accumulating operator how the parts are put together."""
-_EXTREMES = ("fmaxf", "fmax", "fminf", "fmin")
+_TURNED = {"<": ">", ">": "<"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +26,9 @@ class Partial:
 
     before:    for i: { …; s += e(i); … }
     after:     for i: { m = 0; …; m += e(i); …; part[i] = m; }  for i: s += part[i]
-    requires:  in the loop nothing but these statements touches what they accumulate into, which is one element for all
-               iterations; leave to reassociate. An extreme begins with the old value, and takes another one only
-               where that is more (less): it is found in any order, and not a number as well
+    requires:  in the loop nothing but these statements touches what they combine into (model.combiners), which is one
+               element for all iterations; leave to reassociate. An extreme begins with the old value, and takes another
+               one only where that is more (less): it is found in any order, and not a number as well
     """
 
     statements: tuple[str, ...]
@@ -87,7 +86,7 @@ def not_apart(scop: Scop, names: Sequence[str], depth: int) -> str | None:
     if any(isinstance(s.body, MicrokernelCall) or s.descending for s in inside):
         return "a microkernel is called in the loop, or it runs downwards"
     kinds = {kind_of(scop, s) for s in group}
-    if len(kinds) != 1 or None in kinds or (len(group) > 1 and kinds & {"<", ">"}):
+    if len(kinds) != 1 or None in kinds or (len(group) > 1 and not any(kind.compounds for kind in kinds if kind)):
         return f"{', '.join(names)} does not accumulate in one way"
     target = target_of(first)
     if any(
@@ -121,23 +120,23 @@ def _own(statement: Statement) -> frozenset[int]:
     return frozenset(i for i, one in enumerate(same) if one)
 
 
-def kind_of(scop: Scop, statement: Statement) -> str | None:
-    """`+=` or `*=` of what adds up or multiplies, `>` or `<` of what finds the greatest or least; None of others."""
+def kind_of(scop: Scop, statement: Statement) -> Combiner | None:
+    """How a statement combines what it computes with what there is; None where it does not."""
     body = statement.body
     if not isinstance(body, Assignment):
         return None
     element = scop.arrays[target_of(statement).array].element
     if not (element in (F32, F64) or element.is_int):
         return None
-    if body.op in SUMS:
-        return SUMS[body.op]
-    found = _extreme(scop, statement) if body.op == "=" else None
+    if body.op != "=":
+        return splitting(body.op)
+    found = _combined(scop, statement)
     return None if found is None else found[0]
 
 
-def _extreme(scop: Scop, statement: Statement) -> tuple[str, Expr] | None:
-    """Of `x = e > x ? e : x` and the like, and of `x = fmax(x, e)`: `>` or `<`, and e. `x > e ? x : e` is another thing
-    where e may be no number, after which x is forgotten, and of zeros, of which it takes the last."""
+def _combined(scop: Scop, statement: Statement) -> tuple[Combiner | None, Expr] | None:
+    """Of `x = e > x ? e : x` and the like, and of `x = fmax(x, e)`: how it combines, and e. `x > e ? x : e` is another
+    thing where e may be no number, after which x is forgotten, and of zeros, of which it takes the last."""
     body, own = statement.body, _own(statement)
     assert isinstance(body, Assignment)
     numbers = scop.fast_math or scop.arrays[target_of(statement).array].element.is_int
@@ -148,20 +147,20 @@ def _extreme(scop: Scop, statement: Statement) -> tuple[str, Expr] | None:
     match body.value:
         case Conditional(Binary(">" | "<" as op, left, right), then, otherwise) if is_old(otherwise):
             if is_old(right) and same_value(statement, left, statement, then):
-                found = op, then
+                found = of_comparison(op), then
             elif is_old(left) and same_value(statement, right, statement, then):
-                found = ">" if op == "<" else "<", then
+                found = of_comparison(_TURNED[op]), then
             else:
                 return None
         case Conditional(Binary(">" | "<" as op, left, right), then, otherwise) if is_old(then) and numbers:
             if is_old(left) and same_value(statement, right, statement, otherwise):
-                found = op, otherwise
+                found = of_comparison(op), otherwise
             elif is_old(right) and same_value(statement, left, statement, otherwise):
-                found = ">" if op == "<" else "<", otherwise
+                found = of_comparison(_TURNED[op]), otherwise
             else:
                 return None
-        case Call(name, (one, two)) if name in _EXTREMES and is_old(one) != is_old(two):
-            found = ">" if "max" in name else "<", two if is_old(one) else one
+        case Call(name, (one, two)) if is_old(one) != is_old(two):
+            found = of_function(name), two if is_old(one) else one
         case _:
             return None
     return None if own & set(loads(found[1])) else found
@@ -240,26 +239,26 @@ class _Parts:
         """`m = 0`; of an extreme, `m = x`."""
         target = target_of(self.like)
         kind = kind_of(self.scop, self.like)
-        if kind in (">", "<"):
+        assert kind is not None
+        start = kind.start(self.scop.arrays[target.array].element)
+        if start is None:
             return self._assigned("b", position, (target.array, self.own), "=", Load(0))
-        element = self.scop.arrays[target.array].element
-        start = "1" if kind == "*=" else "0"
-        text = f"{start}.0{element.suffix or ''}" if element.is_float else start
-        return self._assigned("b", position, (self.own,), "=", Const(text))
+        value = Unary("-", Const(start[1:])) if start.startswith("-") else Const(start)
+        return self._assigned("b", position, (self.own,), "=", value)
 
     def ended(self, position: tuple[int, ...]) -> Statement:
         """`part[i] = m`."""
         return self._assigned("e", position, (self.own, self.part), "=", Load(0))
 
     def joined(self, position: tuple[int, ...]) -> Statement:
-        """`x += part[i]`; of an extreme, what the statement does with part[i] in place of its other value."""
+        """`x += part[i]`; of `x = f(x, e)`, what the statement does with part[i] in place of its other value."""
         target, body = target_of(self.like).array, self.like.body
         assert isinstance(body, Assignment)
-        found = _extreme(self.scop, self.like) if body.op == "=" else None
+        found = _combined(self.scop, self.like) if body.op == "=" else None
         if found is None:
             kind = kind_of(self.scop, self.like)
             assert kind is not None
-            return self._assigned("j", position, (self.part, target), kind, Load(0))
+            return self._assigned("j", position, (self.part, target), kind.compounds[0].op, Load(0))
         own, other = _own(self.like), found[1]
         names: list[str] = []
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from polydl.dependences.scalars import private_depth, private_scalars, users
 from polydl.model import isl
-from polydl.model.expr import Const, Load, loads
+from polydl.model.combiners import adds
+from polydl.model.expr import Load, is_zero, loads
 from polydl.model.schedule import common_depth, map_from_affs
 from polydl.model.scop import Access, Assignment, BlackBox, MicrokernelCall, Scop, Statement, Storage, without_scalar
 from polydl.rewrite.lifetimes import in_place_broken, lifetime_broken
@@ -205,11 +206,13 @@ def _in_place(scop: Scop, name: str, reassociate: bool) -> Step | None:
         if not (s is last and i in own) and not (s is first and taken)
     ):
         return None
-    adds = last.body.op == "+="
-    sums = all(isinstance(s.body, Assignment) and s.body.op in ("+=", "-=") for s in using[1:-1])
-    if adds and not (reassociate and sums and _is_zero(first) and copies):
+    adding = last.body.op == "+="
+    sums = all(isinstance(s.body, Assignment) and adds(s.body.op) for s in using[1:-1])
+    if adding and not (
+        reassociate and sums and isinstance(first.body, Assignment) and is_zero(first.body.value) and copies
+    ):
         return None
-    dropped = ({last.name} if copies else set()) | ({first.name} if adds or taken else set())
+    dropped = ({last.name} if copies else set()) | ({first.name} if adding or taken else set())
     statements = tuple(
         _redirected(s, name, target, last.depth) if s in using else s for s in scop.statements if s.name not in dropped
     )
@@ -269,16 +272,6 @@ def _updates(statement: Statement, name: str, depth: int) -> bool:
 
 def _same_type(scop: Scop, scalar: str, array: str) -> bool:
     return scop.arrays[scalar].element is scop.arrays[array].element
-
-
-def _is_zero(statement: Statement) -> bool:
-    body = statement.body
-    if not isinstance(body, Assignment) or not isinstance(body.value, Const):
-        return False
-    try:
-        return float(body.value.text.rstrip("fFlLuU")) == 0.0
-    except ValueError:
-        return False
 
 
 def _redirected(statement: Statement, scalar: str, target: Access, depth: int) -> Statement:

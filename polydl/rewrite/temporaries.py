@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from polydl.dependences.scalars import private_depth, private_scalars, users
 from polydl.model import isl
+from polydl.model.combiners import adds
 from polydl.model.conversions import converted, explicit
 from polydl.model.expr import (
     AffineValue,
@@ -73,7 +74,7 @@ def factors_in_place(scop: Scop) -> Iterator[Step]:
     def wanted(after: Scop, last: Statement) -> bool:
         body = last.body
         assert isinstance(body, Assignment)
-        if body.op not in ("+=", "-=") or after.arrays[last.accesses[body.target].array].element is not I32:
+        if not adds(body.op) or after.arrays[last.accesses[body.target].array].element is not I32:
             return False
         if any(
             isinstance(step.rewrite, ZeroPoints) and step.rewrite.statement == last.name for step in zero_points(after)
@@ -138,7 +139,7 @@ def results_of_blocks(scop: Scop) -> Iterator[Step]:
 
 
 def _adds(statement: Statement) -> bool:
-    return isinstance(statement.body, Assignment) and statement.body.op in ("+=", "-=")
+    return isinstance(statement.body, Assignment) and adds(statement.body.op)
 
 
 def _adds_inside(statement: Statement, last: Statement) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.model import isl
+from polydl.model.combiners import adds
 from polydl.model.expr import AffineValue, Binary, Expr, Load, loads, on_operands
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Assignment, Scop, Statement
@@ -58,7 +59,7 @@ class Terms:
 def _sum_broken(old: Statement, new: Sequence[Statement]) -> str | None:
     """Why the statements `new` do not add, all together, what `old` adds."""
     body = old.body
-    if not isinstance(body, Assignment) or body.op not in ("+=", "-="):
+    if not isinstance(body, Assignment) or not adds(body.op):
         return f"{old.name} does not add"
     array = old.accesses[body.target].array
     if any(old.accesses[i].array == array for i in loads(body.value)):
@@ -113,7 +114,7 @@ def _cut(scop: Scop, cut: Mapping[str, Sequence[Statement]], *, reductions: bool
 def products(scop: Scop, statement: Statement) -> list[Statement]:
     """The statements that add one product each, all contractions; empty where that is not what the statement does."""
     body = statement.body
-    if not isinstance(body, Assignment) or body.op not in ("+=", "-="):
+    if not isinstance(body, Assignment) or not adds(body.op):
         return []
     values = _summands(body.value, negative=body.op == "-=")
     if len(values) < 2:

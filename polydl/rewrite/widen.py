@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.model import isl
+from polydl.model.combiners import adds
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Const, Convert, Expr, Load, loads
 from polydl.model.isl import quota
@@ -80,7 +81,7 @@ def _in_words(scop: Scop, statement: Statement) -> bool:
 
 def _step(scop: Scop, statement: Statement) -> Step | None:
     body = statement.body
-    if not isinstance(body, Assignment) or body.op not in ("+=", "-="):
+    if not isinstance(body, Assignment) or not adds(body.op):
         return None
     element = scop.arrays[statement.accesses[body.target].array].element
     read = [scop.arrays[statement.accesses[i].array] for i in loads(body.value)]
@@ -109,7 +110,7 @@ def _written(scop: Scop, statement: Statement, arrays: Sequence[str]) -> str | N
 def _made(scop: Scop, statement: Statement, copies: Sequence[tuple[str, str, str]]) -> Scop | str:
     """The program after `Widened`, or why there is none."""
     body = statement.body
-    if not isinstance(body, Assignment) or body.op not in ("+=", "-="):
+    if not isinstance(body, Assignment) or not adds(body.op):
         return f"{statement.name} does not add"
     target = statement.accesses[body.target]
     element = scop.arrays[target.array].element

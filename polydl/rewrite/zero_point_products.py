@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from polydl.dependences.scalars import private_depth
 from polydl.model import isl
-from polydl.model.contraction import linear_strides
+from polydl.model.combiners import adds
 from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.model.strides import strides_of
 from polydl.model.types import I32, ElementType
 from polydl.rewrite.modular import Products, products
 from polydl.rewrite.scratch_array import box_of, is_box
@@ -48,7 +49,7 @@ def element_of_sum(scop: Scop, statement: Statement) -> ElementType | None:
 def split_of(scop: Scop, statement: Statement) -> Split | str:
     """The products that a statement adds, or why they are not those of a sum with zero points."""
     body, name = statement.body, statement.name
-    if not isinstance(body, Assignment) or body.op not in ("+=", "-=") or element_of_sum(scop, statement) is not I32:
+    if not isinstance(body, Assignment) or not adds(body.op) or element_of_sum(scop, statement) is not I32:
         return f"{name} does not add integers of 32 bits"
     found = products(body.value, lambda i: held_type(scop, statement, i))
     if found is None or len(found) < 2:
@@ -66,7 +67,7 @@ def split_of(scop: Scop, statement: Statement) -> Split | str:
     reduced = [i for i in statement.iterators if i not in kept]
     moves: dict[int, set[str]] = {}
     for access in {i for factors in found for i in factors}:
-        strides = linear_strides(scop, statement, statement.accesses[access])
+        strides = strides_of(scop, statement, statement.accesses[access])
         if strides is None:
             return f"what {name} reads of {statement.accesses[access].array} is no affine function of its loops"
         moves[access] = {i for i, stride in strides.items() if stride != 0}
@@ -105,7 +106,7 @@ def kept_iterators(scop: Scop, statement: Statement, target: Access) -> list[str
     if scop.arrays[target.array].is_scalar:
         depth = private_depth(scop, target.array)
         return None if depth is None else list(statement.iterators[:depth])
-    strides = linear_strides(scop, statement, target)
+    strides = strides_of(scop, statement, target)
     if strides is None or not target.exact:
         return None
     kept = [i for i in statement.iterators if strides[i] != 0]

@@ -17,8 +17,9 @@ from functools import reduce
 
 from polydl.dependences.scalars import private_depth
 from polydl.model import isl
+from polydl.model.combiners import adds
 from polydl.model.conversions import converted, explicit
-from polydl.model.expr import AffineValue, Binary, Const, Expr, Load, constant_number
+from polydl.model.expr import AffineValue, Binary, Const, Expr, Load, constant_number, is_zero
 from polydl.model.isl import quota
 from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Array, Assignment, Scop, Statement
@@ -113,7 +114,7 @@ def _step(scop: Scop, statement: Statement) -> Step | None:
 def zero_points_stay(scop: Scop, statement: Statement) -> str | None:
     """Why zero points stay in a sum of integers; None where they come out, and for other statements."""
     body = statement.body
-    if not isinstance(body, Assignment) or element_of_sum(scop, statement) is not I32 or body.op not in ("+=", "-="):
+    if not isinstance(body, Assignment) or element_of_sum(scop, statement) is not I32 or not adds(body.op):
         return None
     found = products(body.value, lambda i: held_type(scop, statement, i))
     if found is None or len(found) < 2:
@@ -349,7 +350,7 @@ def _corrected(
     assert start.body.target == len(start.accesses) - 1, "reads come before the write"
     first, element = explicit(start.body.value, lambda i: held_type(scop, start, i))
     first = converted(converted(first, element, I32), I32, U32)
-    zero = isinstance(start.body.value, Const) and start.body.value.text == "0"
+    zero = is_zero(start.body.value)
     fixed = {i: lifted(a) for i, a in enumerate(statement.accesses)}
     sums = {key: lifted(read) for key, read in reads.items()}
     terms = _correction(scop, statement, split, sums, fixed, own, start.domain)

@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from polydl.model import isl
-from polydl.model.contraction import known, linear_strides
 from polydl.model.scop import Scop, Statement
+from polydl.model.strides import known_strides
 
 
 @lru_cache(maxsize=4096)
@@ -44,13 +44,7 @@ class Moving:
     @cached_property
     def strides(self) -> tuple[dict[str, int] | None, ...]:
         """Per access the elements by which each iterator moves it; None where that is not one known constant."""
-        found = (linear_strides(self.scop, self.statement, access) for access in self.statement.accesses)
-        return tuple(
-            None
-            if one is None or not all(isinstance(s, int) for s in one.values())
-            else {i: known(s) for i, s in one.items()}
-            for one in found
-        )
+        return tuple(known_strides(self.scop, self.statement, access) for access in self.statement.accesses)
 
     @cached_property
     def _stored(self) -> tuple[bool, ...]:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from polydl.dependences.analysis import is_reduction
 from polydl.model import isl
+from polydl.model.combiners import splitting
 from polydl.model.scop import Assignment
 from polydl.model.types import Kind
 from polydl.schedule.goal import MANY, Goal, components, extent, has_loops, kept
@@ -249,7 +250,7 @@ def _accumulates(goal: Goal, group: Sequence[str], members: Sequence[Member], v:
     statement = goal.of[group[0]].statement
     if len(group) > 1 or not is_reduction(statement) or not isinstance(statement.body, Assignment):
         return False
-    if statement.body.op not in ("+=", "-=", "*="):
+    if splitting(statement.body.op) is None:
         return False
     if goal.scop.arrays[statement.accesses[statement.body.target].array].element.kind is Kind.COMPLEX:
         return False  # compilers have no lanes for the products of complex numbers

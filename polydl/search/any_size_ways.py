@@ -11,8 +11,8 @@ from polydl.dependences.directions import NestLegality
 from polydl.dependences.nests import Nest
 from polydl.lower.dispatch import extents
 from polydl.model import isl
-from polydl.model.contraction import linear_strides
 from polydl.model.scop import Scop
+from polydl.model.strides import strides_of
 from polydl.rank.blocks import register_blocks_for
 from polydl.schedule.legality import is_legal
 from polydl.schedule.structure import apply
@@ -90,7 +90,7 @@ def _around_short_loops(nest: Nest, legality: NestLegality, free: Sequence[str])
 
 def _along_memory(scop: Scop, nest: Nest, loop: str) -> bool:
     """Whether a loop leads every access of a nest to the same element or the next one."""
-    every = [linear_strides(scop, s, access) for s in nest.statements for access in s.accesses]
+    every = [strides_of(scop, s, access) for s in nest.statements for access in s.accesses]
     return all(strides is not None and strides[loop] in (0, 1) for strides in every)
 
 

@@ -47,6 +47,8 @@ def files(page: str) -> list[Block]:
         ("extending.md", ("balance.diff",)),
         ("extending.md", ("max3.py",)),
         ("extending.md", ("max3.diff",)),
+        ("extending.md", ("math_fdim.c.j2", "fdim.diff")),
+        ("extending.md", ("logaddexp.diff",)),
         ("extending.md", ("sve256.diff", "graviton-3-sve.toml")),
         ("microkernels.md", ("kernel.c", "around.c")),
     ],

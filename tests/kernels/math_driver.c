@@ -6,6 +6,8 @@
 static double ref_exp(double x) { return exp(x); }
 static double ref_tanh(double x) { return tanh(x); }
 static double ref_erf(double x) { return erf(x); }
+static double ref_erfc(double x) { return erfc(x); }
+static double ref_abs(double x) { return fabs(x); }
 static double ref_sqrt(double x) { return sqrt(x); }
 static double ref_floor(double x) { return floor(x); }
 static double ref_ceil(double x) { return ceil(x); }
@@ -66,6 +68,8 @@ static float from_bits(uint32_t bits)
 SCAN(exp)
 SCAN(tanh)
 SCAN(erf)
+SCAN(erfc)
+SCAN(abs)
 SCAN(sqrt)
 SCAN(floor)
 SCAN(ceil)

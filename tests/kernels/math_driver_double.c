@@ -44,6 +44,10 @@ static double from_bits(uint64_t bits)
     }
 SCAN(exp)
 SCAN(tanh)
+SCAN(erfc)
+SCAN(sqrt)
+#define absl fabsl
+SCAN(abs)
 SCAN(floor)
 SCAN(ceil)
 SCAN(trunc)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import polydl
-from polydl.kernels.instructions import VECTOR_FORMS
 from polydl.lower.ctree import Binary as Compared
 from polydl.lower.ctree import Block, For, Int, Name, Pragma, Raw
 from polydl.lower.vector_math import is_straight, vector_declarations
+from polydl.model.functions import FUNCTIONS
 
 X86_GLIBC = "#include <math.h>\n#if !defined(__x86_64__) || !defined(__GLIBC__) || __GLIBC__ < 2\n#error\n#endif\n"
 
@@ -78,8 +78,10 @@ def test_straight_code_has_no_loops() -> None:
 )
 def test_gcc_takes_them() -> None:
     """Of every function; those of a later glibc than this one are called as they were."""
-    for name in VECTOR_FORMS:
-        arguments = "x[i], y[i]" if name in ("atan2", "hypot", "pow") else "x[i]"
+    for row in FUNCTIONS:
+        if row.libmvec is None:
+            continue
+        name, arguments = row.name, "x[i], y[i]" if row.arity == 2 else "x[i]"
         text = vector_declarations([loop(f"{name}({arguments})")], "")
         version = re.search(r"__GLIBC_PREREQ\((\d+), (\d+)\)", text)
         assert version

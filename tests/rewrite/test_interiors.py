@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from polydl import load, rank
-from polydl.model.contraction import affine_rows
 from polydl.model.expr import Conditional, Expr, loads, operands
 from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.strides import affine_rows
 from polydl.options import Options
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.interiors import Interiors, interiors

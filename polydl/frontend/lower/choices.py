@@ -26,11 +26,9 @@ from polydl.frontend.lower.raw import Walked
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.symbols import mentions
 from polydl.model import isl
+from polydl.model.combiners import idle
 from polydl.model.scop import Access, Assignment, Statement, Storage
 from polydl.model.types import F32, F64, ElementType, common, spelled
-
-_NEUTRAL_FLOAT = {"+=": "-0.0", "-=": "0.0", "*=": "1.0"}
-_NEUTRAL_INTEGER = {"+=": "0", "-=": "0", "*=": "1", "|=": "0", "^=": "0"}
 
 
 def choices(node: Any, state: State) -> tuple[Any, ...]:
@@ -214,15 +212,15 @@ def _alone(condition: Any, one: Any, state: State) -> Any:
             return None
         return _assigned(one, condition, one.rvalue, copy.deepcopy(one.lvalue))
     if own.is_int:
-        neutral = _NEUTRAL_INTEGER.get(one.op) if made.is_int else None
+        nothing = idle(one.op, own) if made.is_int else None
         kind, suffix = "int", ""
     else:
-        neutral = _NEUTRAL_FLOAT.get(one.op) if own in (F32, F64) else None
+        nothing = idle(one.op, own) if own in (F32, F64) else None
         kind, suffix = own.c, own.suffix or ""
-    if neutral is None:
+    if nothing is None:
         return None
-    number: Any = c_ast.Constant(kind, f"{neutral.lstrip('-')}{suffix}", one.coord)
-    if neutral.startswith("-"):
+    number: Any = c_ast.Constant(kind, f"{nothing.lstrip('-')}{suffix}", one.coord)
+    if nothing.startswith("-"):
         number = c_ast.UnaryOp("-", number, one.coord)
     return _assigned(one, condition, one.rvalue, number)
 

@@ -10,14 +10,12 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.frontend.lower.member_nodes import written
-from polydl.frontend.meaning.library import PURE
 from polydl.frontend.meaning.liveness import changed_names
 from polydl.frontend.meaning.symbols import Symbol, mentions
+from polydl.model.combiners import splitting
+from polydl.model.functions import result_of
 from polydl.model.types import F32, F64
 
-_SUMS = {"+=": ("+", "0"), "-=": ("+", "0"), "*=": ("*", "1")}
-"""Accumulating operators with OpenMP's names of the reductions and where they start; a difference is a sum of what is
-taken away."""
 _UPWARDS = ("++", "p++")
 _OWN = "polydl_sum{}"
 """Names of the scalars that stand for elements while the loop runs."""
@@ -72,7 +70,7 @@ def _parts(loop: Any) -> tuple[list[Any], list[Any]] | None:
         return None
     parts = loop.stmt.block_items or [] if isinstance(loop.stmt, c_ast.Compound) else [loop.stmt]
     declared = [part for part in parts if isinstance(part, c_ast.Decl)]
-    sums = [part for part in parts if isinstance(part, c_ast.Assignment) and part.op in _SUMS]
+    sums = [part for part in parts if isinstance(part, c_ast.Assignment) and splitting(part.op)]
     scalars = all(isinstance(d.type, c_ast.TypeDecl) and not d.storage and d.init is not None for d in declared)
     return (declared, sums) if sums and scalars and parts == [*declared, *sums] else None
 
@@ -108,13 +106,14 @@ def _target(place: Any, find: Callable[[str], Symbol | None]) -> Symbol | None:
 def _text(loop: Any, declared: list[Any], sums: list[Any], targets: list[Symbol], bounds: _Bounds) -> str:
     before, after, reductions, inside = [], [], [], []
     for number, (one, target) in enumerate(zip(sums, targets, strict=True)):
-        op, start = _SUMS[one.op]
+        row = splitting(one.op)
+        assert row is not None
         name = target.name
         if _subscripts(one.lvalue):
             name = _OWN.format(number)
-            before.append(f"{target.ctype} {name} = {start};")
-            after.append(f"{written(one.lvalue)} {op}= {name};")
-        reductions.append(f" reduction({op} : {name})")
+            before.append(f"{target.ctype} {name} = {row.neutral};")
+            after.append(f"{written(one.lvalue)} {row.symbol}= {name};")
+        reductions.append(f" reduction({row.symbol} : {name})")
         inside.append(c_ast.Assignment(one.op, c_ast.ID(name), one.rvalue))
     made = copy(loop)
     made.stmt = c_ast.Compound([*declared, *inside])
@@ -126,6 +125,6 @@ def _text(loop: Any, declared: list[Any], sums: list[Any], targets: list[Symbol]
 
 def _pure(node: Any) -> bool:
     """Whether nothing but functions without effects is called."""
-    if isinstance(node, c_ast.FuncCall) and not (isinstance(node.name, c_ast.ID) and node.name.name in PURE):
+    if isinstance(node, c_ast.FuncCall) and not (isinstance(node.name, c_ast.ID) and result_of(node.name.name)):
         return False
     return all(_pure(child) for _, child in node.children())

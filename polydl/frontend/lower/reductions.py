@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from polydl.frontend.lower.raw import RawAccess
+from polydl.model.combiners import splitting
 from polydl.model.expr import Binary, Expr, Load
 
 
@@ -11,9 +12,10 @@ def reduction(write: RawAccess, expr: Expr, reads: list[RawAccess]) -> tuple[str
 
     `x = x + e`, `x = e + x`, `x = x * e`, `x = e * x` and `x = x - e` become compound assignments.
     """
-    if isinstance(expr, Binary) and expr.op in ("+", "*", "-"):
+    row = splitting(f"{expr.op}=") if isinstance(expr, Binary) else None
+    if isinstance(expr, Binary) and row is not None:
         sides = [(expr.left, expr.right)]
-        if expr.op != "-":
+        if expr.op == row.symbol:
             sides.append((expr.right, expr.left))
         for same, other in sides:
             if isinstance(same, Load) and _same(reads[same.access], write):

@@ -20,6 +20,7 @@ from polydl.frontend.meaning.lookup import Settings
 from polydl.frontend.text.pragmas import Pragma
 from polydl.model import isl
 from polydl.model.scop import Storage
+from polydl.model.types import literal_value
 
 _REFUSED = {
     c_ast.Goto: ("'goto' leaves the structured control flow of the scop", "use for, if and else"),
@@ -196,7 +197,4 @@ def _same_in_every_type(node: Any) -> Any:
         node = node.rvalue
     if not isinstance(node, c_ast.Constant) or node.type in ("char", "string"):
         return None
-    try:
-        return node if float(node.value.rstrip("fFlLuU")) in (0.0, 1.0) else None
-    except ValueError:
-        return None
+    return node if literal_value(node.value) in (0.0, 1.0) else None

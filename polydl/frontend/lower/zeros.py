@@ -19,8 +19,9 @@ from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.liveness import changed_names, stored_names
 from polydl.frontend.meaning.symbols import Symbol, mentions
+from polydl.model.combiners import adds
 from polydl.model.scop import Storage
-from polydl.model.types import F32, F64, ElementType
+from polydl.model.types import F32, F64, ElementType, literal_value
 
 
 def unskipped(node: Any, state: State) -> Any:
@@ -76,16 +77,13 @@ def _zero(condition: Any) -> Any:
 
 def _beside_zero(condition: Any) -> Any:
     for one, other in ((condition.left, condition.right), (condition.right, condition.left)):
-        if isinstance(one, c_ast.ID | c_ast.ArrayRef) and isinstance(other, c_ast.Constant) and _is_zero(other.value):
+        if (
+            isinstance(one, c_ast.ID | c_ast.ArrayRef)
+            and isinstance(other, c_ast.Constant)
+            and literal_value(other.value) == 0
+        ):
             return one
     return None
-
-
-def _is_zero(text: str) -> bool:
-    try:
-        return float(text.rstrip("fFlLuU")) == 0.0
-    except ValueError:
-        return False
 
 
 def _adds_nothing(tested: Any, asking: Any, body: Any, state: State) -> bool:
@@ -122,7 +120,7 @@ def _statements(node: Any, state: State) -> Iterator[Any]:
             yield from _statements(node.stmt, state)
         case c_ast.For(init=c_ast.Assignment(lvalue=c_ast.ID(name=name))) if name not in state.settings.escaping:
             yield from _statements(node.stmt, state)
-        case c_ast.Assignment(op="+=" | "-="):
+        case c_ast.Assignment() if adds(node.op):
             yield node
         case c_ast.EmptyStatement():
             pass

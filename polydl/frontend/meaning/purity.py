@@ -6,17 +6,18 @@ from typing import Any
 
 from pycparser import c_ast
 
-from polydl.frontend.meaning.library import LIBRARY_CONSTANTS, PURE
+from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.symbols import Scope
 from polydl.frontend.text.parse import Unit
 from polydl.model.conversions import conversion_of
+from polydl.model.functions import result_of
 from polydl.model.types import ElementType
 
 
 def result_type(name: str, unit: Unit, scope: Scope) -> ElementType | None:
     """Type of the result of a pure function; None when a function is not known to be pure.
 
-    Pure: the conversions of polydl.h; the libm names of `values.PURE` unless the file defines its own; functions
+    Pure: the conversions of polydl.h; the names of `model.functions` unless the file defines its own; functions
     declared `__attribute__((const))`, or assumed to be as if they were; functions of the file that use nothing but
     their parameters, variables of their own, constants that nothing can change and other pure functions.
     """
@@ -34,8 +35,9 @@ def _result_type(name: str, unit: Unit, scope: Scope, visiting: frozenset[str]) 
     )
     declared = scope.find(name)
     ctype = declared.ctype if declared is not None and declared.is_function else None
-    if definition is None and name not in unit.chunks and name in PURE:
-        return PURE[name]
+    library = result_of(name)
+    if definition is None and name not in unit.chunks and library is not None:
+        return library
     returned = _returned(declared.node, scope) if ctype is not None and declared is not None else None
     if returned is None:
         return None

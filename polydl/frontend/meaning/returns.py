@@ -22,11 +22,12 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.base.errors import InputError
-from polydl.frontend.meaning.library import LIBRARY_CONSTANTS, PURE
+from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.symbols import Scope
 from polydl.frontend.text.parse import Unit
 from polydl.model.conversions import conversion_of, converted, explicit
 from polydl.model.expr import Binary, Call, Conditional, Const, Convert, Expr, Load, Unary, operands
+from polydl.model.functions import result_of
 from polydl.model.scop import Function
 from polydl.model.types import F16, I32, ElementType, common, float_literal, integer_literal, promoted
 
@@ -246,8 +247,9 @@ class _Body:
             if len(function.parameters) != len(given):
                 raise _No
             return function.of([self.as_type(one, t) for one, t in zip(given, function.parameters, strict=True)])
-        if name in PURE and name not in self.unit.chunks:
-            return Call(name, tuple(given), PURE[name])
+        result = result_of(name)
+        if result is not None and name not in self.unit.chunks:
+            return Call(name, tuple(given), result)
         raise _No
 
 

@@ -13,13 +13,14 @@ from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, symbol_a
 from polydl.frontend.meaning.chosen import Chosen, Form, Subscript, form_of
 from polydl.frontend.meaning.ctypes import CType
 from polydl.frontend.meaning.elements import OWN_STATEMENT, SIDE_EFFECT, Elements, Pointer
-from polydl.frontend.meaning.library import LIBRARY_CONSTANTS, PURE
+from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.narrow import check_argument, check_operands
 from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
 from polydl.frontend.text.places import Places
 from polydl.model import isl
 from polydl.model.conversions import conversion_of, converted
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Gather, Load, Unary
+from polydl.model.functions import result_of
 from polydl.model.scop import Storage
 from polydl.model.types import (
     I32,
@@ -323,6 +324,6 @@ class Values(Elements):
             source, target = conversion
             check_argument(self.places, node, source, ctype)
             return Convert(source, target, converted(operand, ctype, source)), target
-        if name in PURE:
+        if result_of(name) is not None:
             check_operands(self.places, node, *(ctype for _, ctype in arguments))
         return Call(name, tuple(operand for operand, _ in arguments), result), result

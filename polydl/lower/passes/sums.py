@@ -23,10 +23,8 @@ from polydl.lower.ctree import (
     names,
     with_children,
 )
+from polydl.model.combiners import splitting
 from polydl.model.scop import Array, Assignment
-
-_NEUTRAL = {"+=": ("0", "+"), "-=": ("0", "+"), "*=": ("1", "*")}
-"""Per accumulating operator where a sum of its own starts and OpenMP's name of the reduction."""
 
 
 def summed(node: Node, arrays: Mapping[str, Array], prefix: str, *, marked: bool = False) -> Node:
@@ -48,17 +46,17 @@ def _sum(loop: For, arrays: Mapping[str, Array], prefix: str) -> Node | None:
     if not isinstance(user, Instance) or user.row is None or not isinstance(user.body, Assign):
         return None
     target, op, value = user.body.target, user.body.op, user.body.value
-    if op not in _NEUTRAL or loop.variable in names(target):
+    row = splitting(op)
+    if row is None or row.neutral is None or loop.variable in names(target):
         return None
     statement = user.row.statement
     assert isinstance(statement.body, Assignment)
     element = arrays[statement.accesses[statement.body.target].array].element
-    start, reduction = _NEUTRAL[op]
     own = f"{prefix}sum"
-    adding = Assign(Name(own), "*=" if reduction == "*" else "+=", value)
+    adding = Assign(Name(own), f"{row.symbol}=", value)
     lanes = (
-        Declare(str(element), ((own, Text(start)),)),
-        Pragma(f"omp simd reduction({reduction} : {own})"),
+        Declare(str(element), ((own, Text(row.neutral)),)),
+        Pragma(f"omp simd reduction({row.symbol} : {own})"),
         replace(loop, body=replace(user, body=adding)),
         Assign(target, op, Name(own)),
     )

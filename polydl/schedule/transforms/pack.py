@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from polydl.base.errors import InputError
-from polydl.model.contraction import Stride, known
+from polydl.model.strides import Stride, known
 from polydl.schedule.grouping import grouping
 from polydl.schedule.limits import Limits
 from polydl.schedule.loops import Packed, trips

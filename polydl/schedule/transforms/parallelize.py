@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from polydl.base.errors import InputError
 from polydl.dependences.directions import NestLegality
 from polydl.dependences.nests import Nest
-from polydl.model.contraction import known
+from polydl.model.combiners import adds
 from polydl.model.scop import Assignment
+from polydl.model.strides import known
 from polydl.schedule.legality import is_legal
 from polydl.schedule.limits import IDLE, RAGGED, Limits
 from polydl.schedule.loops import HILBERT, GridAxis, trips
@@ -78,7 +79,7 @@ def _check_summed(structure: Structure, parallelize: Parallelize) -> None:
     body = nest.statements[0].body
     if name not in parallelize.loops or not parallelize.axes:
         raise InputError(f"'{name}' cannot be summed up: it is no loop of a thread grid", hint="as in C{R:4+}")
-    if len(nest.statements) != 1 or not isinstance(body, Assignment) or body.op not in ("+=", "-="):
+    if len(nest.statements) != 1 or not isinstance(body, Assignment) or not adds(body.op):
         raise InputError(f"nest {nest.name} has no sum to share out")
     if sum(a.array == nest.statements[0].accesses[body.target].array for a in nest.statements[0].accesses) > 2:
         raise InputError(f"nest {nest.name} reads its output beside adding to it")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from polydl.model import isl
-from polydl.model.expr import Const
+from polydl.model.expr import is_zero
 from polydl.model.scop import Assignment, Statement
 from polydl.schedule.kernel_call import kernel_call
 from polydl.schedule.tree import Kernel, Node, kernels, with_kernels
@@ -38,21 +38,12 @@ def no_start(kernel: Kernel) -> str | None:
     return None
 
 
-def is_zero(statement: Statement) -> bool:
-    """Whether a statement sets an element to +0."""
-    body = statement.body
-    if not isinstance(body, Assignment) or body.op != "=" or not isinstance(body.value, Const):
-        return False
-    try:
-        return float(body.value.text.rstrip("fFlLuU")) == 0.0 and not body.value.text.startswith("-")
-    except ValueError:
-        return False
-
-
 def zeroes_all(zeroing: Statement, contraction: Statement) -> bool:
     """Whether a statement sets to zero just the elements that another writes."""
-    same = is_zero(zeroing) and _written(zeroing) == _written(contraction)
-    return same and bool(_elements(zeroing).is_equal(_elements(contraction)))
+    body = zeroing.body
+    if not isinstance(body, Assignment) or body.op != "=" or not is_zero(body.value, signed=False):
+        return False
+    return _written(zeroing) == _written(contraction) and bool(_elements(zeroing).is_equal(_elements(contraction)))
 
 
 def _written(statement: Statement) -> str:

@@ -1,0 +1,192 @@
+"""The table of C's functions: everything that polydl knows of a function of <math.h>, <complex.h> or the compiler.
+
+A function more is a row here and, where rows of vectors shall compute it, a template that the row names
+(docs/extending.md). Nothing else keeps a table of such functions (tests/test_functions.py): code asks a row for what it
+needs. What errno says after a call is read by nothing in a region, so functions that may set it count as pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from polydl.model.types import C64, C128, F32, F64, I32, I64, LONG_DOUBLE, U16, U32, U64, ElementType
+
+Names = tuple[tuple[str, ElementType], ...]
+"""How a function is spelled for each type, `{}` for the name of its row, with what it returns then."""
+
+REAL: Names = (
+    ("{}", F64), ("{}f", F32), ("{}l", LONG_DOUBLE), ("__builtin_{}", F64), ("__builtin_{}f", F32),
+)  # fmt: skip
+"""Of real numbers, with a result of their type."""
+_LONG: Names = (("{}", I64), ("{}f", I64))
+_COMPLEX: Names = (("c{}", C128), ("c{}f", C64))
+_CONJUGATE: Names = (("{}", C128), ("{}f", C64))
+_PART: Names = (("{}", F64), ("{}f", F32))
+_CLASS: Names = (("{}", I32), ("__builtin_{}", I32))
+_BITS: Names = (("__builtin_{}", I32), ("__builtin_{}l", I32), ("__builtin_{}ll", I32))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vector:
+    """Functions of the generated code that do in each lane of a vector what a function of C does."""
+
+    name: str
+    """Behind `polydl_f32_` and `polydl_f64_`."""
+    ulps: float
+    """Largest error of the one of floats, in units in the last place of the exact result, over all floats; denormal
+    results count units of the smallest denormal. Measured by the tests, which fail above it."""
+    ulps_double: float | None = None
+    """The same of doubles, for as many values as the tests try; None: it is libm's, lane by lane."""
+    template: str | None = None
+    """The template of `templates/` that defines them; None: `microkernel_math.c.j2`, which all others may use."""
+    instructions: float = 20.0
+    """Vector instructions that one takes."""
+    fast: bool = False
+    """Whether there is one of floats with `_fast` behind its name, a shorter polynomial for `--fast-math`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """A function of C, for all types that it is spelled for. There is one object for each: its row."""
+
+    name: str
+    """As in C for doubles: `exp`."""
+    names: Names = REAL
+    """Every name that it is called by."""
+    arity: int = 1
+    """Arguments."""
+    effect: str = ""
+    """What it does beside returning a value; empty: nothing, and it reads nothing but its arguments."""
+    cycles: float | None = None
+    """Of the instruction that compilers make of it, beside the one for issuing it; None: it is called."""
+    sets_errno: bool = False
+    """Of an instruction: whether compilers call the function all the same, which may set errno, unless told not to."""
+    cheap: bool = False
+    """Whether it is an instruction or a few: it may be computed again for each use of it."""
+    whole: bool = False
+    """Whether it rounds to a whole number, at most one away."""
+    chooses: bool = False
+    """Whether it gives one of its arguments as it is."""
+    takes_apart: bool = False
+    """Whether it moves parts of a complex number and computes with none."""
+    libmvec: tuple[int, int] | None = None
+    """The version of glibc since which libmvec has it for vectors of doubles and floats on x86."""
+    vector: Vector | None = None
+    """How rows of vectors compute it; None: they can't."""
+    word: str = ""
+    """Behind `polydl_f32_` the name of the function from vectors of floats to vectors of ints that gives the same below
+    2^31; with `_wide` behind it, the one that gives the lower 32 bits of any (templates/row_narrow.c.j2)."""
+    inline: str = ""
+    """A C expression in a and b that gives the same, which compilers can vectorise; empty: the function itself is
+    called."""
+
+    @property
+    def spellings(self) -> Mapping[str, ElementType]:
+        """By each name in C what the function returns."""
+        return {pattern.format(self.name): element for pattern, element in self.names}
+
+    def of(self, element: ElementType) -> str | None:
+        """The name of the function of floats or doubles: `expf`; None for other types."""
+        return None if element.suffix is None else f"{self.name}{element.suffix}"
+
+
+def _rounding(name: str, *, cycles: float | None = 0.0) -> Function:
+    return Function(name, cycles=cycles, cheap=True, whole=True, vector=Vector(name, 0, 0))
+
+
+FUNCTIONS: tuple[Function, ...] = (
+    Function("acos", libmvec=(2, 35)),
+    Function("acosh", libmvec=(2, 35)),
+    Function("asin", libmvec=(2, 35)),
+    Function("asinh", libmvec=(2, 35)),
+    Function("atan", libmvec=(2, 35)),
+    Function("atan2", arity=2, libmvec=(2, 35)),
+    Function("atanh", libmvec=(2, 35)),
+    Function("cbrt", libmvec=(2, 35)),
+    _rounding("ceil"),
+    Function("copysign", arity=2),
+    Function("cos", libmvec=(2, 22)),
+    Function("cosh", libmvec=(2, 35)),
+    Function("erf", libmvec=(2, 35), vector=Vector("erf", 3, fast=True)),
+    Function("erfc", libmvec=(2, 35), vector=Vector("erfc", 4, 4, template="math_erfc.c.j2", instructions=50.0)),
+    Function("exp", libmvec=(2, 22), vector=Vector("exp", 2, 2, fast=True)),
+    Function("exp2", libmvec=(2, 35)),
+    Function("expm1", libmvec=(2, 35)),
+    Function("fabs", cycles=0.0, cheap=True, vector=Vector("abs", 0, 0)),
+    Function("fdim", arity=2),
+    _rounding("floor"),
+    Function("fma", arity=3),
+    # The sign of a zero is open where the arguments are zeros of both signs, in C as here.
+    Function("fmax", arity=2, cycles=0.0, cheap=True, chooses=True, vector=Vector("fmax", 0, 0),
+             inline="(a > b) || (b != b) ? a : b"),
+    Function("fmin", arity=2, cycles=0.0, cheap=True, chooses=True, vector=Vector("fmin", 0, 0),
+             inline="(a < b) || (b != b) ? a : b"),
+    Function("fmod", arity=2),
+    Function("hypot", arity=2, libmvec=(2, 35)),
+    Function("ldexp", arity=2),
+    Function("lgamma", effect="sets signgam"),
+    Function("log", libmvec=(2, 22)),
+    Function("log10", libmvec=(2, 35)),
+    Function("log1p", libmvec=(2, 35)),
+    Function("log2", libmvec=(2, 35)),
+    _rounding("nearbyint"),
+    Function("nextafter", arity=2),
+    Function("pow", arity=2, libmvec=(2, 22)),
+    Function("remainder", arity=2),
+    _rounding("rint"),
+    _rounding("round", cycles=None),
+    Function("sin", libmvec=(2, 22)),
+    Function("sinh", libmvec=(2, 35)),
+    Function("sqrt", cycles=15.0, sets_errno=True, vector=Vector("sqrt", 0.5, 0.5)),
+    Function("tan", libmvec=(2, 35)),
+    Function("tanh", libmvec=(2, 35), vector=Vector("tanh", 3, 4, fast=True)),
+    Function("tgamma"),
+    _rounding("trunc"),
+    Function("lrint", _LONG, cheap=True, word="lrint"),
+    Function("lround", _LONG, cheap=True, word="lround"),
+    # <complex.h>
+    *(
+        Function(name, _COMPLEX)
+        for name in (
+            "acos", "asin", "atan", "cos", "cosh", "exp", "log", "proj", "sin", "sinh", "sqrt", "tan", "tanh",
+        )
+    ),
+    Function("pow", _COMPLEX, arity=2),
+    Function("conj", _CONJUGATE, takes_apart=True),
+    *(Function(name, _PART) for name in ("cabs", "carg")),
+    *(Function(name, _PART, takes_apart=True) for name in ("cimag", "creal")),
+    # Macros of <math.h> for any real type.
+    *(Function(name, _CLASS) for name in ("isfinite", "isinf", "isnan", "isnormal", "signbit")),
+    # Of gcc and clang, about integers. Others (`clz`) have no value for 0: they may not be called where C would not.
+    *(Function(name, _BITS) for name in ("ffs", "parity", "popcount")),
+    *(Function(f"bswap{t.bits}", (("__builtin_{}", t),)) for t in (U16, U32, U64)),
+    Function("expect", (("__builtin_{}", I64),), arity=2),
+    Function("abs", _CLASS),
+    *(Function(name, (("{}", I64),)) for name in ("labs", "llabs")),
+)  # fmt: skip
+"""Every row."""
+
+
+FMA = next(row for row in FUNCTIONS if row.name == "fma")
+
+
+@cache
+def _results(table: tuple[Function, ...]) -> Mapping[str, ElementType]:
+    return {name: element for row in table if not row.effect for name, element in row.spellings.items()}
+
+
+@cache
+def _real(table: tuple[Function, ...]) -> Mapping[str, Function]:
+    return {name: row for row in table for name in row.spellings if name in (row.name, row.of(F32))}
+
+
+def result_of(name: str) -> ElementType | None:
+    """What a function returns that has no effects and reads nothing but its arguments; None for any other name."""
+    return _results(FUNCTIONS).get(name)
+
+
+def function_of(name: str) -> Function | None:
+    """The row of a function by its name for doubles or for floats: `exp`, `expf`; None for any other name."""
+    return _real(FUNCTIONS).get(name)
