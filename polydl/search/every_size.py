@@ -27,6 +27,7 @@ from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
 from polydl.model.scop import Scop
 from polydl.prove import Proof
+from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import FloatArray
 from polydl.rewrite.canonical import Canonical, canonical
 from polydl.rewrite.chains import plan
@@ -39,8 +40,8 @@ from polydl.search.corrected import closest, corrected
 from polydl.search.dispatch import Tree, few, leaves, renumbered, taken, tree
 from polydl.search.extent_parameters import column_extents, row_lengths
 from polydl.search.fused import into_kernels
-from polydl.search.size_points import Lengths, Ranges, SizePoint, size_points
-from polydl.search.size_tree import Branch, Compared, InBlocks, SizeTree, way_seconds
+from polydl.search.size_points import Lengths, Ranges, size_points
+from polydl.search.size_tree import Branch, Compared, InBlocks, SizeTree, estimator_at, way_seconds
 from polydl.target import Machine
 
 L = TypeVar("L")
@@ -207,17 +208,18 @@ def _chosen(
         return f"no microkernel fits {', '.join(named)}" if named else "no nest in it is a contraction"
     lengths = row_lengths(scop, [parts[place] for place in heavy], sizes, setting.machine) if blocked else {}
     count = (_POINTS if blocked else _WITHOUT_BLOCKS) + _FURTHER
-    points = list(size_points(scop, found, parts, sizes, count, lengths, crowded=crowded))
+    points = [
+        estimator_at(point, setting.machine, setting.threads)
+        for point in size_points(scop, found, parts, sizes, count, lengths, crowded=crowded)
+    ]
     if len(points) < 2 * _FURTHER:
         return f"few sizes with {', '.join(f'{n} = {v[0]}..{v[1]}' for n, v in sizes.items())} are possible"
     (count, best), *stages = _STAGES
-    compared = [
-        _Compared(own, _seconds(points[:count], place, own, setting)).best(best) for place, own in enumerate(ways)
-    ]
+    compared = [_Compared(own, _seconds(points[:count], place, own)).best(best) for place, own in enumerate(ways)]
     first = max(heavy, key=lambda place: float(np.log(compared[place].seconds.min(axis=0)).sum()))
     for count, best in stages:
-        compared[first] = compared[first].at(points[:count], first, setting).best(best)
-    compared[first] = compared[first].at(points, first, setting)
+        compared[first] = compared[first].at(points[:count], first).best(best)
+    compared[first] = compared[first].at(points, first)
     decision = _decided(parts[first], [point.nests[first] for point in points], compared[first])
     taking = {leaf: _taken(compared, first, leaf) for leaf in leaves(decision.tree)}
     programs = {leaf: _structures(parts, ways) for leaf, ways in taking.items()}
@@ -294,9 +296,9 @@ class _Compared:
         losses: FloatArray = np.round(np.log(self.seconds / self.seconds.min(axis=0)), 9)
         return losses
 
-    def at(self, points: Sequence[SizePoint], place: int, setting: _Setting) -> _Compared:
+    def at(self, points: Sequence[Estimator], place: int) -> _Compared:
         """The same ways to run the nest at this place, at more points, of which the first are those that it has."""
-        further = _seconds(points[self.seconds.shape[1] :], place, self.ways, setting)
+        further = _seconds(points[self.seconds.shape[1] :], place, self.ways)
         return _Compared(self.ways, np.hstack([self.seconds, further]))
 
     def best(self, count: int) -> _Compared:
@@ -305,10 +307,9 @@ class _Compared:
         return _Compared([self.ways[i] for i in kept], self.seconds[kept])
 
 
-def _seconds(points: Sequence[SizePoint], place: int, ways: Sequence[Way], setting: _Setting) -> FloatArray:
+def _seconds(points: Sequence[Estimator], place: int, ways: Sequence[Way]) -> FloatArray:
     """(V, P): what each way to run a nest is estimated to take at each point."""
-    of_points = [way_seconds(point, place, ways, setting.machine, setting.threads) for point in points]
-    return np.array(of_points).reshape(len(points), len(ways)).T
+    return np.array([way_seconds(point, place, ways) for point in points]).reshape(len(points), len(ways)).T
 
 
 def _characters(codes: Iterable[Generated]) -> int:
@@ -354,7 +355,7 @@ def _decided(nest: Nest, sized: Sequence[Nest], compared: _Compared) -> _Decisio
 
 def _timed(
     decision: _Decision,
-    points: Sequence[SizePoint],
+    points: Sequence[Estimator],
     sized: Sequence[Nest],
     compared: _Compared,
     codes: Mapping[int, Generated],

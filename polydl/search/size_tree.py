@@ -20,8 +20,7 @@ from polydl.rank.estimator import Estimator
 from polydl.rank.traffic import TrafficRanker
 from polydl.rewrite.canonical import Canonical
 from polydl.schedule.recipe import Recipe
-from polydl.schedule.structure import apply
-from polydl.search.any_size_ways import Way
+from polydl.search.any_size_ways import Way, apply_each
 from polydl.search.size_points import SizePoint, point_at
 from polydl.target import Machine
 
@@ -69,8 +68,9 @@ class InBlocks:
         point = point_at(of.program.scop, of.program.dependences, of.parts, _of(sizes, of.program.scop.parameters))
         if point is None:
             return math.nan, math.nan
-        own = [way_seconds(point, i, [way], of.machine, of.threads)[0] for i, way in enumerate(self.ways)]
-        best = min(way_seconds(point, of.first, of.ways, of.machine, of.threads))
+        estimator = estimator_at(point, of.machine, of.threads)
+        own = [way_seconds(estimator, i, [way])[0] for i, way in enumerate(self.ways)]
+        best = min(way_seconds(estimator, of.first, of.ways))
         return sum(own), sum(own) - own[of.first] + min(best, own[of.first])
 
 
@@ -78,11 +78,14 @@ def _of(sizes: Mapping[str, int], parameters: Sequence[str]) -> dict[str, int]:
     return {name: sizes[name] for name in parameters}
 
 
-def way_seconds(point: SizePoint, place: int, ways: Sequence[Way], machine: Machine, threads: int) -> list[float]:
+def estimator_at(point: SizePoint, machine: Machine, threads: int) -> Estimator:
+    """Estimates of the program at some sizes: one for all of its nests, since each needs what the others touch."""
+    return Estimator(point.scop, point.nests, machine, threads, TrafficRanker())
+
+
+def way_seconds(at: Estimator, place: int, ways: Sequence[Way]) -> list[float]:
     """Estimated seconds of each way to run the nest at this place."""
-    nest = point.nests[place]
-    estimator = Estimator(point.scop, point.nests, machine, threads, TrafficRanker())
-    return [one.score for one in estimator.structures(nest, [apply(nest, list(way)) for way in ways])]
+    return [one.score for one in at.structures(at.nests[place], apply_each(at.nests[place], ways))]
 
 
 Branch = Asked[Leaf] | Leaf
