@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from polydl.base.effort import Effort
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest, nests
@@ -29,7 +30,7 @@ from polydl.model.scop import Scop
 from polydl.prove import Proof
 from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import FloatArray
-from polydl.rewrite.canonical import Canonical, canonical
+from polydl.rewrite.canonical import Canonical, canonical, kept_as_written
 from polydl.rewrite.chains import plan
 from polydl.schedule.check import check
 from polydl.schedule.recipe import Recipe, recipe_of
@@ -48,23 +49,6 @@ L = TypeVar("L")
 
 Timer = Callable[[Mapping[int, Generated], Sequence[Mapping[str, int]]], FloatArray]
 """Seconds (V, Q) of several pieces of code for one program, in their order, at some sizes; NaN where there are none."""
-
-_POINTS, _FURTHER = 256, 32
-"""Sizes at which ways are compared, and further ones at which the choice among them is judged: of a convolution's five
-sizes 112 points leave 9 % to the best way at others, 256 leave 4 %."""
-_WITHOUT_BLOCKS = 64
-"""The same for nests in vectors, of which there are few ways."""
-_STAGES = ((24, 6), (72, 3))
-"""Points at which ways are compared, and how many of each of them are compared at more points too, for the nest that
-takes longest."""
-_MOST = 8
-"""Ways in one output, at most."""
-_TIMED = 4
-"""Sizes at which variants are timed, at most."""
-_NEAR = 0.01
-"""Mean loss over the points that is not worth another way."""
-_MOST_TEXT = 150_000
-"""Characters of C up to which what stands around sums gets microkernels of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +72,8 @@ class EverySize:
     """What was shown of it, where this was asked for."""
     timed: int = 0
     """Sizes at which variants were timed, by which the estimates were corrected."""
+    limited: str = ""
+    """What its search has left out, for people (`Effort`); empty: nothing."""
 
     def beside(self, code: Generated) -> Generated:
         """Code for some sizes with this for the others."""
@@ -105,7 +91,8 @@ class EverySize:
         return f"proved for all sizes{f' ({granted} assumptions in the head of the output)' if granted else ''}"
 
     def __str__(self) -> str:
-        return f"{len(self.recipes)} variants in blocks, {100 * self.loss:.0f} % behind the best for each by estimate"
+        behind = f"{100 * self.loss:.0f} % behind the best for each by estimate"
+        return f"{len(self.recipes)} variants in blocks, {behind}{f'; {self.limited}' if self.limited else ''}"
 
 
 def every_size(
@@ -117,6 +104,7 @@ def every_size(
     reassociate: bool,
     instances: bool = False,
     timer: Timer | None = None,
+    effort: Effort = Effort(),
 ) -> EverySize | str:
     """Code for all values of a scop's parameters, or why there is none.
 
@@ -125,7 +113,7 @@ def every_size(
     variants are timed where their estimates are closest, and the estimates corrected by that. Raises QuotaExceeded.
     """
     some = where_all_runs(symbolic)
-    setting = _Setting(machine, threads, reassociate, instances)
+    setting = _Setting(machine, threads, reassociate, instances, effort)
     made = _chosen(some.scop, sizes, setting, blocked=True, timer=timer)
     if isinstance(made, str):
         return made
@@ -133,7 +121,8 @@ def every_size(
     if made.lengths:
         # Questions about how large sizes are don't tell rows apart that start in one set of a cache.
         other = _chosen(some.scop, sizes, setting, blocked=True, crowded=True)
-        if not isinstance(other, str) and _characters((*codes_of(choice), *codes_of(other.choice))) <= _MOST_TEXT:
+        most = effort.blocks.characters
+        if not isinstance(other, str) and _characters((*codes_of(choice), *codes_of(other.choice))) <= most:
             values = reduce(isl.Set.union, (isl.near_multiples(n, *known) for n, known in made.lengths.items()))
             choice = Among(values, other.choice, choice)
             if marked is not None and other.marked is not None:
@@ -152,7 +141,8 @@ def every_size(
             recipes = (*single.recipes, *recipes)
     named = dispatched(some.scop, some, marked) if marked is not None else None
     sized = SizeTree(top, some.values)
-    return EverySize(dispatched(some.scop, some, choice), recipes, made.loss, sized, marked=named, timed=made.timed)
+    code = dispatched(some.scop, some, choice)
+    return EverySize(code, recipes, made.loss, sized, marked=named, timed=made.timed, limited=made.limited)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +154,8 @@ class _Setting:
     reassociate: bool
     instances: bool
     """Whether the code is made with marks as well."""
+    effort: Effort
+    """What bounds the search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +172,8 @@ class _Chosen:
     loss: float
     """See `EverySize`."""
     timed: int
+    """See `EverySize`."""
+    limited: str
     """See `EverySize`."""
     lengths: Lengths
     """Of rows of operands of the heaviest nest."""
@@ -204,23 +198,29 @@ def _chosen(
     ways = [_ways(scop, nest, found, setting, blocked=blocked) for nest in parts]
     heavy = [place for place, own in enumerate(ways) if not blocked or any(map(_in_blocks, own))]
     if not heavy:
-        named = [nest.name for nest in parts if nest.contraction is not None]
-        return f"no microkernel fits {', '.join(named)}" if named else "no nest in it is a contraction"
+        sums = [nest for nest in parts if nest.contraction is not None]
+        reasons = [why for nest in sums if (why := kept_as_written(scop, nest.statements[0]))]
+        named = ", ".join(nest.name for nest in sums)
+        return "; ".join((f"no microkernel fits {named}", *reasons)) if sums else "no nest in it is a contraction"
     lengths = row_lengths(scop, [parts[place] for place in heavy], sizes, setting.machine) if blocked else {}
-    count = (_POINTS if blocked else _WITHOUT_BLOCKS) + _FURTHER
+    effort, judging = setting.effort, setting.effort.blocks.judging
+    wanted = effort.blocks.sizes if blocked else effort.points_in_vectors + judging
+    count = min(wanted, max(3 * judging, effort.nests_at_sizes // len(parts)))
     points = [
         estimator_at(point, setting.machine, setting.threads)
         for point in size_points(scop, found, parts, sizes, count, lengths, crowded=crowded)
     ]
-    if len(points) < 2 * _FURTHER:
+    if len(points) < 2 * judging:
         return f"few sizes with {', '.join(f'{n} = {v[0]}..{v[1]}' for n, v in sizes.items())} are possible"
-    (count, best), *stages = _STAGES
-    compared = [_Compared(own, _seconds(points[:count], place, own)).best(best) for place, own in enumerate(ways)]
+    (first_points, best), *stages = [(-(-some * count // wanted), best) for some, best in effort.stages]
+    some = points[:first_points]
+    compared = [_Compared(own, _seconds(some, place, own)).best(best) for place, own in enumerate(ways)]
     first = max(heavy, key=lambda place: float(np.log(compared[place].seconds.min(axis=0)).sum()))
-    for count, best in stages:
-        compared[first] = compared[first].at(points[:count], first).best(best)
+    for more, best in stages:
+        compared[first] = compared[first].at(points[:more], first).best(best)
     compared[first] = compared[first].at(points, first)
-    decision = _decided(parts[first], [point.nests[first] for point in points], compared[first])
+    sized = [point.nests[first] for point in points]
+    decision = _decided(parts[first], sized, compared[first], effort)
     taking = {leaf: _taken(compared, first, leaf) for leaf in leaves(decision.tree)}
     programs = {leaf: _structures(parts, ways) for leaf, ways in taking.items()}
     made = _code(program, parts, programs, setting)
@@ -228,7 +228,7 @@ def _chosen(
         return made
     programs, codes = made
     if timer is not None:
-        decision = _timed(decision, points, [point.nests[first] for point in points], compared[first], codes, timer)
+        decision = _timed(decision, points, sized, compared[first], codes, timer, effort)
         programs = {leaf: programs[leaf] for leaf in leaves(decision.tree)}
     marked = _marked(scop, programs) if setting.instances else None
     ranges = dict(zip(parts[first].loops, extents(parts[first].statements[0]), strict=False))
@@ -241,6 +241,7 @@ def _chosen(
         tuple(leaf.recipe for leaf in said.values()),
         decision.loss,
         decision.timed,
+        f"its {len(parts)} nests were compared at {count} sizes of {wanted}" if count < wanted else "",
         lengths,
         column_extents([structures[first] for structures in programs.values()], ranges),
     )
@@ -259,7 +260,7 @@ def _code(
             if why is not None:
                 return why
         codes = {leaf: generate(scop, structures, other_sizes=True) for leaf, structures in fused.items()}
-        if _characters(codes.values()) <= _MOST_TEXT:
+        if _characters(codes.values()) <= setting.effort.blocks.characters:
             break
     return fused, codes
 
@@ -341,15 +342,15 @@ class _Decision:
         return Question(compared, at.limit, self.asked(at.small, leaves, ranges), self.asked(at.large, leaves, ranges))
 
 
-def _decided(nest: Nest, sized: Sequence[Nest], compared: _Compared) -> _Decision:
+def _decided(nest: Nest, sized: Sequence[Nest], compared: _Compared, effort: Effort) -> _Decision:
     """The fewest ways that are near the best everywhere, and when each is taken. `sized`: the nest at each point; the
-    last `_FURTHER` points only judge."""
-    losses = compared.losses
-    taking = few(losses[:, :-_FURTHER], _MOST, _NEAR)
+    last points only judge."""
+    losses, judging = compared.losses, effort.blocks.judging
+    taking = few(losses[:, :-judging], effort.blocks.variants, effort.blocks.near)
     features = _features(nest)
     values = np.array([[_value(one, loops) for loops in features] for one in sized])
-    grown = tree(losses[taking][:, :-_FURTHER], values[:-_FURTHER])
-    lost = [losses[taking[taken(grown, values[p])], p] for p in range(len(sized) - _FURTHER, len(sized))]
+    grown = tree(losses[taking][:, :-judging], values[:-judging])
+    lost = [losses[taking[taken(grown, values[p])], p] for p in range(len(sized) - judging, len(sized))]
     return _Decision(renumbered(grown, taking), features, math.expm1(float(np.mean(lost))))
 
 
@@ -360,20 +361,21 @@ def _timed(
     compared: _Compared,
     codes: Mapping[int, Generated],
     timer: Timer,
+    effort: Effort,
 ) -> _Decision:
     """The decision among the same ways, with their estimates corrected by times. `sized`: the nest at each point."""
-    names = list(codes)
+    names, judging = list(codes), effort.blocks.judging
     values = np.array([[_value(one, loops) for loops in decision.features] for one in sized])
     estimated, places = np.log(compared.seconds[names]), np.log(np.maximum(values, 1.0))
-    at = closest(estimated[:, :-_FURTHER], places[:-_FURTHER], _TIMED)
+    at = closest(estimated[:, :-judging], places[:-judging], effort.timed)
     if not at:
         return decision
     measured = timer(codes, [points[p].scop.sizes for p in at])
     moved = corrected(estimated, places, at, measured)
     losses = np.round(moved - moved.min(axis=0), 9)
-    grown = tree(losses[:, :-_FURTHER], values[:-_FURTHER])
+    grown = tree(losses[:, :-judging], values[:-judging])
     least = np.minimum(moved.min(axis=0), np.log(compared.seconds).min(axis=0))
-    lost = [moved[taken(grown, values[p]), p] - least[p] for p in range(len(sized) - _FURTHER, len(sized))]
+    lost = [moved[taken(grown, values[p]), p] - least[p] for p in range(len(sized) - judging, len(sized))]
     known = int(np.isfinite(measured).all(axis=0).sum())
     return _Decision(renumbered(grown, names), decision.features, math.expm1(float(np.mean(lost))), known)
 
