@@ -13,6 +13,9 @@ from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
 from polydl.model.contraction import contraction_at
 from polydl.model.scop import Scop
+from polydl.rank.estimator import Estimator
+from polydl.rank.traffic import TrafficRanker
+from polydl.target import Machine
 
 Ranges = Mapping[str, tuple[int, int]]
 """The least and the greatest value of each parameter."""
@@ -115,3 +118,8 @@ def nearest_possible(context: isl.Set, ranges: Ranges, wanted: Mapping[str, int]
         found[name] = min(max(size, least), greatest)
         left = isl.fix(left, name, found[name])
     return None if left.is_empty() else found
+
+
+def estimator_at(point: SizePoint, machine: Machine, threads: int) -> Estimator:
+    """Estimates of the program at some sizes: one for all of its nests, since each needs what the others touch."""
+    return Estimator(point.scop, point.nests, machine, threads, TrafficRanker())
