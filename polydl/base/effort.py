@@ -40,7 +40,7 @@ class Effort:
     for the nest that takes longest."""
     nests_at_sizes: int = 3456
     """Nests of a program times sizes at which it is looked at: twelve nests at all of `blocks.sizes`, more of them at
-    fewer."""
+    fewer, and those that don't take longest at fewer still."""
     timed: int = 4
     """Sizes at which variants are timed, at most."""
     searched: Comparison = Comparison(points=64, judging=16, variants=6, near=0.015, characters=100_000)

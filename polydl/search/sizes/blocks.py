@@ -35,7 +35,7 @@ from polydl.search.sizes.choose import Choice, Compared, Feature, asked, charact
 from polydl.search.sizes.code import EverySize, Setting, Symbolic, Timer
 from polydl.search.sizes.dispatch import leaves
 from polydl.search.sizes.parameters import column_extents, row_lengths
-from polydl.search.sizes.points import Lengths, Ranges, estimator_at, point_at, size_points
+from polydl.search.sizes.points import Lengths, Ranges, estimator_at, point_at, size_points, too_few
 from polydl.search.sizes.space import Way, apply_each, fixed_extents, in_blocks, in_vectors
 from polydl.search.sizes.tree import Branch, SizeTree
 from polydl.target import Machine
@@ -134,9 +134,9 @@ def _coded(
         for point in size_points(scop, found, nests, sizes, count, lengths, crowded=crowded)
     ]
     if len(points) < 2 * judging:
-        return f"few sizes with {', '.join(f'{n} = {v[0]}..{v[1]}' for n, v in sizes.items())} are possible"
-    stages = [(-(-some * count // usual), best) for some, best in effort.stages]
-    estimated, first = _estimated(points, ways, heavy, stages)
+        return too_few(sizes)
+    stages = [(_part(some, count, usual), best) for some, best in effort.stages]
+    estimated, first = _estimated(points, ways, heavy, _part(stages[0][0], count, usual), stages)
     compared = _compared(nests[first], points, first, estimated[first], judging)
     choice = choose(compared, range(len(compared.seconds)), effort.blocks)
     taken = {leaf: _taken(estimated, first, leaf) for leaf in leaves(choice.tree)}
@@ -162,6 +162,11 @@ def _coded(
         lengths,
         column_extents([structures[first] for structures in programs.values()], _ranges(nests[first])),
     )
+
+
+def _part(some: int, count: int, usual: int) -> int:
+    """As large a part of `count` as a number is of what is usual, rounded up."""
+    return -(-some * count // usual)
 
 
 def _unfit(symbolic: Symbolic) -> str:
@@ -205,17 +210,22 @@ class _Estimated:
 
 
 def _estimated(
-    points: Sequence[Estimator], ways: Sequence[Sequence[Way]], heavy: Sequence[int], stages: Sequence[tuple[int, int]]
+    points: Sequence[Estimator],
+    ways: Sequence[Sequence[Way]],
+    heavy: Sequence[int],
+    count: int,
+    stages: Sequence[tuple[int, int]],
 ) -> tuple[list[_Estimated], int]:
-    """The best ways to run each nest, at the points of the first stage; those of that nest which takes longest, whose
-    place comes second, at all points. `stages`: see `Effort`."""
-    (count, best), *further = stages
+    """The best ways to run each nest at the first `count` points; those of that nest which takes longest, whose place
+    comes second, at all points. `stages`: see `Effort`."""
     some = points[:count]
-    found = [_Estimated(own, _seconds(some, place, own)).best(best) for place, own in enumerate(ways)]
-    first = max(heavy, key=lambda place: float(np.log(found[place].seconds.min(axis=0)).sum()))
-    for more, best in further:
-        found[first] = found[first].at(points[:more], first).best(best)
-    found[first] = found[first].at(points, first)
+    every = [_Estimated(own, _seconds(some, place, own)) for place, own in enumerate(ways)]
+    first = max(heavy, key=lambda place: float(np.log(every[place].seconds.min(axis=0)).sum()))
+    longest = every[first]
+    for more, best in stages:
+        longest = longest.at(points[:more], first).best(best)
+    found = [own.best(stages[0][1]) for own in every]
+    found[first] = longest.at(points, first)
     return found, first
 
 

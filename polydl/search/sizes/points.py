@@ -59,6 +59,11 @@ def size_points(
             yield point
 
 
+def too_few(ranges: Ranges) -> str:
+    """Why nothing is compared in these ranges, for people."""
+    return f"few sizes with {', '.join(f'{n} = {low}..{high}' for n, (low, high) in ranges.items())} are possible"
+
+
 def point_at(
     scop: Scop, found: Sequence[Dependence], parts: Sequence[Nest], sizes: Mapping[str, int]
 ) -> SizePoint | None:
@@ -66,7 +71,7 @@ def point_at(
     there = at_sizes(scop, sizes)
     if any(statement.domain.is_empty() for statement in there.statements):
         return None
-    made = nests(there, found)
+    made = nests(there, found, contractions=False)
     if [(n.name, n.loops) for n in made] != [(n.name, n.loops) for n in parts]:
         return None
     # A loop of one iteration moves nothing, which is no reason to take another for it at these sizes.

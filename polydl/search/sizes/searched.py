@@ -39,7 +39,7 @@ from polydl.search.sizes.code import EverySize, Setting, Symbolic
 from polydl.search.sizes.dispatch import leaves
 from polydl.search.sizes.families import Base, Candidate, candidates_for, named
 from polydl.search.sizes.partial_sums import candidates_in_rounds
-from polydl.search.sizes.points import Ranges, SizePoint, estimator_at, point_at, size_points
+from polydl.search.sizes.points import Ranges, SizePoint, estimator_at, point_at, size_points, too_few
 from polydl.search.sizes.tree import SizeTree
 from polydl.search.variant import Variant
 from polydl.target import Machine
@@ -126,7 +126,7 @@ def _estimated(candidates: Sequence[Candidate], sizes: Ranges, setting: Setting)
     points = islice(_worth_comparing(drawn, setting.machine), bound.sizes)
     first = _Scored.of(islice(points, effort.first), candidates, setting)
     if len(first.points) < _LEAST_POINTS:
-        return f"few sizes with {', '.join(f'{n} = {v[0]}..{v[1]}' for n, v in sizes.items())} are possible"
+        return too_few(sizes)
     best = np.unique(np.argsort(first.seconds, axis=0, kind="stable")[: effort.best])
     some = [0, *(int(i) for i in best if i != 0)]
     candidates = [candidates[i] for i in some]
