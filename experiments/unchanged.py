@@ -33,7 +33,7 @@ import polydl  # noqa: E402
 from polydl.base.errors import PolyDLError  # noqa: E402
 from polydl.options import Options  # noqa: E402
 from polydl.pipeline import at_other_sizes, with_fused  # noqa: E402
-from polydl.search.every_size import EverySize  # noqa: E402
+from polydl.search.sizes.code import EverySize  # noqa: E402
 from polydl.target.isa import kernel_contraction  # noqa: E402
 from tests.programs.corpus import Entry, catalogue  # noqa: E402
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from polydl.base.effort import Effort
 from polydl.base.errors import InputError, one_of
 from polydl.base.flags import check, definitions, option, seconds, shell_words, sizes
 
@@ -189,6 +190,8 @@ class Options:
         metavar="POINTS",
         least=0,
     )
+    effort: Effort = field(default_factory=Effort)
+    """What bounds the search for code for the sizes that were not tuned."""
     command: str = ""
     """The command line, for the output's header."""
 
@@ -309,6 +312,7 @@ class CommonChanges(TypedDict, total=False):
     fuse: bool
     prepack: tuple[str, ...]
     curve: int
+    effort: Effort
     command: str
 
 

@@ -40,18 +40,17 @@ from polydl.rewrite.canonical import canonical
 from polydl.rewrite.fuse import fuse as fuse_scop
 from polydl.schedule.loopstring import nests_named
 from polydl.schedule.notation import Written
-from polydl.search.at_other_sizes import at_other_sizes as for_other_sizes
-from polydl.search.at_other_sizes import pointed, timer_of
 from polydl.search.choice import choose
-from polydl.search.every_size import EverySize, Timer
 from polydl.search.fuse_file import fused_file
 from polydl.search.fused import fused_variants
 from polydl.search.loading import load, load_sized, only_scop, program_of, scop_of, with_sizes
-from polydl.search.other_sizes import check_other_sizes
 from polydl.search.proofs import proved
 from polydl.search.scoring import scored
 from polydl.search.shortlist import how_many, shortlist
-from polydl.search.size_curve import Curved, curve_over
+from polydl.search.sizes.code import EverySize, Timer
+from polydl.search.sizes.curve import Curved, curve_over
+from polydl.search.sizes.find import code_for_other_sizes, pointed, timer_of
+from polydl.search.sizes.run_neighbours import run_neighbours
 from polydl.search.variant import Origin, Variant
 from polydl.search.ways import Ways, ways
 from polydl.target import Machine
@@ -208,7 +207,7 @@ def at_other_sizes(ranking: Ranking, o: Options) -> Optimized:
 
 def _other_sizes(ranking: Ranking, chosen: Variant, o: Options, timer: Timer | None = None) -> EverySize | str:
     searched = (chosen, *ranking.variants)
-    return for_other_sizes(ranking.program.read, o, searched, ranking.machine, ranking.threads, timer)
+    return code_for_other_sizes(ranking.program.read, o, searched, ranking.machine, ranking.threads, timer)
 
 
 def optimize(
@@ -340,7 +339,7 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     # The harness has arrays of two dimensions for those of pointers to rows, as long as they are at these sizes.
     if done.code is not None and report.original.median <= _QUICK and pointed(scop) is None:
         tell = partial(progress, "sizes") if progress else None
-        check_other_sizes(scop, done.code, lambda sizes: with_sizes(scop, o, sizes), o.toolchain(), options, tell)
+        run_neighbours(scop, done.code, lambda sizes: with_sizes(scop, o, sizes), o.toolchain(), options, tell)
     return done
 
 

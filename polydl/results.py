@@ -26,9 +26,9 @@ from polydl.rewrite.canonical import Canonical
 from polydl.rewrite.fuse import FusedScop
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import start
-from polydl.search.every_size import EverySize
-from polydl.search.size_curve import SizeCurve
-from polydl.search.size_tree import AtSizes, check_sizes
+from polydl.search.sizes.code import EverySize
+from polydl.search.sizes.curve import SizeCurve
+from polydl.search.sizes.tree import AtSizes, check_sizes
 from polydl.search.variant import Origin, Variant
 from polydl.target import Machine
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from polydl.search import every_size
 from tests import short_timings
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -77,13 +76,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     with pytest.MonkeyPatch.context() as patch:
         short_timings.apply(patch)
         return (yield)
-
-
-@pytest.fixture
-def few_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks for sizes that were not tuned are chosen at a dozen of them, in place of hundreds: they are as right."""
-    monkeypatch.setattr(every_size, "_POINTS", 8)
-    monkeypatch.setattr(every_size, "_FURTHER", 4)
 
 
 @pytest.fixture

@@ -146,13 +146,25 @@ def _is_box(statements: Sequence[Statement], loops: tuple[str, ...], counts: Map
     return True
 
 
-def nests(scop: Scop, dependences: Sequence[Dependence], together: Sequence[tuple[str, str]] = ()) -> tuple[Nest, ...]:
-    """The nests of a scop in the order in which they run; `together`: first and last statements to be kept together."""
+def nests(
+    scop: Scop,
+    dependences: Sequence[Dependence],
+    together: Sequence[tuple[str, str]] = (),
+    *,
+    contractions: bool = True,
+) -> tuple[Nest, ...]:
+    """The nests of a scop in the order in which they run.
+
+    `together`: first and last statements to be kept together; `contractions`: whether nests are to know theirs, for
+    which their own statement alone is looked at.
+    """
     with quota(f"the nests of {scop.function}"):
-        return _nests(scop, dependences, together)
+        return _nests(scop, dependences, together, contractions=contractions)
 
 
-def _nests(scop: Scop, dependences: Sequence[Dependence], together: Sequence[tuple[str, str]]) -> tuple[Nest, ...]:
+def _nests(
+    scop: Scop, dependences: Sequence[Dependence], together: Sequence[tuple[str, str]], *, contractions: bool
+) -> tuple[Nest, ...]:
     kept = ordering(dependences, reassociate=False)
     inseparable = (*kept_together(scop, private_scalars(scop)), *together)
     top: list[list[Statement]] = []
@@ -163,11 +175,12 @@ def _nests(scop: Scop, dependences: Sequence[Dependence], together: Sequence[tup
             top.append([statement])
     result: list[Nest] = []
     for group in top:
-        found = {s.name: kernel_contraction(scop, s) for s in group}
-        heavy = any(isinstance(s.body, MicrokernelCall) or found[s.name] is not None for s in group)
+        asked = group if contractions or len(group) > 1 else []
+        found = {s.name: kernel_contraction(scop, s) for s in asked}
+        heavy = any(isinstance(s.body, MicrokernelCall) or found.get(s.name) is not None for s in group)
         for part in _split(group, kept, inseparable) if heavy and len(group) > 1 else [group]:
             shared = _shared(part)
-            alone = found[part[0].name] if len(part) == 1 else None
+            alone = found.get(part[0].name) if len(part) == 1 else None
             loops = part[0].iterators[:shared]
             counts = {i: counted(part, i) for i in loops}
             result.append(Nest(tuple(part), loops, alone, counts, _is_box(part, loops, counts)))

@@ -14,7 +14,7 @@ from polydl.inspect.report.record import AtSize, Curve, Timed
 from polydl.inspect.sizes import values_text
 from polydl.measure import ORIGINAL, Status
 from polydl.model.scop import Scop
-from polydl.search.size_curve import CurvePoint, SizeCurve
+from polydl.search.sizes.curve import CurvePoint, SizeCurve
 
 
 def recorded_curve(curve: SizeCurve | None) -> Curve | None:

@@ -16,8 +16,8 @@ from polydl.model.scop import Scop
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.rewrite.fuse import FusedScop
 from polydl.schedule.loopstring import letters, text
-from polydl.search.every_size import EverySize
-from polydl.search.size_tree import AtSizes
+from polydl.search.sizes.code import EverySize
+from polydl.search.sizes.tree import AtSizes
 from polydl.search.variant import Variant
 from polydl.target import Machine
 

@@ -32,7 +32,7 @@ from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import Structure
 from polydl.schedule.timed import original_nest, timed
 from polydl.search.order import NestChoice, whole
-from polydl.search.size_tree import AtSizes
+from polydl.search.sizes.tree import AtSizes
 from polydl.search.variant import Variant
 from polydl.target import Machine
 

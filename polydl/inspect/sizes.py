@@ -8,7 +8,7 @@ from typing import Any
 
 from polydl.base.units import seconds_text
 from polydl.results import Optimized, Ranking
-from polydl.search.size_tree import AtSizes
+from polydl.search.sizes.tree import AtSizes
 
 _HALF_A_PERCENT = 0.005
 

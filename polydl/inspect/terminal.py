@@ -19,9 +19,9 @@ from polydl.inspect.loop_string_file import ScoredLines
 from polydl.inspect.sizes import at_lines, stands_for
 from polydl.measure import Status
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
-from polydl.search.every_size import EverySize
-from polydl.search.size_curve import SizeCurve
-from polydl.search.size_tree import AtSizes
+from polydl.search.sizes.code import EverySize
+from polydl.search.sizes.curve import SizeCurve
+from polydl.search.sizes.tree import AtSizes
 from polydl.target import Machine, dumps
 
 WIDTH = 120

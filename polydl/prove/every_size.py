@@ -49,6 +49,7 @@ def prove_every_size(
     code: Generated,
     marked: Generated,
     *,
+    program: Canonical | None = None,
     rewritten: Sequence[Scop] = (),
     reassociate: bool = True,
     seconds: int = SECONDS,
@@ -57,7 +58,8 @@ def prove_every_size(
     """Compare the code for all values of a program's parameters with the program, as it was read with parameters.
 
     `marked` is the code with the marks of `generate(…, instances=True)`. Shown is for each piece of the code and all
-    sizes that lead there what `polydl.prove.prove` shows for some. Pieces may be of the program with nests fused
+    sizes that lead there what `polydl.prove.prove` shows for some. `program`: the canonical form of the program for
+    the sizes at which all of it runs, where it is known. Pieces may be of the program with nests fused
     (`rewritten`), which is trusted as there. At most `seconds` of processor time.
     """
     start = time.perf_counter()
@@ -68,7 +70,7 @@ def prove_every_size(
     text = splice(symbolic.source, [(symbolic, replace(marked, region=region))], "")
     try:
         answer = in_child(
-            lambda: _answer(_Given(symbolic, marked.region, text, rewritten, reassociate, cc), seconds),
+            lambda: _answer(_Given(symbolic, program, marked.region, text, rewritten, reassociate, cc), seconds),
             "the proof",
             seconds=seconds,
         )
@@ -83,6 +85,8 @@ class _Given:
     """What is compared."""
 
     symbolic: Scop
+    program: Canonical | None
+    """See `prove_every_size`."""
     region: str
     """With marks."""
     text: str
@@ -142,7 +146,7 @@ def _shown(given: _Given) -> tuple[list[str], list[str], list[str]]:
     pieces = [piece for piece in every if not piece.original]
     if not pieces:
         raise Unreadable("there is no code but the loops as they were written")
-    programs: dict[tuple[tuple[str, int], ...], Canonical] = {}
+    programs: dict[tuple[tuple[str, int], ...], Canonical] = {} if given.program is None else {(): given.program}
     together, notes, pairs = Program(), dict[str, None](), 0
     for piece in pieces:
         fixed = _fixed(_values(piece.tests(names)), symbolic.parameters)

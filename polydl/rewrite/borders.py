@@ -8,6 +8,7 @@ of outputs times a box of taps, so that a microkernel computes it; what would mu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations, product
@@ -25,10 +26,6 @@ from polydl.target.isa import kernel_contraction
 
 _MOST_PIECES = 25
 """Of a statement: those of a filter of five by five taps. Each is a nest of its own."""
-_MOST_AT_ANY_SIZE = 9
-"""The same where sizes are parameters, those of three by three taps: ways to run each piece are compared at hundreds of
-sizes, which takes minutes for more."""
-
 _Range = tuple[isl.PwAff, isl.PwAff]
 """{ [parameters] -> [v] } first and last value."""
 
@@ -79,26 +76,35 @@ def borders(scop: Scop) -> Iterator[Step]:
     yield Step(Borders(named), scop, replace(scop, statements=tuple(statements)))
 
 
+def borders_stay(scop: Scop, statement: Statement) -> str | None:
+    """Why a contraction is not cut at its borders; None for one without conditions there, and for other statements.
+    Raises QuotaExceeded."""
+    with quota(f"the borders of {statement.name}"):
+        boxes = math.prod(map(len, _outputs(scop, statement).values()))
+    return f"its borders are {boxes - 1} boxes, more than {_MOST_PIECES - 1}" if boxes > _MOST_PIECES else None
+
+
+def _outputs(scop: Scop, statement: Statement) -> dict[int, list[_Range]]:
+    """Per output's loop of a contraction that is no box the ranges that it is cut into; empty for other statements."""
+    domain = statement.domain.coalesce()
+    if domain.is_empty() or is_box(statement):
+        return {}
+    found = kernel_contraction(scop, statement)
+    if found is None or not found.reductions:
+        return {}
+    reductions = [statement.iterators.index(name) for name in found.reductions]
+    return {dim: _ranges(domain, dim, reductions) for dim in range(statement.depth) if dim not in reductions}
+
+
 def _boxes(scop: Scop, statement: Statement) -> list[isl.Set]:
     """The boxes that a contraction's instances are cut into, the interior first; empty where it is one, or where they
     are none or too many."""
+    outputs = _outputs(scop, statement)
+    if not 1 < math.prod(map(len, outputs.values())) <= _MOST_PIECES:
+        return []
     domain = statement.domain.coalesce()
-    if domain.is_empty() or is_box(statement):
-        return []
-    found = kernel_contraction(scop, statement)
-    if found is None or not found.reductions:
-        return []
-    reductions = [statement.iterators.index(name) for name in found.reductions]
-    outputs = [i for i in range(statement.depth) if i not in reductions]
-    ranges = [_ranges(domain, dim, reductions) for dim in outputs]
-    count = 1
-    for one in ranges:
-        count *= len(one)
-    most = _MOST_AT_ANY_SIZE if isl.involved_parameters(domain) else _MOST_PIECES
-    if not all(ranges) or not 1 < count <= most:
-        return []
     boxes = []
-    for choice in product(*ranges):
+    for choice in product(*outputs.values()):
         part = domain
         for dim, (first, last) in zip(outputs, choice, strict=True):
             at = isl.PwAff.from_aff(isl.coordinate(domain, dim))

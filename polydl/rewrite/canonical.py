@@ -25,7 +25,7 @@ from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.rewrite.beside import beside
-from polydl.rewrite.borders import apart, borders
+from polydl.rewrite.borders import apart, borders, borders_stay
 from polydl.rewrite.dead import LeftOut, without_dead
 from polydl.rewrite.expand import expand
 from polydl.rewrite.forward import forward
@@ -134,7 +134,7 @@ def long_enough(scop: Scop) -> isl.Set:
 def kept_as_written(scop: Scop, statement: Statement) -> str | None:
     """Why a sum of a searched program has not the form that microkernels have, where a rewrite is about it and did not
     apply; None for others. Raises QuotaExceeded."""
-    return zero_points_stay(scop, statement)
+    return zero_points_stay(scop, statement) or borders_stay(scop, statement)
 
 
 def _held(steps: Iterator[Step], refused: list[str]) -> list[Step]:

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
-from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.prove import Proof, prove, prove_every_size
 from polydl.rewrite.canonical import Canonical
-from polydl.search.every_size import EverySize
+from polydl.search.sizes.code import EverySize, Symbolic
 from polydl.search.variant import Variant
 
 
@@ -38,16 +37,17 @@ def proved(
     return tuple(v for v in variants if proofs[v.id].verdict != "wrong"), proofs, wrong
 
 
-def proved_for_all_sizes(symbolic: Scop, made: EverySize | str, o: Options) -> EverySize | str:
+def proved_for_all_sizes(symbolic: Symbolic, made: EverySize | str, o: Options) -> EverySize | str:
     """The code for all values of a program's parameters with its proof, where the options ask for one; what is shown to
-    be wrong is a reason in place of it. `symbolic`: the program as it was read with its parameters."""
+    be wrong is a reason in place of it."""
     if isinstance(made, str) or not o.prove:
         return made
     if made.marked is None:
         return replace(made, proof=Proof("open", (), reason="code of its kind is not read back"))
     proof = prove_every_size(
-        symbolic, made.generated, made.marked, rewritten=made.rewritten, reassociate=o.reassociate, cc=o.cc
-    )
+        symbolic.read, made.generated, made.marked, program=symbolic.program, rewritten=made.rewritten,
+        reassociate=o.reassociate, cc=o.cc,
+    )  # fmt: skip
     if proof.verdict == "wrong":
         return f"other code for them is shown to be wrong: {proof.reason}"
     return replace(made, marked=None, rewritten=(), proof=proof)

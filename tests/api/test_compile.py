@@ -20,8 +20,7 @@ import polydl
 from polydl.base.errors import ArgumentTypeError, ArgumentValueError, InputError, PolyDLError, ToolchainError
 from polydl.model.types import element_type
 from polydl.native.signature import dtypes
-
-pytestmark = pytest.mark.usefixtures("few_points")
+from tests.efforts import FEW
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
@@ -56,7 +55,7 @@ def floats(*shape: int, dtype: str = "float32") -> np.ndarray[Any, np.dtype[Any]
 
 @pytest.mark.parametrize("how", [{"optimize": False}, {"tune": False}, {"top_k": 2}], ids=str)
 def test_it_computes_what_the_c_code_says(how: dict[str, Any]) -> None:
-    kernel = polydl.compile(GEMM, {"n": 40, "m": 56}, threads=2, **how)
+    kernel = polydl.compile(GEMM, {"n": 40, "m": 56}, effort=FEW, threads=2, **how)
     a, b, c = (floats(*s, dtype="float64") for s in ((40, 24), (24, 56), (40, 56)))
     expected = c + 2 * a @ b
     assert kernel(2, c, a, b) is None
@@ -71,7 +70,7 @@ def test_a_file_with_macros_for_sizes() -> None:
 
 
 def test_sizes_may_be_left_out_or_given_by_name() -> None:
-    kernel = polydl.compile(GEMM, {"n": 40, "m": 56}, tune=False, threads=1)
+    kernel = polydl.compile(GEMM, {"n": 40, "m": 56}, effort=FEW, tune=False, threads=1)
     a, b = floats(5, 24, dtype="float64"), floats(24, 7, dtype="float64")
     np.testing.assert_array_equal(kernel(alpha=1, A=a, B=b, n=5, m=7), a @ b)
     assert str(inspect.signature(kernel)).startswith("(alpha: 'double', C: 'double[n][m]', A: 'const double[n][24]'")
@@ -312,7 +311,7 @@ def test_the_interpreter_runs_on_during_a_call() -> None:
 
 
 def test_two_threads_at_once() -> None:
-    kernel = polydl.compile(GEMM, {"n": 40, "m": 56}, tune=False, threads=2)
+    kernel = polydl.compile(GEMM, {"n": 40, "m": 56}, effort=FEW, tune=False, threads=2)
     b = floats(24, 56, dtype="float64")
     wrong: list[int] = []
 

@@ -15,8 +15,8 @@ from polydl.model.scop import Scop
 from polydl.prove import Proof, prove_every_size
 from polydl.prove.integers import ZERO, Affine, Unreadable, divided, number, parameter, product
 from polydl.results import OptimizeResult
-from polydl.search import every_size as search
-from polydl.search.every_size import EverySize
+from polydl.search.sizes.code import EverySize
+from tests.efforts import FEW
 from tests.search.one_way import OPTIONS, in_one_way, proof_of
 from tests.search.test_every_size import CASES
 
@@ -123,12 +123,12 @@ def test_the_text_that_is_proved_is_the_output() -> None:
 
 
 def optimized(**changes: bool) -> OptimizeResult:
-    return polydl.optimize(SOURCES["matmul"], options=OPTIONS, sizes={"m": 16, "n": 48, "k": 8}, run=False, **changes)
+    return polydl.optimize(
+        SOURCES["matmul"], options=OPTIONS, effort=FEW, sizes={"m": 16, "n": 48, "k": 8}, run=False, **changes
+    )
 
 
-def test_the_command_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_POINTS", 8)
-    monkeypatch.setattr(search, "_FURTHER", 4)
+def test_the_command_says_it() -> None:
     with_proof, without = optimized(prove=True), optimized()
     others = with_proof.scops[0].other_sizes, without.scops[0].other_sizes
     assert isinstance(others[0], EverySize) and isinstance(others[1], EverySize)
@@ -139,8 +139,6 @@ def test_the_command_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_wrong_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(search, "_POINTS", 8)
-    monkeypatch.setattr(search, "_FURTHER", 4)
     wrong = Proof("wrong", (), reason="line 7: another element of B in S1[0, 0, 1]")
     monkeypatch.setattr("polydl.search.proofs.prove_every_size", lambda *given, **more: wrong)
     done = optimized(prove=True)

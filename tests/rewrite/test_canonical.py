@@ -330,4 +330,4 @@ def test_nobody_else_calls_a_rewrite() -> None:
         if (what in STEPS or what.rpartition(".")[0] in STEPS) and module not in STEPS
     }
     # What is searched for every size is the canonical program in parts as well.
-    assert users == {"polydl.rewrite.canonical", "polydl.search.every_size_rounds"}
+    assert users == {"polydl.rewrite.canonical", "polydl.search.sizes.partial_sums"}

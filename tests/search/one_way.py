@@ -11,22 +11,22 @@ from polydl.lower.instance_marks import without_marks
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.prove import Proof, prove_every_size
-from polydl.search import every_size as search
-from polydl.search.every_size import EverySize, every_size
+from polydl.search.sizes import choose
+from polydl.search.sizes.blocks import every_size_in_blocks
+from polydl.search.sizes.code import EverySize, Setting, Symbolic
+from tests.efforts import FEW
 
 OPTIONS = Options(machine="epyc-zen5", threads=2, space="small")
 
 
 def in_one_way(source: str, variant: int, largest: int = 2048) -> tuple[Scop, EverySize]:
     """A program with its sizes as parameters, and its code in one way for all sizes of more than one column."""
-    patch = pytest.MonkeyPatch()
-    with patch.context() as context:
-        context.setattr(search, "_POINTS", 8)
-        context.setattr(search, "_FURTHER", 4)
-        context.setattr(search, "tree", lambda losses, features: min(variant, len(losses) - 1))
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(choose, "tree", lambda losses, features: min(variant, len(losses) - 1))
         (scop,) = polydl.load(source, OPTIONS, require_sizes=False, rows_fit=True).scops
         sizes = dict.fromkeys(scop.parameters, (1, largest))
-        found = every_size(scop, sizes, OPTIONS.target(), 2, reassociate=True, instances=True)
+        setting = Setting(OPTIONS.target(), 2, instances=True, effort=FEW)
+        found = every_size_in_blocks(Symbolic.of(scop), sizes, setting)
     assert isinstance(found, EverySize), found
     return scop, found
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import polydl
+from polydl.base.effort import Effort
 from polydl.base.errors import InputError, PolyDLError
 from polydl.base.flags import sizes as sizes_given
 from polydl.dependences.nests import nests
@@ -26,10 +27,11 @@ from polydl.results import OptimizeResult
 from polydl.rewrite.canonical import canonical
 from polydl.schedule.structure import apply
 from polydl.search.default_sizes import default_sizes
-from polydl.search.dispatch import Question, few, taken, tree
-from polydl.search.every_size import EverySize
-from polydl.search.other_sizes import check_other_sizes
-from polydl.search.size_points import size_points
+from polydl.search.sizes.code import EverySize
+from polydl.search.sizes.dispatch import Question, few, taken, tree
+from polydl.search.sizes.points import size_points
+from polydl.search.sizes.run_neighbours import run_neighbours
+from tests.efforts import FEW
 from tests.oracle.native import compile_c
 
 MATMUL = """
@@ -122,8 +124,10 @@ CASES = {
 }
 
 
-def made(source: str, **sizes: int) -> OptimizeResult:
-    return polydl.optimize(source, sizes=sizes, run=False, threads=2, machine="epyc-zen5", space="small")
+def made(source: str, effort: Effort | None = None, **sizes: int) -> OptimizeResult:
+    return polydl.optimize(
+        source, sizes=sizes, run=False, threads=2, machine="epyc-zen5", space="small", effort=effort or Effort()
+    )
 
 
 class Guarded:
@@ -155,13 +159,12 @@ def sizes() -> Iterator[tuple[int, int, int]]:
     yield from [(20, 1024, 33), (33, 20, 1024), (9, 2048, 1030)]
 
 
-@pytest.mark.usefixtures("few_points")
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("variant", [0, 1, 2])
 def test_it_is_right_at_every_size(name: str, variant: int, monkeypatch: pytest.MonkeyPatch) -> None:
     source, expected, shapes, kind = CASES[name]
-    monkeypatch.setattr("polydl.search.every_size.tree", lambda losses, features: min(variant, len(losses) - 1))
-    done = made(source, m=64, n=80, k=96)
+    monkeypatch.setattr("polydl.search.sizes.choose.tree", lambda losses, features: min(variant, len(losses) - 1))
+    done = made(source, FEW, m=64, n=80, k=96)
     assert isinstance(done.scops[0].other_sizes, EverySize)
     assert done.text.count("polydl_mk_") > 0
     library = compile_c([done.text], ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror"))
@@ -306,10 +309,9 @@ void f(int m, int n, double a, double x[restrict m], double y[restrict n], doubl
 """
 
 
-@pytest.mark.usefixtures("few_points")
 def test_one_column_leaves_a_temporary_and_one_element() -> None:
     """With n = 1 the loop over columns is none: what stands beside it has loops of another space, as isl sees them."""
-    output = made(RANK_ONE, m=300, n=300)
+    output = made(RANK_ONE, FEW, m=300, n=300)
     f = compile_c([output.text], ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")).f
     rng = np.random.default_rng(0)
     for m, n in itertools.product((1, 2, 17, 40), repeat=2):
@@ -328,10 +330,9 @@ def test_sizes_that_are_macros_have_no_others() -> None:
     assert "other sizes" not in done.text
 
 
-@pytest.mark.usefixtures("few_points")
 def test_sizes_as_ranges() -> None:
     every = {"m": range(1, 4097), "n": range(1, 4097), "k": range(64, 1025)}
-    done = polydl.optimize(MATMUL, sizes=every, run=False, threads=2, machine="epyc-zen5", space="small")
+    done = polydl.optimize(MATMUL, sizes=every, run=False, threads=2, machine="epyc-zen5", space="small", effort=FEW)
     assert "if (k == 256 && m == 1024 && n == 1024)" in done.text
     assert isinstance(done.scops[0].other_sizes, EverySize)
     assert len(done.text) < 200_000
@@ -363,21 +364,19 @@ def test_a_macro_has_one_value() -> None:
         polydl.compile(text, {"N": range(1, 9)}, tune=False)
 
 
-@pytest.mark.usefixtures("few_points")
 def test_the_same_input_gives_the_same_text() -> None:
-    assert made(MATMUL, m=64, n=80, k=96).text == made(MATMUL, m=64, n=80, k=96).text
+    assert made(MATMUL, FEW, m=64, n=80, k=96).text == made(MATMUL, FEW, m=64, n=80, k=96).text
 
 
-@pytest.mark.usefixtures("few_points")
 def test_the_output_is_run_at_other_sizes() -> None:
     tuned = {"m": 24, "n": 25, "k": 26}
-    done = made(MATMUL, **tuned).scops[0]
+    done = made(MATMUL, FEW, **tuned).scops[0]
     scop, code = done.ranking.program.read, done.code
     assert code is not None
     assert "polydl_mk_" in code.otherwise
 
     def tried(code: Generated) -> tuple[dict[str, int], ...]:
-        return check_other_sizes(
+        return run_neighbours(
             scop,
             code,
             lambda sizes: polydl.load(MATMUL, sizes=tuned | sizes).scops[0],
@@ -390,11 +389,10 @@ def test_the_output_is_run_at_other_sizes() -> None:
         tried(replace(code, otherwise="(void)0;"))
 
 
-@pytest.mark.usefixtures("few_points")
 def test_the_output_is_run_at_other_sizes_where_macros_have_values() -> None:
     """The code that is run is without the conditions on macros, which are only known in the file."""
     source = "#define SCALE 0.5f\n" + MATMUL.replace("A[i][p] *", "SCALE * A[i][p] *")
-    done = polydl.optimize(source, sizes={"m": 96, "n": 96, "k": 96}, threads=1, top_k=1, space="small")
+    done = polydl.optimize(source, sizes={"m": 96, "n": 96, "k": 96}, threads=1, top_k=1, space="small", effort=FEW)
     assert 'POLYDL_TEXT(SCALE), "0.5f"' in done.text
     code = done.scops[0].code
     assert code is not None
@@ -403,18 +401,18 @@ def test_the_output_is_run_at_other_sizes_where_macros_have_values() -> None:
     assert "POLYDL_TEXT" not in run.region
 
 
-@pytest.mark.usefixtures("few_points")
 def test_without_sizes_it_is_made_for_every_value() -> None:
-    done = polydl.optimize(MATMUL, run=False, threads=2, machine="epyc-zen5", space="small")
+    done = polydl.optimize(MATMUL, run=False, threads=2, machine="epyc-zen5", space="small", effort=FEW)
     assert done.any_value == {"m": 512, "n": 512, "k": 512}
     assert isinstance(done.scops[0].other_sizes, EverySize)
     assert "--size m=512,n=512,k=512" in done.timed_at
-    given = polydl.optimize(MATMUL, sizes={"n": 100}, run=False, threads=2, machine="epyc-zen5", space="small")
+    given = polydl.optimize(
+        MATMUL, sizes={"n": 100}, run=False, threads=2, machine="epyc-zen5", space="small", effort=FEW
+    )
     assert given.any_value == {"m": 1024, "k": 1024}
     assert "n == 100" in given.text
 
 
-@pytest.mark.usefixtures("few_points")
 def test_sizes_of_the_tools_choice_keep_to_what_is_assumed() -> None:
     source = """
 void f(int n, int lda, const float *restrict x, float *restrict y)

@@ -5,18 +5,24 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import polydl
+from polydl.base.effort import Effort
 from polydl.lower.dispatch import where_all_runs
+from polydl.lower.splice import splice
 from polydl.model import isl
+from polydl.model.scop import Scop
 from polydl.rewrite.borders import Borders
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.interiors import Interiors
-from polydl.search import every_size as search
-from polydl.search.every_size import EverySize
+from polydl.search.sizes import blocks, choose, points
+from polydl.search.sizes.blocks import every_size_in_blocks
+from polydl.search.sizes.code import EverySize, Setting, Symbolic
+from tests.efforts import FEW
 from tests.oracle.native import compile_c
 from tests.search.one_way import OPTIONS, in_one_way, proof_of
 from tests.search.test_every_size import Guarded
@@ -117,13 +123,12 @@ def test_the_cut_is_that_of_known_sizes(name: str) -> None:
     assert str(cut).endswith(boxes) and cut.broken() is None
 
 
-@pytest.mark.usefixtures("few_points")
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("variant", [0, 1])
 def test_it_is_right_at_every_size(name: str, variant: int, monkeypatch: pytest.MonkeyPatch) -> None:
     source, expected, shapes, asked, _ = CASES[name]
-    monkeypatch.setattr(search, "tree", lambda losses, features: min(variant, len(losses) - 1))
-    done = polydl.optimize(source, sizes={"m": 20, "n": 20, "k": 9}, run=False, options=OPTIONS)
+    monkeypatch.setattr(choose, "tree", lambda losses, features: min(variant, len(losses) - 1))
+    done = polydl.optimize(source, sizes={"m": 20, "n": 20, "k": 9}, run=False, options=OPTIONS, effort=FEW)
     assert isinstance(done.scops[0].other_sizes, EverySize)
     assert asked in done.text
     library = compile_c([done.text], FLAGS)
@@ -172,3 +177,70 @@ void f(int n, float x[restrict n][n])
 """
     (scop,) = polydl.load(source, require_sizes=False).scops
     assert where_all_runs(scop).values.params().is_equal(isl.Set(f"[n] -> {{ : {values} }}").params())
+
+
+def padded(taps: int, apart: int) -> str:
+    """A convolution with so many by so many taps that lie so far apart, and zeros around the image."""
+    before = taps // 2 * apart
+    y, x = (f"{i} + {apart} * k{i} - {before}" for i in "yx")
+    return f"""
+void f(int m, int n, int k, const float in[restrict k][m][n], const float w[restrict 5][k][{taps}][{taps}],
+       float out[restrict 5][m][n])
+{{
+    for (int f = 0; f < 5; f++)
+        for (int y = 0; y < m; y++)
+            for (int x = 0; x < n; x++)
+                for (int c = 0; c < k; c++)
+                    for (int ky = 0; ky < {taps}; ky++)
+                        for (int kx = 0; kx < {taps}; kx++)
+                            if ({y} >= 0 && {y} < m && {x} >= 0 && {x} < n)
+                                out[f][y][x] += in[c][{y}][{x}] * w[f][c][ky][kx];
+}}
+"""
+
+
+def code_of(source: str, effort: Effort) -> tuple[Scop, EverySize | str]:
+    (scop,) = polydl.load(source, require_sizes=False).scops
+    sizes = {"m": (1, 640), "n": (1, 640), "k": (1, 64)}
+    return scop, every_size_in_blocks(Symbolic.of(scop), sizes, Setting(OPTIONS.target(), 2, effort=effort))
+
+
+@pytest.mark.parametrize(("taps", "apart"), [(5, 1), (3, 2)])
+def test_filters_of_25_pieces_are_cut_and_right_at_every_size(taps: int, apart: int) -> None:
+    source = padded(taps, apart)
+    scop, found = code_of(source, FEW)
+    assert isinstance(found, EverySize), found
+    before = taps // 2 * apart
+    condition = f"m >= {4 * before + 1} && n >= {4 * before + 1}"
+    assert condition in found.tree.condition or condition in found.generated.region
+    library = compile_c([splice(scop.source, [(scop, found.generated)], "")], FLAGS)
+    original = compile_c([source], ("-O1",))
+    rng, guarded = np.random.default_rng(1), Guarded()
+    for at in [*itertools.product(range(21), range(21), (2,)), (8, 9, 0), (9, 10, 1), (12, 11, 33), (70, 67, 5)]:
+        m, n, k = at
+        arrays = [guarded.array(shape, np.float32, rng) for shape in ((k, m, n), (5, k, taps, taps), (5, m, n))]
+        results = []
+        begun = arrays[2].copy()
+        for one in (original, library):
+            arrays[2][...] = begun
+            one.f(*at, *(ctypes.c_void_p(array.__array_interface__["data"][0]) for array in arrays))
+            results.append(arrays[2].copy())
+        np.testing.assert_array_equal(*results, err_msg=str(at))
+
+
+def test_many_nests_are_compared_at_fewer_sizes_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is made is counted: one estimator, which looks at all nests, for each size."""
+    made: list[int] = []
+    monkeypatch.setattr(
+        blocks, "estimator_at", lambda point, *more: made.append(len(point.nests)) or points.estimator_at(point, *more)
+    )
+    _, found = code_of(padded(5, 1), replace(FEW, nests_at_sizes=25 * 10, blocks=replace(FEW.blocks, judging=3)))
+    assert isinstance(found, EverySize), found
+    assert found.limited == "its 25 nests were compared at 10 sizes of 11"
+    assert str(found).endswith(found.limited)
+    assert set(made) == {25} and len(made) <= 20
+
+
+def test_filters_of_more_pieces_stay_whole_and_that_is_said() -> None:
+    _, found = code_of(padded(7, 1), FEW)
+    assert found == "no microkernel fits S0; its borders are 48 boxes, more than 24"

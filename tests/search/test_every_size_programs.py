@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from polydl.base import resources
-from polydl.search.every_size import EverySize
+from polydl.search.sizes.code import EverySize
+from tests.efforts import FEW
 from tests.oracle.native import compile_c
 from tests.search.test_every_size import Guarded, made
 
@@ -230,13 +231,12 @@ def only_with_fuzz(request: pytest.FixtureRequest) -> None:
         pytest.skip("long: runs with --hypothesis-profile=fuzz")
 
 
-@pytest.mark.usefixtures("few_points")
 @pytest.mark.parametrize("name", CASES)
 def test_the_output_is_right_at_every_size(name: str, request: pytest.FixtureRequest) -> None:
     case = CASES[name]
     if name == "bf16":
         only_with_fuzz(request)
-    done = made(case.source, **case.tuned)
+    done = made(case.source, FEW, **case.tuned)
     found = done.scops[0].other_sizes
     assert isinstance(found, EverySize), found
     assert "polydl_mk_" in found.generated.region

@@ -19,8 +19,9 @@ from polydl.model.scop import Scop, Storage
 from polydl.prove import Proof
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.scratch_array import Box, box_of, has_room
-from polydl.search import every_size as search
-from polydl.search.every_size import EverySize
+from polydl.search.sizes import choose
+from polydl.search.sizes.code import EverySize
+from tests.efforts import FEW
 from tests.oracle.native import compile_c
 from tests.search.one_way import OPTIONS, in_one_way, proof_of
 from tests.search.test_every_size import Guarded, sizes
@@ -147,13 +148,12 @@ def test_the_rewrites_are_those_of_known_sizes(name: str) -> None:
     assert any(a.layout.size is None for a in added)
 
 
-@pytest.mark.usefixtures("few_points")
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("variant", [0, 2])
 def test_it_is_right_at_every_size(name: str, variant: int, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]
-    monkeypatch.setattr(search, "tree", lambda losses, features: min(variant, len(losses) - 1))
-    done = polydl.optimize(case.source, sizes={"m": 9, "n": 9, "k": 9}, run=False, options=OPTIONS)
+    monkeypatch.setattr(choose, "tree", lambda losses, features: min(variant, len(losses) - 1))
+    done = polydl.optimize(case.source, sizes={"m": 9, "n": 9, "k": 9}, run=False, options=OPTIONS, effort=FEW)
     assert isinstance(done.scops[0].other_sizes, EverySize)
     assert "_bytes" in done.text
     library = compile_c([done.text], FLAGS)

@@ -24,7 +24,7 @@ from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.results import OptimizeResult
 from polydl.search.default_sizes import touched_bytes
-from polydl.search.size_curve import Curved, curve_sizes, size_curve
+from polydl.search.sizes.curve import Curved, curve_sizes, size_curve
 
 PRODUCT = """\
 void product(int n, int m, const float A[n][n], const float B[n][m], float C[n][m])

@@ -19,8 +19,8 @@ from polydl.lower.dispatch import Among, Asked, Narrowed, Question, dispatched
 from polydl.lower.emit import Generated
 from polydl.options import Options
 from polydl.results import Optimized
-from polydl.search.every_size import EverySize
-from polydl.search.size_tree import Branch
+from polydl.search.sizes.code import EverySize
+from polydl.search.sizes.tree import Branch
 
 MATMUL = """\
 void product(int m, int n, int k, const float *restrict A, int lda, const float *restrict B, float *restrict C)

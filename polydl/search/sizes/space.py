@@ -15,7 +15,7 @@ from polydl.model.scop import Scop
 from polydl.model.strides import strides_of
 from polydl.rank.blocks import register_blocks_for
 from polydl.schedule.legality import is_legal
-from polydl.schedule.structure import apply
+from polydl.schedule.structure import Structure, apply, start
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Vectorize
 from polydl.target import Machine
@@ -38,6 +38,25 @@ _SHORT = 16
 
 Way = tuple[Transform, ...]
 """How one nest is run."""
+
+
+def apply_each(nest: Nest, ways: Sequence[Way]) -> list[Structure]:
+    """The structures that ways make of a nest; what several ways begin with is applied once. Raises InputError."""
+    found: dict[int, Structure] = {}
+    _apply_below(start(nest), list(enumerate(ways)), 0, found)
+    return [found[number] for number in range(len(ways))]
+
+
+def _apply_below(done: Structure, ways: Sequence[tuple[int, Way]], depth: int, found: dict[int, Structure]) -> None:
+    """Ways that have their first transforms in common, which are `done`."""
+    next_ones: dict[Transform, list[tuple[int, Way]]] = {}
+    for number, way in ways:
+        if len(way) == depth:
+            found[number] = done
+        else:
+            next_ones.setdefault(way[depth], []).append((number, way))
+    for transform, some in next_ones.items():
+        _apply_below(transform.applied(done), some, depth + 1, found)
 
 
 def in_vectors(scop: Scop, nest: Nest, legality: NestLegality, free: Sequence[str]) -> list[Way]:

@@ -13,7 +13,7 @@ from polydl.lower.emit import Generated
 from polydl.lower.splice import guarded
 from polydl.measure import MeasureOptions, Toolchain
 from polydl.model.scop import Scop
-from polydl.search.other_sizes import Reload, check_other_sizes, neighbouring_sizes
+from polydl.search.sizes.run_neighbours import Reload, neighbouring_sizes, run_neighbours
 
 TEXT = """\
 void add(int n, int lda, const float *restrict a, float y[restrict 40])
@@ -57,7 +57,7 @@ def test_each_parameter_one_more_and_one_less(path: Path) -> None:
 
 
 def test_conditions_lead_to_the_original_loops(path: Path) -> None:
-    tried = check_other_sizes(at(path, 32, 36), Generated((), VARIANT), beside(path, 32, 36), Toolchain(), OPTIONS)
+    tried = run_neighbours(at(path, 32, 36), Generated((), VARIANT), beside(path, 32, 36), Toolchain(), OPTIONS)
     assert len(tried) == 4
 
 
@@ -69,14 +69,14 @@ def test_a_condition_that_is_missing_is_found(path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("polydl.lower.splice.guarded", forgetful)
     with pytest.raises(PolyDLError, match=r"computes something else .* with lda = 37, n = 32"):
-        check_other_sizes(
+        run_neighbours(
             at(path, 32, 36), Generated((), VARIANT), beside(path, 32, 36), Toolchain(),
             OPTIONS,
         )  # fmt: skip
 
 
 def test_sizes_that_the_program_does_not_bear_are_left_out(path: Path) -> None:
-    tried = check_other_sizes(
+    tried = run_neighbours(
         at(path, 40, 40), Generated((), VARIANT.replace("32", "40").replace("36", "40")),
         beside(path, 40, 40), Toolchain(), OPTIONS,
     )  # fmt: skip
@@ -104,4 +104,4 @@ def test_variables_that_are_made_of_sizes_follow_them(tmp_path: Path) -> None:
     tried = [sizes for sizes, _ in neighbouring_sizes(reload({}), reload)]
     assert tried == [{"n": 21, "half": 10}, {"n": 19, "half": 9}]
     code = Generated((), "for (int i = 0; i < 10; i++) y[i] = x[2 * i] + x[2 * i + 1];")
-    assert len(check_other_sizes(reload({}), code, reload, Toolchain(), OPTIONS)) == 2
+    assert len(run_neighbours(reload({}), code, reload, Toolchain(), OPTIONS)) == 2

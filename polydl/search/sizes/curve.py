@@ -19,8 +19,8 @@ from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank.ranker import FloatArray
 from polydl.search.default_sizes import instances, touched_bytes
-from polydl.search.size_points import nearest_possible
-from polydl.search.size_tree import AtSizes
+from polydl.search.sizes.points import nearest_possible
+from polydl.search.sizes.tree import AtSizes
 from polydl.search.variant import Variant
 from polydl.target import Machine
 

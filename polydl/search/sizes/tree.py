@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from polydl.base.errors import InputError, one_of
-from polydl.dependences.nests import Nest
 from polydl.lower.cexpr import FromIsl, Helpers
 from polydl.lower.cprint import expression
 from polydl.lower.dispatch import Among, Asked, Question
 from polydl.model import isl
 from polydl.model.isl.trees import condition
-from polydl.rank.estimator import Estimator
-from polydl.rank.traffic import TrafficRanker
-from polydl.rewrite.canonical import Canonical
 from polydl.schedule.recipe import Recipe
-from polydl.schedule.structure import apply
-from polydl.search.any_size_ways import Way
-from polydl.search.size_points import SizePoint, point_at
-from polydl.target import Machine
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """A program with its sizes as parameters, and what its variants for any size were chosen among."""
-
-    program: Canonical
-    parts: tuple[Nest, ...]
-    """Its nests."""
-    first: int
-    """Place of the nest that takes longest, by which variants are chosen."""
-    ways: tuple[Way, ...]
-    """To run that nest."""
-    machine: Machine
-    threads: int
 
 
 class Leaf(Protocol):
@@ -51,38 +28,6 @@ class Leaf(Protocol):
     def seconds(self, sizes: Mapping[str, int]) -> tuple[float, float]:
         """Estimated seconds at some sizes, and those of the best of what it was chosen among; NaN where the estimate
         does not know the loops: some have no iteration."""
-
-
-@dataclass(frozen=True, slots=True)
-class InBlocks:
-    """A variant whose sums are in blocks of registers."""
-
-    recipe: Recipe
-    """See `Leaf`."""
-    ways: tuple[Way, ...]
-    """How each nest is run, before what stands around its sums joins its microkernel: what is estimated."""
-    among: Compared
-
-    def seconds(self, sizes: Mapping[str, int]) -> tuple[float, float]:
-        """See `Leaf`; of the ways to run the nest that takes longest."""
-        of = self.among
-        point = point_at(of.program.scop, of.program.dependences, of.parts, _of(sizes, of.program.scop.parameters))
-        if point is None:
-            return math.nan, math.nan
-        own = [way_seconds(point, i, [way], of.machine, of.threads)[0] for i, way in enumerate(self.ways)]
-        best = min(way_seconds(point, of.first, of.ways, of.machine, of.threads))
-        return sum(own), sum(own) - own[of.first] + min(best, own[of.first])
-
-
-def _of(sizes: Mapping[str, int], parameters: Sequence[str]) -> dict[str, int]:
-    return {name: sizes[name] for name in parameters}
-
-
-def way_seconds(point: SizePoint, place: int, ways: Sequence[Way], machine: Machine, threads: int) -> list[float]:
-    """Estimated seconds of each way to run the nest at this place."""
-    nest = point.nests[place]
-    estimator = Estimator(point.scop, point.nests, machine, threads, TrafficRanker())
-    return [one.score for one in estimator.structures(nest, [apply(nest, list(way)) for way in ways])]
 
 
 Branch = Asked[Leaf] | Leaf

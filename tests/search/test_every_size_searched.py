@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,6 +13,7 @@ import pytest
 
 import polydl
 from polydl import pipeline
+from polydl.base.effort import Effort
 from polydl.base.errors import InputError
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.nests import Nest, nests
@@ -35,8 +35,10 @@ from polydl.schedule.structure import apply, start
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize
 from polydl.schedule.tree import Band, Leaf, Member, Run, bands
-from polydl.search import every_size_plain
-from polydl.search.every_size_plain import Searched, every_size_of_searched
+from polydl.search.sizes import choose
+from polydl.search.sizes.code import EverySize, Setting, Symbolic
+from polydl.search.sizes.searched import every_size_of_searched
+from tests.efforts import EVEN_SLOWER, FEW_SEARCHED
 from tests.oracle.native import compile_c
 from tests.search.test_every_size import Guarded
 
@@ -371,14 +373,15 @@ def ranked(name: str) -> Ranking:
     return pipeline.with_fused(pipeline.rank(pipeline.load(case.source, o), options=o), o)
 
 
-def for_every_size(name: str) -> Searched | str:
+def for_every_size(name: str, effort: Effort = FEW_SEARCHED) -> EverySize | str:
     case, ranking = CASES[name], ranked(name)
     symbolic = polydl.load(case.source, require_sizes=False).scops[0]
     ranges = {size: (1, 32 * value) for size, value in case.tuned.items()}
-    return every_size_of_searched(symbolic, ranges, ranking.variants, ranking.machine, 2, reassociate=True)
+    setting = Setting(ranking.machine, 2, effort=effort)
+    return every_size_of_searched(Symbolic.of(symbolic), ranges, ranking.variants, setting)
 
 
-def compared(name: str, found: Searched) -> None:
+def compared(name: str, found: EverySize) -> None:
     """Run the output and the input at all sizes of a case."""
     case, ranking = CASES[name], ranked(name)
     scop = ranking.program.read
@@ -405,24 +408,15 @@ def compared(name: str, found: Searched) -> None:
                 np.testing.assert_allclose(got, wanted, 1e-4, 1e-5, err_msg=str(at))
 
 
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(every_size_plain, "_POINTS", 12)
-    monkeypatch.setattr(every_size_plain, "_FURTHER", 4)
-    monkeypatch.setattr(every_size_plain, "_HANG_SECONDS", 4)
-
-
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("name", CASES)
 def test_the_output_is_right_at_every_size(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the tree that the estimates make, and with what is best for the largest sizes at all of them."""
     found = for_every_size(name)
-    assert isinstance(found, Searched), found
+    assert isinstance(found, EverySize), found
     compared(name, found)
-    monkeypatch.setattr(every_size_plain, "tree", best_when_large)
-    monkeypatch.setattr(every_size_plain, "_GAIN", -math.inf)
-    found = for_every_size(name)
-    assert isinstance(found, Searched), found
+    monkeypatch.setattr(choose, "tree", best_when_large)
+    found = for_every_size(name, EVEN_SLOWER)
+    assert isinstance(found, EverySize), found
     assert ("omp parallel" in found.generated.region) == CASES[name].parallel
     assert CASES[name].parallel or any("was stopped" in why for why in found.left_out)
     assert len(found.recipes) == 1
@@ -453,11 +447,10 @@ def test_what_is_illegal_is_refused_for_every_size(name: str, transforms: tuple[
     assert check(scop, program_tree([apply(parts[0], transforms)]), found) is not None
 
 
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("name", ["LU", "an update fused into a sum"])
 def test_microkernels_are_for_every_size_too(name: str) -> None:
     found = for_every_size(name)
-    assert isinstance(found, Searched), found
+    assert isinstance(found, EverySize), found
     assert "polydl_mk_" in found.generated.region
     assert name == "LU" or any(isinstance(t, Fuse) for r in found.recipes for n in r.nests for t in n.transforms)
 
@@ -475,8 +468,8 @@ void f(int n, float x[restrict 1000])
     tuned = pipeline.rank(pipeline.load(source, o), options=o)
     assert any("Parallelize" in str(v.recipe) for v in tuned.variants)
     symbolic = polydl.load(source, require_sizes=False).scops[0]
-    found = every_size_of_searched(symbolic, {"n": (1, 900)}, tuned.variants, tuned.machine, 2, reassociate=True)
-    assert "omp parallel" not in (found.generated.region if isinstance(found, Searched) else "")
+    found = every_size_of_searched(Symbolic.of(symbolic), {"n": (1, 900)}, tuned.variants, Setting(tuned.machine, 2))
+    assert "omp parallel" not in (found.generated.region if isinstance(found, EverySize) else "")
 
 
 def test_a_loop_that_is_short_at_the_tuned_size_alone_is_not_written_out() -> None:
@@ -538,7 +531,9 @@ def test_the_output_has_them() -> None:
     done = polydl.optimize(
         CASES["transpose"].source, sizes={"m": 3000, "n": 2500}, run=False, threads=2, machine="epyc-zen5"
     )
-    assert isinstance(done.scops[0].other_sizes, Searched)
+    found = done.scops[0].other_sizes
+    assert isinstance(found, EverySize)
+    assert found.kind == "of the variants that were searched"
     assert "if (m == 3000 && n == 2500)" in done.text
     assert "other sizes: " in done.text
     assert "of the variants that were searched" in done.text

@@ -13,9 +13,10 @@ from polydl import pipeline
 from polydl.base.errors import PolyDLError
 from polydl.lower.emit import Generated
 from polydl.measure import MeasureOptions, Toolchain
-from polydl.search.corrected import closest, corrected
-from polydl.search.every_size import EverySize, every_size
-from polydl.search.size_curve import way_times
+from polydl.search.sizes.blocks import every_size_in_blocks
+from polydl.search.sizes.code import EverySize, Setting, Symbolic
+from polydl.search.sizes.curve import way_times
+from polydl.search.sizes.timed import closest, moved_by_times
 from tests.search.test_size_curve import OPTIONS, PRODUCT, symbolic
 
 PLACES = np.log(np.array([[1.0], [10.0], [11.0], [100.0], [1000.0]]))
@@ -31,7 +32,7 @@ def test_the_closest_points_are_apart() -> None:
 def test_a_correction_holds_where_it_was_timed_and_fades() -> None:
     estimated = np.zeros((2, 5))
     measured = np.array([[2.0], [0.5]])
-    moved = corrected(estimated, PLACES, [1], measured)
+    moved = moved_by_times(estimated, PLACES, [1], measured)
     assert moved[:, 1] == pytest.approx([math.log(2), -math.log(2)])
     gaps = moved[0] - moved[1]
     assert gaps[1] > gaps[2] > gaps[3] > gaps[4] > 0
@@ -41,16 +42,16 @@ def test_a_correction_holds_where_it_was_timed_and_fades() -> None:
 def test_what_all_ways_share_and_noise_change_nothing() -> None:
     estimated = np.array([[0.0, 1.0, 1.0, 1.0, 5.0], [3.0, 1.1, 1.15, 1.3, 0.0]])
     both = 7 * np.exp(estimated[:, [0, 3]])
-    assert (corrected(estimated, PLACES, [0, 3], both) == estimated).all()
-    assert (corrected(estimated, PLACES, [0, 3], both * [[1.02], [0.98]]) == estimated).all()
+    assert (moved_by_times(estimated, PLACES, [0, 3], both) == estimated).all()
+    assert (moved_by_times(estimated, PLACES, [0, 3], both * [[1.02], [0.98]]) == estimated).all()
 
 
 def test_a_point_without_all_times_counts_for_nothing() -> None:
     estimated = np.zeros((2, 5))
     measured = np.array([[2.0, math.nan], [0.5, 1.0]])
-    one = corrected(estimated, PLACES, [1, 4], measured)
-    assert (one == corrected(estimated, PLACES, [1], measured[:, :1])).all()
-    assert (corrected(estimated, PLACES, [4], measured[:, 1:]) == estimated).all()
+    one = moved_by_times(estimated, PLACES, [1, 4], measured)
+    assert (one == moved_by_times(estimated, PLACES, [1], measured[:, :1])).all()
+    assert (moved_by_times(estimated, PLACES, [4], measured[:, 1:]) == estimated).all()
 
 
 def test_the_tree_follows_the_times() -> None:
@@ -64,7 +65,7 @@ def test_the_tree_follows_the_times() -> None:
             asked.extend({name: one[name] for name in ranges} for one in sizes)
             return np.array([[1e-9 if number == favoured else 1.0] * len(sizes) for number in range(len(codes))])
 
-        found = every_size(symbolic(), ranges, machine, 2, reassociate=True, timer=timer)
+        found = every_size_in_blocks(Symbolic.of(symbolic()), ranges, Setting(machine, 2), timer)
         assert isinstance(found, EverySize), found
         assert found.timed == len(asked) == 4
         return {found.tree.at(sizes).id for sizes in asked if sizes["m"] > 1}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import polydl
+from polydl.base.effort import Effort
 from polydl.dependences.nests import nests
 from polydl.frontend import load
 from polydl.lower.dispatch import where_all_runs
@@ -17,10 +18,9 @@ from polydl.lower.splice import splice
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.partial import ROUNDS
 from polydl.schedule.check import check
-from polydl.schedule.program_tree import program_tree
-from polydl.search.every_size import EverySize
-from polydl.search.every_size_candidates import Base
-from polydl.search.every_size_rounds import candidates_in_rounds
+from polydl.search.sizes.code import EverySize
+from polydl.search.sizes.families import Base
+from polydl.search.sizes.partial_sums import candidates_in_rounds
 from tests.oracle.native import compile_c
 
 FLAGS = ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")
@@ -80,12 +80,12 @@ def test_the_same_results_in_parts(name: str, tmp_path: Path) -> None:
     body, dims = PROGRAMS[name]
     text = source(body, dims)
     base, program = bases(tmp_path, text)
-    found, left_out = candidates_in_rounds(base)
+    found, left_out = candidates_in_rounds(base, Effort())
     assert not left_out and len(found) == 2 * len(ROUNDS[dims == 2])
     original = compile_c([text], ("-O1",))
     for one in found:
-        assert check(one.base.scop, program_tree(one.parts), one.base.dependences, reassociate=True) is None
-        code = generate(one.base.scop, program_tree(one.parts))
+        assert check(one.base.scop, one.tree, one.base.dependences, reassociate=True) is None
+        code = generate(one.base.scop, one.tree)
         assert "omp parallel for" in code.region
         made = splice(program.source, [(program.scops[0], code)], "")
         library = compile_c([made], FLAGS)
@@ -108,9 +108,9 @@ def test_not_a_number_counts_as_it_does_in_order(tmp_path: Path) -> None:
     text = source("for (int i = 0; i < n; i++) if (x[i] > s) s = x[i];", 1)
     base, program = bases(tmp_path, text)
     original = compile_c([text], ("-O1",))
-    (first, second), _ = candidates_in_rounds(base)
+    (first, second), _ = candidates_in_rounds(base, Effort())
     for one in (first, second):
-        made = splice(program.source, [(program.scops[0], generate(one.base.scop, program_tree(one.parts)))], "")
+        made = splice(program.source, [(program.scops[0], generate(one.base.scop, one.tree))], "")
         library = compile_c([made], FLAGS)
         for place in (0, 1, 8191, 8192, 19999):
             x = np.random.default_rng(place).integers(-9, 10, 20000).astype(np.float64)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import polydl
+from polydl.base.effort import Effort
 from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import nests
 from polydl.lower.dispatch import dispatched, where_all_runs
@@ -29,42 +30,41 @@ from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import apply
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Tile, Vectorize
-from polydl.search import every_size_plain
-from polydl.search.dispatch import Question
-from polydl.search.every_size_plain import Searched, every_size_of_searched
+from polydl.search.sizes import choose
+from polydl.search.sizes.code import EverySize, Setting, Symbolic
+from polydl.search.sizes.dispatch import Question
+from polydl.search.sizes.searched import every_size_of_searched
+from tests.efforts import EVEN_SLOWER, FEW_SEARCHED
 from tests.prove import mutations
-from tests.search.test_every_size_plain import CASES, best_when_large, compared, ranked
+from tests.search.test_every_size_searched import CASES, best_when_large, compared, ranked
 
 
 @cache
-def made(name: str, *, large: bool, original: bool = False) -> tuple[Scop, Searched]:
+def made(name: str, *, large: bool, original: bool = False) -> tuple[Scop, EverySize]:
     """A case of the search's tests with its sizes as parameters, and its code for all sizes: as the estimates choose
     it, or what is best for the largest sizes at all of them, or (`original`) beside the original loops for small
     ones."""
-    patch = pytest.MonkeyPatch()
-    with patch.context() as context:
-        context.setattr(every_size_plain, "_POINTS", 12)
-        context.setattr(every_size_plain, "_FURTHER", 4)
+    with pytest.MonkeyPatch.context() as context:
         if original:
-            context.setattr(every_size_plain, "few", lambda losses, most, near: [0, 1])
-            context.setattr(every_size_plain, "tree", lambda losses, features: Question(0, 50.0, 0, 1))
-            context.setattr(every_size_plain, "_GAIN", -float("inf"))
+            context.setattr(choose, "few", lambda losses, most, near: [0, 1])
+            context.setattr(choose, "tree", lambda losses, features: Question(0, 50.0, 0, 1))
         if large:
-            context.setattr(every_size_plain, "tree", best_when_large)
-            context.setattr(every_size_plain, "_GAIN", -float("inf"))
+            context.setattr(choose, "tree", best_when_large)
         case, ranking = CASES[name], ranked(name)
         (symbolic,) = polydl.load(case.source, require_sizes=False).scops
         ranges = {size: (1, 32 * value) for size, value in case.tuned.items()}
-        found = every_size_of_searched(
-            symbolic, ranges, ranking.variants, ranking.machine, 2, reassociate=True, instances=True
+        effort = EVEN_SLOWER if original or large else FEW_SEARCHED
+        setting = Setting(
+            ranking.machine, 2, instances=True, effort=replace(effort, child_seconds=Effort().child_seconds)
         )
-    assert isinstance(found, Searched), found
+        found = every_size_of_searched(Symbolic.of(symbolic), ranges, ranking.variants, setting)
+    assert isinstance(found, EverySize), found
     assert found.marked is not None
     assert without_marks(found.marked.region) == found.generated.region
     return symbolic, found
 
 
-def proof(symbolic: Scop, found: Searched, region: str | None = None) -> Proof:
+def proof(symbolic: Scop, found: EverySize, region: str | None = None) -> Proof:
     """Of the code, or of another text in place of it."""
     assert found.marked is not None
     marked = found.marked if region is None else replace(found.marked, region=region)

@@ -33,7 +33,7 @@ def closest(estimated: FloatArray, places: FloatArray, most: int) -> list[int]:
     return found
 
 
-def corrected(estimated: FloatArray, places: FloatArray, at: Sequence[int], measured: FloatArray) -> FloatArray:
+def moved_by_times(estimated: FloatArray, places: FloatArray, at: Sequence[int], measured: FloatArray) -> FloatArray:
     """Estimates (V, P) moved by what was measured at the points `at`, (V, Q) seconds; NaN where nothing was timed.
 
     By how much a way was slower than its estimate, in the mean of all ways, holds where it was timed, and the less the

@@ -13,6 +13,9 @@ from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
 from polydl.model.contraction import contraction_at
 from polydl.model.scop import Scop
+from polydl.rank.estimator import Estimator
+from polydl.rank.traffic import TrafficRanker
+from polydl.target import Machine
 
 Ranges = Mapping[str, tuple[int, int]]
 """The least and the greatest value of each parameter."""
@@ -56,6 +59,11 @@ def size_points(
             yield point
 
 
+def too_few(ranges: Ranges) -> str:
+    """Why nothing is compared in these ranges, for people."""
+    return f"few sizes with {', '.join(f'{n} = {low}..{high}' for n, (low, high) in ranges.items())} are possible"
+
+
 def point_at(
     scop: Scop, found: Sequence[Dependence], parts: Sequence[Nest], sizes: Mapping[str, int]
 ) -> SizePoint | None:
@@ -63,7 +71,7 @@ def point_at(
     there = at_sizes(scop, sizes)
     if any(statement.domain.is_empty() for statement in there.statements):
         return None
-    made = nests(there, found)
+    made = nests(there, found, contractions=False)
     if [(n.name, n.loops) for n in made] != [(n.name, n.loops) for n in parts]:
         return None
     # A loop of one iteration moves nothing, which is no reason to take another for it at these sizes.
@@ -115,3 +123,8 @@ def nearest_possible(context: isl.Set, ranges: Ranges, wanted: Mapping[str, int]
         found[name] = min(max(size, least), greatest)
         left = isl.fix(left, name, found[name])
     return None if left.is_empty() else found
+
+
+def estimator_at(point: SizePoint, machine: Machine, threads: int) -> Estimator:
+    """Estimates of the program at some sizes: one for all of its nests, since each needs what the others touch."""
+    return Estimator(point.scop, point.nests, machine, threads, TrafficRanker())

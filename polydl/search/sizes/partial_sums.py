@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count, groupby
 
+from polydl.base.effort import Effort
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.nests import nests
@@ -21,20 +22,17 @@ from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule, Vectorize
 from polydl.search.candidates import made
-from polydl.search.every_size_candidates import Base, Candidate
-
-_STEP = 5_000_000
-"""isl operations that one of the programs may take."""
+from polydl.search.sizes.families import Base, Candidate
 
 
-def candidates_in_rounds(base: Base) -> tuple[list[Candidate], list[str]]:
+def candidates_in_rounds(base: Base, effort: Effort) -> tuple[list[Candidate], list[str]]:
     """Ways to run a program whose sums and extremes are found in parts, in the order as written with loops on all
     threads; and what was left out, with the reason."""
     found: list[Candidate] = []
     left_out: list[str] = []
     for number in count():
         try:
-            with quota("sums in parts for every size", _STEP):
+            with quota("sums in parts for every size", effort.operations):
                 one = _in_rounds(base, number)
         except (QuotaExceeded, isl.Error) as error:
             left_out.append(f"sums in parts: {error}")

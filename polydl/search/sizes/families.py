@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from polydl.base.effort import Effort
 from polydl.base.errors import InputError
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.nests import Nest, nests
@@ -22,14 +23,13 @@ from polydl.schedule.at_sizes import (
     through_caches,
 )
 from polydl.schedule.plan import Part
-from polydl.schedule.program_tree import tree_of
+from polydl.schedule.program_tree import program_tree, tree_of
 from polydl.schedule.recipe import Recipe, recipe_of
 from polydl.schedule.structure import start
+from polydl.schedule.tree import Sequence as InOrder
+from polydl.search.sizes.code import Setting
 from polydl.search.variant import Variant
 
-_FAMILIES = 8
-"""Families of variants that are looked at, and how many of the first variants are asked for theirs."""
-_LOOKED_AT = 400
 _ROW = 1024
 """Iterations of a tile that one thread runs as a row."""
 
@@ -53,31 +53,34 @@ class Candidate:
     """The original loops, of which `parts` are those that the estimates know."""
 
     @property
+    def tree(self) -> InOrder:
+        """Its schedule tree."""
+        return program_tree(self.parts)
+
+    @property
     def recipe(self) -> Recipe:
         return Recipe(()) if self.original else recipe_of(self.parts)
 
 
-def candidates_for(
-    base: Base, variants: Sequence[Variant], threads: int, *, reassociate: bool
-) -> tuple[list[Candidate], list[str]]:
+def candidates_for(base: Base, variants: Sequence[Variant], setting: Setting) -> tuple[list[Candidate], list[str]]:
     """The original loops, then the best variants of each family with sizes as parameters, on all threads and on one;
     and what was left out, with the reason."""
     found: dict[Recipe, Candidate] = {}
     left_out: dict[str, None] = {}
     original = Candidate(base, tuple(start(nest) for nest in base.nests), original=True)
     fused: Base | str | None = None
-    for variant in _families(variants):
+    for variant in _families(variants, setting.effort):
         if _alike(variant, base):
             own: Base | str = base
         else:
-            fused = fused if fused is not None else _fused(base, reassociate=reassociate)
+            fused = fused if fused is not None else _fused(base, reassociate=setting.reassociate)
             own = fused if isinstance(fused, Base) and _alike(variant, fused) else _unlike(variant, base, fused)
         if isinstance(own, str):
             left_out[own] = None
             continue
         tuned = {nest.name: nest for nest in nests(variant.program, variant.origin.dependences)}
         try:
-            for parts in _twins(parts_at_sizes(own.scop, variant.parts, own.nests), tuned, threads):
+            for parts in _twins(parts_at_sizes(own.scop, variant.parts, own.nests), tuned, setting.threads):
                 if any(map(_writes_long_loops_out, parts)):
                     raise InputError(f"{variant.id} writes out a loop that is short for its sizes alone")
                 one = Candidate(own, parts)
@@ -91,15 +94,15 @@ def _writes_long_loops_out(part: Part) -> bool:
     return bool(long_when_written_out(tree_of(part), {s.name: s for s in part.statements}))
 
 
-def _families(variants: Sequence[Variant]) -> Iterator[Variant]:
+def _families(variants: Sequence[Variant], effort: Effort) -> Iterator[Variant]:
     """The best variant of each of the first families."""
     seen: set[object] = set()
-    for variant in variants[:_LOOKED_AT]:
+    for variant in variants[: effort.looked_at]:
         if variant.as_written or variant.family in seen:
             continue
         seen.add(variant.family)
         yield variant
-        if len(seen) == _FAMILIES:
+        if len(seen) == effort.families:
             return
 
 

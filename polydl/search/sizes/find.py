@@ -10,11 +10,12 @@ from polydl.measure import MeasureOptions, Report
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank.ranker import FloatArray
-from polydl.search.every_size import EverySize, Timer, every_size
-from polydl.search.every_size_plain import every_size_of_searched
 from polydl.search.loading import with_sizes
 from polydl.search.proofs import proved_for_all_sizes
-from polydl.search.size_curve import way_times
+from polydl.search.sizes.blocks import every_size_in_blocks
+from polydl.search.sizes.code import EverySize, Setting, Symbolic, Timer
+from polydl.search.sizes.curve import way_times
+from polydl.search.sizes.searched import every_size_of_searched
 from polydl.search.variant import Variant
 from polydl.target import Machine
 
@@ -22,7 +23,7 @@ _LARGER = 32
 """By what factor sizes for which nothing is tuned are larger than the one that was given, at most."""
 
 
-def at_other_sizes(
+def code_for_other_sizes(
     scop: Scop, o: Options, searched: Sequence[Variant], machine: Machine, threads: int, timer: Timer | None = None
 ) -> EverySize | str:
     """Contractions in blocks, or the first and others of the variants that were searched with sizes as parameters; or
@@ -37,13 +38,13 @@ def at_other_sizes(
     try:
         symbolic = scop.symbolic or scop
         around = {name: _around(o.sizes.get(name, value)) for name, value in tuned.items()}
-        made = every_size(symbolic, around, machine, threads, reassociate=o.reassociate, instances=o.prove, timer=timer)
+        program = Symbolic.of(symbolic, reassociate=o.reassociate)
+        setting = Setting(machine, threads, o.reassociate, o.prove, o.effort)
+        made = every_size_in_blocks(program, around, setting, timer)
         if isinstance(made, str):
-            found = every_size_of_searched(
-                symbolic, around, searched, machine, threads, reassociate=o.reassociate, instances=o.prove
-            )
+            found = every_size_of_searched(program, around, searched, setting)
             made = f"{made}; {found}" if isinstance(found, str) else found
-        return proved_for_all_sizes(symbolic, made, o)
+        return proved_for_all_sizes(program, made, o)
     except InputErrors as error:
         return error.errors[0].reason
     except (InputError, QuotaExceeded) as error:

@@ -48,7 +48,7 @@ def neighbouring_sizes(scop: Scop, reload: Reload) -> Iterator[tuple[dict[str, i
                 yield sizes, there
 
 
-def check_other_sizes(
+def run_neighbours(
     scop: Scop,
     code: Generated,
     reload: Reload,

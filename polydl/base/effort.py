@@ -1,0 +1,66 @@
+"""How much the search for code for all sizes may do. Counts, so that the same is found on every machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How many ways to run a program at every size are compared where, and how many of them become code."""
+
+    points: int
+    """Sizes at which they are compared."""
+    judging: int
+    """Further sizes, at which the choice among them is judged."""
+    variants: int
+    """In one output, at most."""
+    near: float
+    """Mean loss over the sizes that is not worth another variant: 0.01 is 1 %."""
+    characters: int
+    """Of C up to which there is more of it: another variant, or microkernels for what stands around sums."""
+
+    @property
+    def sizes(self) -> int:
+        """All of them."""
+        return self.points + self.judging
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much the search for code for all sizes may do."""
+
+    blocks: Comparison = Comparison(points=256, judging=32, variants=8, near=0.01, characters=150_000)
+    """Of contractions in blocks: of a convolution's five sizes 112 points leave 9 % to the best way at others, 256
+    leave 4 %."""
+    points_in_vectors: int = 64
+    """In place of `blocks.points` where nests are in vectors, of which there are few ways."""
+    stages: tuple[tuple[int, int], ...] = ((24, 6), (72, 3))
+    """Sizes at which all ways in blocks are compared, and how many of the best at each of them are compared at more,
+    for the nest that takes longest."""
+    nests_at_sizes: int = 3456
+    """Nests of a program times sizes at which it is looked at: twelve nests at all of `blocks.sizes`, more of them at
+    fewer, and those that don't take longest at fewer still."""
+    timed: int = 4
+    """Sizes at which variants are timed, at most."""
+    searched: Comparison = Comparison(points=64, judging=16, variants=6, near=0.015, characters=100_000)
+    """Of variants that were searched for the tuned size."""
+    drawn: int = 160
+    """Sizes that are drawn for them, of which some are alike or too large."""
+    families: int = 8
+    """Families of variants that are looked at."""
+    looked_at: int = 400
+    """How many of the first variants are asked for their families."""
+    first: int = 10
+    """Sizes at which all of these variants are compared."""
+    best: int = 3
+    """How many of the best at each of the first sizes are compared at the others, too."""
+    statements: int = 3000
+    """That are estimated at all sizes together, about: fewer sizes and variants of programs with many."""
+    gain: float = 0.05
+    """By how much the choice has to be faster than the original loops, in the mean: 0.05 is 5 %."""
+    operations: int = 5_000_000
+    """Of isl, that the check of a variant may take, that its code may, and that sums in parts may."""
+    child_seconds: int = 10
+    """Of processor time, after which the code of a variant is taken to hang: it takes two at most where it comes at
+    all. What few counted operations of isl may take is known in no other way."""

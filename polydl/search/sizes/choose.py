@@ -1,0 +1,120 @@
+"""Chooses few of many ways to run a program at every size, and when each of them runs.
+
+Ways are compared by their estimates at many sizes. The few that are near the best everywhere stay; a decision tree over
+what is asked of the sizes says which of them runs when. Deterministic: nothing here looks at a clock. Times at some
+sizes come from outside, as numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from polydl.base.effort import Comparison
+from polydl.lower.dispatch import Question
+from polydl.lower.emit import Generated
+from polydl.model import isl
+from polydl.rank.ranker import FloatArray
+from polydl.search.sizes.dispatch import Tree, few, renumbered, taken, tree
+from polydl.search.sizes.timed import closest, moved_by_times
+
+L = TypeVar("L")
+
+Feature = tuple[isl.PwAff, ...]
+"""What sizes are told apart by: { [parameters] -> [n] } extents of loops, which are multiplied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What ways to run a program are estimated to take at some sizes."""
+
+    seconds: FloatArray
+    """(V, P): of each way at each point."""
+    features: Sequence[Feature]
+    values: FloatArray
+    """(P, F): of each feature at each point."""
+    judging: int
+    """So many points at the end only judge the choice."""
+
+    @property
+    def judged(self) -> range:
+        """The points that judge."""
+        return range(len(self.values) - self.judging, len(self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which way runs at which sizes."""
+
+    tree: Tree
+    """Its features and its ways are those that were compared."""
+    losses: FloatArray
+    """(P,): of what the tree takes over the best way at each point, as logarithms."""
+    judged: range
+    """The points that judge."""
+    timed: int = 0
+    """Points at which ways were timed, by which the estimates were corrected."""
+
+    @property
+    def loss(self) -> float:
+        """By how much the choice is slower than the best way for each size, in the mean over sizes that it was not made
+        with: 0.02 is 2 %."""
+        return math.expm1(float(np.mean(self.losses[self.judged.start :])))
+
+
+def losses(compared: Compared, ways: Sequence[int]) -> FloatArray:
+    """(V, P): the logarithm of what ways take over what the best of them takes at each point, in figures that every
+    machine's logarithms agree on."""
+    seconds = compared.seconds[list(ways)]
+    found: FloatArray = np.round(np.log(seconds / seconds.min(axis=0)), 9)
+    return found
+
+
+def choose(compared: Compared, ways: Sequence[int], bound: Comparison, variants: int | None = None) -> Choice:
+    """The fewest of some ways that are near the best of them everywhere, and when each is taken. `variants`: how many
+    at most, in place of the bound's."""
+    lost = losses(compared, ways)
+    end = compared.judged.start
+    some = few(lost[:, :end], bound.variants if variants is None else variants, bound.near)
+    grown = tree(lost[some][:, :end], compared.values[:end])
+    taking = [lost[some[taken(grown, values)], p] for p, values in enumerate(compared.values)]
+    return Choice(renumbered(grown, [ways[i] for i in some]), np.array(taking), compared.judged)
+
+
+def choose_by_times(
+    compared: Compared, before: Choice, ways: Sequence[int], most: int, timed: Callable[[Sequence[int]], FloatArray]
+) -> Choice:
+    """The choice among these ways with their estimates corrected by times at no more than `most` points. `timed`:
+    seconds (V, Q) at some points, NaN where there are none."""
+    estimated = np.log(compared.seconds[list(ways)])
+    places = np.log(np.maximum(compared.values, 1.0))
+    end = compared.judged.start
+    at = closest(estimated[:, :end], places[:end], most)
+    if not at:
+        return before
+    measured = timed(at)
+    moved = moved_by_times(estimated, places, at, measured)
+    grown = tree(np.round(moved - moved.min(axis=0), 9)[:, :end], compared.values[:end])
+    least = np.minimum(moved.min(axis=0), np.log(compared.seconds).min(axis=0))
+    taking = [moved[taken(grown, values), p] - least[p] for p, values in enumerate(compared.values)]
+    known = int(np.isfinite(measured).all(axis=0).sum())
+    return Choice(renumbered(grown, ways), np.array(taking), compared.judged, known)
+
+
+def asked(at: Tree, features: Sequence[Feature], leaves: Mapping[int, L]) -> Question[L] | L:
+    """What belongs to each way, behind the questions of a tree."""
+    if isinstance(at, int):
+        return leaves[at]
+    below = (asked(part, features, leaves) for part in (at.small, at.large))
+    return Question(features[at.feature], at.limit, *below)
+
+
+def characters(codes: Iterable[Generated]) -> int:
+    """Length of the C of several pieces of code in one file."""
+    codes = list(codes)
+    shared = dict.fromkeys(piece for code in codes for piece in code.prologue)
+    return sum(map(len, shared)) + sum(len(code.region) for code in codes)

@@ -1,0 +1,104 @@
+"""What runs at sizes that were not tuned: `EverySize`, and what it is made of and for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from polydl.base.effort import Effort
+from polydl.dependences.nests import Nest, nests
+from polydl.lower.dispatch import Narrowed, where_all_runs
+from polydl.lower.emit import Generated
+from polydl.model.scop import Scop
+from polydl.prove import Proof
+from polydl.rank.ranker import FloatArray
+from polydl.rewrite.canonical import Canonical, canonical
+from polydl.schedule.recipe import Recipe
+from polydl.search.sizes.tree import SizeTree
+from polydl.target import Machine
+
+Timer = Callable[[Mapping[int, Generated], Sequence[Mapping[str, int]]], FloatArray]
+"""Seconds (V, Q) of several pieces of code for one program, in their order, at some sizes; NaN where there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What code for all sizes is made for."""
+
+    machine: Machine
+    threads: int
+    reassociate: bool = True
+    """Sums may be added up in another order."""
+    instances: bool = False
+    """The code is made with the marks that a proof reads as well."""
+    effort: Effort = field(default_factory=Effort)
+    """What bounds the search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symbolic:
+    """A program with its sizes as parameters, in the form in which it is searched."""
+
+    read: Scop
+    """As the front end made it."""
+    narrowed: Narrowed
+    """For the sizes at which all of it runs."""
+    program: Canonical
+    nests: tuple[Nest, ...]
+
+    @staticmethod
+    def of(read: Scop, *, reassociate: bool = True) -> Symbolic:
+        """A program as the front end made it. Raises QuotaExceeded."""
+        narrowed = where_all_runs(read)
+        program = canonical(narrowed.scop, reassociate=reassociate)
+        return Symbolic(read, narrowed, program, nests(program.scop, program.dependences))
+
+
+@dataclass(frozen=True, slots=True)
+class EverySize:
+    """What runs at sizes that were not tuned."""
+
+    generated: Generated
+    """Its C."""
+    recipes: tuple[Recipe, ...]
+    """How the nests are scheduled: for small sizes first."""
+    loss: float
+    """By how much the choice is slower than the best way for each size by the estimates, in the mean over sizes that
+    the choice was not made with: 0.02 is 2 %."""
+    tree: SizeTree
+    """Which variant runs at which sizes."""
+    kind: str
+    """What the variants are, for people."""
+    marked: Generated | None = None
+    """With `Setting.instances`: its C with lines that say which instances run (polydl.lower.instance_marks)."""
+    rewritten: tuple[Scop, ...] = ()
+    """The program with nests fused, where code is of that."""
+    proof: Proof | None = None
+    """What was shown of it, where this was asked for."""
+    timed: int = 0
+    """Sizes at which variants were timed, by which the estimates were corrected."""
+    limited: str = ""
+    """What was compared less than usual (`Effort`), for people; empty: nothing."""
+    left_out: tuple[str, ...] = ()
+    """Variants that would have been among them, with the reason, for people."""
+
+    def beside(self, code: Generated) -> Generated:
+        """Code for some sizes with this for the others."""
+        prologue = tuple(dict.fromkeys((*code.prologue, *self.generated.prologue)))
+        return replace(code, prologue=prologue, otherwise=self.generated.region)
+
+    @property
+    def shown(self) -> str:
+        """What its proof came to, in a line for people; empty without one."""
+        if self.proof is None:
+            return ""
+        if not self.proof.holds:
+            return f"not proved for other sizes: {self.proof.reason}"
+        granted = len(self.proof.trusted)
+        return f"proved for all sizes{f' ({granted} assumptions in the head of the output)' if granted else ''}"
+
+    def __str__(self) -> str:
+        parts = [f"{len(self.recipes)} {self.kind}, {100 * self.loss:.0f} % behind the best for each by estimate"]
+        parts += [self.limited] if self.limited else []
+        parts += [f"left out: {'; '.join(self.left_out)}"] if self.left_out else []
+        return "; ".join(parts)
