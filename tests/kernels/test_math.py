@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from hypothesis import settings
 from polydl.kernels.microkernel import isa_prologue
 from polydl.kernels.vector_text import FAST, FAST_ULPS, ULPS, math_prologue
 from polydl.model.types import F32
+from tests.compiling import run_compiler
 
 DRIVER = Path(__file__).with_name("math_driver.c")
 TARGETS = {"avx512": ["-mavx512f", "-mavx512dq", "-mfma"], "avx2": ["-mavx2", "-mfma"], "generic": []}
@@ -38,7 +38,7 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     source, built = folder / "math.c", folder / "math.so"
     source.write_text(isa_prologue(F32) + math_prologue(F32) + DRIVER.read_text())
     command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", *TARGETS[request.param], "-shared", "-fPIC"]
-    subprocess.run([*command, "-o", str(built), str(source), "-lm"], check=True)
+    run_compiler([*command, "-o", str(built), str(source), "-lm"])
     return ctypes.CDLL(str(built))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import islpy as isl
@@ -14,6 +13,7 @@ from polydl.lower.made import made
 from polydl.model.expr import Binary, Const, Load
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
 from polydl.rewrite.canonical import canonical
+from tests.compiling import run_compiler
 from tests.measure.builders import SPAN, access, array
 
 
@@ -65,9 +65,7 @@ def test_it_is_ranked_and_written_like_one_that_was_read(tmp_path: Path) -> None
     assert any(structure.kernel for structure in found.variants[0].structures)
     path = tmp_path / "out.c"
     path.write_text(found.variants[0].code())
-    subprocess.run(
-        ["cc", "-O1", "-fopenmp", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-c", str(path)], check=True, cwd=tmp_path
-    )
+    run_compiler(["cc", "-O1", "-fopenmp", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-c", str(path)], tmp_path)
 
 
 def test_it_computes_what_it_says(tmp_path: Path) -> None:
