@@ -7,14 +7,26 @@ TORCH  ?= torch==2.13.0
 FUZZ_MINUTES ?= 20
 FUZZ_SEED    ?= 0
 
-.PHONY: demo test lint docs fuzz fuzz-properties bench bench-kernels train clean
+.PHONY: demo test test-all coverage durations lint docs fuzz fuzz-properties bench bench-kernels train clean
 
 demo: $(VENV)/.base
 	$(BIN)/polydl optimize examples/matmul.c
 
+# The first tier: five minutes (tests/tiers.py).
 test: $(VENV)/.test
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --first
+
+test-all: $(VENV)/.test
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not timing"
 	$(BIN)/python -m pytest -q -m timing
+
+# The lines of polydl that the first tier runs, those in other processes not counted.
+coverage: $(VENV)/.test
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --first --cov=polydl --cov-report=term-missing:skip-covered
+
+# What every test takes, written down anew: it decides what the first tier is.
+durations: $(VENV)/.test
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not timing" --record-durations
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

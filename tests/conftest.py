@@ -1,4 +1,4 @@
-"""Shared by all tests: hypothesis profiles, golden files, short timings."""
+"""Shared by all tests: hypothesis profiles, golden files, short timings, compilers that remember, tiers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import short_timings
+from tests import compiling, short_timings, since, tiers
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -36,6 +36,8 @@ settings.load_profile("default")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files in tests/golden/")
     parser.addoption("--avx2", action="store_true", help="as on a machine that has no wider vectors than AVX2")
+    parser.addoption("--since", metavar="REV", help="only tests that what changed since a commit may reach")
+    tiers.add_options(parser)
 
 
 _NARROW = """\
@@ -53,6 +55,7 @@ detect.read_processor = _narrow
 def pytest_configure(config: pytest.Config) -> None:
     """With --avx2, hide what /proc/cpuinfo says of AVX-512, here and in every process that tests start, and keep the
     compilers to AVX2."""
+    config.pluginmanager.register(tiers.Tiers(config))
     if not config.getoption("--avx2"):
         return
     folder = Path(tempfile.mkdtemp(prefix="polydl-avx2-"))
@@ -68,13 +71,28 @@ def pytest_configure(config: pytest.Config) -> None:
     exec(_NARROW, {})
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With --since, leave the modules that changed files reach."""
+    revision: str | None = config.getoption("--since")
+    modules = None if revision is None else since.reached(since.changed_files(revision))
+    if modules is not None:
+        reached = {item.nodeid for item in items if item.path.relative_to(since.ROOT).as_posix() in modules}
+        tiers.keep(config, items, reached)
+
+
+def pytest_sessionfinish() -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        compiling.trim()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Timings are short, except where they are what is tested."""
+    """Timings are short, and what is known is not compiled again, except where time is what is tested."""
     if any(item.iter_markers("timing")) or any(item.iter_markers("usual_timings")):
         return (yield)
     with pytest.MonkeyPatch.context() as patch:
         short_timings.apply(patch)
+        compiling.apply(patch)
         return (yield)
 
 

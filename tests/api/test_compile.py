@@ -6,7 +6,6 @@ import array
 import inspect
 import os
 import pickle
-import subprocess
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -20,6 +19,7 @@ import polydl
 from polydl.base.errors import ArgumentTypeError, ArgumentValueError, InputError, PolyDLError, ToolchainError
 from polydl.model.types import element_type
 from polydl.native.signature import dtypes
+from tests.compiling import run_compiler
 from tests.efforts import FEW
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -381,7 +381,7 @@ def test_one_of_several_functions() -> None:
 def test_a_microkernel_of_the_users(tmp_path: Path) -> None:
     """Call form: the arrays that the microkernel only reads may be read-only, although C does not declare it."""
     micro = tmp_path / "gemm_micro.o"
-    subprocess.run(["cc", "-O2", "-fPIC", "-c", EXAMPLES / "gemm_micro.c", "-o", micro], check=True)
+    run_compiler(["cc", "-O2", "-fPIC", "-c", EXAMPLES / "gemm_micro.c", "-o", micro])
     sizes = {"M": 64, "N": 32, "K": 64}
     kernel = polydl.compile(EXAMPLES / "matmul_call_form.c", sizes, tune=False, threads=2, link=(str(micro),))
     a, b = floats(64, 64), floats(64, 32)

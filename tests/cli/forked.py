@@ -10,6 +10,7 @@ import importlib
 import multiprocessing
 import os
 import pkgutil
+import resource
 import runpy
 import subprocess
 import sys
@@ -22,10 +23,12 @@ from pathlib import Path
 
 import pytest
 
-from tests import short_timings
+from tests import compiling, short_timings
 
 STARTS = ("PYTHON", "LC_", "LANG")
 """Variables that Python reads at its start, too early for a fork."""
+
+_seconds: list[float] = []
 
 
 def preload() -> None:
@@ -59,7 +62,14 @@ def run(
             process.kill()
             process.join()
             raise subprocess.TimeoutExpired(given, timeout, out.read_bytes(), err.read_bytes())
+        spent = Path(name, "seconds")
+        _seconds.append(float(spent.read_text()) if spent.exists() else 0.0)  # none of a run that was killed
         return process.exitcode, out.read_bytes(), err.read_bytes()
+
+
+def processor_seconds() -> float:
+    """Of all runs, which are children of another process than this one."""
+    return sum(_seconds)
 
 
 def _run(arguments: list[str], folder: Path, environment: dict[str, str], out: Path, err: Path, short: bool) -> None:
@@ -75,5 +85,10 @@ def _run(arguments: list[str], folder: Path, environment: dict[str, str], out: P
     warnings.simplefilter("error")
     if short:
         short_timings.apply(pytest.MonkeyPatch())
+        compiling.apply(pytest.MonkeyPatch())
     sys.argv = ["polydl", *arguments]
-    runpy.run_module("polydl", run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module("polydl", run_name="__main__", alter_sys=True)
+    finally:
+        usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        out.with_name("seconds").write_text(str(sum(usage.ru_utime + usage.ru_stime for usage in usages)))

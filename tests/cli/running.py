@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cli import forked
+from tests.compiling import run_compiler
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -90,5 +91,5 @@ def refused(folder: Path, *arguments: str | bytes | Path, code: int | None = 2, 
 def compile_c(folder: Path, files: Sequence[str | Path], output: str, *flags: str) -> None:
     """Compile with warnings as errors."""
     command = ["cc", "-Wall", "-Wextra", "-Werror", *flags, "-o", output, *map(str, files), "-lm"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = run_compiler(command, folder, check=False)
     assert done.returncode == 0, f"{command}: {done.stderr}"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import EXAMPLES, PRESET, REJECT, environment, listing, polydl, refused
+from tests.compiling import run_compiler
 
 SMALL = ("-D", "M=16", "-D", "N=16", "-D", "K=16", *PRESET)
 MATMUL = (EXAMPLES / "matmul.c").read_text()
@@ -138,7 +139,7 @@ def test_names(tmp_path: Path, name: bytes) -> None:
     assert "\x1b" not in outcome.stdout
     written = tmp_path / "out" / source
     flags = ["-x", "c", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-"]
-    subprocess.run(["cc", *flags], input=written.read_bytes(), check=True)
+    run_compiler(["cc", *flags], text=written.read_text())
 
 
 def test_odd_names_in_messages(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from polydl import __version__
 from tests.cli.programs import CASES, Case
 from tests.cli.running import PRESET, compile_c, polydl
+from tests.compiling import run_program
 from tests.shared import made_once
 
 NATIVE = ("-O3", "-march=native", "-fopenmp")
@@ -37,7 +37,7 @@ def build(folder: Path, name: str, case: Case, *flags: str) -> Path:
 
 def outputs(program: Path, case: Case) -> list[str]:
     """What the program prints, one run after the other."""
-    runs = (subprocess.run([program, *a], capture_output=True, text=True, check=True, timeout=600) for a in case.runs)
+    runs = (run_program([program, *a]) for a in case.runs)
     return [run.stdout for run in runs]
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import EXAMPLES, environment, listing, polydl, refused
+from tests.compiling import run_compiler
 
 LOOPS = (EXAMPLES / "matmul_loop_form.c").read_text()
 CALLS = (EXAMPLES / "matmul_call_form.c").read_text()
@@ -36,7 +37,7 @@ SMALL = ("-D", "M=64", "-D", "N=64", "-D", "K=64", "--top-k", "2", "--threads", 
 
 def microkernel(folder: Path, body: str) -> None:
     (folder / "micro.c").write_text(HEAD + body)
-    subprocess.run(["cc", "-O1", "-fPIC", "-w", "-c", "micro.c", "-o", "micro.o"], cwd=folder, check=True)
+    run_compiler(["cc", "-O1", "-fPIC", "-w", "-c", "micro.c", "-o", "micro.o"], folder)
 
 
 @pytest.mark.parametrize("name", MICROKERNELS)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.compiling import run_compiler, run_program
 from tests.docs.blocks import ROOT, Block, blocks, checkout, environment, perform
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
@@ -73,11 +74,11 @@ def test_the_new_instruction_set_computes_what_the_twin_computes(tmp_path: Path)
     (copy / "product.c").write_text(made.stdout)
     flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-std=gnu11", "-static"]
     wide = ["-march=armv8.2-a+sve", "-msve-vector-bits=256"]
-    subprocess.run([COMPILER, *flags, *wide, "product.c", "-o", "product"], cwd=copy, check=True)
+    run_compiler([COMPILER, *flags, *wide, "product.c", "-o", "product"], copy)
     emulator = [EMULATOR, "-cpu", "max,sve256=on,sve-default-vector-length=32"]
-    ran = subprocess.run([*emulator, "./product"], cwd=copy, capture_output=True, text=True, timeout=600, check=False)
+    ran = run_program([*emulator, "./product"], copy, check=False)
     assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr[-1000:]
-    subprocess.run([COMPILER, *flags, *wide, "-S", "product.c", "-o", "product.s"], cwd=copy, check=True)
+    run_compiler([COMPILER, *flags, *wide, "-S", "product.c", "-o", "product.s"], copy)
     assert "fmla\tz" in (copy / "product.s").read_text()
 
 

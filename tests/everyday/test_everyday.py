@@ -1,4 +1,6 @@
-"""Programs as people write them: accepted, the same code however they are spelled, right."""
+"""Programs as people write them: accepted, the same code however they are spelled, right.
+
+Those that are not in MEASURED are run by tests/programs."""
 
 from __future__ import annotations
 
@@ -12,10 +14,8 @@ from polydl.measure import Status
 from polydl.model.scop import Scop
 from polydl.rewrite.canonical import canonical
 from polydl.target.isa import kernel_contraction
-from tests.programs.corpus import Entry, catalogue
-
-PROGRAMS = catalogue(Path(__file__).parent)
-ACCEPTED = [name for name, entry in PROGRAMS.items() if not entry.refused]
+from tests.everyday.programs import ACCEPTED, MEASURED, PROGRAMS
+from tests.programs.corpus import Entry
 
 
 def scops(entry: Entry) -> tuple[Scop, ...]:
@@ -38,7 +38,7 @@ def test_it_is_taken_for_what_it_is(name: str) -> None:
 
 # A scheduler that is stopped says so loudly: what is found without it is to be right all the same.
 @pytest.mark.filterwarnings("ignore:.*was stopped after:UserWarning")
-@pytest.mark.parametrize("name", ACCEPTED)
+@pytest.mark.parametrize("name", MEASURED)
 def test_it_computes_the_same(name: str, tmp_path: Path) -> None:
     entry = PROGRAMS[name]
     values = entry.sizes[0]

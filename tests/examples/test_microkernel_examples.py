@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import polydl
+from tests.compiling import run_compiler
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CC = ("cc", "-O2", "-march=native", "-fopenmp", "-fPIC")
@@ -18,11 +18,8 @@ XSMM = ("-lxsmm", "-lxsmmnoblas", "-lm", "-lpthread", "-ldl")
 
 def has_libxsmm() -> bool:
     """Header check: does a program that includes and links LIBXSMM build?"""
-    done = subprocess.run(
-        ["cc", "-x", "c", "-", "-o", "/dev/null", *XSMM],
-        input="#include <libxsmm.h>\nint main(void) { libxsmm_init(); return 0; }\n",
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    text = "#include <libxsmm.h>\nint main(void) { libxsmm_init(); return 0; }\n"
+    done = run_compiler(["cc", "-x", "c", "-", "-o", "/dev/null", *XSMM], text=text, check=False)
     return done.returncode == 0
 
 
@@ -33,10 +30,10 @@ def run_output(example: str, kernel: str, libraries: tuple[str, ...], size: int,
     assert result.scops[0].chosen is not None
     assert "#pragma omp parallel" in output.read_text()
     micro = folder / "micro.o"
-    subprocess.run([*CC, "-c", str(EXAMPLES / kernel), "-o", str(micro)], check=True)
+    run_compiler([*CC, "-c", str(EXAMPLES / kernel), "-o", str(micro)])
     library = folder / "both.so"
     macros = [f"-D{name}={value}" for name, value in defines.items()]
-    subprocess.run([*CC, "-shared", "-o", str(library), *macros, str(output), str(micro), *libraries], check=True)
+    run_compiler([*CC, "-shared", "-o", str(library), *macros, str(output), str(micro), *libraries])
     rng = np.random.default_rng(0)
     a, b, c = (rng.integers(-3, 4, (size, size)).astype(np.float32) for _ in range(3))
     expected = c + a @ b
@@ -57,9 +54,7 @@ def test_libxsmm(tmp_path: Path) -> None:
 
 def test_the_loop_form_is_plain_c_for_other_compilers(tmp_path: Path) -> None:
     library = tmp_path / "plain.so"
-    subprocess.run(
-        [*CC, "-Wno-unknown-pragmas", "-shared", "-o", str(library), str(EXAMPLES / "matmul_loop_form.c")], check=True
-    )
+    run_compiler([*CC, "-Wno-unknown-pragmas", "-shared", "-o", str(library), str(EXAMPLES / "matmul_loop_form.c")])
     rng = np.random.default_rng(1)
     a, b, c = (rng.integers(-3, 4, (256, 256)).astype(np.float32) for _ in range(3))
     expected = c + a @ b

@@ -7,7 +7,6 @@ import io
 import json
 import platform
 import re
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -19,6 +18,8 @@ from native import FLAGS, KERNELS, Floats, bound_call, openmp_runtimes, placed, 
 from output import document, plot, summary, table, write_csv
 from rich.console import Console
 from sizes import ConvLayer, GemmSize, channel_block, conv_layers, gemm_sizes
+
+from tests.compiling import run_compiler
 
 LAYERS = [
     ConvLayer("tiny", "plain", 7, 6, 32, 16, 3, 3, 1, 1, 1),
@@ -144,9 +145,7 @@ def test_peak_kernel_stays_in_registers() -> None:
     """As many fused multiply-adds as chains, none with a memory operand: otherwise it is no peak."""
     if platform.machine() != "x86_64" or "fma" not in Path("/proc/cpuinfo").read_text(encoding="utf-8"):
         pytest.skip("the mnemonics are those of x86 with FMA")
-    listing = subprocess.run(
-        ["cc", *FLAGS, "-S", "-o", "-", str(KERNELS / "support.c")], capture_output=True, text=True, check=True
-    ).stdout
+    listing = run_compiler(["cc", *FLAGS, "-S", "-o", "-", str(KERNELS / "support.c")]).stdout
     fused = [line for line in listing.splitlines() if re.search(r"vfmadd\d+ps", line)]
     assert len(fused) == 12
     assert not [line for line in fused if "(" in line]

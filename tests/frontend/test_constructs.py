@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from polydl.lower.splice import guarded, splice
 from polydl.options import Options
 from polydl.pipeline import rank
 from polydl.search.shortlist import shortlist
+from tests.compiling import run_compiler
 from tests.frontend.reading import region, same_set, scop, write
 
 VECTOR = "void f(int n, unsigned u, double A[100], double B[100])"
@@ -144,7 +144,7 @@ def test_types_under_distant_conditions(tmp_path: Path, flags: tuple[str, ...], 
         "-shared",
         "-fPIC",
     ]
-    subprocess.run([*command, str(output), "-o", str(library)], check=True)
+    run_compiler([*command, str(output), "-o", str(library)])
     block = ctype * 1024
     a, b, c = block(*[i % 5 for i in range(1024)]), block(*[i % 3 for i in range(1024)]), block()
     ctypes.CDLL(str(library)).product(a, b, c)
@@ -179,8 +179,7 @@ def test_limits_are_those_of_the_systems_headers(tmp_path: Path) -> None:
     assert guards >= set(names.split())
     output = heads + guarded(found, "typedef int made;", "\n")
     command = ["gcc", "-E", "-P", "-Werror", "-"]
-    done = subprocess.run(command, input=output, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = run_compiler(command, text=output)
     assert "typedef int made;" in done.stdout
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from polydl.frontend import load
 from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import rank
+from tests.compiling import run_compiler, run_program
 from tests.frontend.reading import same_set, scop
 
 HEAD = "void f(int n, unsigned u, float *y, float z[64][64])"
@@ -144,5 +144,5 @@ def test_outputs_compute_the_same(tmp_path: Path, body: str) -> None:
 
 def _printed(text: str, folder: Path) -> str:
     (folder / "run.c").write_text(text)
-    subprocess.run(["cc", "-O2", "-march=native", "-fopenmp", "-o", folder / "run", folder / "run.c"], check=True)
-    return subprocess.run([folder / "run"], check=True, capture_output=True, text=True).stdout
+    run_compiler(["cc", "-O2", "-march=native", "-fopenmp", "-o", folder / "run", folder / "run.c"])
+    return run_program([folder / "run"]).stdout

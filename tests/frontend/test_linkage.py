@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import polydl
 from polydl.frontend.text.linkage import as_c
+from tests.compiling import run_compiler
 
 CODE = """// extern "C" {
 #include <cstddef>
@@ -47,4 +47,4 @@ def test_it_is_read_and_written_as_it_was(tmp_path: Path) -> None:
     assert [one.ranking.scop.function for one in done.scops] == ["axpy", "twice"]
     text = (tmp_path / "out.cc").read_text()
     assert text.count('extern "C"') == CODE.count('extern "C"')
-    subprocess.run(["c++", "-fsyntax-only", "-march=native", "-w", tmp_path / "out.cc"], check=True)
+    run_compiler(["c++", "-fsyntax-only", "-march=native", "-w", tmp_path / "out.cc"])

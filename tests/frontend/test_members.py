@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import rank
 from polydl.search.proofs import proof_of
+from tests.compiling import run_compiler, run_program
 from tests.frontend.reading import reads, same_map, scop, write
 
 BODY = "typedef struct { float x, y; char tag; double mass; float pos[3]; int id; } body;\n"
@@ -46,8 +46,8 @@ def test_members_lie_where_the_compiler_puts_them(tmp_path: Path) -> None:
     )
     program = f'#include <stdio.h>\n{declared}int main(void) {{ {asked} printf("%zu", sizeof(struct all)); return 0; }}'
     (tmp_path / "asked.c").write_text(program)
-    subprocess.run(["cc", "-o", tmp_path / "asked", tmp_path / "asked.c"], check=True)
-    said = subprocess.run([tmp_path / "asked"], check=True, capture_output=True, text=True).stdout.split()
+    run_compiler(["cc", "-o", tmp_path / "asked", tmp_path / "asked.c"])
+    said = run_program([tmp_path / "asked"]).stdout.split()
     assert [int(word) for word in said] == [*shown, members.bytes]
     assert set(shown.values()) == {".x", ".y", ".z", *(f".m[{i}][{j}]" for i in range(2) for j in range(3))}
 
@@ -292,8 +292,8 @@ def test_outputs_compute_the_same(tmp_path: Path) -> None:
 def _printed(text: str, folder: Path) -> str:
     (folder / "run.c").write_text(text)
     flags = ["-std=gnu11", "-O2", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]
-    subprocess.run(["cc", *flags, "-o", folder / "run", folder / "run.c", "-lm"], check=True)
-    return subprocess.run([folder / "run"], check=True, capture_output=True, text=True).stdout
+    run_compiler(["cc", *flags, "-o", folder / "run", folder / "run.c", "-lm"])
+    return run_program([folder / "run"]).stdout
 
 
 def test_outputs_are_proved(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from polydl.measure.unit import original_code, passed_arrays
 from polydl.options import Options
 from polydl.pipeline import rank
 from polydl.search.proofs import proof_of
+from tests.compiling import run_compiler, run_program
 from tests.frontend.reading import reads, same_map, scop, write
 from tests.measure.builders import QUICK
 
@@ -124,8 +124,8 @@ int main(void)
 def _printed(text: str, folder: Path) -> str:
     (folder / "run.c").write_text(text)
     flags = ["-std=gnu11", "-O2", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]
-    subprocess.run(["cc", *flags, "-o", folder / "run", folder / "run.c", "-lm"], check=True)
-    return subprocess.run([folder / "run"], check=True, capture_output=True, text=True).stdout
+    run_compiler(["cc", *flags, "-o", folder / "run", folder / "run.c", "-lm"])
+    return run_program([folder / "run"]).stdout
 
 
 def test_outputs_compute_the_same(tmp_path: Path) -> None:

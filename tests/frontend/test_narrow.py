@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from polydl.base.resources import header_flags
 from polydl.model.expr import Binary, Convert, Expr, Load, operands
 from polydl.model.scop import Assignment
 from polydl.model.types import BF16, BF16_BITS, F16, F32, F64, I32, ElementType
+from tests.compiling import run_compiler
 
 HEAD = "#include <polydl.h>\nstatic float half(polydl_bf16 x) {{ return 0.5f * polydl_to_float(x); }}\n"
 PROGRAM = HEAD + (
@@ -143,4 +143,4 @@ def test_the_output_compiles_with_the_names_as_they_are(tmp_path: Path) -> None:
         assert "polydl1_bf16" not in written
         assert "polydl1_to" not in written
         warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unused", "-Wno-unknown-pragmas"]
-        subprocess.run(["cc", *warnings, *header_flags(), "-c", "out.c"], cwd=tmp_path, check=True)
+        run_compiler(["cc", *warnings, *header_flags(), "-c", "out.c"], tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from polydl.lower.splice import splice
 from polydl.model.scop import Assignment, Scop
 from polydl.options import Options
 from polydl.pipeline import rank
+from tests.compiling import run_compiler, run_program
 
 HEAD = "void f(int n, int m, double *restrict a, double *restrict b, double A[restrict 20][30])"
 
@@ -146,8 +146,6 @@ def test_outputs_compute_the_same(tmp_path: Path) -> None:
         (tmp_path / "run.c").write_text(splice(program.source, pieces, ""))
         for source in ("whole.c", "run.c"):
             flags = ["-O2", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
-            subprocess.run(
-                ["cc", *flags, "-Wno-unknown-pragmas", "-o", tmp_path / "run", tmp_path / source], check=True
-            )
-            printed.append(subprocess.run([tmp_path / "run"], check=True, capture_output=True, text=True).stdout)
+            run_compiler(["cc", *flags, "-Wno-unknown-pragmas", "-o", tmp_path / "run", tmp_path / source])
+            printed.append(run_program([tmp_path / "run"]).stdout)
     assert len(set(printed)) == 1

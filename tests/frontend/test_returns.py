@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from polydl.base.resources import header_flags
 from polydl.kernels.scalar_text import scalar_text
 from polydl.model.scop import Function
 from polydl.rewrite.canonical import canonical
+from tests.compiling import run_compiler, run_program
 
 HEAD = """#include <math.h>
 #include <stdbool.h>
@@ -118,13 +118,13 @@ def test_the_same_bits(name: str, tmp_path: Path) -> None:
     )  # fmt: skip
     (tmp_path / "f.c").write_text(source)
     command = ["gcc", "-O1", "-fwrapv", "-ffp-contract=off", *header_flags(), "f.c", "-o", "f", "-lm"]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    assert subprocess.run([tmp_path / "f"], check=False).returncode == 0
+    run_compiler(command, tmp_path)
+    assert run_program([tmp_path / "f"], check=False).returncode == 0
     wrong = source.replace("return " + scalar_text(found.value, names.__getitem__), "return p0 + 1")
     if found.element.through is None:
         (tmp_path / "f.c").write_text(wrong)
-        subprocess.run(command, cwd=tmp_path, check=True)
-        assert subprocess.run([tmp_path / "f"], check=False).returncode == 1
+        run_compiler(command, tmp_path)
+        assert run_program([tmp_path / "f"], check=False).returncode == 1
 
 
 @pytest.mark.parametrize("name", list(NONE))

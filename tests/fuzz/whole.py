@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from polydl.pipeline import rank
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import apply
 from polydl.search.shortlist import shortlist
+from tests.compiling import run_compiler, run_program
 from tests.oracle import Limits, Program, initial_data, interpret, programs, render
 from tests.oracle.interpret import Element
 from tests.oracle.native import apart
@@ -109,13 +109,10 @@ def results(program: Program, folder: Path, most: int, flags: tuple[str, ...] = 
         parts.append(apart(text, f"v{number}"))
     source, binary = folder / "whole.c", folder / "whole"
     source.write_text("\n".join([*parts, main_text(program, data, expected, len(texts))]))
-    compiled = subprocess.run(
-        ["cc", *flags, str(source), "-o", str(binary), "-lm"], capture_output=True, text=True, check=False
-    )
-    assert compiled.returncode == 0, compiled.stderr + render(program)
+    run_compiler(["cc", *flags, str(source), "-o", str(binary), "-lm"])
     # libgomp keeps its threads' memory until the end: that is no leak of the generated code
     environment = {**os.environ, "OMP_NUM_THREADS": "3", "ASAN_OPTIONS": "detect_leaks=0"}
-    done = subprocess.run([str(binary)], env=environment, capture_output=True, text=True, check=False, timeout=600)
+    done = run_program([str(binary)], env=environment, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), "\n".join(
         [done.stdout, done.stderr, render(program), *texts]
     )

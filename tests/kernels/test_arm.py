@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from polydl import pipeline
 from polydl.base import resources
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction
 from polydl.model.types import F32
+from tests.compiling import run_compiler, run_program
 from tests.kernels import contraction_program
 from tests.kernels.contraction_program import Call
 from tests.kernels.test_products import kernels_and_twins
@@ -30,11 +30,8 @@ FLAGS = ("-Wall", "-Wextra", "-Werror", "-std=gnu11", "-static")
 def _run(folder: Path, source: str, *flags: str) -> str:
     """What the program prints in the emulator."""
     (folder / "program.c").write_text(source)
-    built = subprocess.run(
-        [COMPILER, *FLAGS, *flags, "program.c", "-o", "program"], cwd=folder, capture_output=True, text=True
-    )
-    assert built.returncode == 0, built.stderr[:4000]
-    ran = subprocess.run([EMULATOR, folder / "program"], capture_output=True, text=True, timeout=600)
+    run_compiler([COMPILER, *FLAGS, *flags, "program.c", "-o", "program"], folder)
+    ran = run_program([EMULATOR, folder / "program"], check=False)
     assert ran.returncode == 0, f"died with {ran.returncode} after {ran.stdout[-200:]!r} {ran.stderr[-500:]!r}"
     return ran.stdout
 
@@ -61,7 +58,7 @@ def test_vectors_are_neon(tmp_path: Path) -> None:
     """The portable path comes out as fused multiply-adds on vectors, not as scalars."""
     spec = MicrokernelSpec(F32, 4, 16, 32, 16, (Reduction(32, 1, 16),), remainders=False)
     (tmp_path / "kernel.c").write_text(contraction_program.program([spec], [Call(0, 4, 16, {})]))
-    subprocess.run([COMPILER, "-O3", "-S", "kernel.c", "-o", "kernel.s"], cwd=tmp_path, check=True)
+    run_compiler([COMPILER, "-O3", "-S", "kernel.c", "-o", "kernel.s"], tmp_path)
     assert (tmp_path / "kernel.s").read_text().count("fmla") >= 16
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,6 +40,7 @@ from polydl.model.scop import Scop
 from polydl.model.types import F32, F64
 from polydl.options import Options
 from polydl.target.isa import ISAS
+from tests.compiling import run_compiler, run_program
 from tests.frontend.reading import scop
 
 TABLE = (*families.INNERMOST, *families.NESTS, *families.COPIES)
@@ -93,9 +93,8 @@ def differences(
     ])  # fmt: skip
     (folder / "program.c").write_text(source)
     command = ["cc", "-O1", "-march=native", "-ffp-contract=off", "program.c", "-lm", "-o", "program"]
-    built = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr[:3000]
-    wrong, changed = map(int, subprocess.run([folder / "program"], capture_output=True, text=True).stdout.split())
+    run_compiler(command, folder)
+    wrong, changed = map(int, run_program([folder / "program"], check=False).stdout.split())
     return wrong if changed else SIZE
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from polydl.kernels.vector_text import FAST_ULPS, math_prologue, own_prologues
 from polydl.model.expr import Call, Load
 from polydl.model.functions import FUNCTIONS
 from polydl.model.types import F32, ElementType
+from tests.compiling import run_compiler
 
 DRIVER = Path(__file__).with_name("math_driver.c")
 TARGETS = {"avx512": ["-mavx512f", "-mavx512dq", "-mfma"], "avx2": ["-mavx2", "-mfma"], "generic": []}
@@ -54,7 +54,7 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     source, built = folder / "math.c", folder / "math.so"
     source.write_text(isa_prologue(F32) + prologues(F32) + DRIVER.read_text())
     command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", *TARGETS[request.param], "-shared", "-fPIC"]
-    subprocess.run([*command, "-o", str(built), str(source), "-lm"], check=True)
+    run_compiler([*command, "-o", str(built), str(source), "-lm"])
     return ctypes.CDLL(str(built))
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from polydl.kernels.microkernel import isa_prologue
 from polydl.model.types import F64
+from tests.compiling import run_compiler
 from tests.kernels.test_math import TARGETS, VECTORS, prologues, supported
 
 DRIVER = Path(__file__).with_name("math_driver_double.c")
@@ -30,7 +30,7 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     source, built = folder / "math.c", folder / "math.so"
     source.write_text(isa_prologue(F64) + prologues(F64) + DRIVER.read_text())
     command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", *TARGETS[request.param], "-shared", "-fPIC"]
-    subprocess.run([*command, "-o", str(built), str(source), "-lm"], check=True)
+    run_compiler([*command, "-o", str(built), str(source), "-lm"])
     return ctypes.CDLL(str(built))
 
 

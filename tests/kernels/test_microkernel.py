@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,6 +16,7 @@ from polydl.kernels.microkernel import MicrokernelSpec, Reduction, generate, isa
 from polydl.model.types import F32, F64, ElementType
 from polydl.target import isa
 from polydl.target.isa import ISAS, VECTOR_TYPES
+from tests.compiling import run_compiler, run_program
 from tests.kernels import contraction_program
 from tests.kernels.contraction_program import Call
 
@@ -42,16 +42,15 @@ def convolution(dtype: ElementType, m: int, n: int, ifm: int = 8) -> Microkernel
 @cache
 def macros(compiler: str, flags: tuple[str, ...]) -> frozenset[str] | None:
     """Names of the predefined macros, None when the compiler does not know the flags."""
-    run = subprocess.run([compiler, *flags, "-dM", "-E", "-xc", "/dev/null"], capture_output=True, text=True)
+    run = run_compiler([compiler, *flags, "-dM", "-E", "-xc", "/dev/null"], check=False)
     return None if run.returncode else frozenset(line.split()[1] for line in run.stdout.splitlines())
 
 
 def compile_and_run(folder: Path, source: str, compiler: str, flags: tuple[str, ...]) -> str:
     (folder / "program.c").write_text(source)
     command = [compiler, *WARNINGS, *flags, "program.c", "-o", "program"]
-    built = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr[:4000]
-    ran = subprocess.run([folder / "program"], capture_output=True, text=True, timeout=600)
+    run_compiler(command, folder)
+    ran = run_program([folder / "program"], check=False)
     assert ran.returncode == 0, f"died with {ran.returncode} after {ran.stdout[-200:]!r}"
     return ran.stdout
 
@@ -128,8 +127,7 @@ def assembly_of(folder: Path, specs: list[MicrokernelSpec], flags: tuple[str, ..
         parts += [k.text, f"{declaration};\n{declaration} {{ {k.name}({passed}); }}"]
     (folder / "blocks.c").write_text("\n".join(parts))
     command = ["gcc", *WARNINGS, "-O3", *flags, "-S", "blocks.c", "-o", "-"]
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr[:4000]
+    run = run_compiler(command, folder)
     return run.stdout
 
 
@@ -167,7 +165,7 @@ def test_the_spill_test_sees_spills(tmp_path: Path) -> None:
     call = f"void f(const float *A, const float *B, float *C) {{ {k.name}(8, 32, A, B, C); }}\n"
     (tmp_path / "f.c").write_text(isa_prologue(F32) + forced + text + call)
     command = ["gcc", "-O3", "-march=haswell", "-S", "f.c", "-o", "-"]
-    out = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    out = run_compiler(command, tmp_path).stdout
     assert any(spills(body) for body in innermost_loops(out))
 
 

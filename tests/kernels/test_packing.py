@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from polydl.lower.cprint import lines
 from polydl.lower.scratch import Scratch
 from polydl.model.types import F32, F64
 from polydl.target.isa import VECTOR_TYPES
+from tests.compiling import run_compiler, run_program
 from tests.kernels.contraction_program import HARNESS, spread
 
 TARGETS = {
@@ -122,9 +122,8 @@ def row(call: Call) -> str:
 def run(folder: Path, source: str, flags: tuple[str, ...]) -> str:
     (folder / "program.c").write_text(source)
     command = ["gcc", "-Wall", "-Wextra", "-Werror", *flags, "program.c", "-o", "program"]
-    built = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr[:4000]
-    ran = subprocess.run([folder / "program"], capture_output=True, text=True, timeout=600)
+    run_compiler(command, folder)
+    ran = run_program([folder / "program"], check=False)
     assert ran.returncode == 0, f"died with {ran.returncode} after {ran.stdout[-200:]!r}"
     return ran.stdout
 

@@ -22,6 +22,7 @@ from polydl.model.types import BF16, F16, F32, F64, I8, I16, I32, U8, U16, Eleme
 from polydl.target import narrowed, preset
 from polydl.target.isa import isa
 from polydl.target.products import DOT_8, DOT_BF16, DOT_I16, FMA, Product, features_of
+from tests.compiling import run_compiler, run_program
 from tests.kernels.contraction_program import HARNESS, spread
 
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86")
@@ -44,9 +45,8 @@ static unsigned bits(void) { draw(); return (unsigned)(seed >> 32); }
 def run(folder: Path, source: str, flags: Sequence[str]) -> str:
     (folder / "program.c").write_text(source)
     command = ["gcc", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", *flags, "program.c", "-o", "program", "-lm"]
-    built = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr[:4000]
-    ran = subprocess.run([folder / "program"], capture_output=True, text=True, timeout=600)
+    run_compiler(command, folder)
+    ran = run_program([folder / "program"], check=False)
     assert ran.returncode == 0, f"died with {ran.returncode} after {ran.stdout[-200:]!r}"
     return ran.stdout
 
@@ -285,7 +285,7 @@ def test_the_instructions_are_there(product: Product, tmp_path: Path) -> None:
     (tmp_path / "f.c").write_text("".join(prologues(spec)) + made.text + whole)
 
     def instructions(*flags: str) -> str:
-        subprocess.run(["gcc", "-O2", *flags, "-c", "f.c", "-o", "f.o"], cwd=tmp_path, check=True)
+        run_compiler(["gcc", "-O2", *flags, "-c", "f.c", "-o", "f.o"], tmp_path)
         return subprocess.run(["objdump", "-d", "f.o"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
 
     real = instructions(*FEATURES)
@@ -394,7 +394,7 @@ def test_programs_at_any_size(
     for target in ("native", "avx2", "generic"):
         flags = ["-O2", "-w", "-fopenmp", *TARGETS[target]]
         # Sums wrap around in the original too, where any bits are multiplied.
-        subprocess.run(["gcc", "-fwrapv", "-c", *flags, "original.c"], cwd=tmp_path, check=True)
-        subprocess.run(["gcc", *flags, "made.c", "original.o", "main.c", "-o", "main"], cwd=tmp_path, check=True)
-        ran = subprocess.run([tmp_path / "main"], capture_output=True, text=True, timeout=300)
+        run_compiler(["gcc", "-fwrapv", "-c", *flags, "original.c"], tmp_path)
+        run_compiler(["gcc", *flags, "made.c", "original.o", "main.c", "-o", "main"], tmp_path)
+        ran = run_program([tmp_path / "main"], check=False)
         assert (ran.stdout, ran.returncode) == ("done\n", 0), target

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from polydl.measure import Status, Toolchain, measure
 from polydl.schedule.loopstring import text
 from polydl.schedule.notation import Written
 from polydl.schedule.recipe import Recipe
+from tests.compiling import run_compiler
 from tests.measure.builders import IKJ, QUICK, matmul
 
 GEMM = """\
@@ -42,7 +42,7 @@ def _built(source: str, folder: Path, *arrays: str, **options: object) -> ctypes
     path.write_text(source)
     pipeline.optimize(path, out, run=False, prepack=arrays, **options)  # type: ignore[arg-type]
     flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-march=native", "-fopenmp", "-shared", "-fPIC"]
-    subprocess.run(["cc", *flags, "-o", folder / "out.so", out], check=True)
+    run_compiler(["cc", *flags, "-o", folder / "out.so", out])
     return ctypes.CDLL(str(folder / "out.so"))
 
 

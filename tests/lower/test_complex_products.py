@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree_check import broken
 from polydl.search.candidates import made
+from tests.compiling import run_compiler
 
 N = 5000
 BUTTERFLIES = """
@@ -99,7 +99,7 @@ def run(text: str, tmp_path: Path, name: str, x: np.ndarray, w: np.ndarray) -> n
         "-shared",
         "-fPIC",
     )
-    subprocess.run(["gcc", *flags, str(source), "-o", str(output)], check=True, timeout=600)
+    run_compiler(["gcc", *flags, str(source), "-o", str(output)])
     x, w = x.copy(), w.copy()
     ctypes.CDLL(str(output)).f(x.shape[1], ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(w.ctypes.data))
     return x
@@ -187,5 +187,5 @@ def test_gcc_makes_vectors_of_them(tmp_path: Path) -> None:
     source = tmp_path / "vectors.c"
     source.write_text(in_lanes(typed(ROTATED, "float"), tmp_path))
     command = ["gcc", "-O3", "-mavx2", "-mfma", "-fopenmp", "-fopt-info-vec", "-c", str(source), "-o", "/dev/null"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
+    done = run_compiler(command)
     assert done.stderr.count("loop vectorized") >= 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 from pathlib import Path
 
 from hypothesis import given
@@ -39,6 +38,7 @@ from polydl.lower.ctree import (
     times,
     with_value,
 )
+from tests.compiling import run_compiler, run_program
 
 A, B, C = Name("a"), Name("b"), Name("c")
 _OPERATORS = ("+", "-", "*", "/", "%", "<<", ">>", "<", "<=", ">", ">=", "==", "!=", "&", "^", "|", "&&", "||")
@@ -89,8 +89,8 @@ def test_text_means_what_the_tree_means(tmp_path: Path) -> None:
         f"int main(int a, char **v)\n{{\n    long b = a + 4, c = -7; (void)v;\n{checks}\n    return 0;\n}}\n"
     )
     program = tmp_path / "all"
-    subprocess.run(["gcc", "-w", "-fwrapv", str(source), "-o", str(program)], check=True)
-    assert subprocess.run([str(program)], check=False).returncode == 0
+    run_compiler(["gcc", "-w", "-fwrapv", str(source), "-o", str(program)])
+    assert run_program([str(program)], check=False).returncode == 0
 
 
 def test_shifts_and_divisions_have_their_parentheses() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from polydl.lower.curve import curve, curve_prologue
 from polydl.schedule.loopstring import text
 from polydl.schedule.notation import Written
 from polydl.schedule.recipe import Recipe
+from tests.compiling import run_compiler
 
 SOURCE = """\
 #ifndef M
@@ -48,7 +48,7 @@ def test_the_curve_and_its_twin(tmp_path: Path) -> None:
     wrapper = "void at(int t, int r, int c, int *x, int *y) { polydl_curve(t, r, c, x, y); }\n"
     unit.write_text(curve_prologue("int") + wrapper)
     flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    subprocess.run(["cc", *flags, "-o", tmp_path / "curve.so", unit], check=True)
+    run_compiler(["cc", *flags, "-o", tmp_path / "curve.so", unit])
     at = ctypes.CDLL(str(tmp_path / "curve.so")).at
     row, column = ctypes.c_int(), ctypes.c_int()
     for rows, columns in itertools.product((1, 2, 3, 4, 5, 7, 8, 13, 31), repeat=2):
@@ -84,7 +84,7 @@ def test_exact_for_any_number_of_threads(loops: str, blocks: str, source: Path, 
     pipeline.optimize(source, out, run=False, loops=loops, blocks=blocks)
     assert ("polydl_curve(polydl_step" in out.read_text()) == ("45x16" not in blocks), "one row of blocks is a curve"
     flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-march=native", "-fopenmp", "-shared", "-fPIC"]
-    subprocess.run(["cc", *flags, "-o", tmp_path / "out.so", out], check=True)
+    run_compiler(["cc", *flags, "-o", tmp_path / "out.so", out])
     library = ctypes.CDLL(str(tmp_path / "out.so"))
     gomp = ctypes.CDLL("libgomp.so.1")
     rng = np.random.default_rng(5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import random
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Microkernel, Pack, Permute, Tile
 from polydl.target.products import BYTES, SINGLE
+from tests.compiling import run_compiler
 
 CONVOLUTION = """#include <stdint.h>
 void f({c} O[restrict 6][7][19], const {a} I[restrict 9][10][5], const {b} W[restrict 4][4][5][19])
@@ -117,7 +117,7 @@ def test_random_schedules(source: str, c: str, a: str, b: str, tmp_path: Path) -
             "-fsanitize=undefined",
             "-fsanitize-undefined-trap-on-error",
         ]
-        subprocess.run(["cc", *flags, "-o", out.with_suffix(".so"), out], check=True)
+        run_compiler(["cc", *flags, "-o", out.with_suffix(".so"), out])
         libraries.append((ctypes.CDLL(str(out.with_suffix(".so"))), structure))
     o, i, w = (
         np.asarray(np.random.default_rng(1).integers(*_range(t), shape, dtype=np.int64, endpoint=True), dtype=TYPES[t])
@@ -154,7 +154,7 @@ def test_packed_ahead(operands: str, tmp_path: Path) -> None:
     path.write_text(text)
     pipeline.optimize(path, out, run=False, prepack=("W",), machine="epyc-zen4", threads=2)
     flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-march=native", "-fopenmp", "-shared", "-fPIC"]
-    subprocess.run(["cc", *flags, "-o", tmp_path / "out.so", out], check=True)
+    run_compiler(["cc", *flags, "-o", tmp_path / "out.so", out])
     library = ctypes.CDLL(str(tmp_path / "out.so"))
     rng = np.random.default_rng(3)
     i = rng.integers(*_range(operands), (60, 51), endpoint=True).astype(TYPES[operands])

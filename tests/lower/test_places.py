@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 import polydl
 from polydl.base.errors import InputErrors
+from tests.compiling import run_compiler, run_program
 
 OPENINGS = ("{\n    ", "{ ", "{ /* set */ ", "{ int unused = 3; ", "{\n    int unused; ")
 PRAGMAS = (
@@ -85,7 +85,7 @@ def same_results(folder: Path, original: str, written: str, count: int, flags: S
         (folder / f"{name}.c").write_text(text)
         renamed = [f"-D{f}{k}={name}_{k}" for k in range(count) for f in ("f",)]
         command = ["gcc", "-std=gnu11", "-O1", "-fopenmp", "-Dlast=last_" + name, *flags, *renamed]
-        subprocess.run([*command, "-c", str(folder / f"{name}.c"), "-o", str(folder / f"{name}.o")], check=True)
+        run_compiler([*command, "-c", str(folder / f"{name}.c"), "-o", str(folder / f"{name}.o")])
     names = {name: [f"{name}_{k}" for k in range(count)] for name in ("original", "written")}
     types = "(int *restrict, const int *restrict)"
     lines = [f"void {one}{types};" for group in names.values() for one in group]
@@ -93,8 +93,8 @@ def same_results(folder: Path, original: str, written: str, count: int, flags: S
     lines += [f"static void (*others[]){types} = {{ {', '.join(names['written'])} }};"]
     (folder / "driver.c").write_text("\n".join(lines) + DRIVER)
     objects = [str(folder / name) for name in ("driver.c", "original.o", "written.o")]
-    subprocess.run(["gcc", "-fopenmp", *objects, "-lm", "-o", str(folder / "driver")], check=True)
-    done = subprocess.run([str(folder / "driver")], check=False)
+    run_compiler(["gcc", "-fopenmp", *objects, "-lm", "-o", str(folder / "driver")])
+    done = run_program([str(folder / "driver")], check=False)
     assert done.returncode == 0, f"f{done.returncode - 1} computes something else"
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import polydl
 from polydl.measure import Status
+from tests.compiling import run_compiler, run_program
 
 N, M, K = 21, 26, 19
 LAYOUTS = {
@@ -108,8 +108,8 @@ def test_rows_may_lie_anywhere(
     original = tmp_path / "original.c"
     original.write_text(outputs[name].with_name(f"{name}.c").read_text().replace("void f(", "void original("))
     command = ["cc", *flags, str(tmp_path / "main.c"), str(original), str(outputs[name]), "-o", str(tmp_path / "a")]
-    subprocess.run(command, check=True)
-    done = subprocess.run([str(tmp_path / "a")], capture_output=True, text=True, check=False)
+    run_compiler(command)
+    done = run_program([str(tmp_path / "a")], check=False)
     assert done.returncode == 0, done.stdout
 
 

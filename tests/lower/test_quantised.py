@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from polydl.schedule.structure import Structure, apply, start
 from polydl.schedule.transforms import Microkernel, Pack, Permute, Tile
 from polydl.search.fused import into_kernels
 from polydl.target.products import BYTES
+from tests.compiling import run_compiler, run_program
 from tests.oracle.native import NATIVE, PLAIN, compile_c
 
 HEAD = """#include <math.h>
@@ -352,8 +352,8 @@ def test_plain_loops_do_not_overflow(a: str, b: str, most: int, op: str, tmp_pat
     def run(c: str) -> tuple[int, str]:
         (tmp_path / "f.c").write_text(c)
         checked = ("-fsanitize=signed-integer-overflow", "-fno-sanitize-recover=all", "-fopenmp")
-        subprocess.run(["gcc", "-O1", *checked, "f.c", "-o", "f", "-lm"], cwd=tmp_path, check=True)
-        ran = subprocess.run([tmp_path / "f"], capture_output=True, text=True, check=False)
+        run_compiler(["gcc", "-O1", *checked, "f.c", "-o", "f", "-lm"], tmp_path)
+        ran = run_program([tmp_path / "f"], check=False)
         return ran.returncode, ran.stdout
 
     assert run(text) == run(written) == (0, "7 0 0 0 0 0 ")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from polydl.lower.ctree import Binary as Compared
 from polydl.lower.ctree import Block, For, Int, Name, Pragma, Raw
 from polydl.lower.vector_math import is_straight, vector_declarations
 from polydl.model.functions import FUNCTIONS
+from tests.compiling import run_compiler
 
 X86_GLIBC = "#include <math.h>\n#if !defined(__x86_64__) || !defined(__GLIBC__) || __GLIBC__ < 2\n#error\n#endif\n"
 
@@ -54,10 +54,23 @@ def test_a_file_that_reads_errno_keeps_its_functions() -> None:
 
 def compiler(text: str, *flags: str) -> str:
     """Assembly, or nothing where this is no gcc on x86 with glibc."""
-    run = subprocess.run(
-        ["gcc", "-x", "c", "-O3", "-fopenmp", "-mavx2", "-Wall", "-Wextra", "-Werror", *flags, "-S", "-o", "-", "-"],
-        input=text, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    command = [
+        "gcc",
+        "-x",
+        "c",
+        "-O3",
+        "-fopenmp",
+        "-mavx2",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        *flags,
+        "-S",
+        "-o",
+        "-",
+        "-",
+    ]
+    run = run_compiler(command, text=text, check=False)
     return run.stdout if run.returncode == 0 else ""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from polydl.measure import ORIGINAL, Report, Status, Toolchain, by_slices, measu
 from polydl.measure.slices import Slice, original_slices
 from polydl.measure.unit import original_code, passed_arrays, unit_text
 from polydl.model.scop import Scop
+from tests.compiling import run_compiler
 from tests.measure.builders import IKJ, QUICK, matmul
 
 PROGRAMS = {
@@ -59,7 +59,7 @@ def _run(scop: Scop, name: str, code: Generated, inputs: list[np.ndarray], folde
     """What the unit of a candidate leaves in its arrays."""
     source, library = folder / "unit.c", folder / f"{name}.so"
     source.write_text(unit_text(scop, name, code))
-    subprocess.run(["cc", "-O1", "-w", "-shared", "-fPIC", "-o", library, source, "-lm"], check=True)
+    run_compiler(["cc", "-O1", "-w", "-shared", "-fPIC", "-o", library, source, "-lm"])
     arrays = [a.copy() for a in inputs]
     pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
     ctypes.CDLL(str(library)).polydl_entry(pointers, None)

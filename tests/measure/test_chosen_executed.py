@@ -13,7 +13,7 @@ from polydl.inspect.analysis import analyze
 from polydl.measure import Status
 from polydl.measure.compare import longest_sum
 from polydl.target import preset
-from tests.everyday.test_everyday import PROGRAMS
+from tests.everyday.programs import PROGRAMS
 
 ORDER = """\
 void order(const int at[17][13], const float A[17][13], float T[17][13], float out[17][13], float s[17])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from polydl import pipeline
 from polydl.measure import ORIGINAL
 from polydl.measure.unit import original_code, passed_arrays, unit_text
 from polydl.model.scop import Scop
+from tests.compiling import run_compiler
 
 PROGRAM = """
 static float grid[{rows}][16], flat[{rows} * 16], scale;
@@ -53,10 +53,7 @@ def test_what_is_written_to_their_places_is_seen(compiler: str, flags: tuple[str
     scop = loaded(tmp_path, PROGRAM.format(rows=9))
     source, library = tmp_path / "unit.c", tmp_path / "unit.so"
     source.write_text(unit_text(scop, ORIGINAL, original_code(scop)))
-    subprocess.run(
-        [compiler, *flags, "-w", "-fPIC", "-shared", "-Xlinker", "-zdefs", source, "-o", library],
-        check=True,
-    )
+    run_compiler([compiler, *flags, "-w", "-fPIC", "-shared", "-Xlinker", "-zdefs", source, "-o", library])
     unit, passed = ctypes.CDLL(str(library)), passed_arrays(scop)
     table = (Row * len(passed)).in_dll(unit, "polydl_arrays")
     rng, data = np.random.default_rng(0), {}
@@ -88,7 +85,7 @@ def test_no_pointer_reaches_them(tmp_path: Path) -> None:
         source = tmp_path / "unit.c"
         source.write_text(unit_text(scop, ORIGINAL, original_code(scop)))
         command = ["gcc", "-O3", "-w", "-fPIC", "-S", "-fopt-info-vec", source, "-o", tmp_path / "unit.s"]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stderr
+        return run_compiler(command).stderr
 
     assert "loop vectorized" in said("static ")
     assert "versioned" not in said("static ")

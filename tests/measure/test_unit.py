@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
 from pathlib import Path
 
 import islpy as isl
@@ -16,6 +15,7 @@ from polydl.measure.data import describe_buffers
 from polydl.measure.unit import original_code, unit_text
 from polydl.model.expr import Binary, Const, Load
 from polydl.model.scop import Guard, Scop, Storage
+from tests.compiling import run_compiler
 from tests.measure.builders import PRODUCT, QUICK, array, extent, matmul, scop, statement
 
 
@@ -275,7 +275,7 @@ def test_linked_object_and_flags(tmp_path: Path) -> None:
     """The user's microkernel from an object file whose name looks like a flag; -D reaches the unit."""
     (tmp_path / "micro.c").write_text("float micro(float x) { return 2 * x; }\n")
     target = tmp_path / "-micro.o"
-    subprocess.run(["cc", "-fPIC", "-c", "-o", target, tmp_path / "micro.c"], check=True)
+    run_compiler(["cc", "-fPIC", "-c", "-o", target, tmp_path / "micro.c"])
     text = f"float micro(float);\nvoid kernel(float x[N], float y[N])\n{{\nint i;\n{LOOP}}}\n".replace(
         "x[i] * 2", "micro(x[i])"
     )
@@ -286,7 +286,7 @@ def test_linked_object_and_flags(tmp_path: Path) -> None:
     with pytest.raises(ToolchainError, match="undefined reference to `micro'"):
         outcomes(program, right)
     (tmp_path / "micro.c").write_text('#include <stdio.h>\nfloat micro(float x) { puts("x"); return 2 * x; }\n')
-    subprocess.run(["cc", "-fno-pic", "-no-pie", "-c", "-o", target, tmp_path / "micro.c"], check=True)
+    run_compiler(["cc", "-fno-pic", "-no-pie", "-c", "-o", target, tmp_path / "micro.c"])
     with pytest.raises(ToolchainError) as error:
         outcomes(program, right, toolchain=Toolchain(link=(str(target),)))
     assert error.value.hint == "candidates are measured in a shared object: compile what --link names with -fPIC"
@@ -295,7 +295,7 @@ def test_linked_object_and_flags(tmp_path: Path) -> None:
 def test_shared_library_is_found_at_run_time(tmp_path: Path) -> None:
     (tmp_path / "micro.c").write_text("float micro(float x) { return 2 * x; }\n")
     library = tmp_path / "libmicro.so"
-    subprocess.run(["cc", "-fPIC", "-shared", "-o", library, tmp_path / "micro.c"], check=True)
+    run_compiler(["cc", "-fPIC", "-shared", "-o", library, tmp_path / "micro.c"])
     text = f"float micro(float);\nvoid kernel(float x[10], float y[10])\n{{\nint i;\n{LOOP}}}\n".replace(
         "x[i] * 2", "micro(x[i])"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from polydl.model.scop import Assignment, Statement
 from polydl.model.types import BF16, BOOL, F32, F64, I8, I16, I32, I64, TYPES, U8, U16, ElementType, Kind
 from polydl.target.isa import kernel_contraction
 from polydl.target.products import DOT_I16, FMA, Product, inner_product
+from tests.compiling import run_compiler, run_program
 from tests.frontend.reading import scop
 
 REAL = [t for t in TYPES if t.kind is not Kind.COMPLEX and t.name != BF16.name]
@@ -87,8 +87,8 @@ int main(void)
 }}
 """  # noqa: E501
     (tmp_path / "same.c").write_text(source)
-    subprocess.run(["cc", "-w", str(tmp_path / "same.c"), "-o", str(tmp_path / "same")], check=True)
-    out = subprocess.run([str(tmp_path / "same")], check=True, capture_output=True, text=True).stdout.split()
+    run_compiler(["cc", "-w", str(tmp_path / "same.c"), "-o", str(tmp_path / "same")])
+    out = run_program([str(tmp_path / "same")]).stdout.split()
     assert [text for text, equal in zip(texts, out, strict=True) if equal != "1"] == []
 
 

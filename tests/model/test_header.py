@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from polydl.base.resources import header_flags
+from tests.compiling import run_compiler, run_program
 
 Bits = npt.NDArray[np.uint16]
 Floats = npt.NDArray[np.float32]
@@ -27,7 +27,7 @@ class Compiled:
     def __init__(self, folder: Path, *flags: str) -> None:
         (folder / "loops.c").write_text(LOOPS)
         command = ["cc", "-Wall", "-Wextra", "-Werror", "-pedantic", "-std=c99", *header_flags(), *flags]
-        subprocess.run([*command, "-shared", "-fPIC", "-o", "loops.so", "loops.c"], cwd=folder, check=True)
+        run_compiler([*command, "-shared", "-fPIC", "-o", "loops.so", "loops.c"], folder)
         self.library = ctypes.CDLL(str(folder / "loops.so"))
 
     def _run(self, name: str, y: npt.NDArray[np.generic], x: npt.NDArray[np.generic]) -> None:
@@ -138,5 +138,5 @@ int main(void)
     return 0;
 }
 """)
-    subprocess.run(["cc", "-O1", *header_flags(), "mode.c", "-o", "mode", "-lm"], cwd=tmp_path, check=True)
-    assert subprocess.run([str(tmp_path / "mode")], check=True, capture_output=True, text=True).stdout == "1 1 1 1 "
+    run_compiler(["cc", "-O1", *header_flags(), "mode.c", "-o", "mode", "-lm"], tmp_path)
+    assert run_program([str(tmp_path / "mode")]).stdout == "1 1 1 1 "

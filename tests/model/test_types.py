@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import pickle
-import subprocess
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -37,6 +36,7 @@ from polydl.model.types import (
     promoted,
     spelled,
 )
+from tests.compiling import run_compiler, run_program
 
 REAL = [t for t in TYPES if t.kind is not Kind.COMPLEX and t.name != BF16.name]
 """Types that every C compiler of today computes with."""
@@ -50,8 +50,8 @@ def compiled(folder: Path, expressions: Sequence[str]) -> list[int]:
         "#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <math.h>\n#include <sys/types.h>\n"
         f"#include <stdbool.h>\nint main(void)\n{{\n{lines}\n    return 0;\n}}\n"
     )
-    subprocess.run(["cc", "-w", str(source), "-o", str(binary)], check=True)
-    out = subprocess.run([str(binary)], check=True, capture_output=True, text=True).stdout
+    run_compiler(["cc", "-w", str(source), "-o", str(binary)])
+    out = run_program([str(binary)]).stdout
     return [int(line) for line in out.split()]
 
 
@@ -203,8 +203,8 @@ def test_the_type_of_the_header_is_as_large_as_the_table_says(tmp_path: Path) ->
 #include <stdio.h>
 int main(void) {{ printf("%zu\\n", sizeof({BF16_BITS})); return 0; }}""")
     command = ["cc", *header_flags(), str(tmp_path / "size.c"), "-o", str(tmp_path / "size")]
-    subprocess.run(command, check=True)
-    out = subprocess.run([str(tmp_path / "size")], check=True, capture_output=True, text=True).stdout
+    run_compiler(command)
+    out = run_program([str(tmp_path / "size")]).stdout
     assert int(out) == BF16_BITS.bytes
     assert BF16_BITS.holds(BF16)
     assert BF16.holds(BF16_BITS)

@@ -1,9 +1,9 @@
-"""Every program of the corpus is accepted, optimized, and computes what it computed before, at several sizes."""
+"""Programs of the corpus and of tests/everyday compute what they computed before, when optimized, at several sizes."""
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -11,10 +11,14 @@ import pytest
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.options import Options
-from polydl.pipeline import load, rank
+from polydl.pipeline import at_other_sizes, load, rank, with_fused
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import apply
+from polydl.search.loading import with_sizes
 from polydl.search.shortlist import shortlist
+from polydl.search.sizes.run_neighbours import MOST, neighbouring_sizes
+from tests.compiling import run_compiler, run_program
+from tests.everyday.programs import COMPARED
 from tests.programs.corpus import Comparison, Entry, catalogue, comparison_program
 
 FLAGS = ("-std=gnu11", "-O1", "-march=native", "-ffp-contract=off", "-fopenmp", "-w")
@@ -44,17 +48,9 @@ def check(entry: Entry, comparisons: list[Comparison], folder: Path, flags: tupl
     """Compile everything as one file and run it."""
     path = folder / f"{entry.name}.c"
     path.write_text(comparison_program(entry, comparisons))
-    command = ["cc", *flags, str(path), "-o", str(folder / "compare"), "-lm"]
-    compiled = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert compiled.returncode == 0, compiled.stderr
-    done = subprocess.run(
-        [str(folder / "compare")],
-        env={"OMP_NUM_THREADS": "3", "OMP_WAIT_POLICY": "passive", "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    run_compiler(["cc", *flags, str(path), "-o", str(folder / "compare"), "-lm"])
+    threads = {"OMP_NUM_THREADS": "3", "OMP_WAIT_POLICY": "passive", "PATH": "/usr/bin:/bin"}
+    done = run_program([str(folder / "compare")], env=threads, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done.stdout + done.stderr
 
 
@@ -65,3 +61,36 @@ def test_optimized_equals_original(name: str, tmp_path: Path) -> None:
     values = entry.sizes[0]
     others = entry.sizes[1:] if entry.runtime else ()
     check(entry, [Comparison(values, outputs(entry, values, QUICK, 2), others)], tmp_path)
+
+
+def everyday_outputs(entry: Entry, values: Mapping[str, int]) -> tuple[list[str], Sequence[Mapping[str, int]]]:
+    """The original text, texts with the best three variants of every scop, and one with what `optimize` writes beside
+    the best one for other sizes; and such sizes."""
+    chosen = QUICK.changed(defines=entry.defines(values), sizes=entry.parameters(values))
+    program = load(entry.path, chosen)
+    offered, nearby = [], []
+    for scop in program.scops:
+        ranking = with_fused(rank(scop, options=chosen), chosen)
+        variants, illegal = shortlist(ranking.variants, 3)
+        assert not illegal
+        codes = [variant.generated for variant in variants]
+        if entry.runtime:
+            codes.append(at_other_sizes(ranking, chosen).code)
+            places = neighbouring_sizes(scop, lambda sizes, scop=scop: with_sizes(scop, chosen, sizes))
+            nearby += [{**values, **sizes} for sizes, _ in islice(places, MOST)]
+        offered.append((ranking.scop, codes))
+    texts = [entry.text]
+    for number in range(max(len(codes) for _, codes in offered)):
+        pieces = [(scop, codes[min(number, len(codes) - 1)]) for scop, codes in offered]
+        texts.append(splice(program.source, pieces, ""))
+    return texts, nearby
+
+
+# A scheduler that is stopped says so loudly: what is found without it is to be right all the same.
+@pytest.mark.filterwarnings("ignore:.*was stopped after:UserWarning")
+@pytest.mark.usefixtures("few_points")
+@pytest.mark.parametrize("name", COMPARED)
+def test_everyday_programs_compute_the_same(name: str, tmp_path: Path) -> None:
+    entry = COMPARED[name]
+    texts, nearby = everyday_outputs(entry, entry.sizes[0])
+    check(entry, [Comparison(entry.sizes[0], texts, nearby)], tmp_path)

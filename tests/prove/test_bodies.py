@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -26,6 +25,7 @@ from polydl.prove.kernel_bodies import check_kernel, check_pack
 from polydl.prove.text import Parsed, head
 from polydl.rewrite.canonical import Canonical
 from polydl.target.isa import ISAS, Isa
+from tests.compiling import run_compiler
 from tests.programs.corpus import catalogue
 from tests.prove.mutations import OPTIONS
 
@@ -33,7 +33,7 @@ from tests.prove.mutations import OPTIONS
 def functions(text: str, isa: Isa) -> Mapping[str, Any]:
     """The functions of a generated text, read for an instruction set."""
     opening = re.sub(r"#include .*\n", "", head("polydl_", isa)) + "typedef long ptrdiff_t;\n"
-    run = subprocess.run(["cpp", "-P"], input=opening + text, capture_output=True, text=True, check=True)
+    run = run_compiler(["cpp", "-P"], text=opening + text)
     code = re.sub(r"__attribute__\(\(\w+\)\)", "", run.stdout)
     return {e.decl.name: e for e in c_parser.CParser().parse(code).ext if isinstance(e, c_ast.FuncDef)}
 

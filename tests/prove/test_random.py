@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tempfile
 from collections import Counter
 from dataclasses import replace
@@ -19,6 +18,7 @@ from polydl.lower.splice import splice
 from polydl.pipeline import rank
 from polydl.search.proofs import proof_of
 from polydl.search.shortlist import shortlist
+from tests.compiling import run_compiler, run_program
 from tests.fuzz.whole import OPTIONS, PLAIN, main_text
 from tests.oracle import Limits, Program, initial_data, interpret, programs, render
 from tests.prove import mutations
@@ -59,9 +59,8 @@ def differs(program: Program, text: str, folder: Path) -> str:
     source, binary = folder / "mutant.c", folder / "mutant"
     text = re.sub(rf"\b{program.name}\b", f"{program.name}_v0", text)
     source.write_text(text + main_text(program, data, expected, 1))
-    compiled = subprocess.run(["cc", *PLAIN, str(source), "-o", str(binary), "-lm"], capture_output=True, check=False)
-    assert compiled.returncode == 0, compiled.stderr
-    done = subprocess.run([str(binary)], capture_output=True, text=True, check=False, timeout=600)
+    run_compiler(["cc", *PLAIN, str(source), "-o", str(binary), "-lm"])
+    done = run_program([str(binary)], check=False)
     return done.stdout + ("" if done.returncode == 0 else f"exit code {done.returncode}")
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tests.compiling import run_compiler
 
 Floats = NDArray[np.float32]
 FLAGS = (
@@ -30,8 +31,7 @@ def compiled(folder: Path, name: str, texts: Sequence[str], flags: Sequence[str]
         sources.append(folder / f"{name}_{number}.c")
         sources[-1].write_text(text)
     command = ["cc", *flags, "-shared", "-fPIC", "-o", str(built), *map(str, sources), "-lm"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[:3000]
+    run_compiler(command)
     return ctypes.CDLL(str(built))
 
 

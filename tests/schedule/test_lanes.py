@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +25,7 @@ from polydl.schedule.tree import Run, bands
 from polydl.schedule.tree_check import broken
 from polydl.search.candidates import made
 from polydl.target.files import preset
+from tests.compiling import run_compiler
 
 NEAREST = """
 void nearest(int n, const float p[restrict n][8], const float c[restrict 20][8], int label[restrict n],
@@ -127,7 +127,7 @@ def library(text: str, tmp_path: Path, name: str) -> ctypes.CDLL:
     source.write_text(text)
     output = tmp_path / f"{name}.so"
     flags = ("-O3", "-march=native", "-fopenmp", "-ffp-contract=off", "-Wall", "-Werror", "-shared", "-fPIC")
-    subprocess.run(["gcc", *flags, str(source), "-o", str(output)], check=True, timeout=600)
+    run_compiler(["gcc", *flags, str(source), "-o", str(output)])
     return ctypes.CDLL(str(output))
 
 

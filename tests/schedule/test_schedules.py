@@ -39,6 +39,7 @@ from polydl.search.bases import skewed
 from polydl.search.candidates import TILINGS, bases, candidates, effective, fingerprint, made
 from polydl.search.isl_scheduler import ISL, Setting, computed
 from polydl.target import detect
+from tests.compiling import run_compiler, run_program
 from tests.programs.corpus import Comparison, catalogue, comparison_program
 
 PROGRAMS = ("lu", "jacobi_1d", "seidel_2d", "floyd_warshall", "nussinov", "softmax", "gramschmidt", "trmm")
@@ -76,9 +77,9 @@ def compares(
     source.write_text(comparison_program(entry, [Comparison(values or entry.sizes[0], [entry.text, *texts])]))
     program = tmp_path / "compare"
     command = ["cc", "-O1", "-fopenmp", "-w", *flags, "-o", str(program), str(source), "-lm"]
-    subprocess.run(command, check=True, timeout=600)
+    run_compiler(command)
     environment = os.environ | {"OMP_NUM_THREADS": "3"}
-    return subprocess.run([str(program)], check=False, capture_output=True, text=True, timeout=600, env=environment)
+    return run_program([str(program)], env=environment, check=False)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

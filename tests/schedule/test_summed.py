@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +24,7 @@ from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import apply
 from polydl.schedule.transforms import Parallelize, Permute, Tile
+from tests.compiling import run_compiler
 
 GEMM = """\
 void product(float A[restrict 13][611], float B[restrict 611][37], float C[restrict 13][37])
@@ -112,7 +112,7 @@ def _library(folder: Path, loops: str, blocks: str) -> ctypes.CDLL:
     assert "reassociated: " in out.read_text()
     library = folder / "out.so"
     flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-march=native", "-fopenmp", "-shared", "-fPIC"]
-    subprocess.run(["cc", *flags, "-o", library, out], check=True)
+    run_compiler(["cc", *flags, "-o", library, out])
     return ctypes.CDLL(str(library))
 
 

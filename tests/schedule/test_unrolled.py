@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,7 @@ from polydl.schedule.tree_check import broken
 from polydl.search.candidates import candidates, made
 from polydl.search.isl_scheduler import SETTINGS, computed
 from polydl.target import detect
+from tests.compiling import run_compiler, run_program
 from tests.schedule.test_schedules import compares, estimates, scop_of
 
 
@@ -150,6 +150,6 @@ def test_extremes_are_those_of_libm(tmp_path: Path) -> None:
     helpers = [HELPER_TEXT[n].format(type="int", prefix="polydl_") for n in ("fmax", "fmaxf", "fmin", "fminf")]
     source, program = tmp_path / "extremes.c", tmp_path / "extremes"
     source.write_text(EXTREMES % "\n".join(helpers))
-    subprocess.run(["cc", "-O2", "-Wall", "-Werror", "-o", str(program), str(source), "-lm"], check=True, timeout=600)
-    done = subprocess.run([str(program)], check=False, capture_output=True, text=True, timeout=600)
+    run_compiler(["cc", "-O2", "-Wall", "-Werror", "-o", str(program), str(source), "-lm"])
+    done = run_program([str(program)], check=False)
     assert (done.returncode, done.stdout) == (0, "0 wrong\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from polydl.options import Options
 from polydl.results import Optimized
 from polydl.search.sizes.code import EverySize
 from polydl.search.sizes.tree import Branch
+from tests.compiling import run_compiler, run_program
 
 MATMUL = """\
 void product(int m, int n, int k, const float *restrict A, int lda, const float *restrict B, float *restrict C)
@@ -72,8 +72,8 @@ def test_the_tree_says_what_the_compiled_conditions_take(tmp_path: Path, monkeyp
         f"int main(void) {{ {calls} }}",
     ]  # fmt: skip
     (tmp_path / "which.c").write_text("\n".join(text))
-    subprocess.run(["cc", "-o", "which", "which.c"], cwd=tmp_path, check=True)
-    ran = subprocess.run([tmp_path / "which"], capture_output=True, text=True, check=True).stdout.split()
+    run_compiler(["cc", "-o", "which", "which.c"], tmp_path)
+    ran = run_program([tmp_path / "which"]).stdout.split()
     found = [tree.at(dict(zip(names, p, strict=True))).id for p in points]
     assert found == [ids[int(number)] if int(number) >= 0 else "original" for number in ran]
     assert set(found) > {"original"}

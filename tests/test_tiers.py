@@ -1,0 +1,167 @@
+"""Which tests are in the first tier, which a change reaches, and what is compiled once."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests import compiling, since
+from tests.compiling import CompilerFailed, run_compiler, run_program, understood
+from tests.tiers import Taken, first, grown, merged, record, taken
+
+NAMES = [f"tests/test_a.py::test_a[{i}]" for i in range(9)]
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(0.0, 9), (0.1, 9), (0.3, 3), (0.9, 1), (4.0, 1), (60.0, 0)], ids=str)
+def test_as_many_cases_as_take_a_share(seconds: float, count: int) -> None:
+    known = {"tests/test_a.py::test_a": Taken(9, seconds, "builds")}
+    assert len(first([(name, False) for name in NAMES], known)) == count
+
+
+def test_new_and_marked_tests_are_in_and_the_order_does_not_matter() -> None:
+    known = {"tests/test_a.py::test_a": Taken(9, 60.0, "")}
+    assert first([(name, name == NAMES[4]) for name in NAMES], known) == {NAMES[4]}
+    assert first([("tests/test_b.py::test_b", False)], known) == {"tests/test_b.py::test_b"}
+    cheap = {"tests/test_a.py::test_a": Taken(9, 0.3, "")}
+    assert first([(name, False) for name in NAMES], cheap) == first([(name, False) for name in reversed(NAMES)], cheap)
+
+
+def test_every_function_on_record_exists() -> None:
+    root = since.ROOT
+    texts = {path: (root / path).read_text() for path in {name.partition("::")[0] for name in record()}}
+    assert not [name for name in record() if f"def {name.rpartition('::')[2]}(" not in texts[name.partition("::")[0]]]
+
+
+def test_what_was_seen_is_summed_up() -> None:
+    spent = {
+        NAMES[0]: [(1.0, "")],
+        NAMES[1]: [(9.0, "process"), (2.0, "builds")],
+        "tests/test_b.py::test_b": [(0.5, "")],
+    }
+    found = taken(spent)
+    assert found == {"tests/test_a.py::test_a": Taken(2, 1.5, "builds"), "tests/test_b.py::test_b": Taken(1, 0.5, "")}
+    old = {"tests/test_a.py::test_a": Taken(9, 1.0, "")}
+    assert merged(old, found)["tests/test_a.py::test_a"] == Taken(9, 1.5, "builds")
+
+
+def test_a_longer_tier_is_asked_why_whatever_the_machine() -> None:
+    known = {f"tests/test_{name}.py::test": Taken(1, 10.0, "") for name in "abc"}
+    spent = {f"tests/test_{name}.py::test": 20.0 for name in "abc"}
+    assert not grown(spent, known)
+    assert not grown(spent | {"tests/test_d.py::test": 15.0}, known)
+    told = grown(spent | {"tests/test_d.py::test": 30.0}, known)
+    assert "15 s" in told[0]
+    assert told[1] == "  tests/test_d.py: +15.0 s"
+
+
+def test_a_change_reaches_what_imports_it() -> None:
+    reached = since.reached(["polydl/learn/train/metrics.py"])
+    assert reached is not None
+    assert "tests/learn/train/test_metrics.py" in reached
+    assert "tests/model/test_isl.py" not in reached
+    through_the_package = since.reached(["polydl/search/shortlist.py"])
+    assert through_the_package is not None
+    assert "tests/api/test_doctests.py" in through_the_package
+    assert "tests/locality/test_exact.py" not in through_the_package
+    helper = since.reached(["tests/rewrite/executing.py"])
+    assert helper is not None
+    assert "tests/rewrite/test_pairs.py" in helper
+    assert "tests/rewrite/test_strips.py" not in helper
+
+
+def test_files_that_are_no_python() -> None:
+    preset = since.reached(["polydl/target/presets/epyc-zen5.toml"])
+    assert preset is not None
+    assert "tests/target/test_files.py" in preset
+    refused = since.reached(["tests/reject/call.c"])
+    assert refused is not None
+    assert "tests/frontend/test_reject.py" in refused
+    assert since.reached(["pyproject.toml"]) is None
+
+
+HELLO = '#include "what.h"\n#include <stdio.h>\nint main(void) { printf("%d", WHAT); return 0; }\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(compiling, "FOLDER", tmp_path / "kept")
+    (tmp_path / "hello.c").write_text(HELLO)
+    (tmp_path / "what.h").write_text("#define WHAT 1\n")
+    return tmp_path
+
+
+def compilers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The commands that are run from now on."""
+    commands: list[object] = []
+    real = subprocess.run
+
+    def noted(words: list[str], **given: object) -> object:
+        commands.append(words[0])
+        return real(words, **given)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(subprocess, "run", noted)
+    return commands
+
+
+def test_equal_c_is_compiled_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = compilers(monkeypatch)
+    run_compiler(["gcc", "-O1", "hello.c", "-o", "one"], folder)
+    (folder / "sub").mkdir()
+    for name in ("hello.c", "what.h"):
+        (folder / "sub" / name).write_bytes((folder / name).read_bytes())
+    run_compiler(["gcc", "-O1", folder / "sub" / "hello.c", "-o", folder / "two"])
+    assert ran == ["gcc"]
+    assert run_program([folder / "two"]).stdout == "1"
+    (folder / "what.h").write_text("#define WHAT 2\n")
+    run_compiler(["gcc", "-O1", "hello.c", "-o", "one"], folder)
+    assert run_program([folder / "one"]).stdout == "2"
+    run_compiler(["gcc", "-O2", "hello.c", "-o", "one"], folder)
+    run_compiler(["gcc", "-O1", "-DWHAT=2", "hello.c", "-o", "one"], folder, check=False)
+    assert ran.count("gcc") == 4
+
+
+def test_what_is_refused_is_not_kept(folder: Path) -> None:
+    (folder / "wrong.c").write_text("int main(void) { return nothing; }\n")
+    for _ in range(2):
+        with pytest.raises(CompilerFailed, match="nothing"):
+            run_compiler(["gcc", "wrong.c", "-o", "wrong"], folder)
+    assert not list((folder / "kept").rglob("*.json"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-L.", "hello.c", "-o", "a"], ["-MMD", "hello.c", "-o", "a"], ["-include", "what.h", "hello.c", "-o", "a"],
+        ["hello.c", "-Wl,-z,defs", "-o", "a"], ["gone.c", "-o", "a"], ["hello.c"], ["-g", "hello.c", "-o", "a"],
+        ["-fdump-tree-all", "hello.c", "-o", "a"],
+    ],
+)  # fmt: skip
+def test_other_commands_are_run_as_they_stand(folder: Path, words: list[str]) -> None:
+    assert understood(["gcc", "-O1", "hello.c", "-o", "a"], folder, None)
+    assert understood(["gcc", *words], folder, None) is None
+
+
+@pytest.mark.parametrize("text", ["char *s = __DATE__;", "#include WHAT", '#if __has_include("x.h")\n#endif'])
+def test_texts_that_do_not_say_what_is_compiled(folder: Path, text: str) -> None:
+    (folder / "hello.c").write_text(f"{text}\n")
+    assert understood(["gcc", "-c", "hello.c", "-o", "a.o"], folder, None) is None
+
+
+def test_scripts_are_no_compilers(folder: Path) -> None:
+    (folder / "cc").write_text('#!/bin/sh\nexec gcc "$@"\n')
+    (folder / "cc").chmod(0o755)
+    assert understood([folder / "cc", "hello.c", "-o", "a"], folder, None) is None
+
+
+def test_what_was_not_used_for_longest_is_forgotten(folder: Path) -> None:
+    for level in "012":
+        run_compiler(["gcc", f"-O{level}", "hello.c", "-o", "a"], folder)
+    sizes = sum(path.stat().st_size for path in (folder / "kept").rglob("*.*"))
+    compiling.trim(sizes)
+    assert len(list((folder / "kept").rglob("*.json"))) == 3
+    compiling.trim(sizes // 2)
+    assert len(list((folder / "kept").rglob("*.out"))) <= 2
+    run_compiler(["gcc", "-O0", "hello.c", "-o", "b"], folder)
+    assert run_program([folder / "b"]).stdout == "1"
