@@ -22,7 +22,7 @@ call: Any = polydl
         (lambda: call.load(SCALE, defines=["n"]), "defines is ['n'], not values by name", "give a dict, as defines="),
         (lambda: call.load(SCALE, sizes={"n": 4.0}), "the size n is 4.0", "give an integer"),
         (lambda: call.rank(None), "what is given is of type NoneType, not C", "give the path of a C file, or C as"),
-        (lambda: call.optimize(call.load(SCALE, sizes={"n": 4})), "what is given is of type Program, not C", "give"),
+        (lambda: call.optimize(3), "what is given is of type int, not C", "give the path of a C file, or C as"),
         (lambda: call.rank(call.load(SCALE + SCALE, sizes={"n": 4})), "has 2 scops: scale (line 3), scale (line 8)",
          "choose with function=, or take one of `scops`"),
     ],
