@@ -12,7 +12,7 @@ from pycparser import c_ast
 
 from polydl.base.errors import InputError, InputErrors, Span
 from polydl.frontend.functions import functions_of
-from polydl.frontend.lower.extract import Options
+from polydl.frontend.lower.extracted import Options
 from polydl.frontend.lower.regions import pairing_errors
 from polydl.frontend.program import Parsed, Program, too_deep
 from polydl.frontend.text.parse import Unit, parse

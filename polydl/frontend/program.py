@@ -12,7 +12,8 @@ from pycparser import c_ast
 from polydl.base import html
 from polydl.base.errors import InputError, InputErrors, QuotaExceeded, Span
 from polydl.frontend.functions import Functions
-from polydl.frontend.lower.extract import GENERATED, Extracted, Options, extract, in_order
+from polydl.frontend.lower.extract import GENERATED, extract, in_order
+from polydl.frontend.lower.extracted import Extracted, Options
 from polydl.frontend.lower.regions import Finder, Found
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.narrow import check_compiler

@@ -39,15 +39,15 @@ from polydl.model.build_terms import (
     term,
 )
 from polydl.model.scop import Scop
-from polydl.model.types import element_type
+from polydl.model.types import I32, SPECIFIERS, element_type
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 _RESERVED = "polydl_"
 """Begins names in the output."""
-_KEYWORDS = {
-    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float",
-    "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed", "sizeof",
-    "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while",
+_KEYWORDS = SPECIFIERS | {
+    "auto", "break", "case", "const", "continue", "default", "do", "else", "enum", "extern", "for", "goto", "if",
+    "inline", "register", "restrict", "return", "sizeof", "static", "struct", "switch", "typedef", "union", "void",
+    "volatile", "while",
 }  # fmt: skip
 Bound = Index | int | tuple[Index | int, Index | int]
 """Where a loop ends, or where it begins and ends: the end is no iteration."""
@@ -79,7 +79,7 @@ class Builder:
         """Several, their names between spaces."""
         return tuple(self.size(name) for name in names.split())
 
-    def scalar(self, name: str, element: str = "double") -> Read:
+    def scalar(self, name: str, element: str) -> Read:
         """A number that the function is given; `element`: its type in C."""
         self._declare(name, found := Read(self, name, element_type(element), ()))
         return found
@@ -136,7 +136,7 @@ class Builder:
         """What runs only where a condition on indices holds."""
         condition.holds()
         self._in_scope(indices(condition), "the condition")
-        block = Block(f"if {condition.c(element_type('int'))}")
+        block = Block(f"if {condition.c(I32)}")
         self._blocks[-1].items.append(block)
         self._blocks.append(block)
         self._conditions.append(condition)
