@@ -88,7 +88,15 @@ def everyday_outputs(entry: Entry, values: Mapping[str, int]) -> tuple[list[str]
 # A scheduler that is stopped says so loudly: what is found without it is to be right all the same.
 @pytest.mark.filterwarnings("ignore:.*was stopped after:UserWarning")
 @pytest.mark.usefixtures("few_points")
-@pytest.mark.parametrize("name", COMPARED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xfail(reason="`2 - n` of an unsigned n is positive", strict=True))
+        if name == "back_substitution"
+        else name
+        for name in COMPARED
+    ],
+)
 def test_everyday_programs_compute_the_same(name: str, tmp_path: Path) -> None:
     entry = COMPARED[name]
     texts, nearby = everyday_outputs(entry, entry.sizes[0])
