@@ -57,13 +57,14 @@ def test_what_was_seen_is_summed_up() -> None:
 
 
 def test_a_longer_tier_is_asked_why_whatever_the_machine() -> None:
-    known = {f"tests/test_{name}.py::test": Taken(1, 10.0, "") for name in "abc"}
-    spent = {f"tests/test_{name}.py::test": 20.0 for name in "abc"}
+    known = {f"tests/test_{name}.py::test": Taken(1, 100.0, "") for name in "abc"}
+    spent = {f"tests/test_{name}.py::test": 200.0 for name in "abc"}
     assert not grown(spent, known)
     assert not grown(spent | {"tests/test_d.py::test": 15.0}, known)
     told = grown(spent | {"tests/test_d.py::test": 30.0}, known)
     assert "15 s" in told[0]
     assert told[1] == "  tests/test_d.py: +15.0 s"
+    assert not grown({"tests/test_a.py::test": 100.0, "tests/test_d.py::test": 30.0}, known)
 
 
 def test_a_change_reaches_what_imports_it() -> None:

@@ -159,8 +159,8 @@ class Tiers:
         if "PYTEST_XDIST_WORKER" in os.environ or not self._spent:
             return
         if self._recording:
-            everything = not config.getoption("file_or_dir") and not self._first and not config.getoption("-k")
-            write(merged({} if everything else self._known, taken(self._spent)))
+            part = any(config.getoption(name) for name in ("first", "since", "keyword", "file_or_dir"))
+            write(merged(self._known if part else {}, taken(self._spent)))
             seconds = sum(map(_seconds, self._spent.values()))
             terminalreporter.write_line(f"{RECORD.name} is written: {seconds:.0f} s of processor time in all")
         elif self._first or config.getoption("markexpr") == "not timing":
@@ -210,7 +210,8 @@ def write(known: Mapping[str, Taken]) -> None:
 def grown(spent: Mapping[str, float], known: Mapping[str, Taken]) -> list[str]:
     """Lines for people, where the cases that ran took longer than is written down by more than ASKED seconds together.
 
-    This machine's speed is the median over files of what they take, over what is written down of them.
+    This machine's speed is the median over files of what they take, over what is written down of them. None of a run
+    of less than half of the tier.
     """
     took: dict[str, float] = defaultdict(float)
     wrote: dict[str, float] = defaultdict(float)
@@ -218,6 +219,8 @@ def grown(spent: Mapping[str, float], known: Mapping[str, Taken]) -> list[str]:
         took[nodeid.partition("::")[0]] += seconds
         name = function(nodeid)
         wrote[nodeid.partition("::")[0]] += known[name].seconds if name in known else 0.0
+    if sum(wrote.values()) < BUDGET / 2:
+        return []
     speed = statistics.median([took[file] / wrote[file] for file in took if wrote[file] > 1] or [1.0])
     more = sorted(((took[file] / speed - wrote[file], file) for file in took), reverse=True)
     if (total := sum(took.values()) / speed - sum(wrote.values())) <= ASKED:
