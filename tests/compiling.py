@@ -134,6 +134,8 @@ class Request:
     """Folders of -iquote."""
     angled: list[Path] = field(default_factory=list)
     """Folders of -I."""
+    after: list[Path] = field(default_factory=list)
+    """Folders of -idirafter."""
     parts: list[bytes] = field(default_factory=list)
     """What decides what is made."""
 
@@ -151,6 +153,7 @@ _FREE = re.compile(
     r"|-W(?!l,|p,|a,)[\w=+-]*|-std=[\w+]+|-m[\w=.+-]+|-[DU].+|-l\w+|-f(?!dump|plugin|profile|save|opt-info\S*=)[\w=,+-]*"
 )
 """Words that say by themselves what they mean."""
+_WITH_VALUE = ("-o", "-iquote", "-idirafter", "-I", "-Xlinker", "-x")
 _NOT_KNOWN = re.compile(
     rb"__(TIME|DATE|TIMESTAMP)__|incbin|#\s*embed|__has_include\s*\(\s*\"|^[ \t]*#[ \t]*include(_next)?[ \t]+[^\"<\s]",
     re.MULTILINE,
@@ -170,7 +173,7 @@ def understood(command: Sequence[Word], cwd: Path, text: str | None) -> Request 
     inputs: list[Path] = []
     rest = iter(words[1:])
     for word in rest:
-        flag = next((f for f in ("-o", "-iquote", "-I", "-x") if word.startswith(f) and word != "-xc"), None)
+        flag = None if word == "-xc" else next((f for f in _WITH_VALUE if word.startswith(f)), None)
         if flag is not None:
             value = word.removeprefix(flag) or next(rest, "")
             if not _with_value(request, flag, value):
@@ -202,11 +205,15 @@ def _with_value(request: Request, flag: str, value: str) -> bool:
     if flag == "-x":
         request.parts.append(value.encode())
         return value == "c"
+    if flag == "-Xlinker":
+        request.parts.append(value.encode())
+        return value in ("-Bsymbolic", "-zdefs")
     if flag == "-o":
         request.output = Path("-") if value in ("-", "/dev/null") else request.cwd / value
         request.parts.append(b"printed" if value == "-" else b"file")
     else:
-        (request.angled if flag == "-I" else request.quoted).append(request.cwd / value)
+        folders = {"-I": request.angled, "-iquote": request.quoted, "-idirafter": request.after}[flag]
+        folders.append(request.cwd / value)
     request.paths.append(value)
     return bool(value)
 
@@ -226,8 +233,9 @@ def _scanned(content: bytes, folder: Path, request: Request, seen: set[Path]) ->
     if _NOT_KNOWN.search(content):
         return False
     for opening, name in _INCLUDE.findall(content):
-        folders = [folder, *request.quoted, *request.angled] if opening == b'"' else request.angled
-        found = next((one / name.decode() for one in folders if (one / name.decode()).is_file()), None)
+        near = [folder, *request.quoted] if opening == b'"' else []
+        places = [*near, *request.angled, *request.after]
+        found = next((one / name.decode() for one in places if (one / name.decode()).is_file()), None)
         request.parts.append(b"include" if found else b"of the system")
         if found is not None:
             request.paths.append(str(found))

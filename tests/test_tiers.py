@@ -7,21 +7,31 @@ from pathlib import Path
 
 import pytest
 
+import polydl
+from polydl.measure import Status, session
 from tests import compiling, since
 from tests.compiling import CompilerFailed, run_compiler, run_program, understood
-from tests.tiers import Taken, first, grown, merged, record, taken
+from tests.tiers import BUDGET, Taken, affordable, first, grown, merged, record, taken
 
 NAMES = [f"tests/test_a.py::test_a[{i}]" for i in range(9)]
 
 
-@pytest.mark.parametrize(("seconds", "count"), [(0.0, 9), (0.1, 9), (0.3, 3), (0.9, 1), (4.0, 1), (60.0, 0)], ids=str)
+@pytest.mark.parametrize(
+    ("seconds", "count"), [(0.0, 9), (0.05, 9), (0.2, 2), (0.9, 1), (4.0, 1), (BUDGET + 1, 0)], ids=str
+)
 def test_as_many_cases_as_take_a_share(seconds: float, count: int) -> None:
     known = {"tests/test_a.py::test_a": Taken(9, seconds, "builds")}
     assert len(first([(name, False) for name in NAMES], known)) == count
 
 
+def test_the_quickest_of_each_file_and_then_of_all() -> None:
+    seconds = {"a.py::test_quick": 1, "a.py::test_long": 30, "b.py::test": 50, "b.py::test_slower": BUDGET - 60}
+    known = {f"tests/test_{name}": Taken(1, one, "") for name, one in seconds.items()}
+    assert affordable(known) == set(known) - {"tests/test_b.py::test_slower"}
+
+
 def test_new_and_marked_tests_are_in_and_the_order_does_not_matter() -> None:
-    known = {"tests/test_a.py::test_a": Taken(9, 60.0, "")}
+    known = {"tests/test_a.py::test_a": Taken(9, BUDGET + 1, "")}
     assert first([(name, name == NAMES[4]) for name in NAMES], known) == {NAMES[4]}
     assert first([("tests/test_b.py::test_b", False)], known) == {"tests/test_b.py::test_b"}
     cheap = {"tests/test_a.py::test_a": Taken(9, 0.3, "")}
@@ -47,13 +57,14 @@ def test_what_was_seen_is_summed_up() -> None:
 
 
 def test_a_longer_tier_is_asked_why_whatever_the_machine() -> None:
-    known = {f"tests/test_{name}.py::test": Taken(1, 10.0, "") for name in "abc"}
-    spent = {f"tests/test_{name}.py::test": 20.0 for name in "abc"}
+    known = {f"tests/test_{name}.py::test": Taken(1, 100.0, "") for name in "abc"}
+    spent = {f"tests/test_{name}.py::test": 200.0 for name in "abc"}
     assert not grown(spent, known)
     assert not grown(spent | {"tests/test_d.py::test": 15.0}, known)
     told = grown(spent | {"tests/test_d.py::test": 30.0}, known)
     assert "15 s" in told[0]
     assert told[1] == "  tests/test_d.py: +15.0 s"
+    assert not grown({"tests/test_a.py::test": 100.0, "tests/test_d.py::test": 30.0}, known)
 
 
 def test_a_change_reaches_what_imports_it() -> None:
@@ -122,6 +133,28 @@ def test_equal_c_is_compiled_once(folder: Path, monkeypatch: pytest.MonkeyPatch)
     assert ran.count("gcc") == 4
 
 
+def test_what_polydl_compiles_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands of measurements are understood, and the driver is compiled once for all processes."""
+    path = folder / "scale.c"
+    path.write_text("void scale(float x[99]) { for (int i = 0; i < 99; i++) x[i] *= 2; }\n")
+    commands: list[object] = []
+    compiled: list[int] = []
+    real = compiling._polydl_runs
+
+    def noted(arguments: list[object], *given: object) -> object:
+        commands.append(arguments[0])
+        return real(arguments, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(compiling, "_polydl_runs", noted)
+    for _ in range(2):
+        monkeypatch.setattr(session, "_drivers", {})
+        done = polydl.optimize(path, folder / "out.c", threads=1, top_k=1, budget=None)
+        assert {m.status for m in done.scops[0].report.measurements} == {Status.VERIFIED}
+        compiled.append(len(commands))
+    assert compiled[0] >= 3
+    assert compiled[1] == compiled[0]
+
+
 def test_what_is_refused_is_not_kept(folder: Path) -> None:
     (folder / "wrong.c").write_text("int main(void) { return nothing; }\n")
     for _ in range(2):
@@ -135,7 +168,7 @@ def test_what_is_refused_is_not_kept(folder: Path) -> None:
     [
         ["-L.", "hello.c", "-o", "a"], ["-MMD", "hello.c", "-o", "a"], ["-include", "what.h", "hello.c", "-o", "a"],
         ["hello.c", "-Wl,-z,defs", "-o", "a"], ["gone.c", "-o", "a"], ["hello.c"], ["-g", "hello.c", "-o", "a"],
-        ["-fdump-tree-all", "hello.c", "-o", "a"],
+        ["-fdump-tree-all", "hello.c", "-o", "a"], ["hello.c", "-Xlinker", "-Map=m", "-o", "a"],
     ],
 )  # fmt: skip
 def test_other_commands_are_run_as_they_stand(folder: Path, words: list[str]) -> None:

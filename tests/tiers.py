@@ -1,12 +1,14 @@
 """Which tests are in the first tier (`pytest --first`, `make test`), and what each takes.
 
 `durations.json` says of each test function how many cases it has, the processor seconds of one, and what it starts: a
-compiler (`builds`), another process (`process`) or nothing. That gives the marks, and the first tier: of each function
-as many cases as take SHARE seconds together, in an order that only their names decide, and none of what takes longer
-than MOST alone, unless it is marked `first`. What the file does not know yet is in.
+compiler (`builds`), another process (`process`) or nothing. That gives the marks, and the first tier: of a function as
+many cases as take SHARE seconds together, at least one, in an order that only their names decide; of functions the
+quickest one of each file, then the quickest of all, until BUDGET is spent. What the file does not know yet is in, and
+so is what is marked `first`.
 
-`pytest --record-durations` writes the file, after a run of everything anew, else what was run. A run of the first tier
-says where it takes longer than the file says, on a machine as fast as this one turns out to be.
+`pytest --record-durations` writes the file, after a run of everything anew, else what was run. Other runs of the first
+tier, or of everything, say where the tier takes longer than the file says, on a machine as fast as this one turns out
+to be.
 """
 
 from __future__ import annotations
@@ -20,17 +22,20 @@ import sys
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 
+from tests import compiling
 from tests.cli import forked
 
 RECORD = Path(__file__).with_name("durations.json")
-SHARE = 1.0
+SHARE = 0.5
 """Processor seconds of a function's cases in the first tier."""
-MOST = 5.0
-"""Processor seconds of a case by itself, beyond which it is not in the first tier."""
+BUDGET = 400.0
+"""Processor seconds of the first tier. To find all tests and start the processes that share them takes 50 more; two
+processors have 600 in five minutes."""
 ASKED = 10.0
 """Processor seconds by which the first tier may grow before it is asked why."""
 COMPILERS = ("cc", "gcc", "g++", "c++", "clang")
@@ -58,18 +63,33 @@ def record() -> dict[str, Taken]:
     return {name: Taken(*fields) for name, fields in found.items()}
 
 
+def cases_of(one: Taken) -> int:
+    """How many cases of a function would be in the first tier."""
+    return min(one.cases, max(1, int(SHARE / one.seconds))) if one.seconds else one.cases
+
+
+def affordable(known: Mapping[str, Taken]) -> set[str]:
+    """The functions that are in the first tier."""
+    price = {name: cases_of(one) * one.seconds for name, one in known.items()}
+    quickest: dict[str, str] = {}
+    for name in sorted(price, key=lambda name: (price[name], name), reverse=True):
+        quickest[name.partition("::")[0]] = name
+    order = sorted(price, key=lambda name: (quickest[name.partition("::")[0]] != name, price[name], name))
+    spent = accumulate(price[name] for name in order)
+    return {name for name, until in zip(order, spent, strict=True) if until <= BUDGET}
+
+
 def first(items: Sequence[tuple[str, bool]], known: Mapping[str, Taken]) -> set[str]:
     """Those of the cases that are in the first tier: (id, whether it is marked `first`)."""
+    functions = affordable(known)
     by_function = defaultdict(list)
     for nodeid, marked in items:
         by_function[function(nodeid)].append((not marked, hashlib.sha256(nodeid.encode()).hexdigest(), nodeid))
     chosen: set[str] = set()
     for name, cases in by_function.items():
-        cases.sort()
-        seconds = known[name].seconds if name in known else 0.0
-        some = max(int(SHARE / seconds), seconds <= MOST) if seconds else len(cases)
+        some = cases_of(known[name]) if name in functions else 0 if name in known else len(cases)
         some = max(some, sum(not unmarked for unmarked, _, _ in cases))
-        chosen |= {nodeid for _, _, nodeid in cases[:some]}
+        chosen |= {nodeid for _, _, nodeid in sorted(cases)[:some]}
     return chosen
 
 
@@ -90,6 +110,8 @@ class Tiers:
         self._started: set[str] = set()
         if self._recording:
             sys.addaudithook(self._listen)
+            if "PYTEST_XDIST_WORKER" not in os.environ:
+                compiling.trim(0)  # as on a machine that has compiled nothing yet
 
     def _listen(self, event: str, arguments: tuple[object, ...]) -> None:
         """What the running test starts: told by Python's audit events."""
@@ -137,12 +159,13 @@ class Tiers:
         if "PYTEST_XDIST_WORKER" in os.environ or not self._spent:
             return
         if self._recording:
-            everything = not config.getoption("file_or_dir") and not self._first and not config.getoption("-k")
-            write(merged({} if everything else self._known, taken(self._spent)))
+            part = any(config.getoption(name) for name in ("first", "since", "keyword", "file_or_dir"))
+            write(merged(self._known if part else {}, taken(self._spent)))
             seconds = sum(map(_seconds, self._spent.values()))
             terminalreporter.write_line(f"{RECORD.name} is written: {seconds:.0f} s of processor time in all")
-        elif self._first:
-            for line in grown({nodeid: _seconds(runs) for nodeid, runs in self._spent.items()}, self._known):
+        elif self._first or config.getoption("markexpr") == "not timing":
+            tier = first([(nodeid, False) for nodeid in self._spent], self._known)
+            for line in grown({nodeid: _seconds(self._spent[nodeid]) for nodeid in tier}, self._known):
                 terminalreporter.write_line(line, yellow=True)
 
 
@@ -187,7 +210,8 @@ def write(known: Mapping[str, Taken]) -> None:
 def grown(spent: Mapping[str, float], known: Mapping[str, Taken]) -> list[str]:
     """Lines for people, where the cases that ran took longer than is written down by more than ASKED seconds together.
 
-    This machine's speed is the median over files of what they take, over what is written down of them.
+    This machine's speed is the median over files of what they take, over what is written down of them. None of a run
+    of less than half of the tier.
     """
     took: dict[str, float] = defaultdict(float)
     wrote: dict[str, float] = defaultdict(float)
@@ -195,6 +219,8 @@ def grown(spent: Mapping[str, float], known: Mapping[str, Taken]) -> list[str]:
         took[nodeid.partition("::")[0]] += seconds
         name = function(nodeid)
         wrote[nodeid.partition("::")[0]] += known[name].seconds if name in known else 0.0
+    if sum(wrote.values()) < BUDGET / 2:
+        return []
     speed = statistics.median([took[file] / wrote[file] for file in took if wrote[file] > 1] or [1.0])
     more = sorted(((took[file] / speed - wrote[file], file) for file in took), reverse=True)
     if (total := sum(took.values()) / speed - sum(wrote.values())) <= ASKED:
