@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import assert_never
@@ -58,16 +58,21 @@ class Helpers:
 
 
 class FromIsl:
-    """Turns expressions of isl's syntax trees into C; `rename` gives the C name of an isl identifier."""
+    """Turns expressions of isl's syntax trees into C; `rename` gives the C name of an isl identifier. `unsigned`: names
+    of variables that C computes with modulo a power of two; they become signed first, so that `2 - n` may be negative.
+    """
 
-    def __init__(self, helpers: Helpers, rename: Callable[[str], str]) -> None:
+    def __init__(self, helpers: Helpers, rename: Callable[[str], str], unsigned: Collection[str] = ()) -> None:
         self.helpers = helpers
         self._rename = rename
+        self._unsigned = unsigned
 
     def __call__(self, expression: isl.AstExpr) -> ctree.Expr:
         match expression_kind(expression):
             case "id":
-                return Name(self._rename(expression.get_id().get_name()))
+                name = expression.get_id().get_name()
+                c = Name(self._rename(name))
+                return ctree.Cast("long", c) if name in self._unsigned else c
             case "int":
                 return Int(to_int(expression.get_val()))
             case _:

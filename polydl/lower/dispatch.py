@@ -124,7 +124,7 @@ def dispatched(scop: Scop, narrowed: Narrowed, choice: Dispatch) -> Generated:
     """The code that a choice leads to, and the original loops for values of the parameters that none is made for."""
     names = names_for(scop)
     helpers = Helpers(names.prefix + OTHER_SIZES, set())
-    c = FromIsl(helpers, lambda name: name)
+    c = FromIsl(helpers, lambda name: name, scop.unsigned)
     text = _text(choice, c)
     some = expression(c(condition(narrowed.values)))
     prologue = [piece for code in codes_of(choice) for piece in code.prologue] + helper_texts(helpers, names)

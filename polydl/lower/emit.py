@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 
@@ -110,7 +110,7 @@ def generate(
     code = [*storage(scop), *unused_storage(scop, code), *code]
     for array in scop.arrays.values():
         if array.storage is Storage.SCRATCH:
-            _reserve(scratch, array, helpers)
+            _reserve(scratch, array, helpers, scop.unsigned)
     prologue = [*beside.prologue, *helper_texts(helpers, names)]
     if scratch.used:
         prologue.append(scratch.prologue())
@@ -120,12 +120,12 @@ def generate(
     return replace(made, prepare=tuple(beside.prepare), rows=bool(beside.rows))
 
 
-def _reserve(scratch: Scratch, array: Array, helpers: Helpers) -> None:
+def _reserve(scratch: Scratch, array: Array, helpers: Helpers, unsigned: Collection[str]) -> None:
     """Memory for an array that a rewrite made."""
     if array.layout.size is not None:
         scratch.reserve(array.name, array.element, array.layout.size * array.element.bytes)
         return
-    c = FromIsl(helpers, lambda name: name)
+    c = FromIsl(helpers, lambda name: name, unsigned)
     first: Expr | None = None
     for extent in array.extents:
         assert extent is not None, "a box has ends"

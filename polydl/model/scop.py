@@ -396,6 +396,8 @@ class Scop:
     """By name, the functions of the file that statements call and that are an expression of their parameters."""
     derived: frozenset[str] = frozenset()
     """Parameters that follow from others, as the context says: `half` of `int half = n / 2;`."""
+    unsigned: frozenset[str] = frozenset()
+    """Parameters whose type in C is unsigned and no narrower than `int`: what is computed of them would be, too."""
     symbolic: Scop | None = field(default=None, compare=False, repr=False)
     """The program with its sizes as parameters, of which this one was made by giving them values; None where it was
     not: it has none, or see `only_with_sizes`."""
