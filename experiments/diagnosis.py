@@ -28,7 +28,7 @@ from output import commit
 from polydl.base import resources
 from polydl.base.errors import PolyDLError
 from polydl.learn.train import parquet
-from polydl.learn.train.data import Group, load_data
+from polydl.learn.train.training_data import Group, load_data
 from polydl.measure.rounds import undisturbed
 from polydl.measure.store import StoredMeasurement
 from polydl.rank.ranker import FloatArray

@@ -17,7 +17,7 @@ import numpy as np
 from polydl.base import resources
 from polydl.base.errors import PolyDLError
 from polydl.learn.train import parquet
-from polydl.learn.train.data import digest
+from polydl.learn.train.training_data import digest
 from polydl.measure.store import Store, StoredMeasurement
 
 FOLDER = resources.trained_models() / "data"

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from polydl.learn.train.command import judged_by, key_of
-from polydl.learn.train.data import DataSet
 from polydl.learn.train.metrics import Judged, advantage, bootstrap, summary
+from polydl.learn.train.train_command import judged_by, key_of
+from polydl.learn.train.training_data import DataSet
 from polydl.rank.weights import Weights
 
 ANALYTIC = ("traffic", "trace", "cost")

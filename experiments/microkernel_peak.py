@@ -21,7 +21,7 @@ from polydl.kernels.microkernel import MicrokernelSpec, Reduction
 from polydl.measure.calibration import kernel_speeds
 from polydl.model.types import F32, F64, ElementType
 from polydl.options import Options
-from polydl.rank.register_blocks import target_isa
+from polydl.rank.instruction_set import target_isa
 from polydl.target.isa import register_blocks
 from polydl.target.products import FMA, MEASURED, Product
 

@@ -31,9 +31,9 @@ from output import commit, machine
 from polydl.base import resources
 from polydl.base.errors import PolyDLError
 from polydl.learn.collect import CollectOptions, collect, read_problems
-from polydl.learn.train.command import judged_by, key_of, load_either
-from polydl.learn.train.data import DataSet, Group, load_data
 from polydl.learn.train.metrics import summary
+from polydl.learn.train.train_command import judged_by, key_of, load_either
+from polydl.learn.train.training_data import DataSet, Group, load_data
 from polydl.measure.store import Store
 from polydl.rank.weights import Weights
 

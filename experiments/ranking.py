@@ -25,7 +25,7 @@ from output import commit, machine
 from polydl.base import resources
 from polydl.base.errors import PolyDLError
 from polydl.learn.collect import CollectOptions, collect, read_problems
-from polydl.learn.train.data import DataSet, load_data
+from polydl.learn.train.training_data import DataSet, load_data
 from polydl.measure.store import Store
 
 DATA = resources.trained_models() / "data"

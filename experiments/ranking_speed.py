@@ -21,7 +21,7 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import nests
 from polydl.frontend import load
-from polydl.rank.blocks import register_blocks_for
+from polydl.rank.block_shapes import register_blocks_for
 from polydl.rank.rankers import named
 from polydl.schedule.limits import SPACES, Limits
 from polydl.search.space import legal_structures

@@ -29,10 +29,10 @@ from pathlib import Path
 import numpy as np
 
 import polydl
-from polydl.inspect.analysis import analyze
+from polydl.inspect.analyses import analyze
 from polydl.lower.emit import generate
 from polydl.model.scop import Scop
-from polydl.rewrite.fuse import fuse
+from polydl.rewrite.fuse_program import fuse
 
 ROOT = Path(__file__).parents[1]
 BASELINE = Path(__file__).with_suffix(".json")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Unpack
 
 from polydl.base.errors import InputError, ToolchainError
-from polydl.base.files import output_path, write
+from polydl.base.output_files import output_path, write
 from polydl.dependences.nests import nests
 from polydl.exchange.schedule_file import ranking_from_file
 from polydl.frontend import Program
@@ -37,12 +37,13 @@ from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import Ranker
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.fuse import fuse as fuse_scop
+from polydl.rewrite.fuse_program import fuse as fuse_scop
 from polydl.schedule.loopstring import nests_named
 from polydl.schedule.notation import Written
-from polydl.search.choice import choose
+from polydl.search.choose_measured import choose
 from polydl.search.fuse_file import fused_file
-from polydl.search.fused import fused_variants
+from polydl.search.fused_variants import fused_variants
+from polydl.search.legal_ways import Ways, ways
 from polydl.search.loading import load, load_sized, only_scop, program_of, scop_of, with_sizes
 from polydl.search.proofs import proved
 from polydl.search.scoring import scored
@@ -52,7 +53,6 @@ from polydl.search.sizes.curve import Curved, curve_over
 from polydl.search.sizes.find import code_for_other_sizes, pointed, timer_of
 from polydl.search.sizes.run_neighbours import run_neighbours
 from polydl.search.variant import Origin, Variant
-from polydl.search.ways import Ways, ways
 from polydl.target import Machine
 
 __all__ = (
@@ -281,8 +281,8 @@ def _unread(why: InputError) -> str:
 
 
 def with_fused(ranking: Ranking, o: Options, progress: Progress | None = None) -> Ranking:
-    """The ranking with variants that have nests fused or in rows (polydl.search.fused), all in the order of their
-    scores. Raises QuotaExceeded."""
+    """The ranking with variants that have nests fused or in rows (polydl.search.fused_variants), all in the order of
+    their scores. Raises QuotaExceeded."""
     if not o.fuse or o.loops or o.schedule is not None:
         return ranking
     fused = fuse_scop(ranking.scop, into=lambda nest: nest.contraction is None)

@@ -23,12 +23,12 @@ from polydl.model.scop import Scop
 from polydl.prove import Proof
 from polydl.rank.estimate import NOT_RANKED
 from polydl.rewrite.canonical import Canonical
-from polydl.rewrite.fuse import FusedScop
+from polydl.rewrite.fuse_program import FusedScop
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import start
 from polydl.search.sizes.code import EverySize
 from polydl.search.sizes.curve import SizeCurve
-from polydl.search.sizes.tree import AtSizes, check_sizes
+from polydl.search.sizes.decision_tree import AtSizes, check_sizes
 from polydl.search.variant import Origin, Variant
 from polydl.target import Machine
 

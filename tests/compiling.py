@@ -25,7 +25,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from polydl.measure import compile as polydl_compile
+from polydl.measure import compiler as polydl_compile
 
 FOLDER = platformdirs.user_cache_path("polydl-tests") / "compiled"
 MOST_BYTES = 1 << 30

@@ -19,9 +19,9 @@ from polydl.model.combiners import COMBINERS, Combiner, Regrouping, adds, idle, 
 from polydl.model.scop import Scop
 from polydl.model.types import F32, F64, I32
 from polydl.options import Options
-from polydl.rewrite import partial
+from polydl.rewrite import partial_results as partial
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.parts import Partial
+from polydl.rewrite.results_in_parts import Partial
 from polydl.search.proofs import proof_of
 from tests.rewrite.executing import called, compiled
 

@@ -14,7 +14,7 @@ import pytest
 
 from polydl import pipeline
 from polydl.base.errors import IllegalVariant, InputError
-from polydl.inspect.analysis import analyze
+from polydl.inspect.analyses import analyze
 from polydl.inspect.explain import Explanation, explain
 from polydl.lower.emit import generate
 from polydl.model.scop import Scop

@@ -53,7 +53,7 @@ def wrong(text: str) -> list[str]:
                 found += [f"{node.lineno}: imports {name}" for name in modules if name.split(".")[0] == "islpy"]
             case ast.ImportFrom(module=str(module)) if module.split(".")[0] == "islpy":
                 found.append(f"{node.lineno}: imports {module}")
-            case ast.ImportFrom(module="polydl.model.isl.places" | "polydl.model.isl.types"):
+            case ast.ImportFrom(module="polydl.model.isl.positions" | "polydl.model.isl.isl_types"):
                 found.append(f"{node.lineno}: imports what the door keeps to itself")
             case ast.Attribute(attr="dim_type") | ast.Name(id="dim_type"):
                 found.append(f"{node.lineno}: dim_type")
@@ -87,7 +87,7 @@ def test_dimensions_go_by_name(path: Path) -> None:
         "import islpy as isl",
         "from islpy import Set",
         "import numpy, islpy._isl",
-        "from polydl.model.isl.types import SET",
+        "from polydl.model.isl.isl_types import SET",
         "isl.dim_type.set",
         "from x import dim_type\ndim_type.out",
         "s.project_out(kind, 0, 1)",

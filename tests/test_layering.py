@@ -170,8 +170,14 @@ def test_violations_are_seen(file: str, text: str) -> None:
         ("model/__init__.py", "from .expr import Expr\nfrom ..base.errors import Span"),
         ("learn/train/fit.py", "import torch\nfrom polydl.locality import x"),
         ("learn/train/loop.py", "from torch import nn"),
-        ("cli/optimize.py", "from polydl.pipeline import optimize\nfrom polydl.base import errors"),
+        ("cli/optimize_command.py", "from polydl.pipeline import optimize\nfrom polydl.base import errors"),
     ],
 )
 def test_permitted_imports_pass(file: str, text: str) -> None:
     assert violations(PACKAGE / file, text) == []
+
+
+def test_one_base_name_stands_in_one_room() -> None:
+    """Who looks for a module by its name finds one."""
+    names = [path.stem for path in PACKAGE.rglob("*.py") if not path.stem.startswith("__")]
+    assert sorted({name for name in names if names.count(name) > 1}) == []

@@ -19,7 +19,7 @@ from pathlib import Path
 import platformdirs
 
 from polydl.base.errors import PolyDLError
-from polydl.base.files import write_bytes
+from polydl.base.output_files import write_bytes
 
 _MARK = b"polydl-cache-entry\0"
 

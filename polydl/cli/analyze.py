@@ -11,8 +11,8 @@ from polydl.options import Options
 def analyze(*, file: File, options: Options, answer: Answer) -> None:
     """Show what was extracted: domains, accesses, dependences, parallel loops, working sets."""
     from polydl import pipeline
-    from polydl.inspect import analysis, terminal
+    from polydl.inspect import analyses, terminal
 
     program = pipeline.load(file, options, require_sizes=False)
-    results = [analysis.analyze(scop, options.target()) for scop in program.scops]
+    results = [analyses.analyze(scop, options.target()) for scop in program.scops]
     answer.give({"scops": [r.to_data() for r in results]}, lambda: terminal.show_analyses(results))

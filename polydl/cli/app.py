@@ -18,17 +18,23 @@ from polydl.base.version import __version__
 from polydl.cli import (
     analyze,
     doctor,
-    explain,
     export,
-    fuse,
     include,
     init,
     learn,
     machine,
-    optimize,
     rank,
     report,
     why,
+)
+from polydl.cli import (
+    explain_command as explain,
+)
+from polydl.cli import (
+    fuse_command as fuse,
+)
+from polydl.cli import (
+    optimize_command as optimize,
 )
 
 _INTERRUPTED = 130

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polydl.base.errors import InputError
-from polydl.base.files import output_path, write
+from polydl.base.output_files import output_path, write
 from polydl.cli.compile_commands import database
 from polydl.measure.includes import included
 from polydl.options import Options

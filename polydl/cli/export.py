@@ -27,8 +27,8 @@ def export(
 ) -> None:
     """Write domains, accesses, dependences and the schedule tree for other polyhedral tools: YAML with isl's text."""
     from polydl import pipeline
-    from polydl.base.files import output_path, write
-    from polydl.exchange.export import documents
+    from polydl.base.output_files import output_path, write
+    from polydl.exchange.isl_document import documents
     from polydl.exchange.openscop import openscop as as_openscop
     from polydl.exchange.yaml import dumps
 

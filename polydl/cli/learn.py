@@ -38,7 +38,7 @@ def collect(
         raise InputError("--for without --cluster", hint="it chooses among the machines of a cluster")
     if cluster is not None and (prepare_only or scratch is not None):
         raise InputError("--scratch and --cluster together", hint="leave it out: workers build in their own folders")
-    from polydl.learn.collect.command import Selection, collect_here
+    from polydl.learn.collect.collect_command import Selection, collect_here
     from polydl.learn.collect.run import CollectOptions
 
     selection = Selection(tuple(layers), images, tuple(workload), dtype)
@@ -76,7 +76,7 @@ def train(
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
 ) -> None:
     """Train a ranker on measurements that `polydl collect` made."""
-    from polydl.learn.train.command import train_command
+    from polydl.learn.train.train_command import train_command
 
     train_command(data, out, kind=kind, finetune=finetune, seed=seed, epochs=epochs, members=members, exclude=exclude)
 
@@ -90,7 +90,7 @@ def evaluate(
     json_: Json = False,
 ) -> None:
     """Evaluate rankers on measurements: how fast are the variants that each of them would choose?"""
-    from polydl.learn.train.command import evaluate_command, show_evaluation
+    from polydl.learn.train.train_command import evaluate_command, show_evaluation
 
     found = evaluate_command(data, model, workload)
     if json_:

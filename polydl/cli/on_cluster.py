@@ -9,8 +9,8 @@ from typing import Any
 from polydl.base.errors import PolyDLError
 from polydl.cli.answer import Answer, print_json
 from polydl.cluster.collect import collect_on_cluster
-from polydl.cluster.optimize import ClusterResult, optimize_on_cluster
-from polydl.learn.collect.command import Selection, collected
+from polydl.cluster.optimize_job import ClusterResult, optimize_on_cluster
+from polydl.learn.collect.collect_command import Selection, collected
 from polydl.learn.collect.run import CollectOptions, Tally
 from polydl.options import Options
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from polydl import pipeline
 from polydl.base.errors import InputError, PolyDLError
-from polydl.base.files import output_path, write
+from polydl.base.output_files import output_path, write
 from polydl.cli.answer import Answer, print_json
 from polydl.cli.depfile import Depfile
 from polydl.cli.progress import progress

@@ -40,8 +40,8 @@ def report(
     ] = None,
 ) -> None:
     """Show a run of optimize: one HTML page that works offline, its charts, tables or variants."""
-    from polydl.base.files import output_path, write, write_bytes
-    from polydl.inspect.report import draw, page, text
+    from polydl.base.output_files import output_path, write, write_bytes
+    from polydl.inspect.report import draw, markdown, page
     from polydl.inspect.report.figures import charts
     from polydl.inspect.report.record import load
     from polydl.inspect.terminal import output_console, say
@@ -68,7 +68,7 @@ def report(
     elif chosen is Format.HTML:
         write(target, page.html(found, str(run)))
     else:
-        write(target, text.markdown(found) if chosen is Format.MD else text.variants_csv(found))
+        write(target, markdown.markdown(found) if chosen is Format.MD else markdown.variants_csv(found))
     say(output_console(), f"wrote {target}")
 
 

@@ -24,7 +24,7 @@ import msgspec
 from polydl import pipeline
 from polydl.base.errors import PolyDLError
 from polydl.base.orphans import end_with_parent
-from polydl.cluster.files import options_from_data, unpacked
+from polydl.cluster.program_files import options_from_data, unpacked
 from polydl.inspect.documents import optimize_json
 from polydl.inspect.terminal import page, show_optimized
 from polydl.learn.collect.prepare import prepare

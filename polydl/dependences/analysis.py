@@ -16,8 +16,8 @@ from polydl.dependences.scalars import private_scalars
 from polydl.model import isl
 from polydl.model.combiners import Combiner, of_assignment
 from polydl.model.isl import quota
-from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Assignment, BlackBox, MicrokernelCall, Scop, Statement
+from polydl.model.time import common_depth
 
 
 class Kind(Enum):

@@ -16,8 +16,8 @@ from polydl.dependences.scalars import kept_together, private_scalars
 from polydl.model import isl
 from polydl.model.contraction import Contraction
 from polydl.model.isl import quota
-from polydl.model.schedule import common_depth
 from polydl.model.scop import MicrokernelCall, Scop, Statement
+from polydl.model.time import common_depth
 from polydl.target.isa import kernel_contraction
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polydl.model import isl
-from polydl.model.schedule import common_depth
 from polydl.model.scop import Assignment, Scop, Statement, Storage
+from polydl.model.time import common_depth
 
 
 def users(scop: Scop, name: str) -> list[Statement]:

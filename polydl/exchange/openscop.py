@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from polydl.model import isl
-from polydl.model.schedule import map_from_affs, original_affs
 from polydl.model.scop import BlackBox, Scop, Statement
+from polydl.model.time import map_from_affs, original_affs
 from polydl.rewrite.canonical import canonical
 
 

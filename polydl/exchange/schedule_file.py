@@ -20,8 +20,8 @@ from polydl.exchange.yaml import Document, Place, read
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.isl.trees import loops_of, sets_of
-from polydl.model.schedule import time_affs
 from polydl.model.scop import Scop, Statement
+from polydl.model.time import time_affs
 from polydl.options import Options
 from polydl.rank.whole import program_estimate
 from polydl.results import Ranking

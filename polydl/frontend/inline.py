@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from polydl.base import cache
-from polydl.base import files as output
+from polydl.base import output_files as output
 from polydl.base.errors import InputError, PolyDLError
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from pycparser import c_ast
 
 from polydl.base.errors import InputError, InputErrors, Span
-from polydl.frontend.functions import functions_of
+from polydl.frontend.file_functions import functions_of
 from polydl.frontend.lower.extracted import Options
 from polydl.frontend.lower.regions import pairing_errors
 from polydl.frontend.program import Parsed, Program, too_deep

@@ -11,12 +11,12 @@ from pycparser import c_ast
 
 from polydl.base import html
 from polydl.base.errors import InputError, InputErrors, QuotaExceeded, Span
-from polydl.frontend.functions import Functions
+from polydl.frontend.file_functions import Functions
 from polydl.frontend.lower.extract import GENERATED, extract, in_order
 from polydl.frontend.lower.extracted import Extracted, Options
 from polydl.frontend.lower.regions import Finder, Found
 from polydl.frontend.meaning.constants import constant
-from polydl.frontend.meaning.narrow import check_compiler
+from polydl.frontend.meaning.narrow_types import check_compiler
 from polydl.frontend.meaning.symbols import Scope, nodes
 from polydl.frontend.text.parse import Unit
 from polydl.frontend.text.pragmas import Pragma

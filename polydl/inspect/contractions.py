@@ -14,7 +14,7 @@ from polydl.model.contraction import Contraction, Lack, NoContraction
 from polydl.model.expr import Binary, Expr, loads, operands
 from polydl.model.scop import Assignment, BlackBox, Scop, Statement
 from polydl.rewrite.canonical import kept_as_written
-from polydl.schedule.transforms.microkernel import unit_columns
+from polydl.schedule.transforms.register_block import unit_columns
 from polydl.target.isa import kernel_judged
 
 

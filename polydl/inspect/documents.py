@@ -8,16 +8,16 @@ from dataclasses import asdict
 from typing import Any
 
 from polydl.base.errors import QuotaExceeded
-from polydl.inspect.curve import curve_json
 from polydl.inspect.loop_string_file import ScoredLines
 from polydl.inspect.operations import operations
-from polydl.inspect.sizes import ranges_data, sizes_data
+from polydl.inspect.size_curve_record import curve_json
+from polydl.inspect.sizes_in_words import ranges_data, sizes_data
 from polydl.model.scop import Scop
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
-from polydl.rewrite.fuse import FusedScop
+from polydl.rewrite.fuse_program import FusedScop
 from polydl.schedule.loopstring import letters, text
 from polydl.search.sizes.code import EverySize
-from polydl.search.sizes.tree import AtSizes
+from polydl.search.sizes.decision_tree import AtSizes
 from polydl.search.variant import Variant
 from polydl.target import Machine
 

@@ -13,7 +13,7 @@ from polydl.base.errors import IllegalVariant, InputError, QuotaExceeded
 from polydl.dependences.nests import nests
 from polydl.frontend import Program
 from polydl.inspect.contractions import Missed, missed
-from polydl.inspect.sizes import sizes_data
+from polydl.inspect.sizes_in_words import sizes_data
 from polydl.locality.assign import assign, level_of
 from polydl.locality.exact import WorkingSet, working_sets
 from polydl.lower.region import original_text
@@ -24,15 +24,15 @@ from polydl.options import Options
 from polydl.rank import rankers
 from polydl.rank.estimator import Estimator
 from polydl.results import Optimized, Ranking
-from polydl.rewrite.fuse import fuse
+from polydl.rewrite.fuse_program import fuse
 from polydl.schedule.loopstring import text
 from polydl.schedule.notation import Written, split_line
 from polydl.schedule.program_tree import tree_of
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import Structure
 from polydl.schedule.timed import original_nest, timed
-from polydl.search.order import NestChoice, whole
-from polydl.search.sizes.tree import AtSizes
+from polydl.search.combine import NestChoice, whole
+from polydl.search.sizes.decision_tree import AtSizes
 from polydl.search.variant import Variant
 from polydl.target import Machine
 

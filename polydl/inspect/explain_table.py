@@ -12,7 +12,7 @@ from rich.text import Text
 
 from polydl.base.units import seconds_text
 from polydl.inspect.explain import Explained, Explanation
-from polydl.inspect.sizes import at_lines, size_lines
+from polydl.inspect.sizes_in_words import at_lines, size_lines
 from polydl.inspect.terminal import output_console, say
 
 

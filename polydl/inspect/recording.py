@@ -10,7 +10,6 @@ from dataclasses import fields
 
 from polydl.base.errors import QuotaExceeded
 from polydl.base.version import __version__
-from polydl.inspect.curve import recorded_curve
 from polydl.inspect.operations import operations
 from polydl.inspect.report.record import (
     FORMAT,
@@ -27,6 +26,7 @@ from polydl.inspect.report.record import (
     Score,
     WorkingSet,
 )
+from polydl.inspect.size_curve_record import recorded_curve
 from polydl.locality.assign import level_of
 from polydl.locality.exact import working_sets
 from polydl.lower.region import original_text
@@ -39,7 +39,7 @@ from polydl.options import Options
 from polydl.rank import rankers
 from polydl.rank.ranker import Opinion, Ranker
 from polydl.results import Optimized, OptimizeResult, Ranking
-from polydl.rewrite.fuse import FusedScop
+from polydl.rewrite.fuse_program import FusedScop
 from polydl.schedule.plan import Part
 from polydl.schedule.program_tree import tree_of
 from polydl.schedule.structure import Structure

@@ -12,16 +12,16 @@ from rich.table import Table
 from rich.text import Text
 
 from polydl.base.units import seconds_text
-from polydl.inspect.analysis import Analysis
-from polydl.inspect.curve import curve_rows, recorded_curve
+from polydl.inspect.analyses import Analysis
 from polydl.inspect.documents import flops, loop_letters
 from polydl.inspect.loop_string_file import ScoredLines
-from polydl.inspect.sizes import at_lines, stands_for
+from polydl.inspect.size_curve_record import curve_rows, recorded_curve
+from polydl.inspect.sizes_in_words import at_lines, stands_for
 from polydl.measure import Status
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.search.sizes.code import EverySize
 from polydl.search.sizes.curve import SizeCurve
-from polydl.search.sizes.tree import AtSizes
+from polydl.search.sizes.decision_tree import AtSizes
 from polydl.target import Machine, dumps
 
 WIDTH = 120

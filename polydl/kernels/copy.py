@@ -57,7 +57,7 @@ class Packing:
 
     def cycles(self, use: CopyPiece, shape: int, isa: Isa) -> Cycles:
         """None: a copy takes the time of its transfers, which estimates count as they do those of other loops
-        (`rank.steps.Copied`)."""
+        (`rank.estimate_steps.Copied`)."""
         return Cycles(0.0)
 
     def emit(self, use: CopyPiece, shape: int) -> PackRoutine:

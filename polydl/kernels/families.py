@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from polydl.dependences.nests import Nest
-from polydl.kernels.contraction import Block, Contractions, ContractionUse, inside
+from polydl.kernels.contraction_blocks import Block, Contractions, ContractionUse, inside
 from polydl.kernels.copy import CopyPiece, Packing
 from polydl.kernels.family import Cycles, Family
 from polydl.kernels.innermost import VECTOR, Innermost, RowFunction

@@ -5,7 +5,7 @@ proof asks nobody: it reads what stands above a function, and the function. Ther
 its part of the table:
 
     innermost loops    `kernels.innermost.Innermost`     a row of columns: `kernels.rows`, and families for special ones
-    nests              `dependences.nests.Nest`          blocks of a contraction: `kernels.contraction`
+    nests              `dependences.nests.Nest`          blocks of a contraction: `kernels.contraction_blocks`
     copies             `kernels.copy.CopyPiece`          an operand laid out anew: `kernels.copy`
 
 A microkernel that the user calls by a pragma is in no family: its function is the user's, so that there is nothing to

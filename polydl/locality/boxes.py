@@ -17,7 +17,7 @@ import numpy.typing as npt
 from polydl.model import isl
 from polydl.model.layout import Layout
 from polydl.model.nest import TimedAccess, TimedNest
-from polydl.model.schedule import map_from_affs
+from polydl.model.time import map_from_affs
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]

@@ -14,9 +14,9 @@ from polydl.lower.instance_marks import instance_mark
 from polydl.lower.marks import CURVE, PARALLEL, SERIAL, SIMD, SUM
 from polydl.lower.passes.collapse import collapsed
 from polydl.lower.passes.complex_products import ComplexProducts
-from polydl.lower.passes.kept import Kept
-from polydl.lower.passes.once import straight
-from polydl.lower.passes.rows import Rows
+from polydl.lower.passes.keep_in_locals import Kept
+from polydl.lower.passes.row_calls import Rows
+from polydl.lower.passes.single_iterations import straight
 from polydl.lower.passes.sums import summed
 from polydl.lower.passes.threads import Threads
 from polydl.lower.passes.unswitch import unswitched

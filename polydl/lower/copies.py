@@ -20,8 +20,8 @@ from polydl.lower.marks import COPIED, PARALLEL, SERIAL
 from polydl.lower.scratch import Scratch
 from polydl.model import isl
 from polydl.model.isl.trees import add_loop, add_mark, tree_of
-from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Access, Array, Assignment, Scop
+from polydl.model.time import map_from_affs
 from polydl.schedule.tree import Node as Tree
 from polydl.schedule.tree import bands, own_statements, summed_cut
 

@@ -14,13 +14,13 @@ from polydl.lower.cexpr import COMPLEX_TEXT, HELPER_TEXT, FromIsl, Helpers
 from polydl.lower.copies import copies
 from polydl.lower.cprint import lines
 from polydl.lower.ctree import Binary, Cast, Evaluate, Expr, Hint, Invoke, Node, Pragma, Raw, Scope, mentions
-from polydl.lower.curve import curve_prologue
+from polydl.lower.hilbert import curve_prologue
 from polydl.lower.instance import Names
 from polydl.lower.instance_marks import BEGIN
+from polydl.lower.isl_schedule import TreePlan, isl_tree, tree_plan
 from polydl.lower.nest_plan import plan_nest
 from polydl.lower.region import original_text
 from polydl.lower.scratch import Scratch
-from polydl.lower.tree import TreePlan, isl_tree, tree_plan
 from polydl.lower.vector_math import vector_declarations
 from polydl.model import isl
 from polydl.model.isl import DEFAULT_QUOTA, quota

@@ -11,11 +11,11 @@ from polydl.kernels.families import block_kernel, copy_function
 from polydl.kernels.microkernel import isa_prologue, prologues
 from polydl.kernels.packing import PackLoop, PackRoutine, pack_prologue
 from polydl.kernels.vector_text import NotVectorised
-from polydl.lower.ahead import Ahead
 from polydl.lower.ctree import Declare, Evaluate, Int, Invoke, Name, Node, plus
 from polydl.lower.instance import Place
 from polydl.lower.kernel_calls import call_printer, stride_at, versions_of, visits_again
 from polydl.lower.kernel_spec import constant, fused_epilogue, given, stride_of
+from polydl.lower.packed_ahead import Ahead
 from polydl.lower.packing_plan import PackCall, pack_call
 from polydl.lower.scratch import Scratch
 from polydl.model.scop import Scop

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from polydl.model import isl
 from polydl.model.contraction import Operand
 from polydl.model.layout import Axis, Layout
-from polydl.model.schedule import map_from_affs
+from polydl.model.time import map_from_affs
 from polydl.schedule.grouping import Grouping, grouping
 from polydl.schedule.kernel_call import KernelCall
 from polydl.schedule.loops import Loop, NestLoops, Packed

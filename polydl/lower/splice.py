@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from polydl.lower.emit import Generated, protected
-from polydl.lower.pointed_rows import on_rows
 from polydl.lower.region import original_text
+from polydl.lower.row_pointers import on_rows
 from polydl.model.scop import Scop, Source
 
 _TEXT = """\

@@ -1,8 +1,7 @@
 """Builds, runs in isolation, verifies and times candidates."""
 
-from polydl.measure.compile import Compilation, Diagnostic, check_compiles
-from polydl.measure.session import measure
-from polydl.measure.values import (
+from polydl.measure.compiler import Compilation, Diagnostic, check_compiles
+from polydl.measure.measurement import (
     ORIGINAL,
     Measurement,
     MeasureOptions,
@@ -12,6 +11,7 @@ from polydl.measure.values import (
     Toolchain,
     WorstError,
 )
+from polydl.measure.session import measure
 
 __all__ = [
     "ORIGINAL",

@@ -17,15 +17,15 @@ import numpy as np
 from polydl.lower.emit import Generated
 from polydl.measure.busy import machine_warnings, timing_turn
 from polydl.measure.compare import difference
-from polydl.measure.compile import find_compiler, run_compiler
-from polydl.measure.data import blocks_for, integer_inputs, integer_range, results
+from polydl.measure.compiler import find_compiler, run_compiler
 from polydl.measure.driver import Timing
+from polydl.measure.input_data import blocks_for, integer_inputs, integer_range, results
 from polydl.measure.loaded import Run, loaded
+from polydl.measure.measurement import ORIGINAL, Measurement, MeasureOptions, Status, Toolchain
 from polydl.measure.poison import poisoned
 from polydl.measure.samples import Record
 from polydl.measure.session import Builder, setting_for
 from polydl.measure.timing import buffer_sets, joint_pass, timing_inputs
-from polydl.measure.values import ORIGINAL, Measurement, MeasureOptions, Status, Toolchain
 from polydl.measure.verify import Built, Checked, Setting, Trial, Verification, execute, run_reference, verify
 from polydl.model.scop import Scop
 

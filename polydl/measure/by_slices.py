@@ -21,11 +21,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from polydl.measure.compare import arithmetic, difference
-from polydl.measure.data import AnyArray, blocks_for, integer_inputs, integer_range, results
 from polydl.measure.driver import Block
+from polydl.measure.input_data import AnyArray, blocks_for, integer_inputs, integer_range, results
 from polydl.measure.loaded import Loaded, Run, loaded
+from polydl.measure.measurement import Status
 from polydl.measure.slices import Slice
-from polydl.measure.values import Status
 from polydl.measure.verify import (
     Built,
     ReferenceFailed,

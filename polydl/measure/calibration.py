@@ -14,13 +14,13 @@ import numpy.typing as npt
 from polydl.base.errors import ToolchainError
 from polydl.kernels import microkernel
 from polydl.kernels.microkernel import Microkernel, MicrokernelSpec, Reduction
-from polydl.measure.compile import find_compiler
-from polydl.measure.values import Toolchain
+from polydl.measure.compiler import find_compiler
+from polydl.measure.measurement import Toolchain
 from polydl.model.types import F32, ElementType
-from polydl.rank.register_blocks import target_isa
+from polydl.rank.instruction_set import target_isa
 from polydl.target import Machine, calibrate, calibration_path, detect
-from polydl.target.files import save
 from polydl.target.isa import efficiency_of, register_blocks
+from polydl.target.machine_files import save
 from polydl.target.model import Provenance
 from polydl.target.products import FMA, MEASURED, Product
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from polydl.measure.data import AnyArray
-from polydl.measure.values import WorstError
+from polydl.measure.input_data import AnyArray
+from polydl.measure.measurement import WorstError
 from polydl.model import isl
 from polydl.model.expr import (
     AffineValue,

@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from polydl.base.errors import ToolchainError
+from polydl.measure.measurement import Status
 from polydl.measure.unit import environment
-from polydl.measure.values import Status
 
 SCRATCH = "scratch"
 """The folder beside the executable in which candidates run."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from polydl.measure.data import AnyArray, Buffer, write_inputs
 from polydl.measure.driver import Block, shared_memory
+from polydl.measure.input_data import AnyArray, Buffer, write_inputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from polydl.base.errors import QuotaExceeded
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.isl.trees import sets_of, union_map
-from polydl.model.schedule import original_schedule
 from polydl.model.scop import BlackBox, Scop
+from polydl.model.time import original_schedule
 
 if TYPE_CHECKING:
-    from polydl.measure.data import AnyArray, Buffer
+    from polydl.measure.input_data import AnyArray, Buffer
 
 
 def overwritten(scop: Scop) -> frozenset[str]:

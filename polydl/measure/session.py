@@ -16,14 +16,14 @@ from polydl.measure.busy import Others
 from polydl.measure.by_slices import LEAST as LEAST_WITH_SLICES
 from polydl.measure.by_slices import BuiltSlice, verify_by_slices
 from polydl.measure.compare import longest_sum
-from polydl.measure.compile import Compilation, compile_all, find_compiler, link_flags, run_compiler, unit_flags
-from polydl.measure.data import Buffer, describe_buffers, memory_budget
+from polydl.measure.compiler import Compilation, compile_all, find_compiler, link_flags, run_compiler, unit_flags
 from polydl.measure.driver import Block, Limits, Place, driver_text, run_job, shared_memory
+from polydl.measure.input_data import Buffer, describe_buffers, memory_budget
+from polydl.measure.measurement import ORIGINAL, Measurement, MeasureOptions, Progress, Report, Status, Toolchain
 from polydl.measure.poison import with_overwritten
 from polydl.measure.slices import Slice
 from polydl.measure.timing import clock_resolution, time_contenders
 from polydl.measure.unit import original_code, passed_arrays, size_guards, unit_text
-from polydl.measure.values import ORIGINAL, Measurement, MeasureOptions, Progress, Report, Status, Toolchain
 from polydl.measure.verify import Built, Checked, Setting, verify
 from polydl.model.scop import Scop
 

@@ -21,8 +21,8 @@ from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.isl import quota
 from polydl.model.isl.trees import union_map, union_set
-from polydl.model.schedule import original_schedule
 from polydl.model.scop import Scop
+from polydl.model.time import original_schedule
 
 WHOLE = 1_000_000_000
 """Statement instances up to which a scop is run whole: plain code runs them in about a second."""

@@ -20,8 +20,8 @@ from polydl.base import resources
 from polydl.base.errors import InputError
 from polydl.frontend.text.linkage import as_c
 from polydl.lower.emit import Generated, protected
+from polydl.measure.measurement import ORIGINAL
 from polydl.measure.structures import Structures
-from polydl.measure.values import ORIGINAL
 from polydl.model.scop import Array, Guard, Scop, Statement, Storage
 from polydl.model.scop import MicrokernelCall as _MicrokernelCall
 

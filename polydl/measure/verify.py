@@ -34,7 +34,8 @@ from pathlib import Path
 from polydl.base.errors import Span, ToolchainError
 from polydl.measure.allowance import Allowance
 from polydl.measure.compare import arithmetic, difference
-from polydl.measure.data import (
+from polydl.measure.driver import Limits, Outcome, Place, Word, describe_offset, run_job
+from polydl.measure.input_data import (
     AnyArray,
     Buffer,
     blocks_for,
@@ -45,11 +46,10 @@ from polydl.measure.data import (
     results,
     unchanged,
 )
-from polydl.measure.driver import Limits, Outcome, Place, Word, describe_offset, run_job
 from polydl.measure.loaded import Loaded, Run, loaded
+from polydl.measure.measurement import Measurement, MeasureOptions, Status, WorstError
 from polydl.measure.poison import poisoned
 from polydl.measure.tolerance import tolerances
-from polydl.measure.values import Measurement, MeasureOptions, Status, WorstError
 from polydl.model.scop import Scop
 
 _CHEAP = 0.5

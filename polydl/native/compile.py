@@ -14,12 +14,12 @@ from polydl.base.errors import InputError, PolyDLError
 from polydl.frontend import Parsed, Program
 from polydl.frontend.inline import located
 from polydl.measure import Progress
-from polydl.measure.compile import unit_flags
+from polydl.measure.compiler import unit_flags
 from polydl.model.scop import Scop
 from polydl.native.kernel import Kernel, Made
+from polydl.native.macro_sizes import with_sizes
 from polydl.native.shared import Unit
 from polydl.native.signature import Signature, signature
-from polydl.native.sizes import with_sizes
 from polydl.options import CompileChanges, Options
 from polydl.pipeline import optimize as optimize_program
 from polydl.results import OptimizeResult

@@ -17,7 +17,7 @@ from polydl.measure.unit import environment
 from polydl.model.bfloat16 import widened
 from polydl.model.types import ElementType
 from polydl.native import shared
-from polydl.native.arguments import Memory, check, check_apart, memory, scalar, torch_tensor
+from polydl.native.call_arguments import Memory, check, check_apart, memory, scalar, torch_tensor
 from polydl.native.shared import Unit
 from polydl.native.signature import Parameter, Signature
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from polydl.base.cache import Cache, compiler_parts, key_of
 from polydl.base.errors import ToolchainError
 from polydl.measure import Toolchain
-from polydl.measure.compile import find_compiler, link_flags, run_compiler
+from polydl.measure.compiler import find_compiler, link_flags, run_compiler
 from polydl.target.detect import read_processor
 
 CACHE = Cache("compiled", ".so", 500)

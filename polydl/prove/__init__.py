@@ -5,8 +5,8 @@ array and scalar references", 1991. Nothing of how the variant was made is used 
 (polydl.lower.instance_marks), which is checked.
 """
 
-from polydl.prove.check import prove
-from polydl.prove.every_size import prove_every_size
+from polydl.prove.proof import prove
+from polydl.prove.proof_at_every_size import prove_every_size
 from polydl.prove.result import Proof
 
 __all__ = ["Proof", "prove", "prove_every_size"]

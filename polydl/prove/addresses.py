@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from polydl.model import isl
 from polydl.model.scop import Array, Scop, Statement
 from polydl.prove.integers import Affine, Unreadable, divided, number, product
-from polydl.prove.program import Pointer, Printed, map_of, value_map
+from polydl.prove.printed_program import Pointer, Printed, map_of, value_map
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from pycparser import c_ast
 
 from polydl.prove.body_values import Env, Evaluator, LocalArray, added, lane_of
 from polydl.prove.integers import ZERO, Affine, Unreadable, number
-from polydl.prove.lanes import VECTOR, Counters, Vector, grown
-from polydl.prove.program import Pointer
+from polydl.prove.printed_program import Pointer
 from polydl.prove.syntax import counted, line_of, matters, only_prefetches, subscripted, without_effect
+from polydl.prove.vector_lanes import VECTOR, Counters, Vector, grown
 
 MOST_STEPS = 400_000
 """Expressions that are evaluated for one function before it counts as unreadable: seconds."""

@@ -10,10 +10,22 @@ from pycparser import c_ast
 
 from polydl.model.types import spelled
 from polydl.prove.integers import ZERO, Affine, Unreadable, integer, number
-from polydl.prove.lanes import GROUP_BYTES, NEAR, PURE, VECTOR, WORD, Counters, Lane, Vector, fma, shuffled, value_of
-from polydl.prove.program import Pointer
-from polydl.prove.symbols import LANE_BY_LANE, Literal, Load, Operation, Symbol, of_lanes
+from polydl.prove.printed_program import Pointer
+from polydl.prove.symbolic_values import LANE_BY_LANE, Literal, Load, Operation, Symbol, of_lanes
 from polydl.prove.syntax import line_of, subscripted
+from polydl.prove.vector_lanes import (
+    GROUP_BYTES,
+    NEAR,
+    PURE,
+    VECTOR,
+    WORD,
+    Counters,
+    Lane,
+    Vector,
+    fma,
+    shuffled,
+    value_of,
+)
 from polydl.target.isa import VECTOR_TYPES
 
 

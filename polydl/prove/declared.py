@@ -9,11 +9,11 @@ from pycparser import c_ast
 
 from polydl.model.scop import Storage
 from polydl.model.types import spelled
-from polydl.prove import finite
+from polydl.prove import finiteness as finite
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, affine
-from polydl.prove.program import Buffer, Pointer
+from polydl.prove.printed_program import Buffer, Pointer
 from polydl.prove.syntax import bytes_per_thread, first_number, line_of, names_in
-from polydl.prove.walk import Place, Walk
+from polydl.prove.walk_state import Place, Walk
 
 _BYTES = "_bytes"
 """Ends the names of sizes that are known at run time alone."""

@@ -9,12 +9,12 @@ from itertools import product
 from typing import Any
 
 from polydl.prove.bodies import Called, Stored
-from polydl.prove.calls import Contract, PackContract
+from polydl.prove.contracts import Contract, PackContract
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, number
-from polydl.prove.lanes import Counters, Lane, Product
 from polydl.prove.run_time_strides import pack_with_strides, with_strides
 from polydl.prove.running import constant, opaque_arguments, runner
-from polydl.prove.symbols import Load
+from polydl.prove.symbolic_values import Load
+from polydl.prove.vector_lanes import Counters, Lane, Product
 from polydl.target.isa import Isa
 
 MOST_PRODUCTS = 200_000

@@ -18,8 +18,8 @@ from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.types import ElementType, common
 from polydl.prove.addresses import address, linear
 from polydl.prove.integers import Affine, Unreadable, Wrong, integer, not_negative, number
-from polydl.prove.program import Hint, Pointer, Printed, dims, map_of
-from polydl.prove.symbols import Accumulator, Integer, Literal, Load, Made, Operation, Symbol, conversion
+from polydl.prove.printed_program import Hint, Pointer, Printed, dims, map_of
+from polydl.prove.symbolic_values import Accumulator, Integer, Literal, Load, Made, Operation, Symbol, conversion
 from polydl.target.isa import VECTOR_TYPES
 
 Pair = tuple[int | isl.PwAff, Symbol]

@@ -6,7 +6,7 @@ from polydl.model import isl
 from polydl.model.scop import Scop
 from polydl.prove.addresses import address, known_extent
 from polydl.prove.integers import Wrong, number, product
-from polydl.prove.program import WRITES, Program
+from polydl.prove.printed_program import WRITES, Program
 
 
 def check_apart(scop: Scop, program: Program) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polydl.prove.calls import PackContract
+from polydl.prove.contracts import PackContract
 from polydl.prove.integers import ZERO, Affine, Unreadable, number
-from polydl.prove.words import Words
+from polydl.prove.word_copies import Words
 
 PLAIN = Words("", "", 1, 0, False, 0)
 """Of a copy that converts nothing."""

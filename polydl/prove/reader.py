@@ -12,10 +12,11 @@ from pycparser import c_ast
 from polydl.model import isl
 from polydl.model.combiners import splitting
 from polydl.model.scop import Scop
-from polydl.prove import finite
+from polydl.prove import finiteness as finite
 from polydl.prove.addresses import strides_of
-from polydl.prove.called import call
+from polydl.prove.as_plain_c import Parsed
 from polydl.prove.declared import declare
+from polydl.prove.element_locals import without_kept
 from polydl.prove.integers import (
     ZERO,
     Affine,
@@ -26,10 +27,10 @@ from polydl.prove.integers import (
     not_negative,
     number,
 )
-from polydl.prove.kept import without_kept
-from polydl.prove.members import without_members
-from polydl.prove.program import ConcurrentLoop, Hint, Program, domain
-from polydl.prove.symbols import place, symbol
+from polydl.prove.printed_calls import call
+from polydl.prove.printed_program import ConcurrentLoop, Hint, Program, domain
+from polydl.prove.structure_members import without_members
+from polydl.prove.symbolic_values import place, symbol
 from polydl.prove.syntax import (
     check_bounded,
     generated_block,
@@ -39,8 +40,7 @@ from polydl.prove.syntax import (
     names_in,
     without_effect,
 )
-from polydl.prove.text import Parsed
-from polydl.prove.walk import Place, Waiting, Walk
+from polydl.prove.walk_state import Place, Waiting, Walk
 
 
 def _private(omp: str) -> list[str]:

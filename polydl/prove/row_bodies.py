@@ -10,17 +10,17 @@ from typing import Any
 from pycparser import c_ast, c_generator
 
 from polydl.model.types import spelled
-from polydl.prove.accumulators import RowLine, without_accumulators
 from polydl.prove.bodies import Called
 from polydl.prove.body_values import Read
-from polydl.prove.calls import Meant, meant_line
+from polydl.prove.contracts import Meant, meant_line
+from polydl.prove.gathered_rows import RowLine, without_accumulators
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, affine, number
-from polydl.prove.lanes import value_of
 from polydl.prove.matching import same_literal
-from polydl.prove.program import Pointer
+from polydl.prove.printed_program import Pointer
 from polydl.prove.running import constant, opaque_arguments, runner
-from polydl.prove.symbols import Literal, Operation, Symbol, loads
+from polydl.prove.symbolic_values import Literal, Operation, Symbol, loads
 from polydl.prove.syntax import counted, line_of, names_in
+from polydl.prove.vector_lanes import value_of
 from polydl.target.isa import Isa
 
 

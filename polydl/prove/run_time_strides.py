@@ -14,10 +14,10 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.frontend.meaning.symbols import nodes
-from polydl.prove.calls import Contract, PackContract
+from polydl.prove.contracts import Contract, PackContract
 from polydl.prove.integers import Affine, Unreadable, number
-from polydl.prove.lanes import VECTOR
 from polydl.prove.syntax import line_of, names_in, subscripted
+from polydl.prove.vector_lanes import VECTOR
 
 _APART = 1 << 40
 """By what factor each stride is larger than the one before: more than the elements of any array."""

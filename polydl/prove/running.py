@@ -10,8 +10,8 @@ from pycparser import c_ast
 from polydl.model.types import spelled
 from polydl.prove.bodies import Runner
 from polydl.prove.integers import ZERO, Affine, Unreadable
-from polydl.prove.program import Pointer
-from polydl.prove.symbols import Load
+from polydl.prove.printed_program import Pointer
+from polydl.prove.symbolic_values import Load
 from polydl.target.isa import VECTOR_TYPES, Isa
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.prove.integers import Unreadable, affine, integer
-from polydl.prove.lanes import PURE, VECTOR, WORD
+from polydl.prove.vector_lanes import PURE, VECTOR, WORD
 
 
 def generated_block(node: Any) -> Any:

@@ -12,8 +12,8 @@ from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.types import I32, U32, promoted
 from polydl.prove.integers import Unreadable, Wrong, number
 from polydl.prove.matching import Match, Pair, assignment_pairs, by_address, product_pairs, symbol_factors
-from polydl.prove.program import Pointer, Printed
-from polydl.prove.symbols import Literal, Load, Operation, Sum, Symbol, contains, conversion
+from polydl.prove.printed_program import Pointer, Printed
+from polydl.prove.symbolic_values import Literal, Load, Operation, Sum, Symbol, contains, conversion
 
 Sources = Mapping[Pointer, tuple[str, isl.Map]]
 Phase = tuple[Symbol | None, Statement | None]

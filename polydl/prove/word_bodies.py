@@ -8,13 +8,13 @@ from itertools import product
 from typing import Any
 
 from polydl.prove.bodies import Stored
-from polydl.prove.calls import PackContract
+from polydl.prove.contracts import PackContract
 from polydl.prove.integers import Affine, Unreadable, Wrong, number
-from polydl.prove.lanes import Lane
 from polydl.prove.run_time_strides import pack_with_strides
 from polydl.prove.running import constant, opaque_arguments, runner
-from polydl.prove.symbols import Literal, Load, Operation, Symbol
-from polydl.prove.words import Words
+from polydl.prove.symbolic_values import Literal, Load, Operation, Symbol
+from polydl.prove.vector_lanes import Lane
+from polydl.prove.word_copies import Words
 from polydl.target.isa import Isa
 
 Word = tuple[int | None, ...]

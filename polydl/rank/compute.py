@@ -10,9 +10,9 @@ import numpy as np
 from polydl.dependences.nests import Nest
 from polydl.kernels.families import block_cycles
 from polydl.model.scop import Scop
+from polydl.rank.instruction_set import target_isa
 from polydl.rank.plain import LOOP_CYCLES, Inner, Work, iteration_cycles, way_of_compiler
 from polydl.rank.ranker import FloatArray
-from polydl.rank.register_blocks import target_isa
 from polydl.rank.slanted import NOTHING, Left, left_out
 from polydl.schedule.loops import NestLoops
 from polydl.target import Machine

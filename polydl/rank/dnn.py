@@ -24,7 +24,7 @@ from polydl.base import resources
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
 from polydl.rank.features import FEATURES_VERSION, features, names
-from polydl.rank.forward import forward, normalised
+from polydl.rank.network import forward, normalised
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.traffic import TrafficRanker
 from polydl.rank.weights import Weights, load_weights

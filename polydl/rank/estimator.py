@@ -11,10 +11,10 @@ import numpy as np
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
 from polydl.rank.estimate import Estimate
-from polydl.rank.program import Far
 from polydl.rank.ranker import Ranker
 from polydl.rank.rankers import OF_CONTRACTIONS
 from polydl.rank.traffic import TrafficRanker, estimates_of
+from polydl.rank.tree_estimate import Far
 from polydl.rank.whole import Known, distances, program_estimate, tree_estimator
 from polydl.schedule.plan import Part
 from polydl.schedule.structure import Structure

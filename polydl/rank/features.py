@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 
 from polydl.dependences.nests import Nest
-from polydl.kernels.contraction import block_efficiency
+from polydl.kernels.contraction_blocks import block_efficiency
 from polydl.locality.batch import BoxAnalysis
 from polydl.locality.boxes import BoolArray, BoxNest, IntArray, LoopBatch
 from polydl.model.contraction import Contraction
@@ -25,8 +25,8 @@ from polydl.model.strides import known
 from polydl.model.types import ElementType
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.estimate import copy_seconds
+from polydl.rank.instruction_set import target_isa
 from polydl.rank.ranker import FloatArray
-from polydl.rank.register_blocks import target_isa
 from polydl.rank.trace import TraceRanker
 from polydl.rank.traffic import resources_of
 from polydl.schedule.grouping import grouping

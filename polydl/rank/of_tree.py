@@ -1,4 +1,4 @@
-"""Turns schedule trees, with the microkernels inside of them, into steps, which are estimated (rank.steps)."""
+"""Turns schedule trees, with the microkernels inside of them, into steps, which are estimated (rank.estimate_steps)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from polydl.rank.compute import kernel_cycles
+from polydl.rank.estimate_steps import Copied, Innermost, InOrder, Repeat, Step
 from polydl.rank.footprints import Box, Footprints, Part
+from polydl.rank.instruction_set import target_isa
 from polydl.rank.paths import Path
 from polydl.rank.plain import Inner, Way, iteration_cycles, rowable, way_of_compiler
-from polydl.rank.register_blocks import target_isa
 from polydl.rank.slanted import NOTHING, left_out
-from polydl.rank.steps import Copied, Innermost, InOrder, Repeat, Step
 from polydl.schedule.grouping import copied_bytes
 from polydl.schedule.loops import HILBERT, Packed, Rows
 from polydl.schedule.tree import (

@@ -8,7 +8,7 @@ import numpy as np
 
 from polydl.locality.boxes import BoxNest, LoopBatch
 from polydl.locality.contiguity import unit_footprints
-from polydl.rank.curves import curve_factors
+from polydl.rank.curve_traffic import curve_factors
 from polydl.rank.ranker import FloatArray
 from polydl.schedule.loops import NestLoops
 
@@ -40,7 +40,7 @@ def page_misses(
 ) -> FloatArray:
     """(V,) translations that one thread brings into a TLB level of `entries`: a loop keeps what it reuses when one of
     its iterations touches no more pages than that. `full` and `mine` (V, D): iterations of each loop, and those that
-    the thread runs; `curves`: see rank.curves.
+    the thread runs; `curves`: see rank.curve_traffic.
 
     Only misses of the TLB's last level cost time (`Resources`): what the second level answers is hidden by the work
     that goes on meanwhile. With its latency added, the first choice reaches 0.959 of the best measured, without 0.962

@@ -22,7 +22,7 @@ from polydl.base import resources
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
 from polydl.rank.cost import CostRanker
-from polydl.rank.forward import Layer, forward, softmax
+from polydl.rank.network import Layer, forward, softmax
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.traffic import TrafficRanker
 from polydl.rank.weights import Weights, load_weights

@@ -68,7 +68,7 @@ class Way(Enum):
     ROW = "row"
     """As a vector function."""
     LANES = "lanes"
-    """One iteration after the other, in each lane of a vector loop around it (schedule.innermost)."""
+    """One iteration after the other, in each lane of a vector loop around it (schedule.innermost_passes)."""
 
 
 @dataclass(frozen=True)

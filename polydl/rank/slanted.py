@@ -7,12 +7,12 @@ import math
 from dataclasses import dataclass
 
 from polydl.base.errors import QuotaExceeded
-from polydl.kernels.contraction import Block
+from polydl.kernels.contraction_blocks import Block
 from polydl.kernels.families import block_cycles
 from polydl.model.counting import count
 from polydl.model.isl import quota
+from polydl.rank.instruction_set import target_isa
 from polydl.rank.plain import LOOP_CYCLES, Inner, Work, iteration_cycles, way_of_compiler
-from polydl.rank.register_blocks import target_isa
 from polydl.schedule.kernel_call import kernel_call
 from polydl.schedule.loops import Loop, NestLoops
 from polydl.target import Machine

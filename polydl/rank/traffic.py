@@ -4,8 +4,8 @@ structures of a nest at once.
 An execution-cache-memory model (Hofmann, Treibig, Hager et al.: "Quantifying performance bottlenecks of stencil
 computations using the execution-cache-memory model", ICS 2015) with LRU reuse decided loop by loop from footprints in
 cache lines: a loop keeps in a cache what it reuses when one of its iterations touches no more than the cache holds.
-Pages in the TLB are counted the same way (rank.pages). `rank.steps` says the same of one program of any shape; where
-both know it, they agree.
+Pages in the TLB are counted the same way (rank.pages). `rank.estimate_steps` says the same of one program of any shape;
+where both know it, they agree.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.compute import before, compute_seconds
 from polydl.rank.conflicts import again, inflation
-from polydl.rank.curves import curve_factors, curve_positions
+from polydl.rank.curve_traffic import curve_factors, curve_positions
 from polydl.rank.estimate import Estimates, Resources
+from polydl.rank.estimate_steps import busiest
 from polydl.rank.pages import page_footprints, page_misses
 from polydl.rank.plain import Work
-from polydl.rank.program import footprints_of, tree_estimate
 from polydl.rank.ranker import FloatArray, Scored
-from polydl.rank.steps import busiest
 from polydl.rank.streams import unfollowed
 from polydl.rank.summing import copies_bytes
+from polydl.rank.tree_estimate import footprints_of, tree_estimate
 from polydl.schedule.grouping import copied_bytes
 from polydl.schedule.loops import NestLoops
 from polydl.schedule.program_tree import tree_of
@@ -101,7 +101,7 @@ def level_bytes(
     """(V, A) bytes that one thread moves into a cache level.
 
     `lines` (V, D + 1, A) bytes of the cache lines touched, `taken` what they take up of the cache; `curves`: see
-    rank.curves; `far` (A,) bytes touched since an array was touched before the nest.
+    rank.curve_traffic; `far` (A,) bytes touched since an array was touched before the nest.
     """
     sizes = taken.sum(axis=2)
     sharers = min(threads, cache.shared_by_cores)

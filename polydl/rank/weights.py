@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from polydl.base.errors import ModelError
-from polydl.rank.forward import ACTIVATIONS, Layer
+from polydl.rank.network import ACTIVATIONS, Layer
 from polydl.rank.ranker import FloatArray
 
 FORMAT = "polydl-ranker"

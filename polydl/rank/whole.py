@@ -8,7 +8,7 @@ from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop, Statement
 from polydl.rank.estimate import Estimate
 from polydl.rank.footprints import Footprints, Part
-from polydl.rank.program import Far, footprints_of, inside_estimate, tree_estimate
+from polydl.rank.tree_estimate import Far, footprints_of, inside_estimate, tree_estimate
 from polydl.schedule.tree import Node, kernels, own_statements
 from polydl.schedule.tree import Sequence as InOrder
 from polydl.target import Machine

@@ -15,10 +15,10 @@ from itertools import permutations, product
 
 from polydl.model import isl
 from polydl.model.isl import quota
-from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Scop, Statement
+from polydl.model.time import map_from_affs
+from polydl.rewrite.equal_programs import cut_broken
 from polydl.rewrite.ranges import edges
-from polydl.rewrite.same import cut_broken
 from polydl.rewrite.scratch_array import Box, box_of, is_box
 from polydl.rewrite.step import Step
 from polydl.rewrite.terms import part_of

@@ -24,23 +24,23 @@ from polydl.dependences.analysis import Dependence, dependences
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
-from polydl.rewrite.beside import beside
 from polydl.rewrite.borders import apart, borders, borders_stay
 from polydl.rewrite.dead import LeftOut, without_dead
 from polydl.rewrite.expand import expand
-from polydl.rewrite.forward import forward
+from polydl.rewrite.inline_returns import returned
 from polydl.rewrite.interiors import interiors, wide_enough
-from polydl.rewrite.lanes import sums_in_lanes
 from polydl.rewrite.linear import linear_sums
 from polydl.rewrite.multiply_add import multiply_adds
-from polydl.rewrite.partial import partial
+from polydl.rewrite.partial_results import partial
+from polydl.rewrite.private_scalars import in_place, lives_apart
 from polydl.rewrite.reroll import reroll
-from polydl.rewrite.returned import returned
-from polydl.rewrite.scalars import in_place, lives_apart
+from polydl.rewrite.scattered_sums import beside
 from polydl.rewrite.split import split
 from polydl.rewrite.staircase import staircase
 from polydl.rewrite.step import Step, applied
 from polydl.rewrite.strips import strips
+from polydl.rewrite.substitute import forward
+from polydl.rewrite.sums_in_lanes import sums_in_lanes
 from polydl.rewrite.temporaries import factors_in_place, results_of_blocks, results_of_sums
 from polydl.rewrite.terms import terms_apart
 from polydl.rewrite.upwards import upwards

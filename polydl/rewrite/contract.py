@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from polydl.model import isl
 from polydl.model.isl import quota
-from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Array, Assignment, Scop, Statement, Storage
+from polydl.model.time import common_depth
 
 PREFIX = "polydl_"
 

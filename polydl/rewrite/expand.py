@@ -20,13 +20,13 @@ from polydl.model.combiners import adds
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement, without_scalar
 from polydl.rewrite.contract import PREFIX
-from polydl.rewrite.forward import forward
 from polydl.rewrite.lifetimes import Lifetimes, lifetimes, prefix
+from polydl.rewrite.private_scalars import in_place
 from polydl.rewrite.reroll import reroll
-from polydl.rewrite.scalars import in_place
 from polydl.rewrite.scratch_array import box_of, element_of, free_name, has_room, is_box, scratch_array
 from polydl.rewrite.staircase import staircase
 from polydl.rewrite.step import Step, applied
+from polydl.rewrite.substitute import forward
 from polydl.rewrite.terms import terms_apart
 from polydl.rewrite.widen import widen
 from polydl.target.isa import has_register_blocks

@@ -19,8 +19,8 @@ from polydl.dependences.scalars import private_scalars
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Expr, on_operands
 from polydl.model.isl import quota
-from polydl.model.schedule import common_depth, map_from_affs, original_affs
 from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.time import common_depth, map_from_affs, original_affs
 from polydl.rewrite.conditions import Fused, Group
 
 

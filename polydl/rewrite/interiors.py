@@ -19,9 +19,9 @@ from polydl.model.expr import Conditional, Expr, Load, loads, on_operands
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.strides import affine_rows
+from polydl.rewrite.equal_programs import cut_broken, taken
+from polydl.rewrite.private_scalars import lives_apart
 from polydl.rewrite.ranges import Range, edges, whole_of
-from polydl.rewrite.same import cut_broken, taken
-from polydl.rewrite.scalars import lives_apart
 from polydl.rewrite.scratch_array import box_of
 from polydl.rewrite.step import Step, applied
 from polydl.rewrite.terms import part_of

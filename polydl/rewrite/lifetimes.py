@@ -15,8 +15,8 @@ from polydl.model import isl
 from polydl.model.combiners import adds
 from polydl.model.expr import Load, is_zero, loads
 from polydl.model.isl import quota
-from polydl.model.schedule import common_depth, map_from_affs, original_schedule
 from polydl.model.scop import Assignment, Scop, Statement, Storage
+from polydl.model.time import common_depth, map_from_affs, original_schedule
 
 
 @dataclass(frozen=True, slots=True)

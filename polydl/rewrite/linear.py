@@ -15,11 +15,11 @@ from polydl.model.combiners import adds, taken_away
 from polydl.model.expr import Binary, Const, Expr, Load, Unary, is_zero, loads
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement, without_scalar
-from polydl.rewrite.forward import forward
 from polydl.rewrite.lifetimes import Lifetimes, lifetimes, prefix, touched_meanwhile, written_meanwhile
+from polydl.rewrite.private_scalars import in_place
 from polydl.rewrite.rebuilt import Rebuilt
-from polydl.rewrite.scalars import in_place
 from polydl.rewrite.step import Step, applied
+from polydl.rewrite.substitute import forward
 from polydl.target.isa import has_register_blocks
 
 

@@ -17,10 +17,10 @@ from fractions import Fraction
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Const, Expr, on_operands
 from polydl.model.isl import quota
-from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.time import map_from_affs
+from polydl.rewrite.equal_programs import moved_broken, part_broken
 from polydl.rewrite.fusion import moved
-from polydl.rewrite.same import moved_broken, part_broken
 from polydl.rewrite.step import Step
 from polydl.target.isa import kernel_contraction
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polydl.model import isl
-from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Array, Scop, Statement, Storage
+from polydl.model.time import map_from_affs
 from polydl.model.types import ElementType
 
 Ends = Sequence[tuple[int, int]]

@@ -13,7 +13,7 @@ from polydl.dependences.legality import ordering
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.rewrite.same import cut_broken
+from polydl.rewrite.equal_programs import cut_broken
 from polydl.rewrite.step import Step
 from polydl.rewrite.terms import part_of
 

@@ -15,9 +15,9 @@ from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.expr import affine_values
 from polydl.model.isl import quota
-from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
-from polydl.rewrite.same import order_broken, same_value
+from polydl.model.time import map_from_affs
+from polydl.rewrite.equal_programs import order_broken, same_value
 from polydl.rewrite.scratch_array import elements_of, ends_of
 from polydl.rewrite.step import Step
 from polydl.target.isa import has_register_blocks, kernel_contraction

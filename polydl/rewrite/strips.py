@@ -16,8 +16,8 @@ from polydl.model import isl
 from polydl.model.expr import affine_values
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
+from polydl.rewrite.equal_programs import moved_broken, part_broken
 from polydl.rewrite.fusion import moved
-from polydl.rewrite.same import moved_broken, part_broken
 from polydl.rewrite.step import Step
 
 _Strips = tuple[tuple[str, tuple[str, ...]], ...]

@@ -34,9 +34,9 @@ from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement, without_scalar
 from polydl.model.types import I32
 from polydl.rewrite.expand import Expanded, expand
-from polydl.rewrite.forward import forwarded
 from polydl.rewrite.repeating import MOST, expression_size, is_slow
 from polydl.rewrite.step import Step
+from polydl.rewrite.substitute import forwarded
 from polydl.rewrite.zero_points import ZeroPoints, useful, zero_points
 from polydl.target.isa import has_register_blocks
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from polydl.model import isl
 from polydl.model.combiners import adds
 from polydl.model.expr import AffineValue, Binary, Expr, Load, loads, on_operands
-from polydl.model.schedule import common_depth
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.rewrite.same import order_broken, part_broken, same_access, same_value
+from polydl.model.time import common_depth
+from polydl.rewrite.equal_programs import order_broken, part_broken, same_access, same_value
 from polydl.rewrite.step import Step
 from polydl.target.isa import kernel_contraction
 

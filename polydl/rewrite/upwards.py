@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
-from polydl.rewrite.same import order_broken
+from polydl.rewrite.equal_programs import order_broken
 from polydl.rewrite.step import Step
 
 _Loop = tuple[tuple[int, ...], str]

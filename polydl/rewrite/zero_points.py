@@ -21,8 +21,8 @@ from polydl.model.combiners import adds
 from polydl.model.conversions import converted, explicit
 from polydl.model.expr import AffineValue, Binary, Const, Expr, Load, constant_number, is_zero
 from polydl.model.isl import quota
-from polydl.model.schedule import common_depth
 from polydl.model.scop import Access, Array, Assignment, Scop, Statement
+from polydl.model.time import common_depth
 from polydl.model.types import I32, U32
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.lifetimes import prefix

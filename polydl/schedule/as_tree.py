@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from polydl.model import isl
 from polydl.model.isl import floor_div
-from polydl.model.schedule import time_affs
 from polydl.model.scop import Statement
+from polydl.model.time import time_affs
 from polydl.schedule import tree
 from polydl.schedule.loops import HILBERT, Loop, NestLoops, loop_aff, normalised
 from polydl.schedule.tree import Band, Copy, Cut, Kernel, Leaf, Member, Node, Run, Share

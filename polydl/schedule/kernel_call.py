@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from polydl.model import isl
-from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Statement
+from polydl.model.time import map_from_affs
 from polydl.schedule.loops import Loop, NestLoops, loop_aff, normalised, outer_affs
 
 

@@ -8,8 +8,8 @@ from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
 from polydl.model import isl
 from polydl.model.contraction import Operand
-from polydl.model.schedule import map_from_affs, time_affs
 from polydl.model.scop import Statement
+from polydl.model.time import map_from_affs, time_affs
 
 HILBERT = "hilbert"
 """In place of a schedule: along a space-filling curve."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from polydl.model import isl
-from polydl.schedule.blocks import blocked, packed
 from polydl.schedule.goal import Goal, components, extent, has_loops, kept
-from polydl.schedule.innermost import innermost, unrolled, vector_last
+from polydl.schedule.innermost_passes import innermost, unrolled, vector_last
+from polydl.schedule.kernels_in_tiles import blocked, packed
 from polydl.schedule.relations import Links, after, among, coincident, forward, left
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, statements
 from polydl.schedule.tree import Sequence as InOrder

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from polydl.base.errors import IllegalVariant
 from polydl.rewrite.conditions import Group
-from polydl.schedule.fused import groups_by_place
+from polydl.schedule.fusion_groups import groups_by_place
 from polydl.schedule.jam import jammed
 from polydl.schedule.plan import Part
 from polydl.schedule.transforms.start_from_zero import start_from_zero, zeroes_all

@@ -16,8 +16,8 @@ from polydl.dependences.legality import ordering
 from polydl.dependences.scalars import private_scalars
 from polydl.model import isl
 from polydl.model.isl.trees import maps_of, union_map
-from polydl.model.schedule import original_schedule
 from polydl.model.scop import Scop, Statement
+from polydl.model.time import original_schedule
 from polydl.schedule.tree import Member
 
 

@@ -2,7 +2,7 @@
 
 Thousands of them are made and compared in a search. What one stands for is its tree (`schedule.as_tree`): that is
 checked, estimated and written. What is asked of the short form instead, because it is quicker, is held equal to what
-the tree says: legality by direction vectors (`schedule.legality`) to the exact check, estimates in batches
+the tree says: legality by direction vectors (`schedule.quick_legality`) to the exact check, estimates in batches
 (`rank.traffic`) to those of trees.
 """
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from polydl.model import isl
 from polydl.model.nest import TimedAccess, TimedNest
-from polydl.model.schedule import map_from_affs, original_affs
 from polydl.model.scop import Scop, Statement
+from polydl.model.time import map_from_affs, original_affs
 from polydl.schedule.as_tree import inside_calls
 from polydl.schedule.tree import Kernel, Member, Node, Run, Step, kernels, own_statements, steps
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from polydl.model import isl
-from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Statement
+from polydl.model.time import map_from_affs
 from polydl.model.types import ElementType
 from polydl.rewrite.conditions import Group
 from polydl.schedule.loops import NestLoops, Packed, Rows

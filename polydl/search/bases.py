@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from polydl.model import isl
 from polydl.model.isl import context
-from polydl.model.schedule import time_affs
 from polydl.model.scop import Statement
+from polydl.model.time import time_affs
 from polydl.schedule.relations import Links, span
 from polydl.schedule.tree import Band, Leaf, Member, Node, sequence
 

@@ -14,12 +14,12 @@ from polydl.model import isl
 from polydl.model.in_child import Hung
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
-from polydl.rank.blocks import whole_block
+from polydl.rank.block_shapes import whole_block
 from polydl.rank.estimate import Estimate
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import Moving, moving
 from polydl.schedule.goal import Goal
-from polydl.schedule.innermost import WRITTEN_OUT
+from polydl.schedule.innermost_passes import WRITTEN_OUT
 from polydl.schedule.passes import merged, scheduled
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import Links, direct
@@ -28,9 +28,9 @@ from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Node, bands
 from polydl.schedule.tree import Sequence as InOrder
 from polydl.schedule.tree_check import broken
 from polydl.search.bases import skewed
+from polydl.search.combine import NestChoice, by_score
 from polydl.search.isl_scheduler import SETTINGS, NotATree, computed
-from polydl.search.order import NestChoice, by_score
-from polydl.search.regions import shortest
+from polydl.search.region_choice import shortest
 from polydl.target import Machine
 from polydl.target.isa import kernel_contraction
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
 from polydl.model.scop import Scop
-from polydl.search.sizes.points import nearest_possible
+from polydl.search.sizes.size_points import nearest_possible
 
 _MOST_INSTANCES = 2e8
 """Statement instances of one run, at most, each those of the box around it: 134 million are a product of 512 x 512."""

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from polydl.base.errors import IllegalVariant, InputError, InputErrors
 from polydl.dependences.nests import Nest
-from polydl.rank.blocks import register_blocks_for
+from polydl.rank.block_shapes import register_blocks_for
 from polydl.rank.estimator import Estimator
 from polydl.schedule.check import check
 from polydl.schedule.loopstring import forced
 from polydl.schedule.notation import Written
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import Structure
-from polydl.search.order import NestChoice, whole
+from polydl.search.combine import NestChoice, whole
 from polydl.search.variant import Origin, Variant
 
 

@@ -12,7 +12,7 @@ from polydl.schedule.limits import EQUAL, Choices, Limits
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import CHOICES
-from polydl.schedule.transforms.microkernel import inside_tiles, microkernels
+from polydl.schedule.transforms.register_block import inside_tiles, microkernels
 from polydl.schedule.transforms.tile import tilings
 
 

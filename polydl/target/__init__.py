@@ -2,9 +2,9 @@
 
 from polydl.target.calibrate import calibrate
 from polydl.target.detect import calibration_path, detect
-from polydl.target.files import dumps, load, loads, preset, preset_names, save
+from polydl.target.machine_files import dumps, load, loads, preset, preset_names, save
 from polydl.target.model import CacheLevel, Machine, Memory, Provenance, Simd, Tlb
-from polydl.target.narrow import narrowed, narrowing_flags
+from polydl.target.narrower import narrowed, narrowing_flags
 
 __all__ = [
     "CacheLevel",

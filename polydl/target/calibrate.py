@@ -14,10 +14,10 @@ import jinja2
 from polydl.base.errors import ToolchainError
 from polydl.base.resources import templates
 from polydl.target.detect import calibration_path, detect
-from polydl.target.files import save
 from polydl.target.isa import VECTOR_TYPES
+from polydl.target.machine_files import save
 from polydl.target.model import OBSERVED, CacheLevel, Machine, Provenance, Tlb
-from polydl.target.narrow import narrowing_flags
+from polydl.target.narrower import narrowing_flags
 
 TIMEOUT_SECONDS = 120
 """For the compiler and for the measurement each: several times what they take on a busy machine."""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import platformdirs
 
-from polydl.target.files import load, preset, preset_match, preset_names
+from polydl.target.machine_files import load, preset, preset_match, preset_names
 from polydl.target.model import CacheLevel, Machine, Provenance, Simd
-from polydl.target.narrow import narrowed
+from polydl.target.narrower import narrowed
 from polydl.target.products import features_of
 
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
@@ -36,7 +36,7 @@ def detect(
     affinity: set[int] | None = None,
     isa: str | None = None,
 ) -> Machine:
-    """The machine that this process runs on; with `isa`, as one that has no wider instruction set (target.narrow).
+    """The machine that this process runs on; with `isa`, as one that has no wider instruction set (target.narrower).
 
     Sizes, sharing, cores and vector unit come from the system, respecting CPU affinity and cgroup quotas; latencies,
     bandwidths, TLB and FMA peak from a calibration of this machine when one is stored, otherwise from the preset of

@@ -12,9 +12,9 @@ import pytest
 
 from polydl import pipeline
 from polydl.base.errors import InputError
-from polydl.cluster.files import options_from_data, options_to_data, pack, unpacked
 from polydl.cluster.job import machine_to_itself
-from polydl.cluster.optimize import outputs_for
+from polydl.cluster.optimize_job import outputs_for
+from polydl.cluster.program_files import options_from_data, options_to_data, pack, unpacked
 from polydl.cluster.remote import run_process, version
 from polydl.options import Options
 from tests.cluster.running import alive, wait

@@ -13,9 +13,9 @@ from polydl.dependences.analysis import Dependence, Kind, dependences
 from polydl.dependences.legality import sign_vectors, violation
 from polydl.dependences.scalars import private_scalars
 from polydl.frontend import load
-from polydl.inspect.analysis import parallel_loops
-from polydl.model.schedule import common_depth, original_schedule
+from polydl.inspect.analyses import parallel_loops
 from polydl.model.scop import Scop
+from polydl.model.time import common_depth, original_schedule
 from tests import oracle
 from tests.oracle import Limits, Program, interpret, programs, render
 

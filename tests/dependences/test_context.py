@@ -8,7 +8,7 @@ import pytest
 
 from polydl.dependences.analysis import Kind, dependences
 from polydl.frontend import load
-from polydl.inspect.analysis import parallel_loops
+from polydl.inspect.analyses import parallel_loops
 
 SHIFT = """
 void shift(int n, int t, float x[restrict 2 * n])

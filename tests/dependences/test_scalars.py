@@ -11,7 +11,7 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.scalars import private_scalars
 from polydl.frontend import load
 from polydl.model.scop import Assignment, Scop
-from polydl.rewrite.scalars import in_place, lives_apart
+from polydl.rewrite.private_scalars import in_place, lives_apart
 from polydl.rewrite.step import Step, applied
 
 

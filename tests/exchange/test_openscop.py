@@ -11,8 +11,8 @@ import pytest
 from polydl import pipeline
 from polydl.exchange.openscop import openscop
 from polydl.model.isl import context
-from polydl.model.schedule import original_schedule
 from polydl.model.scop import Scop
+from polydl.model.time import original_schedule
 from polydl.rewrite.canonical import canonical
 from tests.cli.running import EXAMPLES, polydl, refused
 

@@ -15,7 +15,7 @@ import yaml
 from polydl import pipeline
 from polydl.base.errors import IllegalVariant, InputError
 from polydl.dependences.analysis import dependences
-from polydl.exchange.export import documents
+from polydl.exchange.isl_document import documents
 from polydl.exchange.schedule_file import schedule_from_file
 from polydl.exchange.yaml import dumps
 from polydl.lower.emit import generate

@@ -10,7 +10,7 @@ import pytest
 import ranking
 import tables
 
-from polydl.learn.train.data import DataSet
+from polydl.learn.train.training_data import DataSet
 from tests.learn.train.groups import made_up
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from polydl.base.errors import InputErrors
-from polydl.frontend.lower.check import apart
+from polydl.frontend.lower.bounds_checks import apart
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Load
 from polydl.model.scop import Assignment, Storage
 from polydl.model.types import F32, F64

@@ -12,7 +12,7 @@ from polydl.frontend import load
 from polydl.lower.emit import Generated
 from polydl.lower.splice import splice
 from polydl.measure import Status, Toolchain, measure
-from polydl.measure.data import describe_buffers, integer_inputs, real_inputs
+from polydl.measure.input_data import describe_buffers, integer_inputs, real_inputs
 from polydl.measure.unit import original_code, passed_arrays
 from polydl.options import Options
 from polydl.pipeline import rank

@@ -75,7 +75,7 @@ def consume(one: Hostile, folder: Path, started: Callable[[], None] = lambda: No
     """
     from polydl import pipeline
     from polydl.base.errors import PolyDLError
-    from polydl.inspect.analysis import analyze
+    from polydl.inspect.analyses import analyze
 
     path = folder / "input.c"
     path.write_bytes(one.data)

@@ -15,7 +15,7 @@ from polydl import pipeline
 from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import Nest, nests
 from polydl.kernels import families
-from polydl.kernels.contraction import Block, Contractions, price
+from polydl.kernels.contraction_blocks import Block, Contractions, price
 from polydl.kernels.copy import CopyPiece, Packing
 from polydl.kernels.family import Cycles, Family, Function
 from polydl.kernels.innermost import (
@@ -35,8 +35,8 @@ from polydl.kernels.rows import GeneralRow, row_prologue
 from polydl.kernels.vector_text import NotVectorised
 from polydl.lower.emit import generate
 from polydl.model import isl
-from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Scop
+from polydl.model.time import map_from_affs
 from polydl.model.types import F32, F64
 from polydl.options import Options
 from polydl.target.isa import ISAS

@@ -13,7 +13,7 @@ from polydl.kernels.innermost import RowFunction, RowOptions, printed
 from polydl.kernels.row_loops import RowLoops, RowStatement
 from polydl.model import functions, isl
 from polydl.model.functions import FUNCTIONS, Function, Vector
-from polydl.model.schedule import map_from_affs
+from polydl.model.time import map_from_affs
 from tests.frontend.reading import scop
 from tests.kernels.test_gathering import MACHINES
 from tests.oracle.native import compile_c

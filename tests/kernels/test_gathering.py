@@ -14,8 +14,8 @@ from polydl.kernels.innermost import RowFunction, RowOptions, printed
 from polydl.kernels.row_loops import RowLoops, RowStatement
 from polydl.model import isl
 from polydl.model.expr import affine_values
-from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Assignment
+from polydl.model.time import map_from_affs
 from tests.frontend.reading import scop
 from tests.oracle.native import compile_c
 

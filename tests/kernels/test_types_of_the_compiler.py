@@ -14,7 +14,7 @@ import pytest
 import polydl
 from polydl.base import resources
 from polydl.base.errors import InputErrors
-from polydl.frontend.meaning.narrow import has_type
+from polydl.frontend.meaning.narrow_types import has_type
 from polydl.model.types import BF16, BF16_BITS, F16
 from tests.oracle.native import compile_c
 

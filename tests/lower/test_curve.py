@@ -11,7 +11,7 @@ import pytest
 
 from polydl import pipeline
 from polydl.base.errors import IllegalVariant, InputError
-from polydl.lower.curve import curve, curve_prologue
+from polydl.lower.hilbert import curve, curve_prologue
 from polydl.schedule.loopstring import text
 from polydl.schedule.notation import Written
 from polydl.schedule.recipe import Recipe

@@ -27,7 +27,7 @@ from polydl.lower.ctree import (
     Way,
     with_children,
 )
-from polydl.lower.passes.kept import Kept, apart
+from polydl.lower.passes.keep_in_locals import Kept, apart
 from polydl.model.scop import Array, Storage
 from polydl.model.types import F32
 

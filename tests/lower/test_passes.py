@@ -26,7 +26,7 @@ from polydl.lower.ctree import (
     Way,
 )
 from polydl.lower.passes.collapse import collapsed
-from polydl.lower.passes.once import straight
+from polydl.lower.passes.single_iterations import straight
 from polydl.lower.passes.sums import summed
 from polydl.lower.passes.threads import Threads
 from polydl.lower.passes.unswitch import unswitched

@@ -25,7 +25,7 @@ from polydl.rewrite.zero_points import ZeroPoints
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import Structure, apply, start
 from polydl.schedule.transforms import Microkernel, Pack, Permute, Tile
-from polydl.search.fused import into_kernels
+from polydl.search.fused_variants import into_kernels
 from polydl.target.products import BYTES
 from tests.compiling import run_compiler, run_program
 from tests.oracle.native import NATIVE, PLAIN, compile_c

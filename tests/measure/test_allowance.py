@@ -13,7 +13,7 @@ from polydl.base.errors import InputError
 from polydl.base.flags import seconds
 from polydl.measure import Measurement, MeasureOptions, Report, Status, Toolchain, measure, verify
 from polydl.measure.allowance import Allowance
-from polydl.measure.compile import Compilation, compile_all
+from polydl.measure.compiler import Compilation, compile_all
 from polydl.options import Options
 from tests.measure.builders import QUICK, candidate, matmul
 

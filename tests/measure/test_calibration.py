@@ -12,11 +12,11 @@ from polydl.kernels.block_cycles import block_cycles
 from polydl.measure import calibration
 from polydl.model.types import F32
 from polydl.options import Options
-from polydl.rank.register_blocks import target_isa
+from polydl.rank.instruction_set import target_isa
 from polydl.target import Provenance, detect, preset
-from polydl.target.files import dumps, loads
 from polydl.target.isa import isa
-from polydl.target.narrow import narrowed
+from polydl.target.machine_files import dumps, loads
+from polydl.target.narrower import narrowed
 from polydl.target.products import MEASURED
 
 

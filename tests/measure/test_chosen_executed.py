@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import polydl
-from polydl.inspect.analysis import analyze
+from polydl.inspect.analyses import analyze
 from polydl.measure import Status
 from polydl.measure.compare import longest_sum
 from polydl.target import preset

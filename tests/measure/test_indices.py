@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from polydl.base.errors import InputError
-from polydl.measure.data import describe_buffers, integer_inputs, real_inputs
-from polydl.measure.indices import Values, assumed_elements, filled, values_of
+from polydl.measure.index_data import Values, assumed_elements, filled, values_of
+from polydl.measure.input_data import describe_buffers, integer_inputs, real_inputs
 from polydl.measure.unit import passed_arrays
 from polydl.model.scop import Scop
 from tests.frontend.reading import region

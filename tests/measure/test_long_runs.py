@@ -13,10 +13,10 @@ import pytest
 
 from polydl.measure import MeasureOptions, Status, Toolchain, loaded, measure, timing, verify
 from polydl.measure.allowance import Allowance
-from polydl.measure.data import Buffer, blocks_for, read_array
 from polydl.measure.driver import Place
+from polydl.measure.input_data import Buffer, blocks_for, read_array
+from polydl.measure.measurement import Measurement
 from polydl.measure.timing import timed_by_verification
-from polydl.measure.values import Measurement
 from polydl.measure.verify import Built, Checked, Setting, Trial
 from polydl.model.layout import row_major
 from tests.measure.builders import QUICK, array, candidate, matmul

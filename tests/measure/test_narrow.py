@@ -11,7 +11,7 @@ import pytest
 import polydl
 from polydl.lower.emit import Generated
 from polydl.measure import Measurement, Status, Toolchain, measure
-from polydl.measure.data import Buffer, describe_buffers, integer_inputs, real_inputs
+from polydl.measure.input_data import Buffer, describe_buffers, integer_inputs, real_inputs
 from polydl.measure.poison import poisoned
 from polydl.measure.tolerance import tolerances
 from polydl.measure.unit import passed_arrays

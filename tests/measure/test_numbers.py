@@ -9,9 +9,10 @@ import pytest
 
 from polydl.base.errors import ToolchainError
 from polydl.lower.emit import Generated
-from polydl.measure import Measurement, Status, Toolchain, data, measure
-from polydl.measure.data import Buffer
+from polydl.measure import Measurement, Status, Toolchain, measure
+from polydl.measure import input_data as data
 from polydl.measure.driver import Place
+from polydl.measure.input_data import Buffer
 from polydl.measure.poison import overwritten
 from polydl.model.expr import Binary, Call, Const, Expr, Load
 from polydl.model.layout import row_major

@@ -26,8 +26,8 @@ from polydl.measure import (
     check_compiles,
     measure,
 )
-from polydl.measure.data import Buffer, blocks_for, describe_buffers, integer_inputs, integer_range, real_inputs
 from polydl.measure.driver import Place
+from polydl.measure.input_data import Buffer, blocks_for, describe_buffers, integer_inputs, integer_range, real_inputs
 from polydl.model.layout import row_major
 from tests.measure.builders import IKJ, QUICK, array, candidate, matmul
 

@@ -11,7 +11,7 @@ import pytest
 from polydl.base.errors import InputError, ToolchainError
 from polydl.lower.emit import Generated
 from polydl.measure import ORIGINAL, Measurement, Status, Toolchain, measure
-from polydl.measure.data import describe_buffers
+from polydl.measure.input_data import describe_buffers
 from polydl.measure.unit import original_code, unit_text
 from polydl.model.expr import Binary, Const, Load
 from polydl.model.scop import Guard, Scop, Storage

@@ -19,7 +19,7 @@ from polydl.measure.timing import doubt, time_contenders
 from polydl.measure.verify import Built, Checked, Setting
 from polydl.rank.estimate import Estimate
 from polydl.results import Ranking
-from polydl.search.choice import choose
+from polydl.search.choose_measured import choose
 from tests.measure.builders import QUICK, matmul
 
 BUSY = "the machine was busy: other programs used 83 % of its processors"

@@ -9,8 +9,8 @@ import pytest
 from polydl import load
 from polydl.model.contraction import contraction
 from polydl.model.expr import loads
-from polydl.model.schedule import common_depth
 from polydl.model.scop import Assignment, Scop
+from polydl.model.time import common_depth
 from polydl.rewrite.terms import terms_apart
 
 

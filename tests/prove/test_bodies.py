@@ -19,10 +19,10 @@ from polydl.model.scop import Scop
 from polydl.model.types import F32, F64
 from polydl.pipeline import load, rank, with_fused
 from polydl.prove import Proof, prove
-from polydl.prove.calls import kernel_contract, pack_contract
+from polydl.prove.as_plain_c import Parsed, head
+from polydl.prove.contracts import kernel_contract, pack_contract
 from polydl.prove.integers import Unreadable, Wrong
 from polydl.prove.kernel_bodies import check_kernel, check_pack
-from polydl.prove.text import Parsed, head
 from polydl.rewrite.canonical import Canonical
 from polydl.target.isa import ISAS, Isa
 from tests.compiling import run_compiler

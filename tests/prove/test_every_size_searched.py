@@ -16,8 +16,8 @@ import polydl
 from polydl.base.effort import Effort
 from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import nests
-from polydl.lower.dispatch import dispatched, where_all_runs
 from polydl.lower.emit import Generated, generate
+from polydl.lower.guarded_pieces import dispatched, where_all_runs
 from polydl.lower.instance_marks import without_marks
 from polydl.lower.region import original_text
 from polydl.model import isl

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from polydl.prove import Proof, prove
-from polydl.prove.finite import TRUST
+from polydl.prove.finiteness import TRUST
 from tests.prove.in_order import in_order
 
 TURNED = """

@@ -7,12 +7,12 @@ import re
 import pytest
 
 from polydl.kernels.innermost import stated
-from polydl.prove.calls import Meant, meant_step
+from polydl.prove.as_plain_c import Parsed, with_meanings
+from polydl.prove.contracts import Meant, meant_step
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong
-from polydl.prove.program import Pointer
+from polydl.prove.printed_program import Pointer
 from polydl.prove.row_bodies import check_meaning
-from polydl.prove.symbols import Load, Operation
-from polydl.prove.text import Parsed, with_meanings
+from polydl.prove.symbolic_values import Load, Operation
 from polydl.target.isa import ISAS, Isa
 from tests.prove.test_bodies import functions
 

@@ -16,7 +16,7 @@ from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
 from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
-from polydl.rank.blocks import register_blocks_for
+from polydl.rank.block_shapes import register_blocks_for
 from polydl.rank.cost import CostRanker, weights
 from polydl.schedule.limits import SPACES, Limits
 from polydl.schedule.structure import Structure

@@ -16,7 +16,7 @@ from polydl.base.errors import InputError, ModelError
 from polydl.rank import paper_model, rankers
 from polydl.rank.dnn import DnnRanker, agreed, load_dnn, log_scores, worth_timing
 from polydl.rank.features import FEATURES_VERSION, features, names
-from polydl.rank.forward import Layer, activated, forward, normalised, softmax
+from polydl.rank.network import Layer, activated, forward, normalised, softmax
 from polydl.rank.paper_model import PaperRanker, load_paper, pair_inputs, tournament
 from polydl.rank.rankers import RankerWarning
 from polydl.rank.weights import Header, Weights, load_weights, save_weights

@@ -12,14 +12,14 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import nests
 from polydl.frontend import load
-from polydl.rank.blocks import register_blocks_for
+from polydl.rank.block_shapes import register_blocks_for
 from polydl.rank.estimator import Estimator
-from polydl.rank.program import footprints_of, tree_estimate
 from polydl.rank.traffic import TrafficRanker, resources_of
+from polydl.rank.tree_estimate import footprints_of, tree_estimate
 from polydl.rank.whole import program_estimate
 from polydl.schedule.limits import SPACES, Limits
 from polydl.schedule.program_tree import tree_of
-from polydl.search.order import NestChoice, whole
+from polydl.search.combine import NestChoice, whole
 from polydl.search.space import legal_structures
 from polydl.target import preset
 from tests.programs.corpus import catalogue

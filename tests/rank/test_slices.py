@@ -9,7 +9,7 @@ import islpy as isl
 import pytest
 
 from polydl.rank.paths import Path as LoopPath
-from polydl.rank.program import footprints_of
+from polydl.rank.tree_estimate import footprints_of
 from polydl.schedule.tree import Member
 from tests.frontend.reading import region
 

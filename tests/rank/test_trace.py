@@ -19,7 +19,7 @@ from polydl.dependences.nests import Nest, nests
 from polydl.locality.boxes import BoxAccess, BoxNest
 from polydl.model.layout import row_major
 from polydl.model.scop import Scop
-from polydl.rank.blocks import register_blocks_for
+from polydl.rank.block_shapes import register_blocks_for
 from polydl.rank.ranker import FloatArray
 from polydl.rank.trace import SAMPLES, TraceRanker, Traces, _moves, sampled_calls, served, stack_bytes
 from polydl.schedule.limits import SPACES, Limits

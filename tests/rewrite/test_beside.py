@@ -9,8 +9,8 @@ import pytest
 import polydl
 from polydl.measure import Status
 from polydl.model.scop import Scop
-from polydl.rewrite.beside import Beside, beside
 from polydl.rewrite.canonical import canonical
+from polydl.rewrite.scattered_sums import Beside, beside
 from polydl.target.isa import has_register_blocks
 
 HEAD = "void f(float A[restrict 9][8][2], float B[restrict 8][9][2], float C[restrict 9][9][2], float D[restrict 9][9])"

@@ -15,7 +15,7 @@ import yaml
 import polydl
 from polydl import pipeline
 from polydl.base.errors import InputError
-from polydl.exchange.export import documents
+from polydl.exchange.isl_document import documents
 from polydl.exchange.yaml import dumps
 from polydl.inspect.explain import explain
 from polydl.learn.collect.prepare import options_for, prepare, scop_of

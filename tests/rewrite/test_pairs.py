@@ -15,7 +15,7 @@ from polydl.dependences.nests import nests
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.rewrite.chains import Plan, plan
-from polydl.rewrite.fuse import fuse
+from polydl.rewrite.fuse_program import fuse
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.structure import start
 from tests.rewrite.executing import called, compiled

@@ -12,9 +12,9 @@ import pytest
 from polydl import load, rank
 from polydl.model.scop import Scop, Storage
 from polydl.options import Options
-from polydl.rewrite import partial as module
+from polydl.rewrite import partial_results as module
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.parts import Partial
+from polydl.rewrite.results_in_parts import Partial
 from polydl.rewrite.step import Step
 from polydl.search.proofs import proof_of
 from tests.rewrite.executing import compiled

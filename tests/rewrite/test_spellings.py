@@ -10,8 +10,8 @@ import pytest
 from polydl import load
 from polydl.model.scop import Scop
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.forward import Forward, forward
 from polydl.rewrite.linear import LinearSums, linear_sums
+from polydl.rewrite.substitute import Forward, forward
 from polydl.rewrite.upwards import Upwards
 from polydl.target.isa import kernel_contraction
 

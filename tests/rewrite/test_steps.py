@@ -12,11 +12,11 @@ from polydl import load
 from polydl.dependences.analysis import dependences
 from polydl.dependences.scalars import users
 from polydl.model.isl import coordinates, domain_named, range_named
-from polydl.model.schedule import map_from_affs
 from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.model.time import map_from_affs
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.dead import LeftOut, without_dead
-from polydl.rewrite.scalars import InPlace, Lives
+from polydl.rewrite.private_scalars import InPlace, Lives
 from polydl.rewrite.split import split
 from polydl.rewrite.step import Rewrite, Step
 from polydl.rewrite.terms import part_of, terms_apart

@@ -13,7 +13,7 @@ from polydl.dependences.analysis import dependences
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.scop import Scop
-from polydl.rank.program import footprints_of, tree_estimate
+from polydl.rank.tree_estimate import footprints_of, tree_estimate
 from polydl.rewrite.canonical import canonical
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
@@ -24,7 +24,7 @@ from polydl.schedule.transforms import Schedule, Vectorize
 from polydl.schedule.tree import Run, bands
 from polydl.schedule.tree_check import broken
 from polydl.search.candidates import made
-from polydl.target.files import preset
+from polydl.target.machine_files import preset
 from tests.compiling import run_compiler
 
 NEAREST = """

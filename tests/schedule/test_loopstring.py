@@ -30,11 +30,11 @@ from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.schedule.as_tree import as_tree
 from polydl.schedule.check import check
-from polydl.schedule.legality import is_legal
 from polydl.schedule.limits import SPACES, Limits
 from polydl.schedule.loopstring import forced, parse, text
 from polydl.schedule.notation import Written, levels, split_line
 from polydl.schedule.program_tree import program_tree
+from polydl.schedule.quick_legality import is_legal
 from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transform import Transform

@@ -17,10 +17,10 @@ from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.rewrite.canonical import Form, canonical
 from polydl.schedule.check import check
-from polydl.schedule.legality import is_legal
 from polydl.schedule.loopstring import letters, parse
 from polydl.schedule.notation import Written
 from polydl.schedule.program_tree import program_tree
+from polydl.schedule.quick_legality import is_legal
 from polydl.schedule.structure import Structure, apply
 from tests.oracle import Limits, Program, render
 from tests.schedule.test_executed import compare, sampled, tiny_blocks

@@ -15,8 +15,8 @@ from polydl.frontend import load
 from polydl.model.scop import Scop
 from polydl.schedule.as_tree import as_tree
 from polydl.schedule.check import check, from_recipe
-from polydl.schedule.legality import is_legal
 from polydl.schedule.program_tree import program_tree
+from polydl.schedule.quick_legality import is_legal
 from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.structure import apply
 from polydl.schedule.transform import Transform

@@ -19,7 +19,7 @@ from polydl.lower.splice import splice
 from polydl.model.in_child import Hung, in_child
 from polydl.model.scop import Scop, Statement
 from polydl.rank.estimate import Estimate
-from polydl.rank.program import footprints_of, tree_estimate
+from polydl.rank.tree_estimate import footprints_of, tree_estimate
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.split import split
 from polydl.rewrite.step import applied

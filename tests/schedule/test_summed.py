@@ -17,10 +17,10 @@ from polydl.dependences.nests import Nest, nests
 from polydl.model.scop import Scop
 from polydl.pipeline import score
 from polydl.schedule.check import check, from_recipe
-from polydl.schedule.legality import is_legal
 from polydl.schedule.loopstring import text
 from polydl.schedule.notation import Written
 from polydl.schedule.program_tree import program_tree
+from polydl.schedule.quick_legality import is_legal
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.structure import apply
 from polydl.schedule.transforms import Parallelize, Permute, Tile

@@ -20,7 +20,7 @@ from polydl.options import Options
 from polydl.schedule.as_tree import as_tree, written
 from polydl.schedule.check import check
 from polydl.schedule.direction import moving
-from polydl.schedule.fused import groups_of
+from polydl.schedule.fusion_groups import groups_of
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.program_tree import program_tree, tree_of
 from polydl.schedule.relations import direct

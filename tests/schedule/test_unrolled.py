@@ -12,11 +12,11 @@ from polydl.lower.cexpr import HELPER_TEXT
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.scop import Scop
-from polydl.rewrite.scalars import in_place
+from polydl.rewrite.private_scalars import in_place
 from polydl.rewrite.step import applied
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
-from polydl.schedule.innermost import WRITTEN_OUT
+from polydl.schedule.innermost_passes import WRITTEN_OUT
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import direct

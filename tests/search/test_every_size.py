@@ -29,8 +29,8 @@ from polydl.schedule.structure import apply
 from polydl.search.default_sizes import default_sizes
 from polydl.search.sizes.code import EverySize
 from polydl.search.sizes.dispatch import Question, few, taken, tree
-from polydl.search.sizes.points import size_points
 from polydl.search.sizes.run_neighbours import run_neighbours
+from polydl.search.sizes.size_points import size_points
 from tests.efforts import FEW
 from tests.oracle.native import compile_c
 

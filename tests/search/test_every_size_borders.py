@@ -12,14 +12,15 @@ import pytest
 
 import polydl
 from polydl.base.effort import Effort
-from polydl.lower.dispatch import where_all_runs
+from polydl.lower.guarded_pieces import where_all_runs
 from polydl.lower.splice import splice
 from polydl.model import isl
 from polydl.model.scop import Scop
 from polydl.rewrite.borders import Borders
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.interiors import Interiors
-from polydl.search.sizes import blocks, choose, points
+from polydl.search.sizes import blocks, choose
+from polydl.search.sizes import size_points as points
 from polydl.search.sizes.blocks import every_size_in_blocks
 from polydl.search.sizes.code import EverySize, Setting, Symbolic
 from tests.efforts import FEW

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import polydl
-from polydl.lower.dispatch import where_all_runs
+from polydl.lower.guarded_pieces import where_all_runs
 from polydl.model import isl
 from polydl.model.scop import Scop, Storage
 from polydl.prove import Proof

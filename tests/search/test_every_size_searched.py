@@ -17,20 +17,20 @@ from polydl.base.effort import Effort
 from polydl.base.errors import InputError
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.nests import Nest, nests
-from polydl.lower.dispatch import where_all_runs
+from polydl.lower.guarded_pieces import where_all_runs
 from polydl.lower.splice import splice
 from polydl.model import isl
-from polydl.model.schedule import time_affs
 from polydl.model.scop import Scop
+from polydl.model.time import time_affs
 from polydl.options import Options
 from polydl.results import Ranking
 from polydl.rewrite.canonical import canonical
 from polydl.schedule.as_tree import as_tree
-from polydl.schedule.at_sizes import at_sizes, long_when_written_out, on_one_thread, shared_anew, through_caches
 from polydl.schedule.check import check
 from polydl.schedule.loops import Rows
 from polydl.schedule.plan import Scheduled
 from polydl.schedule.program_tree import program_tree
+from polydl.schedule.resized import at_sizes, long_when_written_out, on_one_thread, shared_anew, through_caches
 from polydl.schedule.structure import apply, start
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize

@@ -8,7 +8,7 @@ from polydl import load, rank
 from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import nests
 from polydl.model.scop import Scop
-from polydl.search.light import light
+from polydl.search.small_nests import light
 
 CONV = """\
 void f(float in[restrict 8][64][64], float w[restrict 16][8][3][3], float out[restrict 16][64][64])

@@ -12,15 +12,15 @@ import polydl
 from polydl.base.effort import Effort
 from polydl.dependences.nests import nests
 from polydl.frontend import load
-from polydl.lower.dispatch import where_all_runs
 from polydl.lower.emit import generate
+from polydl.lower.guarded_pieces import where_all_runs
 from polydl.lower.splice import splice
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.partial import ROUNDS
+from polydl.rewrite.partial_results import ROUNDS
 from polydl.schedule.check import check
 from polydl.search.sizes.code import EverySize
-from polydl.search.sizes.families import Base
 from polydl.search.sizes.partial_sums import candidates_in_rounds
+from polydl.search.sizes.searched_families import Base
 from tests.oracle.native import compile_c
 
 FLAGS = ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")

@@ -11,14 +11,14 @@ import pytest
 import polydl
 from polydl import pipeline
 from polydl.base.errors import InputError, PolyDLError
-from polydl.inspect.curve import curve_json, recorded_curve
 from polydl.inspect.documents import optimize_json
 from polydl.inspect.recording import recorded
-from polydl.inspect.report.curves import curve as chart_of
 from polydl.inspect.report.record import dumps, loads
+from polydl.inspect.report.size_curve_chart import curve as chart_of
+from polydl.inspect.size_curve_record import curve_json, recorded_curve
 from polydl.lower.emit import Generated
 from polydl.measure import MeasureOptions, Toolchain
-from polydl.measure.places import Place, time_at
+from polydl.measure.time_at_sizes import Place, time_at
 from polydl.model.at_sizes import at_sizes
 from polydl.model.scop import Scop
 from polydl.options import Options

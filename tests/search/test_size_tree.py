@@ -12,14 +12,14 @@ import pytest
 import polydl
 from polydl import pipeline
 from polydl.base.errors import InputError
-from polydl.inspect.sizes import at_lines, size_lines, sizes_data
-from polydl.lower import dispatch
-from polydl.lower.dispatch import Among, Asked, Narrowed, Question, dispatched
+from polydl.inspect.sizes_in_words import at_lines, size_lines, sizes_data
+from polydl.lower import guarded_pieces as dispatch
 from polydl.lower.emit import Generated
+from polydl.lower.guarded_pieces import Among, Asked, Narrowed, Question, dispatched
 from polydl.options import Options
 from polydl.results import Optimized
 from polydl.search.sizes.code import EverySize
-from polydl.search.sizes.tree import Branch
+from polydl.search.sizes.decision_tree import Branch
 from tests.compiling import run_compiler, run_program
 
 MATMUL = """\

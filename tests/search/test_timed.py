@@ -15,8 +15,8 @@ from polydl.lower.emit import Generated
 from polydl.measure import MeasureOptions, Toolchain
 from polydl.search.sizes.blocks import every_size_in_blocks
 from polydl.search.sizes.code import EverySize, Setting, Symbolic
+from polydl.search.sizes.corrected_by_times import closest, moved_by_times
 from polydl.search.sizes.curve import way_times
-from polydl.search.sizes.timed import closest, moved_by_times
 from tests.search.test_size_curve import OPTIONS, PRODUCT, symbolic
 
 PLACES = np.log(np.array([[1.0], [10.0], [11.0], [100.0], [1000.0]]))

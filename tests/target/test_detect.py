@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from polydl.model.types import F32
-from polydl.rank.register_blocks import target_isa
+from polydl.rank.instruction_set import target_isa
 from polydl.target import Provenance, calibration_path, detect, preset, preset_names, save
 from polydl.target.detect import preset_for, read_processor
-from polydl.target.files import preset_match
+from polydl.target.machine_files import preset_match
 
 ZEN4 = "vendor_id : AuthenticAMD\ncpu family : 25\nmodel : 17\nmodel name : AMD EPYC 9654\ncpu MHz : 2400.0\n"
 AVX512 = "flags : fpu avx2 fma avx512f avx512vl avx512dq avx512bw\n"

@@ -9,10 +9,10 @@ import pytest
 
 from polydl.base.errors import InputError, InputErrors
 from polydl.model.types import F16, F32, F64
-from polydl.rank.register_blocks import target_isa
+from polydl.rank.instruction_set import target_isa
 from polydl.target import Provenance, dumps, load, loads, preset, preset_names, save
-from polydl.target.files import PRESETS
-from polydl.target.narrow import narrowed
+from polydl.target.machine_files import PRESETS
+from polydl.target.narrower import narrowed
 from polydl.target.products import DOT_8, DOT_BF16, DOT_I16
 
 EXPECTED_PRESETS = {

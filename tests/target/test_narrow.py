@@ -1,4 +1,4 @@
-"""target.narrow: a machine as one with narrower vectors."""
+"""target.narrower: a machine as one with narrower vectors."""
 
 from __future__ import annotations
 

@@ -9,18 +9,18 @@ from typing import Any
 from pycparser import c_ast, c_generator
 
 from polydl.base.errors import InputError, InputErrors
-from polydl.frontend.lower.check import alias_assumptions, check_bounds, check_microkernels, check_stable
-from polydl.frontend.lower.choices import unasked
-from polydl.frontend.lower.counting import value_before
+from polydl.frontend.lower.bounds_checks import alias_assumptions, check_bounds, check_microkernels, check_stable
+from polydl.frontend.lower.conditional_assignments import unasked
+from polydl.frontend.lower.counting_loops import value_before
 from polydl.frontend.lower.extracted import Extracted, Options
 from polydl.frontend.lower.finish import Builder, Settled, arrays, declared_extents, every_access, rows_that_fit, settle
-from polydl.frontend.lower.indices import assumed, index_values
+from polydl.frontend.lower.index_values import assumed, index_values
 from polydl.frontend.lower.live_out import live_out
 from polydl.frontend.lower.macros import guards_of
 from polydl.frontend.lower.members import plain
 from polydl.frontend.lower.overlap import same_memory
 from polydl.frontend.lower.pointed_rows import shaped
-from polydl.frontend.lower.promises import promises
+from polydl.frontend.lower.promise_pragmas import promises
 from polydl.frontend.lower.regions import Found, model_region, outlined
 from polydl.frontend.lower.steps import subscripted
 from polydl.frontend.lower.walk import Walker

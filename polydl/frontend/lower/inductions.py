@@ -17,7 +17,7 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.base.errors import InputError
-from polydl.frontend.lower import loops as for_loops
+from polydl.frontend.lower import for_loops
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, constant_aff, number, symbol
 from polydl.frontend.meaning.liveness import assigned_names, leaves

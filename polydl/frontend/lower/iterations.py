@@ -8,8 +8,7 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.base.errors import InputError
-from polydl.frontend.lower import inductions
-from polydl.frontend.lower import loops as for_loops
+from polydl.frontend.lower import for_loops, inductions
 from polydl.frontend.lower.member_nodes import Counted
 from polydl.frontend.lower.raw import Given, SourceLoop
 from polydl.frontend.lower.structured import structured

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from polydl.frontend.meaning.affine import Value
-from polydl.frontend.meaning.chosen import Form
+from polydl.frontend.meaning.data_subscripts import Form
 from polydl.frontend.meaning.symbols import Symbol
 from polydl.model import isl
 from polydl.model.expr import Expr

@@ -8,7 +8,7 @@ from pycparser import c_ast
 
 from polydl.frontend.lower import blackbox, microkernels
 from polydl.frontend.lower.assignments import Assignments
-from polydl.frontend.lower.choices import choices
+from polydl.frontend.lower.conditional_assignments import choices
 from polydl.frontend.lower.raw import RawBlackBox
 from polydl.frontend.lower.zeros import unskipped
 from polydl.frontend.meaning.affine import Value

@@ -17,7 +17,7 @@ from pycparser import c_ast
 from polydl.base.errors import InputError
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, universe
-from polydl.frontend.meaning.chosen import Chosen
+from polydl.frontend.meaning.data_subscripts import Chosen
 from polydl.frontend.meaning.symbols import Symbol
 from polydl.model.types import ElementType
 

@@ -10,7 +10,7 @@ from pycparser import c_ast
 
 from polydl.base.errors import InputError
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number
-from polydl.frontend.meaning.chosen import Chosen, Subscript, added
+from polydl.frontend.meaning.data_subscripts import Chosen, Subscript, added
 from polydl.frontend.meaning.symbols import Symbol
 from polydl.frontend.text.places import Places
 from polydl.model import isl

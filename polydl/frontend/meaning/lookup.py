@@ -11,10 +11,10 @@ from pycparser import c_ast
 
 from polydl.frontend.lower.raw import SourceLoop, Walked
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, symbol, universe
-from polydl.frontend.meaning.calls import returned
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.ctypes import CType, OtherType
 from polydl.frontend.meaning.elements import PINNED_HINT, Pointer
+from polydl.frontend.meaning.integer_functions import returned
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.purity import result_type
 from polydl.frontend.meaning.symbols import Scope, Symbol, mentions

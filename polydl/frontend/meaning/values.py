@@ -10,11 +10,11 @@ from pycparser import c_ast
 
 from polydl.frontend.lower.raw import RawAccess
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, symbol_aff, universe
-from polydl.frontend.meaning.chosen import Chosen, Form, Subscript, form_of
 from polydl.frontend.meaning.ctypes import CType
+from polydl.frontend.meaning.data_subscripts import Chosen, Form, Subscript, form_of
 from polydl.frontend.meaning.elements import OWN_STATEMENT, SIDE_EFFECT, Elements, Pointer
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
-from polydl.frontend.meaning.narrow import check_argument, check_operands
+from polydl.frontend.meaning.narrow_types import check_argument, check_operands
 from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
 from polydl.frontend.text.places import Places
 from polydl.model import isl

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from polydl.inspect.report.chart_style import legend_of, look, median, said_of
 from polydl.inspect.report.charts import (
     Axis,
     Chart,
@@ -15,10 +16,9 @@ from polydl.inspect.report.charts import (
     quantity,
     swarm,
 )
-from polydl.inspect.report.curves import curve
 from polydl.inspect.report.levels import roofline, working_sets
-from polydl.inspect.report.marks import legend_of, look, median, said_of
 from polydl.inspect.report.record import ORIGINAL, Measured, ScopRun
+from polydl.inspect.report.size_curve_chart import curve
 from polydl.target import Machine
 
 MOST_BOXES = 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+from polydl.inspect.report.chart_style import look, median, said_of
 from polydl.inspect.report.charts import SERIES, Chart, Entry, Line, Point, Row, axis, bytes_axis, bytes_text, quantity
-from polydl.inspect.report.marks import look, median, said_of
 from polydl.inspect.report.record import ORIGINAL, ScopRun, WorkingSet
 from polydl.model.types import spelled
 from polydl.target import Machine

@@ -75,7 +75,7 @@ class Measured:
     loops: str
     """In one line, for people."""
     status: str
-    """`verified`, or why it was dropped (polydl.measure.values.Status)."""
+    """`verified`, or why it was dropped (polydl.measure.measurement.Status)."""
     message: str
     samples: tuple[Positive, ...]
     """Seconds of one run each, in the order taken."""

@@ -24,7 +24,7 @@ from polydl.learn.collect.prepare import Prepared, options_for, prepare, scop_of
 from polydl.learn.collect.problems import Problem
 from polydl.measure import Measurement, MeasureOptions, Toolchain
 from polydl.measure.bulk import ManyMeasured, Passes, interval, measure_many, outliers
-from polydl.measure.compile import find_compiler
+from polydl.measure.compiler import find_compiler
 from polydl.measure.store import Store, StoredMeasurement
 from polydl.options import Options
 from polydl.target import detect, dumps

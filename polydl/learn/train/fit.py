@@ -13,8 +13,8 @@ import torch
 from torch.nn import functional
 
 from polydl.base.version import __version__
-from polydl.learn.train.data import DataSet, Group
 from polydl.learn.train.nets import Network, correction_network, paper_network
+from polydl.learn.train.training_data import DataSet, Group
 from polydl.rank import paper_model
 from polydl.rank.features import FEATURES_VERSION, names
 from polydl.rank.ranker import FloatArray

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polydl.learn.train.data import Group
+from polydl.learn.train.training_data import Group
 from polydl.rank.ranker import FloatArray
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from polydl.rank.forward import Layer
+from polydl.rank.network import Layer
 from polydl.rank.paper_model import ACTIVATIONS, HIDDEN
 from polydl.rank.ranker import FloatArray
 
@@ -34,7 +34,7 @@ class Network(nn.Module):
         return values
 
     def layers(self) -> tuple[Layer, ...]:
-        """For `polydl.rank.forward`."""
+        """For `polydl.rank.network`."""
         found = []
         for linear, activation in zip(self.linear, self.activations, strict=True):
             assert isinstance(linear, nn.Linear)

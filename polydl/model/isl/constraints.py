@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from polydl.model.isl.functions import linear
-from polydl.model.isl.types import (
+from polydl.model.isl.affine_functions import linear
+from polydl.model.isl.isl_types import (
     DIV,
     IN,
     OUT,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any, TypeVar
 
-from polydl.model.isl.types import DIV, IN, OUT, PARAM, SET, BasicMap, BasicSet, Map, Set, to_int, value
+from polydl.model.isl.isl_types import DIV, IN, OUT, PARAM, SET, BasicMap, BasicSet, Map, Set, to_int, value
 
 _Known = TypeVar("_Known", Set, Map)
 

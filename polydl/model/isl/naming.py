@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
-from polydl.model.isl.places import position_of, without
-from polydl.model.isl.types import (
+from polydl.model.isl.isl_types import (
     IN,
     OUT,
     PARAM,
@@ -24,6 +23,7 @@ from polydl.model.isl.types import (
     identifier,
     unnamed_space,
 )
+from polydl.model.isl.positions import position_of, without
 
 Dimensioned: TypeAlias = Set | BasicSet | Map | BasicMap | Aff | PwAff | PwMultiAff | Space
 Renamed = TypeVar("Renamed", Set, Map, Aff, PwAff)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from polydl.model.isl.functions import constant, coordinates, multi, parameter
-from polydl.model.isl.naming import as_arguments, domain_arity, function_named, parameter_space, parameters
-from polydl.model.isl.places import onto, position_of, without
-from polydl.model.isl.types import (
+from polydl.model.isl.affine_functions import constant, coordinates, multi, parameter
+from polydl.model.isl.isl_types import (
     IN,
     OUT,
     PARAM,
@@ -26,6 +24,8 @@ from polydl.model.isl.types import (
     unnamed_space,
     value,
 )
+from polydl.model.isl.naming import as_arguments, domain_arity, function_named, parameter_space, parameters
+from polydl.model.isl.positions import onto, position_of, without
 
 Located = TypeVar("Located", Set, Map)
 

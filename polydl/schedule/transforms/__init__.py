@@ -4,10 +4,10 @@ tried with every structure, one in `CHOICES`."""
 from polydl.schedule.limits import Choices
 from polydl.schedule.transforms import pack, parallelize, permute
 from polydl.schedule.transforms.fuse import Fuse
-from polydl.schedule.transforms.microkernel import Microkernel
 from polydl.schedule.transforms.pack import Pack
 from polydl.schedule.transforms.parallelize import Parallelize
 from polydl.schedule.transforms.permute import Permute
+from polydl.schedule.transforms.register_block import Microkernel
 from polydl.schedule.transforms.schedule import Schedule
 from polydl.schedule.transforms.tile import Tile
 from polydl.schedule.transforms.vectorize import Vectorize

@@ -11,9 +11,9 @@ from polydl.dependences.nests import Nest
 from polydl.model.combiners import adds
 from polydl.model.scop import Assignment
 from polydl.model.strides import known
-from polydl.schedule.legality import is_legal
 from polydl.schedule.limits import IDLE, RAGGED, Limits
 from polydl.schedule.loops import HILBERT, GridAxis, trips
+from polydl.schedule.quick_legality import is_legal
 from polydl.schedule.structure import OMP_SCHEDULE, Structure
 from polydl.schedule.transform import Transform
 

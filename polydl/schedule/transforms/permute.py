@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from polydl.base.errors import InputError
-from polydl.schedule.legality import is_legal
 from polydl.schedule.limits import ILLEGAL, ORDERS, Limits
 from polydl.schedule.loops import Loop, trips
+from polydl.schedule.quick_legality import is_legal
 from polydl.schedule.structure import Structure
 from polydl.schedule.transform import Transform
 

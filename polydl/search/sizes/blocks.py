@@ -18,8 +18,8 @@ import numpy as np
 
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest
-from polydl.lower.dispatch import Among, Dispatch, Question, codes_of, dispatched, extents
 from polydl.lower.emit import Generated, generate
+from polydl.lower.guarded_pieces import Among, Dispatch, Question, codes_of, dispatched, extents
 from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
 from polydl.rank.estimator import Estimator
@@ -31,14 +31,14 @@ from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe, recipe_of
 from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Microkernel, Parallelize
-from polydl.search.fused import into_kernels
+from polydl.search.fused_variants import into_kernels
 from polydl.search.sizes.choose import Choice, Compared, Feature, asked, characters, choose, choose_by_times
 from polydl.search.sizes.code import EverySize, Setting, Symbolic, Timer
+from polydl.search.sizes.decision_tree import Branch, SizeTree
 from polydl.search.sizes.dispatch import leaves
 from polydl.search.sizes.parameters import column_extents, row_lengths
-from polydl.search.sizes.points import Lengths, Ranges, estimator_at, point_at, size_points, too_few
-from polydl.search.sizes.space import Way, apply_each, fixed_extents, in_blocks, in_vectors
-from polydl.search.sizes.tree import Branch, SizeTree
+from polydl.search.sizes.parametric_space import Way, apply_each, fixed_extents, in_blocks, in_vectors
+from polydl.search.sizes.size_points import Lengths, Ranges, estimator_at, point_at, size_points, too_few
 from polydl.target import Machine
 
 
@@ -329,7 +329,7 @@ class _Among:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A variant whose sums are in blocks of registers (`polydl.search.sizes.tree.Leaf`)."""
+    """A variant whose sums are in blocks of registers (`polydl.search.sizes.decision_tree.Leaf`)."""
 
     recipe: Recipe
     """See `Leaf`."""

@@ -15,12 +15,12 @@ from typing import TypeVar
 import numpy as np
 
 from polydl.base.effort import Comparison
-from polydl.lower.dispatch import Question
 from polydl.lower.emit import Generated
+from polydl.lower.guarded_pieces import Question
 from polydl.model import isl
 from polydl.rank.ranker import FloatArray
+from polydl.search.sizes.corrected_by_times import closest, moved_by_times
 from polydl.search.sizes.dispatch import Tree, few, renumbered, taken, tree
-from polydl.search.sizes.timed import closest, moved_by_times
 
 L = TypeVar("L")
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from polydl.base.effort import Effort
 from polydl.dependences.nests import Nest, nests
-from polydl.lower.dispatch import Narrowed, where_all_runs
 from polydl.lower.emit import Generated
+from polydl.lower.guarded_pieces import Narrowed, where_all_runs
 from polydl.model.scop import Scop
 from polydl.prove import Proof
 from polydl.rank.ranker import FloatArray
 from polydl.rewrite.canonical import Canonical, canonical
 from polydl.schedule.recipe import Recipe
-from polydl.search.sizes.tree import SizeTree
+from polydl.search.sizes.decision_tree import SizeTree
 from polydl.target import Machine
 
 Timer = Callable[[Mapping[int, Generated], Sequence[Mapping[str, int]]], FloatArray]

@@ -8,7 +8,7 @@ from polydl.dependences.nests import Nest
 from polydl.model import isl
 from polydl.model.scop import Scop
 from polydl.schedule.structure import Structure
-from polydl.search.sizes.points import Lengths, Ranges
+from polydl.search.sizes.size_points import Lengths, Ranges
 from polydl.target import Machine
 
 

@@ -1,5 +1,5 @@
 """Sums and extremes at every size on all threads: programs in which loops of unknown length have parts of their
-results, a fixed number at a time (`polydl.rewrite.partial`)."""
+results, a fixed number at a time (`polydl.rewrite.partial_results`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from polydl.dependences.nests import nests
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
-from polydl.rewrite.partial import partial_in_rounds
+from polydl.rewrite.partial_results import partial_in_rounds
 from polydl.rewrite.step import applied
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
@@ -22,7 +22,7 @@ from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule, Vectorize
 from polydl.search.candidates import made
-from polydl.search.sizes.families import Base, Candidate
+from polydl.search.sizes.searched_families import Base, Candidate
 
 
 def candidates_in_rounds(base: Base, effort: Effort) -> tuple[list[Candidate], list[str]]:

@@ -16,7 +16,7 @@ from polydl.base.errors import InputError, PolyDLError
 from polydl.lower.emit import Generated
 from polydl.lower.splice import for_parameters
 from polydl.measure import MeasureOptions, Toolchain
-from polydl.measure.compile import find_compiler
+from polydl.measure.compiler import find_compiler
 from polydl.measure.session import Builder, setting_for
 from polydl.measure.unit import size_guards
 from polydl.measure.verify import verify

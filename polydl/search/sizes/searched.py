@@ -20,8 +20,8 @@ import numpy as np
 from polydl.base.effort import Effort
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.nests import nests
-from polydl.lower.dispatch import dispatched, extents
 from polydl.lower.emit import Generated, generate
+from polydl.lower.guarded_pieces import dispatched, extents
 from polydl.lower.region import original_text
 from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
@@ -30,17 +30,17 @@ from polydl.model.isl import quota
 from polydl.model.scop import Scop
 from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import FloatArray
-from polydl.schedule.at_sizes import at_sizes as parts_at_sizes
 from polydl.schedule.check import check
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
+from polydl.schedule.resized import at_sizes as parts_at_sizes
 from polydl.search.sizes.choose import Compared, asked, characters, choose, losses
 from polydl.search.sizes.code import EverySize, Setting, Symbolic
+from polydl.search.sizes.decision_tree import SizeTree
 from polydl.search.sizes.dispatch import leaves
-from polydl.search.sizes.families import Base, Candidate, candidates_for, named
 from polydl.search.sizes.partial_sums import candidates_in_rounds
-from polydl.search.sizes.points import Ranges, SizePoint, estimator_at, point_at, size_points, too_few
-from polydl.search.sizes.tree import SizeTree
+from polydl.search.sizes.searched_families import Base, Candidate, candidates_for, named
+from polydl.search.sizes.size_points import Ranges, SizePoint, estimator_at, point_at, size_points, too_few
 from polydl.search.variant import Variant
 from polydl.target import Machine
 
@@ -73,7 +73,7 @@ class _Estimated:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A candidate that was taken (`polydl.search.sizes.tree.Leaf`)."""
+    """A candidate that was taken (`polydl.search.sizes.decision_tree.Leaf`)."""
 
     place: int
     """Among those that were estimated."""

@@ -15,9 +15,9 @@ from polydl.base.errors import InputError
 from polydl.cli.report import Format, report
 from polydl.inspect.report import record
 from polydl.inspect.report.figures import charts
+from polydl.inspect.report.markdown import markdown, variants_csv
 from polydl.inspect.report.page import html
 from polydl.inspect.report.record import VERSION, Run, dumps, load, loads
-from polydl.inspect.report.text import markdown, variants_csv
 from tests.cli.running import refused
 from tests.inspect.report.runs import RECORD, golden_run, hostile_run
 

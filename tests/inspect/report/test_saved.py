@@ -13,7 +13,7 @@ import pytest
 from polydl import pipeline
 from polydl.base.errors import InputError, QuotaExceeded
 from polydl.cli.answer import Answer, Style
-from polydl.cli.optimize import optimize
+from polydl.cli.optimize_command import optimize
 from polydl.cli.optimize_here import optimize_here
 from polydl.inspect import operations, recording
 from polydl.inspect.recording import recorded

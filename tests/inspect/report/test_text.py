@@ -12,8 +12,8 @@ from matplotlib.image import imread
 
 from polydl.inspect.report.draw import png
 from polydl.inspect.report.figures import charts
+from polydl.inspect.report.markdown import markdown, variants_csv
 from polydl.inspect.report.record import ORIGINAL
-from polydl.inspect.report.text import markdown, variants_csv
 from tests.inspect.report.runs import HOSTILE, golden_run, golden_scop, hostile_run, with_scop
 
 

@@ -19,7 +19,7 @@ from polydl.learn.collect.problems import DTYPES
 from polydl.learn.collect.run import Tally
 from polydl.learn.collect.sample import chosen_sample, is_default
 from polydl.learn.train import parquet
-from polydl.learn.train.data import load_data
+from polydl.learn.train.training_data import load_data
 from polydl.measure.bulk import interval, outliers
 from polydl.measure.store import Store
 from polydl.rank import rankers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from polydl.learn.train.data import DataSet, Group
+from polydl.learn.train.training_data import DataSet, Group
 from polydl.rank.features import names
 
 WIDTH = len(names())

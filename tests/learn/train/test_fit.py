@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from polydl.base.errors import InputError
-from polydl.learn.train import command
-from polydl.learn.train.command import evaluation, judged_by, train_command
-from polydl.learn.train.data import DataSet
+from polydl.learn.train import train_command as command
 from polydl.learn.train.metrics import summary
+from polydl.learn.train.train_command import evaluation, judged_by, train_command
+from polydl.learn.train.training_data import DataSet
 from polydl.rank.dnn import load_dnn, log_scores
-from polydl.rank.forward import ACTIVATIONS, forward, normalised
+from polydl.rank.network import ACTIVATIONS, forward, normalised
 from polydl.rank.paper_model import load_paper
 from polydl.rank.ranker import FloatArray
 from polydl.rank.weights import save_weights

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from polydl.learn.train.data import Group
 from polydl.learn.train.metrics import advantage, bootstrap, default_order, judge, random_choice, summary
+from polydl.learn.train.training_data import Group
 
 
 def group(seconds: list[float], origins: list[str] | None = None, noise: float = 0.0) -> Group:

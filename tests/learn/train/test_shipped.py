@@ -12,7 +12,7 @@ import pytest
 from polydl.base import resources
 from polydl.base.errors import StoreError
 from polydl.learn.train import parquet
-from polydl.learn.train.data import digest
+from polydl.learn.train.training_data import digest
 from polydl.measure.store import Store
 from polydl.schedule.recipe import Recipe
 from tests.measure.test_store import KERNEL, MACHINE, row

@@ -1,0 +1,72 @@
+"""The functions of a file, as regions are looked for in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.base.errors import InputError, InputErrors
+from polydl.frontend.lower.counting_loops import count
+from polydl.frontend.lower.inlined import expanded
+from polydl.frontend.lower.pointer_loops import counted
+from polydl.frontend.lower.steps import stepped_apart
+from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.symbols import Scope
+from polydl.frontend.text.parse import Unit
+from polydl.model.scop import Storage
+
+_THREADPRIVATE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+omp[ \t]+threadprivate[ \t]*\(([^)]*)\)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """The functions of a file."""
+
+    own: tuple[Any, ...]
+    """Definitions that stand in the file itself, in textual order."""
+    called: Mapping[str, Any]
+    """See lower.inlined.expanded."""
+    helpers: Mapping[str, frozenset[str]]
+    """See lower.inlined.expanded."""
+    scope: Scope
+    """Names visible everywhere."""
+    pointers: Mapping[str, Sequence[Any]]
+    """By function, the declarations that only the loops as they are written need (lower.pointer_loops)."""
+
+
+def functions_of(unit: Unit, function: str | None) -> Functions:
+    """The functions of a file, with loops that count and steps that stand alone: the trees are changed. Raises
+    InputErrors where there is no `function`."""
+    file_scope = Scope()
+    functions = []
+    private = {name for names in _THREADPRIVATE.findall(unit.source.text) for name in re.findall(r"\w+", names)}
+    for external in unit.externals:
+        if isinstance(external, c_ast.FuncDef):
+            file_scope.declare(external.decl, Storage.GLOBAL, constant)
+            if external.coord is not None and str(external.coord.file) == unit.source.path:
+                functions.append(external)
+        else:
+            if isinstance(external, c_ast.Decl) and external.name in private:
+                external.storage = [*external.storage, "_Thread_local"]
+            file_scope.declare(external, Storage.GLOBAL, constant)
+    defined = set(unit.chunks)
+    if function is not None and function not in defined:
+        raise InputErrors(
+            [
+                InputError(
+                    f"there is no function '{function}'",
+                    unit.source.line_span(1),
+                    f"functions of the file: {', '.join(sorted(defined)) or 'none'}",
+                )
+            ]
+        )
+    pointers = {one.decl.name: counted(one) for one in functions}
+    called, helpers = expanded(functions, unit, file_scope)
+    for definition in (*functions, *called.values()):
+        stepped_apart(definition.body)
+        count(definition.body)
+    return Functions(tuple(functions), called, helpers, file_scope, pointers)

@@ -1,0 +1,225 @@
+"""Runs the C compiler: on candidates in parallel, and to check an output file. No shell is involved."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from polydl.base.errors import ToolchainError
+from polydl.base.resources import header_flags
+from polydl.frontend.text.linkage import as_c
+from polydl.measure.measurement import Toolchain
+from polydl.model.scop import Source
+
+_MESSAGE_LINES = 12
+"""Lines of compiler output in an error message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One message of the compiler."""
+
+    severity: str
+    """`error`, `fatal error`, `warning` or `note`."""
+    line: int
+    """1-based; 0 when the compiler gives none."""
+    column: int
+    message: str
+    """With the option that controls it: `unused variable 'x' [-Wunused-variable]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """The result of one compiler run."""
+
+    ok: bool
+    output: str
+    """Everything the compiler printed, or why it was stopped."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """The first error and the lines after it, a dozen at most."""
+        lines = self.output.splitlines()
+        telling = re.compile(r"error: (?!ld returned)|undefined reference|ld: ")
+        first = next((i for i, line in enumerate(lines) if telling.search(line)), 0)
+        kept = lines[first : first + _MESSAGE_LINES]
+        return "\n".join(kept) or "the compiler failed without a message"
+
+
+def find_compiler(toolchain: Toolchain) -> str:
+    """Absolute path of the compiler. Raises ToolchainError when there is none."""
+    path = shutil.which(toolchain.cc)
+    if path is None:
+        raise ToolchainError(
+            f"the C compiler '{toolchain.cc}' was not found",
+            hint="install one (Debian: apt install gcc), or name it with --cc or the variable CC",
+        )
+    return str(Path(path).absolute())
+
+
+def unit_flags(source: Source) -> list[str]:
+    """Flags with which a file in another folder compiles as the user's file does: its -D and -I, and its folder. Then
+    that of polydl.h."""
+    return [*source.preprocessor_flags, "-iquote", str(source.path.absolute().parent), *header_flags()]
+
+
+def link_flags(toolchain: Toolchain) -> list[str]:
+    """The flags that link the user's objects and libraries, with run paths to their folders, since candidates run
+    without LD_LIBRARY_PATH."""
+    inputs, folders = [], []
+    for item in toolchain.link:
+        path = Path(item)
+        if path.is_file():
+            inputs.append(str(path.absolute()))  # absolute: a name may start with a dash
+            if ".so" in path.suffixes:
+                folders.append(str(path.absolute().parent))
+        else:
+            inputs.append(item)
+    flags = list(toolchain.ldflags)
+    for flag, following in zip([*toolchain.link, *flags], [*toolchain.link, *flags, ""][1:], strict=True):
+        if flag == "-L":
+            folders.append(str(Path(following).absolute()))
+        elif flag.startswith("-L"):
+            folders.append(str(Path(flag[2:]).absolute()))
+    run_paths = [part for folder in dict.fromkeys(folders) for part in ("-Xlinker", "-rpath", "-Xlinker", folder)]
+    return inputs + flags + run_paths
+
+
+def run_compiler(arguments: Sequence[str | Path], timeout: float, live: LiveProcesses | None = None) -> Compilation:
+    """Run a compiler, and kill it with its children after `timeout` seconds. Messages are in the C locale.
+
+    Temporary files go to a folder that is removed, since a compiler that is killed does not remove them.
+    """
+    with tempfile.TemporaryDirectory(prefix="polydl-cc-") as temporary:
+        return _run_compiler(arguments, timeout, live, temporary)
+
+
+def _run_compiler(
+    arguments: Sequence[str | Path], timeout: float, live: LiveProcesses | None, temporary: str
+) -> Compilation:
+    process = subprocess.Popen(
+        arguments,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "LC_ALL": "C", "TMPDIR": temporary},
+        start_new_session=True,
+    )
+    if live is not None:
+        live.add(process.pid)
+    try:
+        output, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return Compilation(False, f"error: the compiler did not finish within {timeout:g} s")
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise
+    finally:
+        if live is not None:
+            live.discard(process.pid)
+    text = output.decode(errors="replace")
+    return Compilation(process.returncode == 0, text, _diagnostics(text))
+
+
+class LiveProcesses:
+    """The compilers that run at the moment; an interrupted measurement ends them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._groups: set[int] = set()
+        self._closed = False
+
+    def add(self, group: int) -> None:
+        with self._lock:
+            self._groups.add(group)
+            if self._closed:
+                os.killpg(group, signal.SIGKILL)
+
+    def discard(self, group: int) -> None:
+        with self._lock:
+            self._groups.discard(group)
+
+    def kill(self) -> None:
+        """End all of them, and each one that is added later."""
+        with self._lock:
+            self._closed = True
+            for group in self._groups:
+                os.killpg(group, signal.SIGKILL)
+
+
+def compile_all(
+    jobs: Sequence[Sequence[str | Path]],
+    workers: int,
+    timeout: float,
+    done: Callable[[int], None],
+    left_out: Callable[[int], bool] = lambda job: False,
+) -> list[Compilation | None]:
+    """Run several compilers, `workers` at a time, with results in the order of the jobs. `done(finished)` is called
+    with the number of finished jobs each time one finishes; `left_out(job)` when one would begin: None is the result of
+    those for which it holds."""
+    results: dict[int, Compilation | None] = {}
+    live = LiveProcesses()
+
+    def begun(number: int) -> Compilation | None:
+        return None if left_out(number) else run_compiler(jobs[number], timeout, live)
+
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        futures = {pool.submit(begun, i): i for i in range(len(jobs))}
+        try:
+            for future in as_completed(futures):
+                results[futures[future]] = future.result()
+                done(len(results))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            live.kill()
+            raise
+    return [results[i] for i in range(len(jobs))]
+
+
+_DIAGNOSTIC = re.compile(
+    r"^(?P<file>.*?):(?:(?P<line>\d+):)?(?:(?P<column>\d+):)? "
+    r"(?P<severity>fatal error|error|warning|note): (?P<message>.*)$"
+)
+
+
+def _diagnostics(output: str) -> tuple[Diagnostic, ...]:
+    found = (match for line in output.splitlines() if (match := _DIAGNOSTIC.match(line)))
+    return tuple(Diagnostic(m["severity"], int(m["line"] or 0), int(m["column"] or 0), m["message"]) for m in found)
+
+
+def check_compiles(
+    text: str,
+    toolchain: Toolchain,
+    source: Source,
+    warnings: Iterable[str] = ("-Wall", "-Wextra"),
+    timeout: float = 120.0,
+    name: str = "output.c",
+    *,
+    object_code: bool = True,
+) -> Compilation:
+    """Compile a C text to an object, as if it were a file beside `source`, and return what the compiler prints.
+
+    With object_code=False the compiler only reads it, which takes a fourth of the time. Its messages call the file
+    `name`. `text` is encoded as utf-8 with surrogateescape. Raises ToolchainError when there is no compiler.
+    """
+    compiler = find_compiler(toolchain)
+    with tempfile.TemporaryDirectory(prefix="polydl-") as folder:
+        path = Path(folder, "output.c")
+        path.write_bytes(as_c(text).encode("utf-8", "surrogateescape"))
+        flags = [*toolchain.cflags, *unit_flags(source), *warnings]
+        wanted = ["-c", "-o", Path(folder, "output.o")] if object_code else ["-fsyntax-only"]
+        result = run_compiler([compiler, *flags, *wanted, path], timeout)
+    return replace(result, output=result.output.replace(str(path), name))

@@ -1,0 +1,303 @@
+"""What the generated functions do: contracts from the comments above them, their scalar parts from their text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pycparser import c_ast, c_generator
+
+from polydl.model.types import spelled
+from polydl.prove.as_plain_c import MEANING, Parsed
+from polydl.prove.element_forms import check_forms
+from polydl.prove.gathered_rows import RowLine, accumulating, accumulators
+from polydl.prove.integers import ZERO, Affine, Unreadable, affine, number, product
+from polydl.prove.printed_program import Pointer
+from polydl.prove.symbolic_values import (
+    Accumulator,
+    Made,
+    Strides,
+    Sum,
+    Symbol,
+    place,
+    pointer,
+    same_in_part,
+    symbol,
+)
+from polydl.prove.syntax import loop_start, loop_step
+from polydl.prove.word_copies import Words
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """`C[i*c_row + j] … sum over r of A[i*a_row + r*a_steps] * B[j + r*b_steps]`, i < m, j < n."""
+
+    name: str
+    text: str
+    m: int
+    n: int
+    parameters: tuple[str, ...]
+    """Names of the arguments, from `m`, `n`, `A`, `B` and `C` on."""
+    c_row: int | None
+    """None, here and below: an argument of the call."""
+    a_row: int | None
+    extents: tuple[int | None, ...]
+    """Per reduction."""
+    a_steps: tuple[int | None, ...]
+    b_steps: tuple[int | None, ...]
+    product: str = ""
+    """The inner product of words (polydl.target.products); empty: that of two elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackContract:
+    """`packed[w / block][r][w % block] = source[w*width_stride + r*strides]`, w < width."""
+
+    name: str
+    text: str
+    parameters: tuple[str, ...]
+    block: int
+    width_stride: int | None
+    extents: tuple[int | None, ...]
+    strides: tuple[int | None, ...]
+    words: Words | None = None
+    """Of a copy that converts its elements, or puts several into a word."""
+
+
+_CONTRACT = re.compile(
+    r"C\[i\*(-?\d+|s) \+ j\] [-+]?= (?:alpha \* )?(?:sum over r < ([0-9nx]+) of )?"
+    r"(?:(\w+)\()?A\[i\*(-?\d+|s)((?: \+ r\d+\*(?:-?\d+|s))*)\](?: \*|,) B\[j((?: \+ r\d+\*(?:-?\d+|s))*)\]\)?, "
+    r"i < m <= (\d+), j < n <= (\d+)"
+)
+_PACKED = re.compile(
+    r"packed\[w / (\d+)\]\[r\]\[w % \1\] = source\[w\*(-?\d+|s)((?: \+ r\d+\*(?:-?\d+|s))*)\], "
+    r"w < width; zeros up to .*"
+)
+
+
+_CONVERTED = re.compile(
+    r"copied\[w / (\d+)\]\[r\]\[w % \1\] = source\[w\*(-?\d+|s)((?: \+ r\d+\*(?:-?\d+|s))*)\] as [\w ]+?"
+    r"(?: in words of (\d+) neighbours along r(\d+))?, w < width; zeros up to a multiple of \d+(?: and \d+)?"
+    r"(; highest bits inverted)?(?:; then (-?\d+) times the sums of the columns)?"
+)
+
+
+_STORE = re.compile(r"polydl\d*_(?:f\d\d|i32)_store(_[a-z]+\d+)?")
+
+
+def _step(text: str) -> int | None:
+    return None if text == "s" else int(text)
+
+
+def _steps(text: str) -> tuple[int | None, ...]:
+    return tuple(map(_step, re.findall(r"\*(-?\d+|s)", text)))
+
+
+def _extents(text: str) -> tuple[int | None, ...]:
+    return tuple(None if e == "n" else int(e) for e in text.split("x"))
+
+
+def kernel_contract(parsed: Parsed, name: str) -> Contract:
+    """The contract of a generated microkernel. Raises Unreadable."""
+    text = parsed.kernels[name]
+    found = _CONTRACT.fullmatch(text.strip())
+    definition = parsed.functions.get(name)
+    if found is None or definition is None:
+        raise Unreadable(f"the contract of {name}: {text}")
+    c_row, over, product_, a_row, a_steps, b_steps, m, n = found.groups()
+    steps = _steps(a_steps), _steps(b_steps)
+    extents = _extents(over) if steps[0] else ()
+    parameters = tuple(p.name for p in definition.decl.type.args.params)
+    return Contract(name, text, int(m), int(n), parameters, _step(c_row), _step(a_row), extents, *steps, product_ or "")
+
+
+def pack_contract(parsed: Parsed, name: str) -> PackContract:
+    """The contract of a generated packing function. Raises Unreadable."""
+    text, parameters = parsed.packs[name]
+    if text.startswith("copied"):
+        return _converting(name, text, parameters)
+    found = _PACKED.fullmatch(text.strip())
+    extents = re.search(r"_k([0-9nx]+)_[0-9a-f]{8}$", name)
+    if found is None or extents is None:
+        raise Unreadable(f"the contract of {name}: {text}")
+    strides = _steps(found.group(3))
+    known = _extents(extents.group(1)) if strides else ()
+    return PackContract(name, text, parameters, int(found.group(1)), _step(found.group(2)), known, strides)
+
+
+def _converting(name: str, text: str, parameters: tuple[str, ...]) -> PackContract:
+    found = _CONVERTED.fullmatch(text.strip())
+    types = re.search(r"_pack_([a-z]+\d+)_to_([a-z]+\d+)(?:x\d+)?_\d+_k([0-9nx]+)_[0-9a-f]{8}$", name)
+    if found is None or types is None:
+        raise Unreadable(f"the contract of {name}: {text}")
+    block, width_stride, moved, group, grouped, flips, sums = found.groups()
+    source, copied, extents = types.groups()
+    words = Words(source, copied, int(group or 1), int(grouped or 0), flips is not None, int(sums or 0))
+    strides = _steps(moved)
+    known = _extents(extents) if strides else ()
+    return PackContract(name, text, parameters, int(block), _step(width_stride), known, strides, words)
+
+
+def argument(known: int | None, name: str, bound: Mapping[str, Any]) -> Affine:
+    """A stride or an extent: as the contract says, or what a call gives for it. Raises Unreadable."""
+    value = number(known) if known is not None else bound.get(name)
+    if not isinstance(value, Affine):
+        raise Unreadable(f"the argument {name} of a generated function")
+    return value
+
+
+def finish(
+    parsed: Parsed,
+    contract: Contract,
+    strides: Strides,
+    operands: tuple[Pointer, Pointer, Pointer],
+    bound: Mapping[str, Any],
+    row: Affine,
+    column: Affine,
+) -> tuple[Symbol, Pointer]:
+    """(value, address) that a kernel stores for one element of its block: its `_finish`, read with one lane. `bound`:
+    the arguments behind the operands by their names.
+
+    Raises Unreadable.
+    """
+    definition = parsed.functions.get(f"{contract.name}_finish")
+    if definition is None:
+        raise Unreadable(f"the function {contract.name}_finish cannot be read")
+    names = [p.name for p in definition.decl.type.args.params]
+    env: dict[str, Any] = {"sum": Sum(), "i": row, "v": column, "row0": ZERO, "column0": ZERO}
+    env |= dict(zip(("A", "B", "C"), operands, strict=True))
+    unknown = set(names) - {*env, *bound, "cut", "part"}
+    if unknown:
+        raise Unreadable(f"{contract.name} is not given {', '.join(sorted(unknown))}")
+    env |= bound
+    stores: list[tuple[Pointer, Symbol]] = []
+    for item in definition.body.block_items or []:
+        _straight(item, env, strides, stores)
+    c_row = argument(contract.c_row, "c_m", bound)
+    target = Pointer(operands[2].base, operands[2].offset.plus(product(row, c_row)).plus(column))
+    if len(stores) != 1 or stores[0][0] != target:
+        raise Unreadable(f"{contract.name} stores something else than its block")
+    return stores[0][1], target
+
+
+def _straight(item: Any, env: dict[str, Any], strides: Strides, stores: list[tuple[Pointer, Symbol]]) -> None:
+    """One statement of straight-line vector code. Raises Unreadable."""
+    match item:
+        case c_ast.Decl():
+            if isinstance(item.type, c_ast.PtrDecl):
+                env[item.name] = pointer(item.init, env, strides)
+            elif (element := spelled(" ".join(item.type.type.names))) is not None and element.is_int:
+                env[item.name] = affine(item.init, env)
+            else:
+                env[item.name] = symbol(item.init, env, strides)
+        case c_ast.DeclList():
+            for one in item.decls:
+                _straight(one, env, strides, stores)
+        case c_ast.Assignment(op="=", lvalue=c_ast.ID()):
+            env[item.lvalue.name] = symbol(item.rvalue, env, strides)
+        case c_ast.If(cond=c_ast.ID(name="cut" | "stream" as why)) if item.iffalse is not None:
+            _straight(item.iffalse, env, strides, stores)
+            other = item.iffalse.iffalse if isinstance(item.iffalse, c_ast.If) else item.iffalse
+            if not (same_in_part if why == "cut" else _same_past_caches)(item.iftrue, other):
+                raise Unreadable("a store of a remainder, or past the caches, that differs from the usual one")
+        case c_ast.FuncCall(name=c_ast.ID(name=name)) if re.fullmatch(
+            r"polydl\d*_(?:f\d\d|i32)_store(_[a-z]+\d+)?", name
+        ):
+            to, value = item.args.exprs
+            stores.append((pointer(to, env, strides), symbol(value, env, strides)))
+        case c_ast.Cast() | c_ast.EmptyStatement() | c_ast.ExprList():
+            return
+        case _:
+            raise Unreadable(f"a {type(item).__name__} in a generated function")
+
+
+def _same_past_caches(streaming: Any, usual: Any) -> bool:
+    """`stream(p, x)` beside `store(p, x)`."""
+    shown = c_generator.CGenerator().visit
+    return str(shown(streaming)).replace("_stream(", "_store(", 1) == str(shown(usual))
+
+
+@dataclass(frozen=True, slots=True)
+class RowStep:
+    """What a row does for one of its columns."""
+
+    lines: tuple[RowLine, ...]
+
+
+def row_step(
+    parsed: Parsed, name: str, bound: Mapping[str, Any], column: Affine, strides: Strides, first: int
+) -> RowStep:
+    """The statements of a row, read with one lane; `first` is the number that the first one will have.
+
+    Raises Unreadable.
+    """
+    step, whole = parsed.functions.get(f"{name}_step"), parsed.functions.get(name)
+    if step is None or whole is None:
+        raise Unreadable(f"the function {name} cannot be read")
+    if f"{name}_piece" in parsed.functions:
+        raise Unreadable(f"{name} keeps the place of a value")
+    check_forms(step)
+    env: dict[str, Any] = {**bound, "polydl_column": column}
+    ends = accumulators(whole, env, strides)
+    env |= {a: Accumulator(a) for a in ends}
+    lines: list[RowLine] = []
+    made: dict[str, int] = {}
+    values: dict[str, Symbol] = {}
+    stores: list[tuple[Pointer, Symbol]] = []
+    for item in step.body.block_items or []:
+        if isinstance(item, c_ast.Decl) and re.fullmatch(r"polydl\d*_v\d+", item.name):
+            made[item.name] = len(lines)
+            values[item.name] = symbol(item.init, env, strides)
+            lines.append(RowLine("=", values[item.name], None))
+            env[item.name] = Made(first + made[item.name])
+        elif isinstance(item, c_ast.Compound):
+            lines.append(accumulating(parsed.functions, item, env, values, ends, strides))
+        else:
+            _straight(item, env, strides, stores)
+    for address, value in stores:
+        if not isinstance(value, Made):
+            raise Unreadable(f"{name} stores something else than a statement's value")
+        place_ = value.by - first
+        lines[place_] = RowLine("=", lines[place_].value, address)
+    return RowStep(tuple(lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """A function above which its meaning is stated."""
+
+    name: str
+
+
+def meant_step(parsed: Parsed, meant: Meant, bound: Mapping[str, Any], column: Affine, strides: Strides) -> RowStep:
+    """The statement of a function's stated meaning, for one column. Raises Unreadable."""
+    line = meant_line(parsed.functions, meant, bound, column, strides)
+    following = meant_line(parsed.functions, meant, bound, column.plus(number(1)), strides)
+    if line.target == following.target:
+        raise Unreadable(f"what {meant.name} does is a sum")
+    return RowStep((line,))
+
+
+def meant_line(
+    functions: Mapping[str, Any], meant: Meant, bound: Mapping[str, Any], column: Affine, strides: Strides
+) -> RowLine:
+    """What `for (ptrdiff_t j = 0; j < n; j++) …;` does in a column, n the first parameter. Raises Unreadable."""
+    definition = functions[f"{meant.name}{MEANING}"]
+    items = definition.body.block_items or []
+    loop = items[0] if len(items) == 1 else None
+    if not isinstance(loop, c_ast.For):
+        raise Unreadable(f"what is stated above {meant.name}")
+    variable, first = loop_start(loop)
+    body = loop.stmt.block_items or [] if isinstance(loop.stmt, c_ast.Compound) else [loop.stmt]
+    columns = definition.decl.type.args.params[0].name
+    whole = affine(first, {}) == ZERO and loop_step(loop, variable) == 1
+    match loop.cond, body:
+        case (
+            c_ast.BinaryOp(op="<", left=c_ast.ID(name=left), right=c_ast.ID(name=right)),
+            [c_ast.Assignment() as made],
+        ) if whole and (left, right) == (variable, columns):
+            env = {**bound, variable: column}
+            return RowLine(made.op, symbol(made.rvalue, env, strides), place(made.lvalue, env, strides))
+    raise Unreadable(f"what is stated above {meant.name}")

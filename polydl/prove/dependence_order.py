@@ -1,0 +1,313 @@
+"""Checks that the printed program keeps the order of dependent accesses and that parallel iterations share nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from polydl.model import isl
+from polydl.model.combiners import Combiner, splitting
+from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.time import original_schedule
+from polydl.prove.addresses import address, linear
+from polydl.prove.counter_examples import pair
+from polydl.prove.integers import ZERO, Affine, Wrong
+from polydl.prove.matching import Match
+from polydl.prove.printed_program import WRITES, ConcurrentLoop, Pointer, Printed, Program, value_map
+from polydl.prove.symbolic_values import Load, Operation, Symbol
+
+
+@dataclass(slots=True)
+class Event:
+    """An access of a statement of the original, with when the printed program makes it."""
+
+    statement: Statement
+    access: int
+    array: str
+    write: bool
+    elements: isl.Map
+    """{ S[i…] -> [element] }."""
+    time: isl.Map
+    """{ S[i…] -> [t…] }."""
+
+    @property
+    def accumulates(self) -> Combiner | None:
+        """How the statement combines where this is the element that it only accumulates into, and the order of that
+        does not matter in exact arithmetic."""
+        body = self.statement.body
+        if not isinstance(body, Assignment) or self.access not in (body.target, body.target_read):
+            return None
+        return splitting(body.op)
+
+
+@dataclass(slots=True)
+class Order:
+    """The order of the printed program: time vectors of one length."""
+
+    scop: Scop
+    program: Program
+    matches: Sequence[Match]
+    copied: Mapping[tuple[str, Pointer], isl.Map]
+    """Per printed statement and address in a buffer, { T[i…] -> [t…] } when the element was copied there."""
+    reassociate: bool
+    length: int
+    notes: dict[str, None] = field(default_factory=dict)
+    pairs: int = 0
+
+    def time(self, printed: Printed, end: int | None = None) -> isl.Map:
+        """{ T[i…] -> [t…] }, all of it or its first `end` places."""
+        return value_map(printed, padded(printed, self.length)[:end])
+
+    def events(self) -> list[Event]:
+        """Every access of the original with its time in the printed program."""
+        found: list[Event] = []
+        for statement in self.scop.statements:
+            mine = [m for m in self.matches if m.statement is statement]
+            if statement.domain.is_empty():
+                continue
+            for number, access in enumerate(statement.accesses):
+                time = None
+                for match in mine:
+                    source = _source_of(match, number)
+                    at = self.copied.get((match.printed.name, source)) if source is not None else None
+                    when = at if at is not None else self.time(match.printed)
+                    one = match.instances.reverse().apply_range(when)
+                    time = one if time is None else time.union(one)
+                assert time is not None
+                elements = linear(self.scop, statement, number)
+                found.append(Event(statement, number, access.array, access.write, elements, time.coalesce()))
+        return found
+
+    def check(self) -> None:
+        """Raises Wrong with the first pair in the wrong order."""
+        original = original_schedule(self.scop)
+        events = self.events()
+        broken: dict[str, Wrong] = {}
+        for first in events:
+            for second in events:
+                if first.array != second.array or not (first.write or second.write) or first.array in broken:
+                    continue
+                before = original[first.statement.name].lex_lt_map(original[second.statement.name])
+                pairs = first.elements.apply_range(second.elements.reverse()).intersect(before)
+                if pairs.is_empty():
+                    continue
+                self.pairs += 1
+                wrong = self._reordered(pairs, first, second)
+                if wrong is None:
+                    continue
+                if first.accumulates and first.accumulates == second.accumulates:
+                    if not self.reassociate:
+                        raise wrong
+                    self.notes["sums are added up in another order than written"] = None
+                elif first.array in self.scop.live_out:
+                    raise wrong
+                else:
+                    broken[first.array] = wrong
+        for array, wrong in broken.items():
+            self._values(array, events, original, wrong)
+
+    def _reordered(self, pairs: isl.Map, first: Event, second: Event) -> Wrong | None:
+        kind = {(True, False): "RAW", (False, True): "WAR", (True, True): "WAW"}[first.write, second.write]
+        rest = pairs.apply_domain(first.time).apply_range(second.time)
+        for d in range(self.length):
+            late = isl.descending(rest, d)
+            if not late.is_empty():
+                return Wrong(self._shown(kind, pairs, first, second, late))
+            rest = isl.agree(rest, [d])
+            if rest.is_empty():
+                return None
+        return Wrong(self._shown(kind, pairs, first, second, rest))
+
+    def _shown(self, kind: str, pairs: isl.Map, first: Event, second: Event, late: isl.Map) -> str:
+        """The pair with numbers."""
+        wrong = pairs.intersect(first.time.apply_range(late).apply_range(second.time.reverse()))
+        a, b, where = pair(wrong)
+        return (
+            f"{kind} pair of {first.array} in the wrong order: {first.statement.name}{list(a)} comes before "
+            f"{second.statement.name}{list(b)} in the original, not in the output{where}"
+        )
+
+    def _values(self, array: str, events: Sequence[Event], original: Mapping[str, isl.Map], wrong: Wrong) -> None:
+        """An array that nobody reads afterwards may be reused in another order, as long as each read gets the value
+        that it got: its last writer comes before it, and no other write between. Raises `wrong`."""
+        self.notes[f"{array} is used again in another order: each read gets the value of the same write"] = None
+        reads = [e for e in events if e.array == array and not e.write]
+        writes = [e for e in events if e.array == array and e.write]
+        for read in reads:
+            last = None
+            for write in writes:
+                before = original[write.statement.name].lex_lt_map(original[read.statement.name]).reverse()
+                same = read.elements.apply_range(write.elements.reverse()).intersect(before)
+                one = same.apply_range(original[write.statement.name])
+                last = one if last is None else last.union(one)
+            assert last is not None
+            last = last.lexmax()
+            if not read.statement.domain.is_subset(last.domain()):
+                raise wrong  # a value from before the region
+            for write in writes:
+                flow = last.apply_range(original[write.statement.name].reverse()).reverse()
+                if flow.is_empty():
+                    continue
+                if self._reordered(flow, write, read) is not None:
+                    raise wrong
+                for other in writes:
+                    self._clobbered(flow, write, read, other, wrong)
+
+    def _clobbered(self, flow: isl.Map, write: Event, read: Event, other: Event, wrong: Wrong) -> None:
+        """No write of the element between a write and the read of its value. Raises `wrong`."""
+        between = flow.apply_domain(write.time).apply_range(read.time)  # { time of the write -> time of the read }
+        after = isl.Map.lex_lt(between.get_space().domain())
+        same = write.elements.apply_range(other.elements.reverse())
+        later = same.apply_domain(write.time).apply_range(other.time).intersect(after)
+        if not later.apply_range(after).intersect(between).is_empty():
+            raise wrong
+
+
+def padded(printed: Printed, length: int) -> tuple[Affine, ...]:
+    return (*printed.time, *(ZERO for _ in range(length - len(printed.time))))
+
+
+def _source_of(match: Match, access: int) -> Pointer | None:
+    for number, symbol in match.pairs:
+        if isinstance(number, int) and number == access and isinstance(symbol, Load):
+            return symbol.at
+    return None
+
+
+def _loads(value: Symbol) -> Iterator[Pointer]:
+    if isinstance(value, Load):
+        yield value.at
+    elif isinstance(value, Operation):
+        for operand in value.operands:
+            yield from _loads(operand)
+
+
+@dataclass(frozen=True, slots=True)
+class _Touch:
+    printed: Printed
+    at: Pointer
+    write: bool
+    summed: bool
+
+
+def _touches(printed: Printed) -> Iterator[_Touch]:
+    """The elements of memory that a printed statement touches."""
+    for at in _loads(printed.value):
+        yield _Touch(printed, at, False, printed.kind == "summed" and at == printed.target)
+    if printed.target is not None:
+        yield _Touch(printed, printed.target, True, printed.kind == "summed")
+        if printed.op != "=":
+            yield _Touch(printed, printed.target, False, printed.kind == "summed")
+
+
+def check_concurrent(order: Order, statements: Sequence[Printed]) -> int:
+    """Iterations of parallel and vector loops share no element that one of them writes. Returns how many loops.
+
+    Raises Wrong with the loop and the element.
+    """
+    loops: dict[int, tuple[ConcurrentLoop, list[Printed]]] = {}
+    for printed in statements:
+        for one in printed.loops:
+            loops.setdefault((one.number or -one.line), (one, []))[1].append(printed)
+    for one, inside in loops.values():
+        touches = [t for p in inside for t in _touches(p)]
+        for base in dict.fromkeys(t.at.base for t in touches if t.write):
+            buffer = order.program.buffers.get(base)
+            if base in one.private or (buffer is not None and buffer.own):
+                continue
+            _check_shared(order, one, base, [t for t in touches if t.at.base == base])
+    return len(loops)
+
+
+def _check_shared(order: Order, one: ConcurrentLoop, base: str, touches: Sequence[_Touch]) -> None:
+    end = max(one.times) + 1
+    summed = [t for t in touches if t.summed and one.reduction and any(entry is one for entry in t.printed.loops)]
+    others = [t for t in touches if t not in summed]
+    written = _elements(order, [t for t in others if t.write], end)
+    everything = _elements(order, others, end)
+    if written is not None and everything is not None:
+        conflict = written.apply_range(everything.reverse())
+        for d in range(end):
+            if d in one.times:
+                differ = isl.differ(conflict, [d])
+                if not differ.is_empty():
+                    a, b, where = pair(differ)
+                    raise Wrong(
+                        f"line {one.line}: iterations {[a[k] for k in one.times]} and {[b[k] for k in one.times]} of "
+                        f"the {one.kind} loop touch the same element of {base}, and one of them writes it{where}"
+                    )
+            conflict = isl.agree(conflict, [d])
+    if summed and everything is not None:
+        sums = _elements(order, summed, min(one.times))
+        rest = _elements(order, others, min(one.times))
+        assert sums is not None and rest is not None
+        if not isl.agree(sums.apply_range(rest.reverse()), range(min(one.times))).is_empty():
+            raise Wrong(f"line {one.line}: the sum in {base} is used inside of the loop that adds it up")
+
+
+def _elements(order: Order, touches: Sequence[_Touch], end: int) -> isl.Map | None:
+    """{ [first places of the time] -> [element] }."""
+    found = None
+    for touch in touches:
+        when = order.time(touch.printed, end)
+        one = when.reverse().apply_range(address(order.scop, touch.printed, touch.at))
+        found = one if found is None else found.union(one)
+    return found.coalesce() if found is not None else None
+
+
+def check_private(order: Order, statements: Sequence[Printed]) -> None:
+    """Each thread (lane) has a scalar of its own: what an iteration reads it has written, and nobody reads it
+    afterwards. Raises Wrong."""
+    loops = {(e.number, e.line): e for p in statements for e in p.loops if e.private}
+    for entry in loops.values():
+        for name in sorted(entry.private):
+            touches = [t for p in statements for t in _touches(p) if t.at.base == name]
+            inside = [t for t in touches if entry in t.printed.loops]
+            if name in order.scop.live_out and any(t.write for t in inside):
+                raise Wrong(f"line {entry.line}: {name} is read after the loop to whose iterations it is private")
+            writes = _times(order, [t for t in inside if t.write])
+            for touch in touches:
+                if touch.write:
+                    continue
+                own = order.time(touch.printed).range()
+                if entry not in touch.printed.loops:
+                    raise Wrong(
+                        f"line {entry.line}: {name} is read outside of the loop to whose iterations it is private"
+                    )
+                before = isl.Map.lex_gt(own.get_space()).intersect_domain(own)
+                before = before.intersect_range(writes) if writes is not None else before.subtract(before)
+                if not own.is_subset(isl.agree(before, range(max(entry.times) + 1)).domain()):
+                    raise Wrong(f"line {entry.line}: {name} is private to the iterations of a loop that hands it on")
+
+
+def _times(order: Order, touches: Sequence[_Touch]) -> isl.Set | None:
+    """When any of the touches happens."""
+    found = None
+    for touch in touches:
+        one = order.time(touch.printed).range()
+        found = one if found is None else found.union(one)
+    return found
+
+
+def check_steps(order: Order, statements: Sequence[Printed]) -> None:
+    """A step of a row stores behind all of its loads, and a kernel reads its operands before it stores or after, as it
+    likes: nothing may load from memory what the same step or call has made. Raises Wrong."""
+    for load_of in statements:
+        if load_of.step is None or load_of.kind in (*WRITES, "start"):
+            continue
+        for at in _loads(load_of.value):
+            for store_of in statements:
+                store = store_of.target
+                if store_of.step != load_of.step or store is None or store.base != at.base:
+                    continue
+                row = load_of.lanes
+                if (row and store_of.number < load_of.number) or (not row and store != at):
+                    _disjoint(order, load_of, at, store_of, store)
+
+
+def _disjoint(order: Order, load_of: Printed, at: Pointer, store_of: Printed, store: Pointer) -> None:
+    end = load_of.call + (1 if load_of.lanes else 0)
+    load = order.time(load_of, end).reverse().apply_range(address(order.scop, load_of, at))
+    stored = order.time(store_of, end).reverse().apply_range(address(order.scop, store_of, store))
+    if not load.intersect(stored).is_empty():
+        raise Wrong(f"line {load_of.line}: {at.base} is read where the same call has written it")

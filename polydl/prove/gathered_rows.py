@@ -1,0 +1,201 @@
+"""What rows gather: where accumulators start, what a step adds, how several become one, where the result goes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pycparser import c_ast, c_generator
+
+from polydl.model.combiners import COMBINERS, of_gathering, splitting
+from polydl.prove.integers import ZERO, Unreadable, affine
+from polydl.prove.printed_program import Pointer
+from polydl.prove.symbolic_values import Accumulator, Literal, Load, Operation, Strides, Symbol, place, symbol
+from polydl.prove.syntax import loop_start, loop_step
+
+_NAME = re.compile(r"(polydl\d*_acc\d+)(?:_(\d+))?")
+_GATHERS = "|".join(row.gather for row in COMBINERS if row.gather)
+
+
+@dataclass(frozen=True, slots=True)
+class RowLine:
+    """One statement of a row's step."""
+
+    op: str
+    value: Symbol
+    target: Pointer | None
+    accumulator: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """What becomes of an accumulator."""
+
+    op: str
+    target: Pointer
+    start: Symbol
+    parts: Mapping[str, Symbol]
+    """Its companions, and what is made of it when each of them is put to it, in their order."""
+    zero: str
+    """The function that finds the first zero; empty where none is looked for."""
+
+
+def without_accumulators(node: Any) -> Any:
+    """The body of a row without what is about its accumulators."""
+    if isinstance(node, c_ast.If):
+        return c_ast.If(node.cond, without_accumulators(node.iftrue), node.iffalse, node.coord)
+    items = [i for i in node.block_items or [] if not _accumulates(i)]
+    return c_ast.Compound([without_accumulators(i) if _set_apart(i) else i for i in items], node.coord)
+
+
+def _accumulates(item: Any) -> bool:
+    """Whether a statement of a row is about an accumulator."""
+    if isinstance(item, c_ast.Decl):
+        return _NAME.fullmatch(item.name) is not None
+    return isinstance(item, c_ast.Assignment) or _found(item) is not None
+
+
+def _set_apart(item: Any) -> bool:
+    """Whether this is the part of a row that takes several vectors at a time."""
+    match item:
+        case c_ast.If(iftrue=c_ast.Compound(block_items=inside), iffalse=None):
+            return any(isinstance(i, c_ast.Decl) and _NAME.fullmatch(i.name) for i in inside or [])
+    return False
+
+
+def _found(item: Any) -> tuple[Any, Any] | None:
+    """The declaration and the assignment of `{ const float polydl_found = …; *at = …; }`."""
+    match item:
+        case c_ast.Compound(block_items=[c_ast.Decl() as declared, c_ast.Assignment() as assigned]):
+            return declared, assigned
+    return None
+
+
+def _items(whole: Any) -> Iterator[Any]:
+    for item in whole.body.block_items or []:
+        yield from item.iftrue.block_items if _set_apart(item) else [item]
+
+
+def accumulators(whole: Any, env: Mapping[str, Any], strides: Strides) -> dict[str, End]:
+    """Per accumulator of a row what becomes of it. Raises Unreadable."""
+    starts: dict[str, Symbol] = {}
+    joined: dict[str, list[Any]] = {}
+    stored: list[tuple[str, str, str, Any, str]] = []
+    for item in _items(whole):
+        found = _found(item)
+        if isinstance(item, c_ast.Decl) and _NAME.fullmatch(item.name):
+            starts[item.name] = symbol(item.init, env, strides)
+        elif found is not None:
+            stored.append((*_gathered(found[0].init), "=", found[1].lvalue, _zero(*found, whole)))
+        elif isinstance(item, c_ast.Assignment) and isinstance(item.lvalue, c_ast.ID):
+            joined.setdefault(item.lvalue.name, []).append(item.rvalue)
+        elif isinstance(item, c_ast.Assignment):
+            stored.append((*_gathered(item.rvalue), item.op, item.lvalue, ""))
+    inside = {**env, **{name: Accumulator(name) for name in starts}}
+    ends: dict[str, End] = {}
+    for name, kind, op, lvalue, zero in stored:
+        target = place(lvalue, env, strides)
+        values = joined.pop(name, [])
+        parts = {f"{name}_{k}": symbol(value, inside, strides) for k, value in enumerate(values, 1)}
+        start = starts.get(name)
+        row = of_gathering(kind)
+        assert row is not None
+        fits = [one.op for one in row.compounds] or ["="]
+        wanted = Load(target) if row.neutral is None else Literal(row.neutral, vector=True)
+        if op not in fits or start is None or any(starts.pop(one, None) != wanted for one in (name, *parts)):
+            raise Unreadable(f"the start of {name}")
+        ends[name] = End(op, target, start, parts, zero)
+    if starts or joined:
+        raise Unreadable("an accumulator that is not stored")
+    return ends
+
+
+def _gathered(value: Any) -> tuple[str, str]:
+    """Accumulator and kind of `polydl_f32_sum(acc)`. Raises Unreadable."""
+    match value:
+        case c_ast.FuncCall(name=c_ast.ID(name=function), args=c_ast.ExprList(exprs=[c_ast.ID(name=name)])):
+            kind = re.fullmatch(rf"polydl\d*_f\d\d_({_GATHERS})", function)
+            if kind is not None:
+                return name, kind.group(1)
+    raise Unreadable(f"the accumulator {_shown(value)}")
+
+
+def _zero(declared: Any, assigned: Any, whole: Any) -> str:
+    """The function in `found = greatest(acc); *at = found == 0 && *at != 0 ? …_zero(n, …) : found;`. Raises
+    Unreadable."""
+    at, value = _shown(assigned.lvalue), assigned.rvalue
+    if isinstance(value, c_ast.TernaryOp) and isinstance(value.iftrue, c_ast.FuncCall) and assigned.op == "=":
+        test = f"({declared.name} == 0) && (({at}) != 0)"
+        given = [_shown(argument) for argument in value.iftrue.args.exprs]
+        parameters = [p.name for p in whole.decl.type.args.params]
+        if (_shown(value.cond), _shown(value.iffalse), given) == (test, declared.name, parameters):
+            return str(value.iftrue.name.name)
+    raise Unreadable(f"what {at} becomes")
+
+
+def accumulating(
+    functions: Mapping[str, Any], item: Any, env: Mapping[str, Any], made: Mapping[str, Symbol],
+    ends: Mapping[str, End], strides: Strides,
+) -> RowLine:  # fmt: skip
+    """`{ const v polydl_x = e; *acc = *acc + (cut ? … : polydl_x); }`; `made`: the values of the step so far.
+
+    Raises Unreadable.
+    """
+    declared, assigned = item.block_items
+    name = assigned.lvalue.expr.name
+    end = ends[name]
+    x = symbol(declared.init, env, strides)
+    value = symbol(assigned.rvalue, {**env, declared.name: x}, strides)
+    cut = assigned.rvalue if end.op == "=" else assigned.rvalue.right
+    rest = _shown(cut.iftrue.args.exprs[-1]) if isinstance(cut, c_ast.TernaryOp) else ""
+    row = splitting(end.op)
+    start = row.neutral if row is not None else None
+    neutral = f"*{name}" if start is None else "_zero()" if start == "0" else f"_all({start})"
+    if isinstance(cut, c_ast.TernaryOp) and not rest.endswith(neutral):
+        raise Unreadable(f"what lanes beyond a remainder add to {name}")
+    for part, joined in end.parts.items():
+        if joined != _replaced(value, x, Accumulator(part)):
+            raise Unreadable(f"what {part} adds to {name}")
+    if end.zero:
+        _check_zero(functions.get(end.zero), x, env, made, strides)
+    if row is None:
+        return RowLine("=", _replaced(value, Accumulator(name), Load(end.target)), end.target, name)
+    if value != Operation(row.symbol, (Accumulator(name), x)):
+        raise Unreadable(f"the sum {name}")
+    return RowLine(end.op, x, end.target, name)
+
+
+def _check_zero(
+    definition: Any, x: Symbol, env: Mapping[str, Any], made: Mapping[str, Symbol], strides: Strides
+) -> None:
+    """A function that looks for the first zero looks at the values that the step takes, in their order. Raises
+    Unreadable."""
+    items = definition.body.block_items if definition is not None else []
+    items = [i for i in items if not isinstance(i, c_ast.Cast)]
+    match items:
+        case [c_ast.For(stmt=c_ast.Compound(block_items=[*before, value, test])) as loop, c_ast.Return()]:
+            variable, first = loop_start(loop)
+            inside = {**env, variable: env["polydl_column"]}
+            same = all(made.get(m.name) == symbol(m.init, inside, strides) for m in before)
+            whole = (
+                affine(first, {}) == ZERO and loop_step(loop, variable) == 1 and _shown(loop.cond) == f"{variable} < n"
+            )
+            returned = _shown(test).split() == f"if ({value.name} == 0) return {value.name};".split()
+            if same and whole and returned and symbol(value.init, inside, strides) == x:
+                return
+    raise Unreadable("how the first zero is found")
+
+
+def _replaced(value: Symbol, old: Symbol, new: Symbol) -> Symbol:
+    """A value with one part replaced."""
+    if value == old:
+        return new
+    if isinstance(value, Operation):
+        return Operation(value.name, tuple(_replaced(o, old, new) for o in value.operands), value.call)
+    return value
+
+
+def _shown(node: Any) -> str:
+    return str(c_generator.CGenerator().visit(node))

@@ -1,0 +1,301 @@
+"""C expressions of the generated code as symbolic values: what one lane of a vector, or a scalar, is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pycparser import c_ast, c_generator
+
+from polydl.model.conversions import conversion_of
+from polydl.model.functions import FUNCTIONS
+from polydl.model.types import F32, F64, spelled
+from polydl.prove.integers import ZERO, Affine, Unreadable, affine, product
+from polydl.prove.printed_program import Pointer
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The element at an address."""
+
+    at: Pointer
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number as written; `vector`: in a vector's type, whatever the literal's."""
+
+    text: str
+    vector: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A value made of loop variables."""
+
+    value: Affine
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A C operator, `?:`, a conversion (`conversion`) or a function of <math.h> with its operands."""
+
+    name: str
+    operands: tuple[Symbol, ...]
+    call: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What the statement with this number has made, still in a register."""
+
+    by: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A generated microkernel's sum of products."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """A row's running sum or extreme, by its name."""
+
+    name: str
+
+
+Symbol = Load | Literal | Integer | Operation | Made | Sum | Accumulator
+
+TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&&", "or": "||"}
+MATH = {row.vector.name: row.name for row in FUNCTIONS if row.vector is not None}
+MATH |= {row.word: row.name for row in FUNCTIONS if row.word}
+"""By the function of the vector prologues the one of <math.h>, in double, that does the same in each lane."""
+_INLINE = "|".join(name for row in FUNCTIONS if row.inline for name in (row.of(F64), row.of(F32)) if name)
+LANE_BY_LANE = (*TESTS, *MATH, "negative", "not", "max", "min", "select")
+"""Functions of the vector prologues that make each lane of the same lanes of their operands."""
+_VECTOR = re.compile(r"polydl\d*_([fi]\d\d)_(\w+)")
+_NARROW_LOAD = re.compile(r"load_[a-z]+\d+(_part)?")
+_CONVERSION = re.compile(r"convert_[a-z]+\d+_([a-z]+\d+)")
+
+
+def conversion(target: str) -> str:
+    """The name of the operation that converts to a type, which is named as in the table of types: `(f32)`."""
+    return f"({target})"
+
+
+Strides = Mapping[str, tuple[Affine, ...]]
+"""How arrays are subscripted: per name the elements between neighbours of each dimension (of a scalar none)."""
+
+
+def pointer(node: Any, env: Mapping[str, Any], strides: Strides) -> Pointer:
+    """The address that an expression denotes. Raises Unreadable."""
+    match node:
+        case c_ast.ID():
+            value = env.get(node.name)
+            if isinstance(value, Pointer):
+                return value
+            if len(strides.get(node.name, ())) == 1:
+                return Pointer(node.name, ZERO)
+        case c_ast.UnaryOp(op="&"):
+            return place(node.expr, env, strides)
+        case c_ast.BinaryOp(op="+"):
+            base = pointer(node.left, env, strides)
+            return Pointer(base.base, base.offset.plus(affine(node.right, env)))
+        case c_ast.Cast():
+            return pointer(node.expr, env, strides)
+    raise Unreadable(f"the address {_shown(node)}")
+
+
+def place(node: Any, env: Mapping[str, Any], strides: Strides) -> Pointer:
+    """The element that an lvalue names. Raises Unreadable."""
+    match node:
+        case c_ast.UnaryOp(op="*"):
+            return pointer(node.expr, env, strides)
+        case c_ast.ID() if strides.get(node.name) == () and node.name not in env:
+            return Pointer(node.name, ZERO)
+        case c_ast.ArrayRef():
+            subscripts: list[Any] = []
+            base = node
+            while isinstance(base, c_ast.ArrayRef):
+                subscripts.insert(0, base.subscript)
+                base = base.name
+            if isinstance(base, c_ast.ID):
+                if isinstance(env.get(base.name), Pointer) and len(subscripts) == 1:
+                    start = env[base.name]
+                    return Pointer(start.base, start.offset.plus(affine(subscripts[0], env)))
+                own = strides.get(base.name)
+                if own is not None and base.name not in env and len(own) == len(subscripts):
+                    offset = ZERO
+                    for subscript, stride in zip(subscripts, own, strict=True):
+                        offset = offset.plus(product(affine(subscript, env), stride))
+                    return Pointer(base.name, offset)
+    raise Unreadable(f"the element {_shown(node)}")
+
+
+def _shown(node: Any) -> str:
+    return str(c_generator.CGenerator().visit(node))
+
+
+def _of_loops(node: Any, env: Mapping[str, Any]) -> bool:
+    """Whether an expression is made of loop variables and integers alone, with at least one variable."""
+    match node:
+        case c_ast.ID():
+            return isinstance(env.get(node.name), Affine)
+        case c_ast.UnaryOp(op="-" | "+"):
+            return _of_loops(node.expr, env)
+        case c_ast.BinaryOp(op="+" | "-" | "*" | "/" | "%"):
+            sides = (node.left, node.right)
+            plain = all(_of_loops(s, env) or (isinstance(s, c_ast.Constant) and s.type == "int") for s in sides)
+            return plain and any(_of_loops(s, env) for s in sides)
+        case c_ast.FuncCall(name=c_ast.ID()):
+            return re.fullmatch(r"polydl\d*_(?:n_)?(min|max|floord)", node.name.name) is not None
+        case c_ast.TernaryOp():
+            return all(_whole(s, env) for s in (node.iftrue, node.iffalse)) and _tests_loops(node.cond, env)
+    return False
+
+
+def _whole(node: Any, env: Mapping[str, Any]) -> bool:
+    """Whether an expression is an integer literal, with a sign or none, or made of loop variables."""
+    inner = node.expr if isinstance(node, c_ast.UnaryOp) and node.op in ("-", "+") else node
+    return (isinstance(inner, c_ast.Constant) and "int" in inner.type) or _of_loops(node, env)
+
+
+def _tests_loops(node: Any, env: Mapping[str, Any]) -> bool:
+    """Whether a condition is about loop variables alone."""
+    if isinstance(node, c_ast.UnaryOp) and node.op == "!":
+        return _tests_loops(node.expr, env)
+    if not isinstance(node, c_ast.BinaryOp):
+        return False
+    if node.op in ("&&", "||"):
+        return _tests_loops(node.left, env) and _tests_loops(node.right, env)
+    return node.op in ("<", "<=", ">", ">=", "==", "!=") and _whole(node.left, env) and _whole(node.right, env)
+
+
+def symbol(node: Any, env: Mapping[str, Any], strides: Strides) -> Symbol:
+    """The value of an expression. Raises Unreadable."""
+
+    def of(inner: Any) -> Symbol:
+        return symbol(inner, env, strides)
+
+    if _of_loops(node, env):
+        return Integer(affine(node, env))
+    match node:
+        case c_ast.Constant():
+            return Literal(node.value)
+        case c_ast.ID() | c_ast.ArrayRef() | c_ast.UnaryOp(op="*"):
+            return _element(node, env, strides)
+        case c_ast.UnaryOp(op="-" | "+" | "!" | "~"):
+            return Operation(node.op, (of(node.expr),))
+        case c_ast.BinaryOp():
+            return Operation(node.op, (of(node.left), of(node.right)))
+        case c_ast.TernaryOp(cond=c_ast.ID(name="cut")) if same_in_part(node.iftrue, node.iffalse):
+            return of(node.iffalse)
+        case c_ast.TernaryOp():
+            return Operation("?:", (of(node.cond), of(node.iftrue), of(node.iffalse)))
+        case c_ast.Cast():
+            shown = _shown(node.to_type)
+            element = spelled(shown)
+            return Operation(conversion(shown if element is None else element.name), (of(node.expr),))
+        case c_ast.FuncCall(name=c_ast.ID()):
+            return _called(node, env, strides)
+    raise Unreadable(f"the expression {_shown(node)}")
+
+
+def same_in_part(masked: Any, whole: Any) -> bool:
+    """Whether code for a remainder does with the lanes in `part` what other code does with all: `load_part(p, part)`
+    beside `load(p)`, `keep(part, x, y)` beside `x`."""
+    if not isinstance(masked, c_ast.FuncCall) or masked.args is None:
+        return False
+    name, arguments = str(masked.name.name), [_shown(a) for a in masked.args.exprs]
+    if name.endswith("_keep"):
+        return arguments[:1] == ["part"] and arguments[1:2] == [_shown(whole)]
+    if not name.endswith("_part") or arguments.count("part") != 1 or not isinstance(whole, c_ast.FuncCall):
+        return False
+    arguments.remove("part")
+    return name == f"{whole.name.name}_part" and arguments == [_shown(a) for a in whole.args.exprs]
+
+
+def _element(node: Any, env: Mapping[str, Any], strides: Strides) -> Symbol:
+    """What a name or an element of an array holds. Raises Unreadable."""
+    name = node.expr if isinstance(node, c_ast.UnaryOp) else node
+    if isinstance(name, c_ast.ID):
+        known = env.get(name.name)
+        if isinstance(known, Accumulator) or (name is node and isinstance(known, Symbol)):
+            return known
+        if name is node and known is None and name.name not in strides:
+            return Literal(name.name)  # a constant of <math.h>, as INFINITY
+    return Load(place(node, env, strides))
+
+
+def _called(node: Any, env: Mapping[str, Any], strides: Strides) -> Symbol:
+    """The value of a call. Raises Unreadable."""
+    arguments = node.args.exprs if node.args is not None else []
+    found = _VECTOR.fullmatch(node.name.name)
+    if found is not None:
+        return _vector(found.group(2), "f" if found.group(1) == F32.name else "", arguments, env, strides)
+    name = node.name.name
+    own = re.fullmatch(rf"polydl\d*_({_INLINE})", name)
+    if own is not None:  # <math.h>'s, in a form that compilers vectorise
+        name = own.group(1)
+    converts = conversion_of(name)
+    if converts is not None:
+        return Operation(conversion(converts[1].name), tuple(symbol(a, env, strides) for a in arguments))
+    if name.startswith("polydl"):
+        raise Unreadable(f"the function {name}")
+    return Operation(name, tuple(symbol(a, env, strides) for a in arguments), call=True)
+
+
+def _vector(name: str, suffix: str, arguments: list[Any], env: Mapping[str, Any], strides: Strides) -> Symbol:
+    """One lane of what a function of the vector prologues computes. Raises Unreadable."""
+    if name in ("load", "load_part") or _NARROW_LOAD.fullmatch(name):
+        return Load(pointer(arguments[0], env, strides))
+    if re.fullmatch(r"all_[a-z]+\d+", name) and isinstance(arguments[0], c_ast.UnaryOp):  # the address of a parameter
+        return symbol(arguments[0].expr, env, strides)
+    if name == "i32_all":
+        name = "all"
+    if name == "zero":
+        return Literal("0", vector=True)
+    if name == "keep":
+        return symbol(arguments[1], env, strides)
+    if name == "all" and isinstance(arguments[0], c_ast.Constant):
+        return Literal(arguments[0].value, vector=True)
+    if name == "all" and isinstance(arguments[0], c_ast.UnaryOp) and isinstance(arguments[0].expr, c_ast.Constant):
+        return Operation(arguments[0].op, (Literal(arguments[0].expr.value, vector=True),))
+    lanes = tuple(symbol(a, env, strides) for a in arguments)
+    if name == "all":
+        return lanes[0]
+    return of_lanes(name, suffix, lanes)
+
+
+def of_lanes(name: str, suffix: str, lanes: tuple[Symbol, ...]) -> Symbol:
+    """What a function of the vector prologues makes of a lane of each of its operands. Raises Unreadable."""
+    converts = _CONVERSION.fullmatch(name)
+    if converts is not None:
+        return Operation(conversion(converts.group(1)), lanes)
+    if name == "negative":
+        return Operation("-", lanes)
+    if name == "not":
+        return Operation("!", lanes)
+    if name in ("max", "min"):
+        return Operation("?:", (Operation(">" if name == "max" else "<", lanes), *lanes))
+    if name == "select":
+        return Operation("?:", lanes)
+    if name in TESTS:
+        return Operation(TESTS[name], lanes)
+    if name in MATH:
+        return Operation(MATH[name] + suffix, lanes, call=True)
+    raise Unreadable(f"the vector function {name}")
+
+
+def contains(value: Symbol, part: Symbol) -> bool:
+    """Whether a value is, or has inside, another."""
+    return value == part or (isinstance(value, Operation) and any(contains(o, part) for o in value.operands))
+
+
+def loads(value: Symbol) -> list[Pointer]:
+    """The addresses that a value is loaded from."""
+    if isinstance(value, Load):
+        return [value.at]
+    return [at for operand in value.operands for at in loads(operand)] if isinstance(value, Operation) else []

@@ -1,0 +1,242 @@
+"""A program as the estimate sees it: loops that repeat, parts one after the other, innermost bodies; and what each of
+them brings into a cache, by LRU reuse decided from footprints.
+
+A loop keeps in a cache what it reuses when one of its iterations touches no more than the cache holds; then its
+iterations bring what is new in each of them only. Else each of them brings all that it touches. What runs one after
+the other finds what is still there of those before. `rank.traffic` computes the same for thousands of structures of a
+nest at once; the tests hold the two equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from polydl.rank.curve_traffic import curve_factors
+from polydl.rank.ranker import FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Innermost:
+    """The body of an innermost loop."""
+
+    row: int
+    """Of the footprints: what one iteration touches."""
+    seconds: float
+    """In the core of all its iterations, whichever thread runs them, with the data in the first-level cache."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeat:
+    """A loop."""
+
+    row: int
+    """Of the footprints: what all its iterations touch."""
+    trips: float
+    """Iterations each time that it is entered, on average."""
+    body: Step
+    parallel: bool = False
+    curve: bool = False
+    """It and the loop directly inside of it run along a space-filling curve."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InOrder:
+    """Parts one after the other."""
+
+    row: int
+    """Of the footprints: what all of them touch together."""
+    parts: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copied:
+    """A part with a copy of an operand before it."""
+
+    row: int
+    """Of the footprints: what the part touches, the operand included."""
+    array: str
+    shared: bool
+    """All threads make it together, in a parallel loop of its own."""
+    body: Step
+    share: float = 1.0
+    """Bytes read and written over twice those of the operand."""
+
+
+Step = Innermost | Repeat | InOrder | Copied
+
+
+def innermost(step: Step) -> Iterator[Innermost]:
+    """The bodies of a program, in their order."""
+    match step:
+        case Innermost():
+            yield step
+        case Repeat(_, _, body) | Copied(_, _, _, body, _):
+            yield from innermost(body)
+        case InOrder(_, parts):
+            for part in parts:
+                yield from innermost(part)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """The loops around a step, as one thread sees them."""
+
+    left: float
+    """Threads that no parallel loop has taken yet."""
+    work: float = 1.0
+    """Iterations of the parallel loops."""
+    entered: bool = False
+    """One of the loops is parallel."""
+    outside: float = 1.0
+    """Iterations of the loops outside of the first parallel one."""
+    times: float = 1.0
+    """Iterations of all loops that the thread runs."""
+    part: float = 1.0
+    """Those over the iterations of all threads."""
+
+
+@dataclass(slots=True)
+class Threads:
+    """How the loops of a program are shared out."""
+
+    trips: dict[Repeat, float] = field(default_factory=dict)
+    """Iterations of one thread."""
+    imbalance: dict[Innermost, float] = field(default_factory=dict)
+    """Time of the busiest thread over the mean."""
+    part: dict[Innermost, float] = field(default_factory=dict)
+    """Iterations of one thread over all of them."""
+    inside: set[Step] = field(default_factory=set)
+    """Steps inside of a parallel loop."""
+    forks: float = 0.0
+    """Times that threads are forked."""
+    copies: dict[Copied, float] = field(default_factory=dict)
+    """Parts of copies that one thread makes: one each time that the copy is made, or its share of it."""
+
+
+def busiest(work: FloatArray | float, threads: int) -> FloatArray:
+    """Time of the busiest thread over the mean, where `work` iterations are shared out. Fewer iterations than threads:
+    the rest idles, which the thread's share of the trips says already."""
+    return np.asarray(np.ceil(np.asarray(work) / threads) * np.minimum(work, threads) / work)
+
+
+def shared_out(root: Step, threads: int) -> Threads:
+    """Each thread's part of a program."""
+    found = Threads()
+
+    def walk(step: Step, around: _Around) -> None:
+        if around.entered:
+            found.inside.add(step)
+        match step:
+            case Innermost():
+                found.part[step] = around.part
+                found.imbalance[step] = float(busiest(around.work, threads)) if around.entered else 1.0
+            case InOrder(_, parts):
+                for part in parts:
+                    walk(part, around)
+            case Copied(_, _, shared, body, _):
+                found.copies[step] = around.times / (threads if shared else 1)
+                found.forks += around.times if shared else 0.0
+                walk(body, around)
+            case Repeat(_, trips, body, parallel):
+                taken = min(around.left, trips) if parallel else 1.0
+                mine = trips / taken
+                if parallel and not around.entered:
+                    found.forks += around.outside
+                found.trips[step] = mine
+                entered = around.entered or parallel
+                inner = replace(
+                    around,
+                    left=around.left / taken,
+                    work=around.work * trips if parallel else around.work,
+                    entered=entered,
+                    outside=around.outside if entered else around.outside * trips,
+                    times=around.times * mine,
+                    part=around.part * mine / trips,
+                )
+                walk(body, inner)
+
+    walk(root, _Around(float(threads)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A cache, or the TLB, as a program finds it."""
+
+    touched: FloatArray
+    """(rows, arrays) footprints in the unit of `holds`."""
+    taken: FloatArray
+    """(rows, arrays) what of the level they take up: more where few of a cache's sets have room for them."""
+    holds: float
+    """What it keeps."""
+    sharers: int = 1
+    """Threads that share it, each with a working set of its own."""
+
+    def fits(self, step: Step, root: Step, threads: Threads) -> bool:
+        """Whether what a step touches stays."""
+        size = float(self.taken[step.row].sum())
+        if self.sharers > 1 and step in threads.inside:
+            size = min(size * self.sharers, max(float(self.taken[root.row].sum()), size))
+        return size <= self.holds
+
+
+def brought(root: Step, level: Level, threads: Threads) -> dict[Innermost, FloatArray]:
+    """(arrays,) what each body of a program brings into a level, in one thread."""
+
+    def walk(step: Step) -> dict[Innermost, FloatArray]:
+        match step:
+            case Innermost():
+                return {step: level.touched[step.row]}
+            case Copied(_, _, _, body, _):
+                return walk(body)
+            case InOrder(_, parts):
+                return _in_order(parts, [walk(part) for part in parts], level)
+            case Repeat(_, trips, Repeat(_, columns, inside) as between, _, True):
+                factor = curve_factors(
+                    level.taken[step.row],
+                    level.taken[between.row],
+                    level.taken[inside.row],
+                    level.holds / level.sharers,
+                    trips,
+                    columns,
+                    threads.trips[step] * threads.trips[between],
+                )
+                return {one: sizes * factor for one, sizes in walk(inside).items()}
+            case Repeat(_, _, body):
+                grown = _grown(step, level, threads) if level.fits(body, root, threads) else threads.trips[step]
+                return {one: sizes * grown for one, sizes in walk(body).items()}
+
+    return walk(root)
+
+
+def _grown(step: Repeat, level: Level, threads: Threads) -> FloatArray:
+    """(arrays,) footprint of a thread's iterations over that of one of them."""
+    ratio = level.touched[step.row] / np.maximum(level.touched[step.body.row], 1.0)
+    share = (threads.trips[step] - 1) / (step.trips - 1) if step.trips > 1 else 0.0
+    return np.asarray(1.0 + (ratio - 1.0) * share)
+
+
+def _in_order(
+    parts: tuple[Step, ...], found: list[dict[Innermost, FloatArray]], level: Level
+) -> dict[Innermost, FloatArray]:
+    """What parts bring that run one after the other: of an array that an earlier part touched, nothing where all that
+    was touched since is still there, and the part would bring it once."""
+    result = dict(found[0])
+    for j, own in enumerate(found[1:], start=1):
+        mine = level.touched[parts[j].row]
+        total = np.sum(list(own.values()), axis=0)
+        left = np.ones(len(mine))
+        since = np.zeros(len(mine))
+        for earlier in reversed(parts[:j]):
+            theirs = level.touched[earlier.row]
+            since = np.maximum(since, theirs)
+            if np.maximum(since, mine).sum() > level.holds:
+                break
+            again = (left == 1.0) & (mine > 0) & (theirs > 0) & (total <= mine)
+            left = np.where(again, 1.0 - np.minimum(mine, theirs) / np.maximum(mine, 1e-300), left)
+        for one, sizes in own.items():
+            result[one] = sizes * left
+    return result

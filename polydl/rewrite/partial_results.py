@@ -1,0 +1,155 @@
+"""Sums and extremes of whole loops, from a part for each of their iterations: what is left of a loop that was in order
+for the sake of one scalar alone runs on all threads.
+
+    for i: for j: { next[i][j] = …; d = …; if (d > moved) moved = d; }
+
+Each row has a greatest change of its own, and the greatest of these is taken afterwards (reductions with partial
+results: Padua and Wolfe, "Advanced compiler optimizations for supercomputers", CACM 1986). A long loop is cut into
+pieces that have a part each; where its length is not known, there is a fixed number of parts at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from polydl.dependences.analysis import Dependence, dependences
+from polydl.model import isl
+from polydl.model.counting import count
+from polydl.model.scop import Scop, Statement
+from polydl.rewrite.results_in_parts import (
+    Partial,
+    inside_of,
+    kind_of,
+    last_of,
+    made_of,
+    not_apart,
+    points_of,
+    target_of,
+)
+from polydl.rewrite.scratch_array import ends_of
+from polydl.rewrite.step import Step
+from polydl.target.isa import has_register_blocks
+
+LEAST = 1 << 15
+"""Instances of a loop, each time that it runs, below which a thread has too little to do."""
+PARTS = 1024
+"""Pieces of a loop with more iterations than `MOST`, or with nothing but single iterations to share out."""
+MOST = 4096
+ROUNDS = {True: ((1, 256), (32, 64)), False: ((8192, 64),)}
+"""Iterations that have one part, and parts at a time, of a loop with (True) and without other loops inside, of which
+nobody knows how often it runs: a fork each time costs little beside so much work, where there is so much."""
+
+
+def partial(scop: Scop) -> Iterator[Step]:
+    """Give loops parts of their results where they can be shared out among threads then (`Partial`). Raises
+    QuotaExceeded."""
+    if not scop.parameters:
+        yield from _in_turn(scop, None)
+
+
+def partial_in_rounds(scop: Scop, number: int) -> Iterator[Step]:
+    """The same for loops of which nobody knows how often they run: with the pieces of this number in `ROUNDS`. Raises
+    QuotaExceeded."""
+    yield from _in_turn(scop, number)
+
+
+def _in_turn(scop: Scop, rounds: int | None) -> Iterator[Step]:
+    own: set[str] = set()
+    tried: set[tuple[tuple[str, ...], int]] = set()
+    while any(kind_of(scop, s) is not None and _is_fixed(s) for s in scop.statements):
+        found = next(_candidates(scop, dependences(scop, reads=False), tried, own, rounds), None)
+        if found is None:
+            return
+        tried.add((found.statements, found.depth))
+        made = made_of(scop, found)
+        if made is not None:
+            own |= {s.name for s in made.statements} - {s.name for s in scop.statements}
+            yield Step(found, scop, made)
+            scop = made
+
+
+def _candidates(
+    scop: Scop,
+    found: Sequence[Dependence],
+    tried: Collection[tuple[tuple[str, ...], int]],
+    own: Collection[str],
+    rounds: int | None,
+) -> Iterator[Partial]:
+    """`own`: statements that put parts together, and the like. `rounds`: the number of the pieces that a loop of
+    unknown length is cut into."""
+    for loop in dict.fromkeys(s.position[: d + 1] for s in scop.statements for d in range(s.depth)):
+        depth, inside = len(loop) - 1, inside_of(scop, loop)
+        names = {s.name for s in inside}
+        held = [d for d in found if d.depth == depth and {d.source, d.target} <= names]
+        arrays = dict.fromkeys(d.array for d in held)
+        groups = [tuple(s.name for s in inside if any(a.array == x for a in s.accesses)) for x in arrays]
+        if not groups or any(name in own for group in groups for name in group):
+            continue
+        if any(not_apart(scop, group, depth) is not None for group in groups):
+            continue
+        users = [scop.statement(name) for group in groups for name in group]
+        if any(_runs_apart(scop, found, loop[: d + 1], s) for d in range(depth) for s in users):
+            continue
+        if any(has_register_blocks(scop, s) for s in users):
+            continue
+        if rounds is not None:
+            cut = _rounds(inside, depth, rounds)
+            if cut is not None:
+                yield from (Partial(group, depth, *cut) for group in groups if (group, depth) not in tried)
+            continue
+        if len(users) == len(inside) and all((kind := kind_of(scop, s)) and kind.compounds for s in users):
+            continue  # taken apart they are sums alone, which threads share as they are
+        chunk = _chunk(inside, depth)
+        if chunk:
+            # One after the other; what is left holds the loop together until the last one is done.
+            yield from (Partial(group, depth, chunk) for group in groups if (group, depth) not in tried)
+
+
+def _is_fixed(statement: Statement) -> bool:
+    """Whether a statement in loops stores to one element in all iterations of the innermost one."""
+    relation = target_of(statement).relation
+    return statement.depth > 0 and bool(isl.domain_onto(relation, range(statement.depth - 1)).is_single_valued())
+
+
+def _runs_apart(scop: Scop, found: Sequence[Dependence], loop: tuple[int, ...], one: Statement) -> bool:
+    """Whether the iterations of a loop are independent for a statement and those that it can't be taken apart from."""
+    depth, names = len(loop) - 1, {s.name for s in inside_of(scop, loop)}
+    edges = [d for d in found if {d.source, d.target} <= names and (d.depth is None or d.depth >= depth)]
+    ahead, behind = (_reached(one.name, edges, back) for back in (False, True))
+    cycle = ahead & behind
+    return not any(d.depth == depth and {d.source, d.target} <= cycle for d in edges)
+
+
+def _reached(name: str, edges: Sequence[Dependence], back: bool) -> set[str]:
+    reached, todo = {name}, [name]
+    while todo:
+        at = todo.pop()
+        following = {d.source if back else d.target for d in edges if (d.target if back else d.source) == at}
+        todo += following - reached
+        reached |= following
+    return reached
+
+
+def _chunk(inside: Sequence[Statement], depth: int) -> int:
+    """Iterations of a loop that should have one part; 0: there are too few for any, or nobody knows how many."""
+    points = points_of(inside, depth)
+    ends, entered = ends_of(last_of(points, depth)), count(isl.project_onto(points, range(depth))).upper
+    if ends is None or sum(count(s.domain).lower for s in inside) < LEAST * entered:
+        return 0
+    trips = ends[0][1] - ends[0][0] + 1
+    if trips <= MOST and any(s.depth > depth + 1 for s in inside):
+        return 1 if trips > 1 else 0
+    least = max(2, -(-trips // PARTS))
+    # Pieces of one length make a box.
+    return next((length for length in range(least, 4 * least) if trips % length == 0), least)
+
+
+def _rounds(inside: Sequence[Statement], depth: int, number: int) -> tuple[int, int] | None:
+    """Iterations with one part and parts at a time of a loop; None for one that is not cut so."""
+    ends = ends_of(last_of(points_of(inside, depth), depth))
+    deep = any(s.depth > depth + 1 for s in inside)
+    if ends is None:
+        return ROUNDS[deep][number] if number < len(ROUNDS[deep]) else None
+    # A loop over the parts of another result, which has parts of this one as well.
+    trips = ends[0][1] - ends[0][0] + 1
+    return (1, 0) if deep and 1 < trips <= max(ways for _, ways in (*ROUNDS[True], *ROUNDS[False])) else None

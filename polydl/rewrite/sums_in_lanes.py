@@ -1,0 +1,52 @@
+"""Sums between bounds that are read, in lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from polydl.model.scop import BlackBox, Scop, Statement
+from polydl.rewrite.step import Step
+
+
+@dataclass(frozen=True, slots=True)
+class InLanes:
+    """A loop that is kept as it is written adds up in vector lanes.
+
+    before:    for (k = ptr[i]; k < ptr[i + 1]; k++) s += a[k]
+    after:     the same behind `#pragma omp simd reduction(+ : s)`
+    requires:  leave to reassociate; the front end has seen that the loop only adds up
+               (frontend.lower.sums_of_read_bounds)
+    """
+
+    statements: tuple[str, ...]
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """See `polydl.rewrite.step.Rewrite`."""
+        if any(not _lanes(before.statement(name)) for name in self.statements):
+            return f"{', '.join(self.statements)}: not all of them only add up"
+        same = after.statements == _made(before, self.statements).statements
+        return None if same else f"more than {', '.join(self.statements)} was changed"
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.statements)} adds up in vector lanes"
+
+
+def sums_in_lanes(scop: Scop) -> Iterator[Step]:
+    """Let every loop that only adds up do so in lanes (`InLanes`)."""
+    names = tuple(s.name for s in scop.statements if _lanes(s))
+    if names:
+        yield Step(InLanes(names), scop, _made(scop, names))
+
+
+def _lanes(statement: Statement) -> str:
+    return statement.body.lanes if isinstance(statement.body, BlackBox) else ""
+
+
+def _made(scop: Scop, names: tuple[str, ...]) -> Scop:
+    return replace(scop, statements=tuple(_with(s) if s.name in names else s for s in scop.statements))
+
+
+def _with(statement: Statement) -> Statement:
+    assert isinstance(statement.body, BlackBox)
+    return replace(statement, body=replace(statement.body, text=statement.body.lanes, lanes=""))

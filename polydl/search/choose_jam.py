@@ -1,0 +1,77 @@
+"""How many iterations of the loops around rows are taken together: by estimate, among those that are legal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from polydl.base.errors import QuotaExceeded
+from polydl.dependences.analysis import Dependence
+from polydl.model import isl
+from polydl.model.isl import quota
+from polydl.model.scop import Scop, Statement
+from polydl.rank.tree_estimate import footprints_of, tree_estimate
+from polydl.schedule.innermost_passes import WRITTEN_OUT
+from polydl.schedule.plan import Part
+from polydl.schedule.program_tree import tree_of
+from polydl.schedule.transforms import Vectorize
+from polydl.schedule.tree import bands
+from polydl.schedule.tree_check import broken
+from polydl.target import Machine
+
+JAMS: tuple[tuple[int, ...], ...] = ((2,), (4,), (8,), (2, 2), (4, 2), (4, 4), (1, 4))
+"""Iterations that are tried: of the loop right around a row, then of the one around that."""
+PROMISE = 0.95
+"""Part of the time without to which it must bring a part of a program."""
+_CHECKED = 2
+"""Of these, the best by estimate, that are checked until one is legal."""
+_STEP = 2_000_000
+"""isl operations that a check may take."""
+
+
+def best_jam(
+    scop: Scop,
+    part: Part,
+    found: Sequence[Dependence],
+    machine: Machine,
+    threads: int,
+    *,
+    reassociate: bool,
+) -> tuple[int, ...]:
+    """The iterations of the loops around its rows that a part had better take together; empty: one. Raises
+    QuotaExceeded.
+
+    Only where rows are as long in all of them: a row is of statements that run in each of its columns. Parts of which
+    loops are written out already stay as they are.
+    """
+    if _written_out(part) or not all(_rectangular(s) for s in part.statements):
+        return ()
+    order = 0 if reassociate else 1
+    footprints = footprints_of(scop, part.statements)
+
+    def score(jam: tuple[int, ...]) -> float:
+        return tree_estimate(footprints, tree_of(Vectorize((), order, jam).applied(part)), machine, threads).score
+
+    least = score(()) * PROMISE
+    made = {jam: Vectorize((), order, jam).applied(part) for jam in JAMS}
+    most = WRITTEN_OUT // len(part.statements)
+    other = [jam for jam in JAMS if math.prod(jam) <= most and _written_out(made[jam]) == sum(n > 1 for n in jam)]
+    promising = sorted((one for one in ((score(jam), jam) for jam in other) if one[0] < least), key=lambda one: one[0])
+    for _, jam in promising[:_CHECKED]:
+        try:
+            with quota(f"rows of {part.name} together", _STEP):
+                if broken(scop, part.statements, tree_of(made[jam]), found, reassociate=reassociate) is None:
+                    return jam
+        except QuotaExceeded:
+            return ()  # the row of one iteration is there as well
+    return ()
+
+
+def _written_out(part: Part) -> int:
+    """Loops that are, each once."""
+    return len({id(member.key) for band in bands(tree_of(part)) for member in band.members if member.unroll})
+
+
+def _rectangular(statement: Statement) -> bool:
+    pieces = statement.domain.get_basic_sets()
+    return len(pieces) == 1 and isl.is_box(pieces[0])

@@ -1,0 +1,231 @@
+"""Variants with fused nests, beside those of the search: into microkernels, into one another, in vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from polydl.base.errors import IllegalVariant
+from polydl.dependences.analysis import is_reduction
+from polydl.dependences.nests import Nest
+from polydl.kernels.instructions import arithmetic
+from polydl.lower.nest_plan import obstacle
+from polydl.model.scop import Array, Scop, Statement
+from polydl.rank.estimator import Estimator
+from polydl.rewrite.chains import is_zeroing, plan
+from polydl.rewrite.conditions import Group
+from polydl.rewrite.fuse_program import FusedScop
+from polydl.schedule.fusion_groups import groups_of, runs
+from polydl.schedule.plan import Part
+from polydl.schedule.program_tree import program_tree, starting_from_zero
+from polydl.schedule.recipe import NestRecipe, Recipe, recipe_of
+from polydl.schedule.structure import Structure, apply
+from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize
+from polydl.search.choose_jam import best_jam
+from polydl.search.variant import Variant
+from polydl.target import Machine
+
+LOOKED_AT = 40
+"""Variants of the search that are tried as the base of a fused one."""
+SCHEDULES = 6
+"""Variants with regions that have schedules of their own, beside those."""
+PROMISE = 0.98
+"""Part of the time to which rows in regions must bring a program, or they are not tried: what is not better takes turns
+from others among the few that are timed."""
+MOST = 8
+"""Variants with something fused that are made, of the best bases: more than that are not measured."""
+MOST_TEXTS = 24
+"""Texts that are made to find those: bases that differ only in loops that are cut for rows make the same text, and of
+loops that no vectors run along each base makes none."""
+
+
+def fused_variants(
+    ranked: Sequence[Variant], made: FusedScop, estimator: Estimator
+) -> tuple[tuple[Variant, ...], tuple[str, ...]]:
+    """Legal variants with something fused or in rows of vectors, made of the best ones, each with its estimate; and
+    groups that could be fused but not in the microkernels of the best variants, with the reason.
+
+    Nests that a microkernel computes take their element-wise neighbours into its epilogue. The others were fused loop
+    by loop before: `ranked` are variants of the program that `made` is, and that `estimator` knows. Raises
+    QuotaExceeded.
+    """
+    refused: dict[str, None] = {}
+    alone = islice(_variants(_nests_alone(ranked, estimator.threads), made, estimator, refused), MOST)
+    found = {variant.id: variant for variant in alone}
+    regions = _variants(_with_schedules(ranked, estimator.threads), made, estimator, refused)
+    for variant in islice((v for v in regions if v.id not in found), MOST // 2):
+        found[variant.id] = variant
+    return tuple(found.values()), tuple(refused)
+
+
+def _variants(
+    ranked: Iterable[Variant], made: FusedScop, estimator: Estimator, refused: dict[str, None]
+) -> Iterator[Variant]:
+    groups = plan(estimator.nests).groups
+    merges = tuple(NestRecipe(m.second, (Fuse(m.first, m.loops),)) for m in made.merges)
+    tried: set[Recipe] = set()
+    texts: set[str] = set()
+    made_texts = 0
+    for base in ranked:
+        scop = base.program
+        near = [g for g in groups if any(_names(g) <= {s.name for _, s in run} for run in runs(base.parts))]
+        fused = into_kernels(scop, base.structures, near, refused)
+        own = {structure.name: structure for structure in fused}
+        joined = [own.get(part.name, part) for part in base.parts]
+        gone = set(starting_from_zero(joined).values())
+        vectors = False
+        for parts in _in_rows(base, joined, gone, estimator):
+            in_rows = any(part.rows for part in parts)
+            if (parts == list(base.parts) and not made.changed) or (vectors and not in_rows):
+                continue
+            recipe = Recipe((*recipe_of(parts).nests, *merges))
+            if recipe in tried:
+                continue  # bases that differ only in the loops of what is fused make the same variant
+            tried.add(recipe)
+            variant = replace(base, recipe=recipe, parts=tuple(parts))
+            estimate = estimator.whole(variant.tree, base.estimate)
+            if any(part.how is not None and part.rows for part in parts):
+                without = [part if part.how is None else replace(part, rows=None) for part in parts]
+                if estimate.score > PROMISE * estimator.whole(program_tree(without), base.estimate).score:
+                    continue
+            if made_texts == MOST_TEXTS:
+                return
+            made_texts += 1
+            if variant.illegal is not None:
+                continue
+            code = variant.generated
+            if code.region in texts or (in_rows and not code.rows):
+                continue
+            texts.add(code.region)
+            vectors = vectors or in_rows
+            yield variant.estimated(estimate)
+
+
+def _names(group: Group) -> set[str]:
+    return {group.heavy.name, *(f.nest.name for f in (*group.before, *group.after))}
+
+
+def _nests_alone(ranked: Sequence[Variant], threads: int) -> Iterator[Variant]:
+    """Variants to start from: the best; where no nest has a microkernel, the best in the written order before it. Of
+    those with regions that have schedules of their own, the ones with a microkernel, whose neighbours may be fused."""
+    fitting = (v for v in ranked if not v.scheduled or any(s.kernel for s in v.structures))
+    plain = list(islice(fitting, 20 * LOOKED_AT))
+    written = [v for v in plain if not any(isinstance(t, Permute | Tile) for n in v.recipe.nests for t in n.transforms)]
+    if not any(s.kernel for v in plain[:1] for s in v.structures):
+        yield from (_cut_for_rows(v, threads) for v in written[:1])
+    yield from (_cut_for_rows(v, threads) for v in plain[:LOOKED_AT])
+
+
+def _with_schedules(ranked: Sequence[Variant], threads: int) -> Iterator[Variant]:
+    """The best variants that have regions with schedules of their own."""
+    fitting = (v for v in ranked if v.scheduled)
+    return (_cut_for_rows(v, threads) for v in islice(fitting, SCHEDULES))
+
+
+def _cut_for_rows(variant: Variant, threads: int) -> Variant:
+    """The variant with loops that are parallel and innermost cut into one tile per thread, which leaves each a row."""
+    parts = list(variant.parts)
+    for place, s in enumerate(parts):
+        if not isinstance(s, Structure):
+            continue
+        last, extent = s.loops[-1:], s.nest.counts[s.loops[-1].iterator].extent if s.loops else None
+        if s.kernel is not None or s.grid or not last or last[0].name not in s.parallel or s.rows is not None:
+            continue
+        size = -(-(extent or 0) // threads)
+        if last[0].within is not None or last[0].step != 1 or size < 2 or s.omp_schedule:
+            continue
+        name = last[0].name
+        parallel = tuple(f"{name}.0" if loop == name else loop for loop in s.parallel)
+        order = tuple(piece for loop in s.loops for piece in _pieces(loop.name, name))
+        cut = (Tile(name, (size,)), Permute(order), Parallelize(parallel))
+        parts[place] = apply(s.nest, (*(t for t in s.transforms if not isinstance(t, Permute | Parallelize)), *cut))
+    return Variant.of(variant.origin, tuple(parts), variant.estimate)
+
+
+def _pieces(loop: str, cut: str) -> tuple[str, ...]:
+    return (f"{loop}.0", f"{loop}.1") if loop == cut else (loop,)
+
+
+def into_kernels(
+    scop: Scop, structures: Sequence[Structure], groups: Sequence[Group], refused: dict[str, None]
+) -> list[Structure]:
+    """The structures with everything in the epilogues of microkernels that can be."""
+    result = list(structures)
+    for group in groups:
+        members = [f.nest for f in (*group.before, *group.after)]
+        if all(is_zeroing(nest) for nest in members):
+            continue  # the microkernel starts from zero by itself
+        while members:
+            names = {nest.name for nest in members}
+            fuse = Fuse(group.heavy.name)
+            tried = [replace(s, fused=fuse.into, transforms=(fuse,)) if s.nest.name in names else s for s in result]
+            reason = _obstacle(scop, tried, group.heavy)
+            if reason is None:
+                result = tried
+                break
+            refused.setdefault(f"{', '.join(sorted(names))} into the microkernel of {group.heavy.name}: {reason}")
+            after = [f.nest for f in group.after if f.nest in members]
+            members = [n for n in members if n is not after[-1]] if after else members[1:]
+    return result
+
+
+def _obstacle(scop: Scop, structures: Sequence[Structure], heavy: Nest) -> str | None:
+    try:
+        groups = groups_of(structures)
+    except IllegalVariant as error:
+        return error.reason
+    place = next(i for i, s in enumerate(structures) if s.nest.name == heavy.name)
+    return obstacle(scop, structures[place], groups[place]) if place in groups else None
+
+
+def _in_rows(base: Variant, parts: Sequence[Part], gone: Container[str], estimator: Estimator) -> Iterator[list[Part]]:
+    """The parts of a variant with plain nests and regions in rows of vectors: several iterations of the loops around
+    them together where that promises more, past the caches where the output is larger than they are, the usual way,
+    and as loops; regions with and without. `gone`: names of nests that a microkernel does away with. Contractions in
+    blocks are left to the microkernels of the search; a matrix times a vector is a sum."""
+    scop, machine, reassociate = base.program, estimator.machine, base.origin.reassociate
+    plain: list[Part] = [
+        s
+        for s in parts
+        if s.nest is not None
+        and s.kernel is None
+        and not (s.nest.contraction is not None and s.nest.contraction.in_blocks)
+        and not s.fused
+        and s.name not in gone
+    ]
+    regions = [part for part in parts if part.how is not None and _worth(scop, part, machine)]
+    order = 0 if reassociate else 1
+    choices = [[*plain, *regions], plain] if regions else [plain]
+    for several in choices:
+        large = {part.name: _large_outputs(scop, part.statements, machine) for part in several}
+        found, threads = base.origin.dependences, estimator.threads
+        jams = {p.name: best_jam(scop, p, found, machine, threads, reassociate=reassociate) for p in several}
+        if any(jams.values()):
+            yield _each(parts, {name: Vectorize((), order, jam) for name, jam in jams.items()})
+        if any(large.values()):
+            yield _each(parts, {name: Vectorize(outputs, order) for name, outputs in large.items()})
+        if several:
+            yield _each(parts, {part.name: Vectorize((), order) for part in several})
+    yield list(parts)
+
+
+def _worth(scop: Scop, region: Part, machine: Machine) -> bool:
+    """Whether rows do more than a compiler's vectors: in functions, sums and extremes, or stores past the caches."""
+    more = any(arithmetic(s).calls or is_reduction(s) for s in region.statements)
+    return more or bool(_large_outputs(scop, region.statements, machine))
+
+
+def _each(parts: Sequence[Part], chosen: Mapping[str, Vectorize]) -> list[Part]:
+    return [chosen[part.name].applied(part) if part.name in chosen else part for part in parts]
+
+
+def _large_outputs(scop: Scop, statements: Sequence[Statement], machine: Machine) -> tuple[str, ...]:
+    """Arrays that statements write and that are larger than the last cache."""
+    names = {a.array for s in statements for a in s.accesses if a.write}
+    return tuple(sorted(name for name in names if _bytes(scop.arrays[name]) > machine.caches[-1].bytes))
+
+
+def _bytes(array: Array) -> int:
+    """Size of an array; 0 where it is not known."""
+    return (array.layout.size or 0) * array.element.bytes

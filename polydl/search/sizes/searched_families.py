@@ -1,0 +1,156 @@
+"""Ways to run a program at every size: the best variant of each family that was searched for the tuned size, with its
+sizes as parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from polydl.base.effort import Effort
+from polydl.base.errors import InputError
+from polydl.dependences.analysis import Dependence
+from polydl.dependences.nests import Nest, nests
+from polydl.model.scop import Scop, Storage
+from polydl.rewrite.canonical import canonical
+from polydl.rewrite.fuse_program import fuse
+from polydl.schedule.plan import Part
+from polydl.schedule.program_tree import program_tree, tree_of
+from polydl.schedule.recipe import Recipe, recipe_of
+from polydl.schedule.resized import (
+    at_sizes as parts_at_sizes,
+)
+from polydl.schedule.resized import (
+    long_when_written_out,
+    on_one_thread,
+    shared_anew,
+    through_caches,
+)
+from polydl.schedule.structure import start
+from polydl.schedule.tree import Sequence as InOrder
+from polydl.search.sizes.code import Setting
+from polydl.search.variant import Variant
+
+_ROW = 1024
+"""Iterations of a tile that one thread runs as a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A program with its sizes as parameters."""
+
+    scop: Scop
+    dependences: tuple[Dependence, ...]
+    nests: tuple[Nest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A way to run the program at every size."""
+
+    base: Base
+    parts: tuple[Part, ...]
+    original: bool = False
+    """The original loops, of which `parts` are those that the estimates know."""
+
+    @property
+    def tree(self) -> InOrder:
+        """Its schedule tree."""
+        return program_tree(self.parts)
+
+    @property
+    def recipe(self) -> Recipe:
+        return Recipe(()) if self.original else recipe_of(self.parts)
+
+
+def candidates_for(base: Base, variants: Sequence[Variant], setting: Setting) -> tuple[list[Candidate], list[str]]:
+    """The original loops, then the best variants of each family with sizes as parameters, on all threads and on one;
+    and what was left out, with the reason."""
+    found: dict[Recipe, Candidate] = {}
+    left_out: dict[str, None] = {}
+    original = Candidate(base, tuple(start(nest) for nest in base.nests), original=True)
+    fused: Base | str | None = None
+    for variant in _families(variants, setting.effort):
+        if _alike(variant, base):
+            own: Base | str = base
+        else:
+            fused = fused if fused is not None else _fused(base, reassociate=setting.reassociate)
+            own = fused if isinstance(fused, Base) and _alike(variant, fused) else _unlike(variant, base, fused)
+        if isinstance(own, str):
+            left_out[own] = None
+            continue
+        tuned = {nest.name: nest for nest in nests(variant.program, variant.origin.dependences)}
+        try:
+            for parts in _twins(parts_at_sizes(own.scop, variant.parts, own.nests), tuned, setting.threads):
+                if any(map(_writes_long_loops_out, parts)):
+                    raise InputError(f"{variant.id} writes out a loop that is short for its sizes alone")
+                one = Candidate(own, parts)
+                found.setdefault(one.recipe, one)
+        except InputError as error:
+            left_out[error.reason] = None
+    return [original, *found.values()], list(left_out)
+
+
+def _writes_long_loops_out(part: Part) -> bool:
+    return bool(long_when_written_out(tree_of(part), {s.name: s for s in part.statements}))
+
+
+def _families(variants: Sequence[Variant], effort: Effort) -> Iterator[Variant]:
+    """The best variant of each of the first families."""
+    seen: set[object] = set()
+    for variant in variants[: effort.looked_at]:
+        if variant.as_written or variant.family in seen:
+            continue
+        seen.add(variant.family)
+        yield variant
+        if len(seen) == effort.families:
+            return
+
+
+def _unlike(variant: Variant, base: Base, fused: Base | str) -> str:
+    """Why a variant is of another program than those whose sizes are parameters."""
+    if {s.name for s in variant.program.statements} != {s.name for s in base.scop.statements}:
+        return "the program has other statements where its sizes are parameters: loops are cut for known ones alone"
+    return fused if isinstance(fused, str) else "nests are fused in another way where sizes are parameters"
+
+
+def _alike(variant: Variant, base: Base) -> bool:
+    """Whether a variant is of a program with the same statements and nests."""
+    mine = [(s.name, s.iterators, s.position, s.descending) for s in variant.program.statements]
+    if mine != [(s.name, s.iterators, s.position, s.descending) for s in base.scop.statements]:
+        return False
+    tuned = nests(variant.program, variant.origin.dependences)
+    return [named(nest) for nest in tuned] == [named(nest) for nest in base.nests]
+
+
+def named(nest: Nest) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A nest's loops and statements by their names."""
+    return nest.loops, tuple(s.name for s in nest.statements)
+
+
+def _fused(base: Base, *, reassociate: bool) -> Base | str:
+    """The program with its nests fused, as those are that variants with fused nests are made of."""
+    made = fuse(base.scop, into=lambda nest: nest.contraction is None)
+    if not made.changed:
+        return "nests are not fused where sizes are parameters"
+    program = canonical(made.scop, reassociate=reassociate)
+    if any(a.storage is Storage.SCRATCH and a.layout.size is None for a in program.scop.arrays.values()):
+        return "memory is needed of which the size is not known"
+    return Base(program.scop, program.dependences, nests(program.scop, program.dependences))
+
+
+def _twins(made: tuple[Part, ...], tuned: Mapping[str, Nest], threads: int) -> Iterator[tuple[Part, ...]]:
+    """A variant on one thread, and as it is, with rows through the caches, and with tiles for any number of threads."""
+
+    def anew(row: int | None) -> tuple[Part, ...]:
+        return tuple(shared_anew(p, tuned[p.name], threads, row) if p.name in tuned else p for p in usual)
+
+    usual = tuple(map(through_caches, made))
+    yield tuple(map(on_one_thread, anew(None)))
+    streamed = tuple(through_caches(part) if _reads_what_it_streams(part) else part for part in made)
+    yield from (usual, anew(None), anew(_ROW), streamed)
+
+
+def _reads_what_it_streams(part: Part) -> bool:
+    """Whether what a part stores past the caches is read in it: the estimates take tiles to keep it there for that."""
+    stream = () if part.rows is None else part.rows.stream
+    return any(not a.write and a.array in stream for s in part.statements for a in s.accesses)
