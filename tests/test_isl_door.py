@@ -14,7 +14,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "polydl"
 DOOR = PACKAGE / "model" / "isl"
-IMPORTER = DOOR / "types.py"
+IMPORTER = DOOR / "isl_types.py"
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if DOOR not in path.parents)
 
 ANOTHER_POSITION = re.compile(r"List$|^Ast|^Schedule|^Mat$|^Vec$|^Printer$|^Term$|^MultiVal$")
