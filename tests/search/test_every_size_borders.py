@@ -23,7 +23,7 @@ from polydl.search.sizes import blocks, choose
 from polydl.search.sizes import size_points as points
 from polydl.search.sizes.blocks import every_size_in_blocks
 from polydl.search.sizes.code import EverySize, Setting, Symbolic
-from tests.efforts import FEW
+from tests.efforts import EVEN_SLOWER, FEW
 from tests.oracle.native import compile_c
 from tests.search.one_way import OPTIONS, in_one_way, proof_of
 from tests.search.test_every_size import Guarded
@@ -244,4 +244,9 @@ def test_many_nests_are_compared_at_fewer_sizes_and_that_is_said(monkeypatch: py
 
 def test_filters_of_more_pieces_stay_whole_and_that_is_said() -> None:
     _, found = code_of(padded(7, 1), FEW)
-    assert found == "no microkernel fits S0; its borders are 48 boxes, more than 24"
+    said = "its borders are 48 boxes, more than 24"
+    assert found == f"no microkernel fits S0; {said}"
+    o = OPTIONS.changed(sizes={"m": 20, "n": 20, "k": 9}, effort=EVEN_SLOWER)
+    done = polydl.optimize(padded(7, 1), options=o, run=False)
+    assert said in str(done.scops[0].other_sizes)
+    assert said in done.text

@@ -24,7 +24,6 @@ from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
 from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import FloatArray
-from polydl.rewrite.canonical import kept_as_written
 from polydl.rewrite.chains import plan
 from polydl.schedule.check import check
 from polydl.schedule.program_tree import program_tree
@@ -175,8 +174,7 @@ def _unfit(symbolic: Symbolic) -> str:
     sums = [nest for nest in symbolic.nests if nest.contraction is not None]
     if not sums:
         return "no nest in it is a contraction"
-    reasons = (kept_as_written(symbolic.program.scop, nest.statements[0]) for nest in sums)
-    return "; ".join((f"no microkernel fits {', '.join(nest.name for nest in sums)}", *filter(None, reasons)))
+    return "; ".join((f"no microkernel fits {', '.join(nest.name for nest in sums)}", *symbolic.out_of_form))
 
 
 def _ways(symbolic: Symbolic, nest: Nest, setting: Setting, *, blocked: bool) -> list[Way]:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from polydl.base.effort import Effort
+from polydl.base.errors import QuotaExceeded
 from polydl.dependences.nests import Nest, nests
 from polydl.lower.emit import Generated
 from polydl.lower.guarded_pieces import Narrowed, where_all_runs
 from polydl.model.scop import Scop
 from polydl.prove import Proof
 from polydl.rank.ranker import FloatArray
-from polydl.rewrite.canonical import Canonical, canonical
+from polydl.rewrite.canonical import Canonical, canonical, kept_as_written
 from polydl.schedule.recipe import Recipe
 from polydl.search.sizes.decision_tree import SizeTree
 from polydl.target import Machine
@@ -53,6 +54,15 @@ class Symbolic:
         program = canonical(narrowed.scop, reassociate=reassociate)
         return Symbolic(read, narrowed, program, nests(program.scop, program.dependences))
 
+    @property
+    def out_of_form(self) -> tuple[str, ...]:
+        """Why contractions have not the form that microkernels have, where a rewrite is about them, for people."""
+        try:
+            whys = [kept_as_written(self.program.scop, nest.statements[0]) for nest in self.nests if nest.contraction]
+        except QuotaExceeded as error:
+            whys = [error.reason]
+        return tuple(why for why in whys if why is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class EverySize:
@@ -78,7 +88,7 @@ class EverySize:
     timed: int = 0
     """Sizes at which variants were timed, by which the estimates were corrected."""
     limited: str = ""
-    """What was compared less than usual (`Effort`), for people; empty: nothing."""
+    """What was compared at fewer sizes (`Effort`) or has no microkernel, for people; empty: nothing."""
     left_out: tuple[str, ...] = ()
     """Variants that would have been among them, with the reason, for people."""
 

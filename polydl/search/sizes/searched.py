@@ -234,6 +234,7 @@ def _coded(symbolic: Symbolic, estimated: _Estimated) -> EverySize | str:
         kind="of the variants that were searched",
         marked=dispatched(symbolic.read, some, ask(marked)) if marked else None,
         rewritten=_fused_programs(estimated, set(taken)) if marked else (),
+        limited="; ".join(symbolic.out_of_form),
         left_out=tuple(estimated.left_out),
     )
 
