@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pycparser import c_ast
@@ -30,6 +30,8 @@ class Affine:
 
     terms: tuple[tuple[str, int], ...] = ()
     constant: int = 0
+    unsigned: bool = field(default=False, compare=False)
+    """C computes with it modulo a power of two: less than nothing is very much."""
 
     @staticmethod
     def of(terms: Mapping[str, int], constant: int) -> Affine:
@@ -67,9 +69,9 @@ def loop(position: int) -> Affine:
     return Affine(((f"i{position}", 1),))
 
 
-def parameter(name: str) -> Affine:
-    """A parameter of the program: a size that is not known."""
-    return Affine(((f"p_{name}", 1),))
+def parameter(name: str, *, unsigned: bool = False) -> Affine:
+    """A parameter of the program: a size that is not known. `unsigned`: by its type in C."""
+    return Affine(((f"p_{name}", 1),), 0, unsigned)
 
 
 def product(left: Affine, right: Affine) -> Affine:
@@ -206,15 +208,23 @@ def affine(node: Any, env: Mapping[str, Any]) -> Affine:
                 raise Unreadable(f"'{node.name}' is not an integer of the loops")
             return value
         case c_ast.Cast():
-            return affine(node.expr, env)
+            value = affine(node.expr, env)
+            return replace(value, unsigned=value.unsigned and not _is_signed(node.to_type))
         case c_ast.UnaryOp(op="-"):
-            return affine(node.expr, env).times(-1)
+            value = affine(node.expr, env)
+            _check_signs(node.op, value)
+            return value.times(-1)
         case c_ast.UnaryOp(op="+"):
             return affine(node.expr, env)
         case c_ast.BinaryOp(op="+" | "-"):
-            return affine(node.left, env).plus(affine(node.right, env), 1 if node.op == "+" else -1)
+            left, right = affine(node.left, env), affine(node.right, env)
+            _check_signs(node.op, left, right)
+            found = left.plus(right, 1 if node.op == "+" else -1)
+            return replace(found, unsigned=left.unsigned or right.unsigned)
         case c_ast.BinaryOp(op="*"):
-            return product(affine(node.left, env), affine(node.right, env))
+            left, right = affine(node.left, env), affine(node.right, env)
+            _check_signs(node.op, left, right)
+            return replace(product(left, right), unsigned=left.unsigned or right.unsigned)
         case c_ast.BinaryOp(op="/" | "%"):
             value, by = affine(node.left, env), affine(node.right, env)
             if by.terms or by.constant <= 0:
@@ -227,6 +237,19 @@ def affine(node: Any, env: Mapping[str, Any]) -> Affine:
         case c_ast.FuncCall(name=c_ast.ID()):
             return _helper(node, env)
     raise Unreadable(f"an integer expression ({type(node).__name__})")
+
+
+def _is_signed(named: Any) -> bool:
+    """Whether a cast is to a signed type of integers."""
+    words = getattr(getattr(named.type, "type", None), "names", ())
+    return bool(words) and set(words) <= {"signed", "int", "long", "short", "char", "ptrdiff_t"}
+
+
+def _check_signs(op: str, *operands: Affine) -> None:
+    """What C computes of an unsigned number is what it says where nothing below zero takes part. Raises Unreadable."""
+    least = all(one.unsigned or (not one.terms and one.constant >= 0) for one in operands)
+    if any(one.unsigned for one in operands) and not (least and op != "-"):
+        raise Unreadable(f"'{op}' of an unsigned size, which may pass zero")
 
 
 def _truncated(value: Affine, by: int, env: Mapping[str, Any]) -> Affine:
@@ -265,6 +288,7 @@ def condition(node: Any, env: Mapping[str, Any]) -> str:
             return f"(not ({condition(node.expr, env)}))"
         case c_ast.BinaryOp() if node.op in ("<", "<=", ">", ">=", *_COMPARISONS):
             left, right = affine(node.left, env), affine(node.right, env)
+            _check_signs(node.op, left, right)
             if node.op in ("<", "<=", ">", ">="):
                 more, less = (right, left) if node.op in ("<", "<=") else (left, right)
                 return f"({not_negative(more.plus(less, -1).plus(number(-1 if node.op in '<>' else 0)))})"

@@ -134,7 +134,7 @@ def _shown(given: _Given) -> tuple[list[str], list[str], list[str]]:
     symbolic, region = given.symbolic, given.region
     parsed = read(given.text, symbolic, given.cc)
     root = _root(parsed.body)
-    names = {name: parameter(name) for name in symbolic.parameters}
+    names = {name: parameter(name, unsigned=name in symbolic.unsigned) for name in symbolic.parameters}
     some = where_all_runs(symbolic)
     if not _values([condition(root.cond, names)]).is_subset(some.values):
         raise Wrong(f"line {line_of(root)}: it also runs at sizes for which a statement has no instance")
@@ -278,7 +278,8 @@ def _against(
     reassociate: bool,
     trusted: Sequence[str],
 ) -> tuple[Program, list[str], int]:
-    sizes = {name: parameter(name) for name in scop.parameters} | {n: number(v) for n, v in fixed.items()}
+    open_ = {name: parameter(name, unsigned=name in scop.unsigned) for name in scop.parameters}
+    sizes = open_ | {n: number(v) for n, v in fixed.items()}
     tests = piece.tests(sizes)
     there = _where(scop, _values(tests))
     found = Reader(there, parsed).piece(piece.block, sizes, tests)

@@ -238,3 +238,27 @@ def mistakes(name: str, most: int, seed: int) -> int:
                 continue
             compared(name, replace(found, generated=replace(found.generated, region=without_marks(text))))
     return caught
+
+
+UPWARDS = """
+void upwards(unsigned n, double U[restrict n][n], double x[restrict n])
+{
+    for (unsigned i = n; i-- > 0;)
+        for (unsigned j = i + 1; j < n; j++)
+            x[i] -= U[i][j] * x[j];
+}
+"""
+
+
+def test_unsigned_sizes_are_made_signed_before_anything_is_taken_from_them() -> None:
+    """`2 - n` of an unsigned n is far above zero."""
+    ranking = polydl.rank(UPWARDS, "small", "epyc-zen5", sizes={"n": 64}, threads=2)
+    (symbolic,) = polydl.load(UPWARDS, require_sizes=False).scops
+    assert symbolic.unsigned == {"n"}
+    effort = replace(EVEN_SLOWER, child_seconds=Effort().child_seconds)
+    setting = Setting(ranking.machine, 2, instances=True, effort=effort)
+    found = every_size_of_searched(Symbolic.of(symbolic), {"n": (1, 2048)}, ranking.variants, setting)
+    assert isinstance(found, EverySize), found
+    assert found.marked is not None and "(long)n" in found.marked.region
+    assert proof(symbolic, found).holds
+    assert not proof(symbolic, found, found.marked.region.replace("(long)n", "n")).holds
