@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from typing import NoReturn
 
 from polydl.base.errors import InputError
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary
+from polydl.model.functions import FUNCTIONS, REAL
 from polydl.model.types import F32, F64, I32, ElementType, common
 
 Number = int | float
@@ -367,9 +369,18 @@ def select(condition: Comparison, then: Term | Number, otherwise: Term | Number)
 
 
 def call(function: str, *arguments: Term | Number) -> Term:
-    """A function of <math.h> by its name for doubles: of floats it is the one for floats (`expf` for `exp`)."""
-    if not function.isidentifier() or not arguments:
-        raise InputError(f"'{function}' is called like no function of <math.h>", hint='as in call("exp", x)')
+    """A function of <math.h> by its name for doubles: of floats it is the one for floats (`expf` for `exp`).
+
+    Raises InputError for one that polydl does not know (`model.functions`), or with other arguments than it has.
+    """
+    known = {row.name: row for row in FUNCTIONS if row.names is REAL and not row.effect}
+    if function not in known:
+        near = get_close_matches(function, known, 1) or get_close_matches(function.rstrip("f"), known, 1)
+        hint = f"is '{near[0]}' meant?" if near else "one of <math.h> by its name for doubles, as in call('exp', x)"
+        raise InputError(f"there is no function '{function}' to call", hint=hint)
+    if len(arguments) != known[function].arity:
+        few = f"{known[function].arity} argument{'s' if known[function].arity > 1 else ''}"
+        raise InputError(f"'{function}' takes {few}, not {len(arguments)}")
     values = tuple(map(term, arguments))
     own = F32 if joint(*values) is F32 else F64
     name = f"{function}{own.suffix}"
