@@ -111,7 +111,10 @@ _polydl_runs = polydl_compile._run_compiler
 def _for_polydl(
     arguments: Sequence[Word], timeout: float, live: polydl_compile.LiveProcesses | None, temporary: str
 ) -> polydl_compile.Compilation:
-    request = understood(arguments, Path.cwd(), None)
+    try:
+        request = understood(arguments, Path.cwd(), None)
+    except FileNotFoundError:
+        request = None  # the current folder is gone
     known = None if request is None else _taken(request)
     if known is not None:
         return polydl_compile.Compilation(True, known.stdout, polydl_compile._diagnostics(known.stdout))
@@ -270,6 +273,7 @@ def _taken(request: Request) -> Printed | None:
     try:
         printed = json.loads(said.read_text(encoding="utf-8"))
         if request.output is not None:
+            request.output.unlink(missing_ok=True)  # it may be a library that this process has loaded
             shutil.copyfile(output, request.output)
             request.output.chmod(output.stat().st_mode)
             os.utime(output)

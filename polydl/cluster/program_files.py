@@ -17,6 +17,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from polydl.base.effort import Effort
 from polydl.base.errors import InputError
 from polydl.measure.includes import included
 from polydl.model.scop import Source
@@ -86,4 +89,5 @@ def options_from_data(values: Mapping[str, Any], root: Path) -> Options:
         ready[field] = tuple(flag(word) for word in ready[field])
     for field in ("ranker", "schedule"):
         ready[field] = local(ready[field]) if ready[field] else ready[field]
+    ready["effort"] = msgspec.convert(values["effort"], Effort)
     return Options(**ready)

@@ -24,6 +24,7 @@ def at_sizes(scop: Scop, values: Mapping[str, int]) -> Scop:
         arrays={name: _array(array, values) for name, array in scop.arrays.items()},
         parameters=tuple(name for name in scop.parameters if name not in values),
         derived=scop.derived - values.keys(),
+        unsigned=scop.unsigned - values.keys(),
         context=isl.at_values(scop.context, values),
         sizes={**scop.sizes, **values},
         region=replace(

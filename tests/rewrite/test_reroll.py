@@ -194,7 +194,7 @@ def memory(scop: Scop) -> dict[tuple[str, tuple[int, ...]], int]:
 
 def coordinates(point: Any) -> tuple[int, ...]:
     space = point.get_space()
-    return tuple(isl.to_int(point.get_coordinate_val(isl.types.SET, i)) for i in range(isl.arity(space)))
+    return tuple(isl.to_int(point.get_coordinate_val(isl.isl_types.SET, i)) for i in range(isl.arity(space)))
 
 
 def interleaved(position: tuple[int, ...], at: list[int]) -> Iterator[int]:
