@@ -12,6 +12,8 @@ from typing import Any
 
 from pycparser import c_ast
 
+from polydl.model.types import spelled
+
 
 class Unreadable(Exception):
     """C that the proof does not understand; the message says what."""
@@ -241,8 +243,8 @@ def affine(node: Any, env: Mapping[str, Any]) -> Affine:
 
 def _is_signed(named: Any) -> bool:
     """Whether a cast is to a signed type of integers."""
-    words = getattr(getattr(named.type, "type", None), "names", ())
-    return bool(words) and set(words) <= {"signed", "int", "long", "short", "char", "ptrdiff_t"}
+    found = spelled(" ".join(getattr(getattr(named.type, "type", None), "names", ())))
+    return found is not None and found.is_int and not found.unsigned
 
 
 def _check_signs(op: str, *operands: Affine) -> None:
