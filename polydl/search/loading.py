@@ -97,8 +97,10 @@ def only_scop(program: Program) -> Scop:
 
 
 def scop_of(source: str | Path | Program | Scop, o: Options) -> tuple[Scop, Options]:
-    """A scop, or the only one of a program or of C, and the options with a size for everything in it. Raises
-    InputError."""
+    """A scop, or the only one of a program or of C, and the options with a size for everything in it; of a scop, what
+    no bound says a size for stays a parameter. Raises InputError."""
+    if isinstance(source, Scop):
+        return _with_defaults(source, o)
     program, o = program_of(source, o)
     return only_scop(program), o
 
@@ -112,14 +114,19 @@ def program_of(source: str | Path | Program | Scop, o: Options) -> tuple[Program
         return source, o
     if not isinstance(source, Scop):
         return load_sized(source, o)
-    there = tuned_for(source, o.tuned)
-    if set(there.parameters) - there.derived:
-        o = replace(o, sizes={**(default_sizes((there,)) or {}), **o.sizes})
-        there = tuned_for(source, o.tuned)
+    there, o = _with_defaults(source, o)
     if missing := [name for name in there.parameters if name not in there.derived]:
         raise InputError(f"the size of '{missing[0]}' is missing", source.span, f"give it: sizes={{'{missing[0]}': …}}")
-    there = replace(there, fast_math=True) if o.fast_math and not there.fast_math else there
     return Program(there.source, (there,)), o
+
+
+def _with_defaults(scop: Scop, o: Options) -> tuple[Scop, Options]:
+    """A scop with the sizes of the options, and with default ones where they have none."""
+    there = tuned_for(scop, o.tuned)
+    if set(there.parameters) - there.derived:
+        o = replace(o, sizes={**(default_sizes((there,)) or {}), **o.sizes})
+        there = tuned_for(scop, o.tuned)
+    return (replace(there, fast_math=True) if o.fast_math and not there.fast_math else there), o
 
 
 def with_sizes(scop: Scop, o: Options, sizes: Mapping[str, int]) -> Scop:
