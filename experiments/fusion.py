@@ -18,7 +18,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +35,9 @@ import polydl
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.results import OptimizeResult
-from polydl.schedule.loops import Rows
+from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.program_tree import program_tree
-from polydl.schedule.structure import Structure, start
-from polydl.schedule.transforms import Parallelize
+from polydl.schedule.transforms import Parallelize, Vectorize
 from polydl.search.variant import Variant
 
 UNFUSED, ALONE, COPY = "polydl unfused", "convolution alone", "copy"
@@ -103,10 +102,10 @@ def optimized(
     return done
 
 
-def text_of(done: OptimizeResult, structures: Sequence[Structure], path: Path) -> Path:
-    """The C file of other structures of the chosen variant's scop."""
+def text_of(done: OptimizeResult, parts: Sequence[Ordered], path: Path) -> Path:
+    """The C file of other parts of the chosen variant's scop."""
     scop = done.scops[0].ranking.scop
-    path.write_text(splice(scop.source, [(scop, generate(scop, program_tree(structures)))], ""), encoding="utf-8")
+    path.write_text(splice(scop.source, [(scop, generate(scop, program_tree(parts)))], ""), encoding="utf-8")
     return path
 
 
@@ -149,9 +148,9 @@ def conv_problem(layer: ConvLayer, given: argparse.Namespace) -> Problem:
     if not fused:
         raise RuntimeError(f"{layer.name}: no variant has the clip in its microkernel")
     notes["chosen_is_fused"] = chosen is not None and is_fused(chosen)
-    structures = fused[0].structures
-    apart = [apart_again(s) for s in structures]
-    alone = [s for s in apart if s.nest.name != structures[-1].nest.name]
+    parts = fused[0].parts
+    apart = [apart_again(part) for part in parts]
+    alone = [part for part in apart if part.name != parts[-1].name]
     unfused = text_of(done, apart, folder / f"conv_unfused_{layer.name}.c")
     contenders.append(conv_from_c(UNFUSED, layer, unfused, flags))
     plain = text_of(done, alone, folder / f"conv_alone_{layer.name}.c")
@@ -168,16 +167,15 @@ def conv_problem(layer: ConvLayer, given: argparse.Namespace) -> Problem:
 
 def is_fused(variant: Variant) -> bool:
     """Whether a variant has something in a microkernel's epilogue."""
-    return any(s.fused for s in variant.structures)
+    return any(part.into for part in variant.parts)
 
 
-def apart_again(structure: Structure) -> Structure:
+def apart_again(part: Ordered) -> Ordered:
     """A fused nest by itself: parallel, in vectors."""
-    if not structure.fused:
-        return structure
-    alone = replace(start(structure.nest), rows=Rows())
-    outer = Parallelize(structure.nest.loops[:2])
-    return replace(alone, parallel=outer.loops)
+    if part.into is None or part.loops is None:
+        return part
+    nest = part.loops.nest
+    return ordered(nest, (Parallelize(nest.loops[:2]), Vectorize()))
 
 
 # Batch normalisation and ReLU

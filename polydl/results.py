@@ -24,8 +24,8 @@ from polydl.prove import Proof
 from polydl.rank.estimate import NOT_RANKED
 from polydl.rewrite.canonical import Canonical
 from polydl.rewrite.fuse_program import FusedScop
+from polydl.schedule.ordered import written
 from polydl.schedule.recipe import Recipe
-from polydl.schedule.structure import start
 from polydl.search.sizes.code import EverySize
 from polydl.search.sizes.curve import SizeCurve
 from polydl.search.sizes.decision_tree import AtSizes, check_sizes
@@ -89,7 +89,7 @@ class Ranking:
     def as_written(self) -> Variant:
         """The program's own nests, one after the other: what the original is compared as."""
         origin = Origin(self.scop, self.dependences, reassociate=False)
-        return Variant(origin, Recipe(()), tuple(start(nest) for nest in self.nests), NOT_RANKED)
+        return Variant(origin, Recipe(()), tuple(written(nest) for nest in self.nests), NOT_RANKED)
 
     def __iter__(self) -> Iterator[Variant]:
         return iter(self.variants)

@@ -27,7 +27,7 @@ from polydl.rank.whole import program_estimate
 from polydl.results import Ranking
 from polydl.rewrite.canonical import canonical
 from polydl.schedule.goal import has_loops
-from polydl.schedule.plan import Scheduled
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import Link, Links, among, by_name, coincident, left
 from polydl.schedule.transforms import Schedule
@@ -72,7 +72,7 @@ def schedule_from_file(
     found: Sequence[Dependence],
     *,
     reassociate: bool,
-) -> Scheduled:
+) -> Ordered:
     """Read the schedule of a scop, in the form that the file is about, and check that it is legal.
 
     `found` are all dependences. The file determines the order only: of the loops whose iterations are independent, the
@@ -97,7 +97,7 @@ def schedule_from_file(
         if broken(scop, scop.statements, tree, found, reassociate=reassociate) is not None:
             tree = base  # in this order a private scalar is needed beyond its iteration
     digest = hashlib.sha256(fingerprint(tree).encode()).hexdigest()[:10]
-    return Scheduled(scop.statements, Schedule(f"file-{digest}"), tree)
+    return Ordered.scheduled(scop.statements, Schedule(f"file-{digest}"), tree)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,10 @@ from polydl.rank import rankers
 from polydl.rank.estimator import Estimator
 from polydl.results import Optimized, Ranking
 from polydl.rewrite.fuse_program import fuse
+from polydl.schedule.loops import NestLoops
 from polydl.schedule.loopstring import text
 from polydl.schedule.notation import Written, split_line
-from polydl.schedule.program_tree import tree_of
 from polydl.schedule.recipe import Recipe
-from polydl.schedule.structure import Structure
 from polydl.schedule.timed import original_nest, timed
 from polydl.search.combine import NestChoice, whole
 from polydl.search.sizes.decision_tree import AtSizes
@@ -101,7 +100,7 @@ class Explanation:
     id: str
     """`original`, or the recipe's id."""
     recipe: Recipe
-    structures: tuple[Structure, ...]
+    structures: tuple[NestLoops, ...]
     code: str
     """The C region: its loop nest."""
     places: Mapping[str, Place]
@@ -230,7 +229,7 @@ def _name(variant: Variant) -> str:
 def _explain(variant: Variant, rankings: Mapping[str, Ranking], measured: Measured | None) -> Explanation:
     ranking = next(iter(rankings.values()))
     scop, machine = variant.program, ranking.machine
-    runs = {part.name: timed(scop, tree_of(part)) for part in variant.parts}
+    runs = {part.name: timed(scop, part.tree) for part in variant.parts}
     if not variant.recipe.nests:
         runs = {ORIGINAL: original_nest(scop)}  # the nests as they are written, not one after the other
     reuses: list[Reuse] = []

@@ -40,9 +40,8 @@ from polydl.rank import rankers
 from polydl.rank.ranker import Opinion, Ranker
 from polydl.results import Optimized, OptimizeResult, Ranking
 from polydl.rewrite.fuse_program import FusedScop
-from polydl.schedule.plan import Part
-from polydl.schedule.program_tree import tree_of
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.timed import original_nest, timed
 from polydl.search.variant import Variant
 
@@ -139,16 +138,17 @@ Estimates = Mapping[str, Sequence[Opinion]]
 
 def _estimates(ranking: Ranking, ranker: Ranker, variants: Iterable[Variant]) -> Estimates:
     """What a ranker says about variants; nothing where it does not see all that runs: regions with schedules of their
-    own, and statements below the loops that a nest's statements share.
+    own, rows, and statements below the loops that a nest's statements share.
 
     The variants of one nest are ranked together, since learned rankers compare them with each other.
     """
-    together: dict[tuple[int, str], list[tuple[str, Structure]]] = {}
+    together: dict[tuple[int, str], list[tuple[str, NestLoops]]] = {}
     scops: dict[int, Scop] = {}
     for variant in variants:
         imperfect = any(s.depth > len(one.nest.loops) for one in variant.structures for s in one.nest.statements)
-        other = variant.program is not ranking.scop or any(s.fused or s.rows for s in variant.structures)
-        if variant.scheduled or imperfect or (other and ranker.name == "dnn-paper"):
+        other = variant.program is not ranking.scop or any(part.into for part in variant.parts)
+        rows = any(part.rows for part in variant.parts)
+        if variant.scheduled or imperfect or rows or (other and ranker.name == "dnn-paper"):
             continue  # `dnn-paper` only compares, and a fused nest's scores would not be comparable with the others'
         scops[id(variant.program)] = variant.program
         for structure in _running(variant):
@@ -166,14 +166,14 @@ def _estimates(ranking: Ranking, ranker: Ranker, variants: Iterable[Variant]) ->
     return found
 
 
-def _running(variant: Variant) -> list[Structure]:
+def _running(variant: Variant) -> list[NestLoops]:
     """The nests with loops of their own: what is in the epilogue of a microkernel has none."""
-    return [s for s in variant.structures if not s.fused]
+    return [part.loops for part in _parts(variant) if part.loops is not None]
 
 
-def _parts(variant: Variant) -> list[Part]:
+def _parts(variant: Variant) -> list[Ordered]:
     """Those with loops of their own."""
-    return [part for part in variant.parts if not part.fused]
+    return [part for part in variant.parts if part.into is None]
 
 
 class _View:
@@ -230,7 +230,7 @@ class _View:
         found: dict[WorkingSet, None] = {}
         try:
             for nest, run in (
-                runs or {part.name: timed(variant.program, tree_of(part)) for part in _parts(variant)}
+                runs or {part.name: timed(variant.program, part.tree) for part in _parts(variant)}
             ).items():
                 for one in working_sets(run):
                     low, high = one.min_footprint.bytes, one.max_footprint.bytes

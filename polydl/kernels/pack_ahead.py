@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from polydl.base.errors import InputError, one_of
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop, Storage
-from polydl.schedule.structure import Structure, apply
+from polydl.schedule.loops import LoopTransform, NestLoops, apply
 from polydl.schedule.transforms import Pack
 
 
@@ -41,7 +41,7 @@ def function_name(scop: Scop, arrays: Sequence[str], array: str) -> str:
     return f"{scop.function}_pack" + (f"_{array}" if len(arrays) > 1 else "")
 
 
-def packed_ahead(scop: Scop, nest: Nest, structures: Sequence[Structure], arrays: Sequence[str]) -> list[Structure]:
+def packed_ahead(scop: Scop, nest: Nest, structures: Sequence[NestLoops], arrays: Sequence[str]) -> list[NestLoops]:
     """The structures of a nest with the arrays packed whole ahead of time, instead of where they were packed before.
 
     Those without a microkernel read no copies and are left as they are.
@@ -49,7 +49,7 @@ def packed_ahead(scop: Scop, nest: Nest, structures: Sequence[Structure], arrays
     found = nest.contraction
     if found is None or not {found.left.array, found.right.array} & set(arrays):
         return list(structures)
-    made: dict[tuple[object, ...], Structure] = {}
+    made: dict[tuple[LoopTransform, ...], NestLoops] = {}
     for structure in structures:
         if structure.kernel is None:
             made.setdefault(structure.transforms, structure)

@@ -9,7 +9,7 @@ from polydl.kernels.contraction_blocks import block_efficiency, price
 from polydl.kernels.families import NESTS
 from polydl.model.types import ElementType
 from polydl.rank.instruction_set import target_isa
-from polydl.schedule.structure import RegisterBlocks
+from polydl.schedule.limits import RegisterBlocks
 from polydl.target import Machine
 from polydl.target.isa import register_blocks
 from polydl.target.products import SINGLE, preferred

@@ -24,7 +24,6 @@ from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.summing import copies_bytes
 from polydl.schedule.as_tree import as_tree
 from polydl.schedule.loops import NestLoops
-from polydl.schedule.structure import Structure
 from polydl.schedule.timed import timed
 from polydl.target import Machine
 
@@ -53,7 +52,7 @@ class CostRanker:
 
     name = "cost"
 
-    def rank(self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int) -> Scored:
+    def rank(self, scop: Scop, nest: Nest, structures: Sequence[NestLoops], machine: Machine, threads: int) -> Scored:
         """Scores without unit; features: bytes of the working sets that each level serves."""
         box = box_nest(scop, nest)
         if box is None or self.counts_each(scop, nest):

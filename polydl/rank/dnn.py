@@ -28,7 +28,7 @@ from polydl.rank.network import forward, normalised
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.traffic import TrafficRanker
 from polydl.rank.weights import Weights, load_weights
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from polydl.target import Machine
 
 SHIPPED = "dnn.safetensors"
@@ -69,7 +69,7 @@ class DnnRanker:
         """Rank with a file of weights; None: the shipped one. Raises ModelError."""
         self.weights = load_dnn(path or resources.trained_models() / SHIPPED)
 
-    def rank(self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int) -> Scored:
+    def rank(self, scop: Scop, nest: Nest, structures: Sequence[NestLoops], machine: Machine, threads: int) -> Scored:
         """Scores in seconds, in the order of both opinions (`agreed`); features: the networks' seconds, the traffic
         model's, the correction, and the members' standard deviation (both as logarithms)."""
         found = features(scop, nest, structures, machine, threads)

@@ -14,10 +14,10 @@ from polydl.rank.estimate import Estimate
 from polydl.rank.ranker import Ranker
 from polydl.rank.rankers import OF_CONTRACTIONS
 from polydl.rank.traffic import TrafficRanker, estimates_of
-from polydl.rank.tree_estimate import Far
+from polydl.rank.tree_estimate import Far, footprints_of, tree_estimate
 from polydl.rank.whole import Known, distances, program_estimate, tree_estimator
-from polydl.schedule.plan import Part
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.tree import Sequence as InOrder
 from polydl.target import Machine
 
@@ -45,17 +45,17 @@ class Estimator:
         parts = [nest.statements for nest in self.nests]
         return dict(zip((n.name for n in self.nests), distances(self.scop, parts, self.machine), strict=True))
 
-    def structures(self, nest: Nest, made: Sequence[Structure]) -> list[Estimate]:
+    def structures(self, nest: Nest, made: Sequence[NestLoops]) -> list[Estimate]:
         """Of structures of one nest. Raises QuotaExceeded where the ranker's exact analysis takes too long."""
         return self._with_order(nest, made)[0]
 
-    def best_first(self, nest: Nest, made: Sequence[Structure]) -> list[tuple[Structure, Estimate]]:
+    def best_first(self, nest: Nest, made: Sequence[NestLoops]) -> list[tuple[NestLoops, Estimate]]:
         """Structures of one nest in the order of their scores; where these are equal, in the ranker's. Raises as
         `structures` does."""
         found, order = self._with_order(nest, made)
         return [(made[i], found[i]) for i in sorted(order, key=lambda i: found[i].score)]
 
-    def _with_order(self, nest: Nest, made: Sequence[Structure]) -> tuple[list[Estimate], Sequence[int]]:
+    def _with_order(self, nest: Nest, made: Sequence[NestLoops]) -> tuple[list[Estimate], Sequence[int]]:
         found = estimates_of(self.scop, nest, made, self.machine, self.threads, self._far[nest.name])
         model = found.each()
         own = type(self.ranker) not in OF_CONTRACTIONS
@@ -71,10 +71,17 @@ class Estimator:
         ]
         return corrected, order
 
-    def part(self, made: Part) -> Estimate:
+    def orders(self, nest: Nest, made: Sequence[Ordered]) -> list[Estimate]:
+        """Of orders of one nest, each from its tree where some are in rows. Raises as `structures` does."""
+        if not any(one.rows for one in made):
+            return self.structures(nest, [one.loops for one in made if one.loops is not None])
+        footprints, far = footprints_of(self.scop, nest.statements), self._far[nest.name]
+        return [tree_estimate(footprints, one.tree, self.machine, self.threads, far) for one in made]
+
+    def part(self, made: Ordered) -> Estimate:
         """Of one part of a variant. Raises QuotaExceeded."""
-        if isinstance(made, Structure):
-            return self.structures(made.nest, [made])[0]
+        if made.loops is not None:
+            return self.orders(made.loops.nest, [made])[0]
         names = {statement.name for statement in made.statements}
         together = [nest for nest in self.nests if nest.name in names]
         return tree_estimator(self.scop, self.nests, together, self.machine, self.threads)(made.tree)

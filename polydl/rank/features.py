@@ -31,7 +31,6 @@ from polydl.rank.trace import TraceRanker
 from polydl.rank.traffic import resources_of
 from polydl.schedule.grouping import grouping
 from polydl.schedule.loops import NestLoops
-from polydl.schedule.structure import Structure
 from polydl.target import Machine
 from polydl.target.isa import Isa
 from polydl.target.products import FMA, Product
@@ -91,7 +90,7 @@ def names() -> tuple[str, ...]:
 
 
 def features(
-    scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int
+    scop: Scop, nest: Nest, structures: Sequence[NestLoops], machine: Machine, threads: int
 ) -> FeatureMatrix | None:
     """The features of a contraction's structures; None for a nest that is none, or has no constant bounds."""
     found = nest.contraction
@@ -129,7 +128,7 @@ class _Table:
         nest: Nest,
         found: Contraction,
         box: BoxNest,
-        structures: Sequence[Structure],
+        structures: Sequence[NestLoops],
         machine: Machine,
         threads: int,
         batch: LoopBatch,

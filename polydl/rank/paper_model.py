@@ -26,7 +26,7 @@ from polydl.rank.network import Layer, forward, softmax
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.traffic import TrafficRanker
 from polydl.rank.weights import Weights, load_weights
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from polydl.target import Machine
 
 SHIPPED = "dnn-paper.safetensors"
@@ -96,7 +96,7 @@ class PaperRanker:
         """Rank with a file of weights; None: the shipped one. Raises ModelError."""
         self.weights = load_paper(path or resources.trained_models() / SHIPPED)
 
-    def rank(self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int) -> Scored:
+    def rank(self, scop: Scop, nest: Nest, structures: Sequence[NestLoops], machine: Machine, threads: int) -> Scored:
         """Scores without unit; features: bytes of the working sets that each level serves."""
         if nest.contraction is None:
             return TrafficRanker().rank(scop, nest, structures, machine, threads)

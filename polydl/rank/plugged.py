@@ -17,7 +17,7 @@ from polydl.base.errors import PolyDLError
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
 from polydl.rank.ranker import Ranker, Scored
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from polydl.target import Machine
 
 GROUP = "polydl.rankers"
@@ -67,7 +67,7 @@ class PluggedRanker:
         self.origin = origin(point)
         self.made = made
 
-    def rank(self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int) -> Scored:
+    def rank(self, scop: Scop, nest: Nest, structures: Sequence[NestLoops], machine: Machine, threads: int) -> Scored:
         """The scores of the package's ranker. Raises PolyDLError unless there is a finite number for each structure."""
         scored = self.made.rank(scop, nest, structures, machine, threads)
         shape = np.shape(scored.scores)

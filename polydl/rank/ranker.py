@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from polydl.target import Machine
 
 FloatArray = npt.NDArray[np.float64]
@@ -59,5 +59,5 @@ class Ranker(Protocol):
 
     name: str
 
-    def rank(self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int) -> Scored:
+    def rank(self, scop: Scop, nest: Nest, structures: Sequence[NestLoops], machine: Machine, threads: int) -> Scored:
         """Scores, one a structure. Raises QuotaExceeded where an exact analysis takes too long."""

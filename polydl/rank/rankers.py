@@ -16,7 +16,7 @@ from polydl.rank.plugged import installed, plugged
 from polydl.rank.ranker import Ranker
 from polydl.rank.trace import TraceRanker
 from polydl.rank.traffic import TrafficRanker
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 
 NAMES = ("traffic", "cost", "trace", "dnn", "dnn-paper")
 """Those of polydl. `named` also knows the path of a file of weights (`*.safetensors`) of a `dnn`, and the rankers that
@@ -62,7 +62,7 @@ MOST_COUNTED = 100
 """Structures whose working sets isl counts where nobody asked for just that: half a minute."""
 
 
-def takes_long(ranker: Ranker, scop: Scop, nests: Sequence[Nest], structures: Mapping[str, Sequence[Structure]]) -> str:
+def takes_long(ranker: Ranker, scop: Scop, nests: Sequence[Nest], structures: Mapping[str, Sequence[NestLoops]]) -> str:
     """Why a ranker takes minutes for these structures, by the name of their nest; empty where it does not."""
     for nest in nests:
         many = len(structures[nest.name])

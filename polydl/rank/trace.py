@@ -37,7 +37,6 @@ from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.summing import copies_bytes, summing_seconds
 from polydl.schedule.grouping import copied_bytes
 from polydl.schedule.loops import NestLoops
-from polydl.schedule.structure import Structure
 from polydl.target import Machine
 
 SAMPLES = 256
@@ -243,7 +242,7 @@ class TraceRanker:
         """`samples`: calls of a thread that are evaluated, at most."""
         self.samples = samples
 
-    def rank(self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int) -> Scored:
+    def rank(self, scop: Scop, nest: Nest, structures: Sequence[NestLoops], machine: Machine, threads: int) -> Scored:
         """Scores in seconds; features: bytes that one thread's calls take from each level, and times in seconds."""
         box = box_nest(scop, nest, hull=True)
         if box is None or not box.accesses:

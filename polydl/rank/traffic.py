@@ -31,10 +31,9 @@ from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.streams import unfollowed
 from polydl.rank.summing import copies_bytes
 from polydl.rank.tree_estimate import footprints_of, tree_estimate
+from polydl.schedule.as_tree import as_tree
 from polydl.schedule.grouping import copied_bytes
 from polydl.schedule.loops import NestLoops
-from polydl.schedule.program_tree import tree_of
-from polydl.schedule.structure import Structure
 from polydl.target import CacheLevel, Machine
 
 
@@ -194,19 +193,17 @@ def resources_of(
 def estimates_of(
     scop: Scop,
     nest: Nest,
-    structures: Sequence[Structure],
+    structures: Sequence[NestLoops],
     machine: Machine,
     threads: int,
     far: Mapping[str, float] | None = None,
 ) -> Estimates:
-    """Estimates of structures of a nest: all at once where it is perfect, with constant bounds, and none in rows; else
-    one by one."""
-    together = nest.perfect and not any(one.rows for one in structures)
-    box = box_nest(scop, nest, hull=True) if together else None
+    """Estimates of structures of a nest: all at once where it is perfect, with constant bounds; else one by one."""
+    box = box_nest(scop, nest, hull=True) if nest.perfect else None
     if box is not None and box.accesses:
         return resources_of(scop, nest, structures, machine, threads, far).estimates(machine, threads)
     footprints = footprints_of(scop, nest.statements)
-    return Estimates.of([tree_estimate(footprints, tree_of(one), machine, threads, far) for one in structures])
+    return Estimates.of([tree_estimate(footprints, as_tree(one), machine, threads, far) for one in structures])
 
 
 def written_twice(nest: BoxNest) -> FloatArray:
@@ -220,6 +217,6 @@ class TrafficRanker:
 
     name = "traffic"
 
-    def rank(self, scop: Scop, nest: Nest, structures: Sequence[Structure], machine: Machine, threads: int) -> Scored:
+    def rank(self, scop: Scop, nest: Nest, structures: Sequence[NestLoops], machine: Machine, threads: int) -> Scored:
         """Scores in seconds; features: their parts by resource, in seconds, and bytes of one thread."""
         return estimates_of(scop, nest, structures, machine, threads).scored()

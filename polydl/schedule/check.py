@@ -8,9 +8,9 @@ from polydl.base.errors import IllegalVariant, InputError
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.nests import nests
 from polydl.model.scop import Scop
+from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
-from polydl.schedule.structure import Structure, apply
 from polydl.schedule.tree import Node
 from polydl.schedule.tree_check import broken
 
@@ -20,15 +20,13 @@ def check(scop: Scop, tree: Node, found: Sequence[Dependence], *, reassociate: b
     return broken(scop, scop.statements, tree, found, reassociate=reassociate)
 
 
-def from_recipe(
-    scop: Scop, recipe: Recipe, found: Sequence[Dependence], *, reassociate: bool = True
-) -> list[Structure]:
-    """The structures of a recipe that was read from text. Raises IllegalVariant, InputError."""
+def from_recipe(scop: Scop, recipe: Recipe, found: Sequence[Dependence], *, reassociate: bool = True) -> list[Ordered]:
+    """The nests in the order of a recipe that was read from text. Raises IllegalVariant, InputError."""
     parts = {nest.name: nest for nest in nests(scop, found)}
     if [n.nest for n in recipe.nests] != list(parts):
         raise InputError(f"the recipe is for nests {[n.nest for n in recipe.nests]}, the scop has {list(parts)}")
-    structures = [apply(parts[n.nest], n.transforms) for n in recipe.nests]
-    wrong = check(scop, program_tree(structures), found, reassociate=reassociate)
+    made = [ordered(parts[n.nest], n.transforms) for n in recipe.nests]
+    wrong = check(scop, program_tree(made), found, reassociate=reassociate)
     if wrong is not None:
         raise IllegalVariant(wrong)
-    return structures
+    return made

@@ -22,8 +22,7 @@ from polydl.model.scop import Scop, Statement
 from polydl.model.time import map_from_affs
 from polydl.schedule.as_tree import loops_inside
 from polydl.schedule.kernel_call import kernel_call
-from polydl.schedule.loops import NestLoops, Packed, outer_affs
-from polydl.schedule.structure import apply
+from polydl.schedule.loops import NestLoops, Packed, apply, outer_affs
 from polydl.schedule.transforms import Microkernel, Permute, Tile
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, Sequence
 from polydl.target.isa import kernel_contraction
@@ -123,9 +122,9 @@ def _kernel(
     ):
         structure = transform.applied(structure)
     if isl.involved_parameters(boxes):
-        return Kernel(structure.use, rest.domain)
+        return Kernel(structure, rest.domain)
     many = count(boxes, budget=10_000)
-    return Kernel(structure.use, rest.domain, (many.lower + many.upper) / 2 * math.prod(sizes))
+    return Kernel(structure, rest.domain, (many.lower + many.upper) / 2 * math.prod(sizes))
 
 
 def packed(node: Node, parallel: bool = False) -> Node:

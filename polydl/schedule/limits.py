@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from polydl.dependences.directions import NestLegality
 from polydl.dependences.nests import Nest
-from polydl.schedule.structure import RegisterBlocks, Structure
+from polydl.schedule.loops import NestLoops
+
+RegisterBlocks = Callable[[Nest], Sequence[tuple[str | None, str, int, int] | tuple[str | None, str, int, int, str]]]
+"""(rows loop, columns loop, m, n) worth trying for a contraction, most promising first; where it is not that of the
+types, then the inner product (`Microkernel.product`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,6 @@ class Limits:
     """Takes the number of choices left out, per reason; what a limit keeps from being looked at is not counted."""
 
 
-Choices = Callable[[Structure, Limits], Iterator[Structure]]
+Choices = Callable[[NestLoops, Limits], Iterator[NestLoops]]
 """The structures that one kind of transform makes of a structure, itself among them where that is worth trying: legal
 ones only, in a fixed order."""

@@ -1,8 +1,17 @@
-"""The loops of a nest and those inside of its microkernel: what kernels, estimates and trees know of it."""
+"""The loops of a nest and those inside of its microkernel: what kernels, estimates and trees know of it.
+
+Thousands of these short values are made and compared in a search: transforms of loops make one of another. What one
+stands for is its tree (`schedule.as_tree`): that is checked and written. What is asked of the short value instead,
+because it is quicker, is held equal to what the tree says: legality by direction vectors (`schedule.quick_legality`) to
+the exact check, estimates in batches (`rank.traffic`) to those of trees.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
@@ -10,9 +19,13 @@ from polydl.model import isl
 from polydl.model.contraction import Operand
 from polydl.model.scop import Statement
 from polydl.model.time import map_from_affs, time_affs
+from polydl.schedule.transform import Transform
 
 HILBERT = "hilbert"
 """In place of a schedule: along a space-filling curve."""
+
+OMP_SCHEDULE = re.compile(r"(?:(?:static|dynamic|guided)(?:,[1-9][0-9]*)?|auto|runtime)")
+"""What may stand in OpenMP's schedule clause (white space left out)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +129,36 @@ class NestLoops:
     """The loop of the grid each of whose blocks accumulates into its own copy of the output; empty: none."""
     omp_schedule: str = ""
     """Arguments of OpenMP's schedule clause; empty: no clause; `hilbert`: along a Hilbert curve."""
+    barriers: tuple[str, ...] = ()
+    """See `Parallelize.barriers`."""
+    transforms: tuple[LoopTransform, ...] = field(default=(), compare=False)
+    """Those that lead from the nest as it is written to these loops, in the order of application."""
+
+    @property
+    def family(self) -> tuple[object, ...]:
+        """What they have in common with others that differ in the tiles and the order of outer loops only."""
+        kernel = self.kernel and (tuple(loop.iterator for loop in self.inner), self.kernel.m, self.kernel.n)
+        parallel = {loop.iterator for loop in self.loops if loop.name in self.parallel}
+        reduced = {loop.iterator for loop in self.kernel.reductions} if self.kernel is not None else set()
+        innermost = [loop.iterator for loop in self.loops if loop.iterator not in reduced][-1:]
+        packed = frozenset(pack.operand for pack in self.packs)
+        return kernel, tuple(innermost), frozenset(parallel), packed
+
+    @property
+    def described(self) -> str:
+        """In one line: `j/32* pack(B) k.0/256 i/12 | i.mk j.mk k.1`; * is parallel, / a step."""
+        words = []
+        for loop in self.loops:
+            word = f"{loop.name}/{loop.step}" if loop.step > 1 else loop.name
+            words.append(f"{word}*" if loop.name in self.parallel else word)
+        for pack in sorted(self.packs, key=self.pack_depth, reverse=True):
+            words.insert(self.pack_depth(pack), f"pack({pack.operand})")
+        inside = " ".join(loop.name for loop in self.inner)
+        return " ".join(words) + (f" | {inside}" if inside else "")
+
+    def after(self, transform: LoopTransform, **changes: Any) -> NestLoops:
+        """This with some fields changed, and the transform that changed them added to `transforms`."""
+        return replace(self, transforms=(*self.transforms, transform), **changes)
 
     @property
     def name(self) -> str:
@@ -176,6 +219,28 @@ class NestLoops:
         """Position of the summed loop and iterations of a block; None where nothing is summed up."""
         chunks = [axis.chunk for axis in self.grid if axis.loop == self.summed]
         return (self.loops.index(self.loop(self.summed)), chunks[0]) if chunks else None
+
+
+class LoopTransform(Transform, frozen=True):
+    """A transform of the loops of one nest."""
+
+    def applied(self, structure: NestLoops) -> NestLoops:
+        """The loops with this done to them. Says nothing of legality, which `schedule.tree_check` decides. Raises
+        InputError where it does not fit."""
+        raise NotImplementedError
+
+
+def start(nest: Nest) -> NestLoops:
+    """The nest as it is written."""
+    return NestLoops(nest, tuple(Loop(i, i, 1, None) for i in nest.loops))
+
+
+def apply(nest: Nest, transforms: Sequence[LoopTransform]) -> NestLoops:
+    """The loops that transforms make of a nest, in their order. Raises InputError (see `LoopTransform.applied`)."""
+    loops = start(nest)
+    for transform in transforms:
+        loops = transform.applied(loops)
+    return loops
 
 
 def trips(nest: Nest, loop: Loop) -> int | None:

@@ -38,11 +38,12 @@ from dataclasses import dataclass
 from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
 from polydl.schedule import notation
-from polydl.schedule.loops import HILBERT
+from polydl.schedule.limits import RegisterBlocks
+from polydl.schedule.loops import HILBERT, LoopTransform, NestLoops, apply
 from polydl.schedule.notation import Level, Written, levels, loop_named
-from polydl.schedule.structure import RegisterBlocks, Structure, apply
-from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile
+
+Transforms = tuple[LoopTransform, ...]
 
 _KERNEL = re.compile(r"([0-9]+)(?:\((\w+)\))?(?:x([0-9]+)(?:\((\w+)\))?)?(?::([\w,]*))?")
 _PACK = re.compile(r"([AB])(?::([\w.]+)|@([A-Za-z_]\w*))?")
@@ -103,7 +104,7 @@ def _kernel(
     return Microkernel(rows, columns, int(first) if rows else 1, n, reduce, product=product), inside is not None
 
 
-def parse(nest: Nest, loops: Written, blocks: Written, choose: RegisterBlocks) -> tuple[Transform, ...]:
+def parse(nest: Nest, loops: Written, blocks: Written, choose: RegisterBlocks) -> Transforms:
     """The transforms that a loop string and its blocks name: Tile…, Microkernel, Permute, Parallelize, Pack….
 
     `choose` gives register blocks, best first, for when the blocks don't. Raises InputError with the place in the text.
@@ -144,7 +145,7 @@ def parse(nest: Nest, loops: Written, blocks: Written, choose: RegisterBlocks) -
             raise where.error("sizes must decrease, each dividing the one before")
         if sizes:
             tiles.append(Tile(loop, tuple(size * unit for size in sizes)))
-    body: tuple[Transform, ...] = tuple(tiles)
+    body: Transforms = tuple(tiles)
     if kernel is not None:
         point = {tile.loop: f"{tile.loop}.{len(tile.sizes)}" for tile in tiles}
         reduce = kernel.reduce if named else tuple(i for i in nest.loops if i in inside)
@@ -183,7 +184,7 @@ def _pieces(found: Sequence[Level], names: Mapping[str, str], tiles: Sequence[Ti
     return pieces
 
 
-def _order(nest: Nest, body: tuple[Transform, ...], order: tuple[str, ...], where: Written) -> tuple[Transform, ...]:
+def _order(nest: Nest, body: Transforms, order: tuple[str, ...], where: Written) -> Transforms:
     try:
         written = tuple(loop.name for loop in apply(nest, body).loops)
     except InputError as error:
@@ -191,7 +192,7 @@ def _order(nest: Nest, body: tuple[Transform, ...], order: tuple[str, ...], wher
     return () if order == written else (Permute(order),)
 
 
-def _parallel(found: Sequence[Level], pieces: Sequence[str], schedule: str, where: Written) -> tuple[Transform, ...]:
+def _parallel(found: Sequence[Level], pieces: Sequence[str], schedule: str, where: Written) -> Transforms:
     at = [p for p, level in enumerate(found) if level.parallel]
     barriers = [p for p, level in enumerate(found) if level.barrier]
     grid = [p for p in at if found[p].axis]
@@ -232,7 +233,7 @@ def _parallel(found: Sequence[Level], pieces: Sequence[str], schedule: str, wher
     )
 
 
-def _packs(written: Written | None, pieces: Sequence[str]) -> tuple[Transform, ...]:
+def _packs(written: Written | None, pieces: Sequence[str]) -> Transforms:
     if written is None:
         return ()
     packs = []
@@ -247,7 +248,7 @@ def _packs(written: Written | None, pieces: Sequence[str]) -> tuple[Transform, .
     return tuple(packs)
 
 
-def text(structure: Structure) -> LoopText:
+def text(structure: NestLoops) -> LoopText:
     """The loop string and blocks of a structure: `parse` makes the same one of them. Raises InputError for more than 26
     loops."""
     nest, kernel = structure.nest, structure.kernel
@@ -296,7 +297,7 @@ def nests_named(loops: Written) -> frozenset[str]:
     return frozenset(name for name, _ in notation.by_nest(loops) if name is not None)
 
 
-def forced(parts: Sequence[Nest], loops: Written, blocks: Written, choose: RegisterBlocks) -> tuple[Structure, ...]:
+def forced(parts: Sequence[Nest], loops: Written, blocks: Written, choose: RegisterBlocks) -> tuple[NestLoops, ...]:
     """A structure for each nest. A loop string gives the structures of the nests that it names (`S0: ab; S1: bcaBCb`);
     without names, that of the only contraction, else of the only nest. Other nests stay as they are written.
 
@@ -310,7 +311,7 @@ def forced(parts: Sequence[Nest], loops: Written, blocks: Written, choose: Regis
         if name in sizes:
             raise said.error(f"blocks of {name} are given twice")
         sizes[name] = said
-    made: dict[str, tuple[Transform, ...]] = {}
+    made: dict[str, Transforms] = {}
     for name, said in wanted:
         nest = known.get(name) if name is not None else heavy[0] if len(heavy) == len(wanted) == 1 else None
         if nest is None or nest.name in made:

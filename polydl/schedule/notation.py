@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from polydl.base.errors import InputError, Span
-from polydl.schedule.loops import HILBERT
-from polydl.schedule.structure import OMP_SCHEDULE
+from polydl.schedule.loops import HILBERT, OMP_SCHEDULE
 
 _AXIS = re.compile(r"\{\s*([RCL])\s*:\s*([0-9]+)\s*(\+?)\s*\}")
 _CLAUSE = re.compile(r"schedule\((.*)\)")

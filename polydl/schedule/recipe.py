@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -34,21 +33,6 @@ class NestRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __str__(self) -> str:
         return f"{self.nest}: " + " ".join(_transform_text(t) for t in self.transforms)
-
-
-class Part(Protocol):
-    """A nest or a region with transforms applied to it."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def transforms(self) -> Sequence[Any]: ...
-
-
-def recipe_of(parts: Iterable[Part]) -> Recipe:
-    """What led to the parts of a program: to each its name and its transforms."""
-    return Recipe(tuple(NestRecipe(part.name, tuple(part.transforms)) for part in parts))
 
 
 class Recipe(msgspec.Struct, frozen=True):

@@ -19,8 +19,7 @@ from polydl.model.scop import Scop, Statement
 from polydl.model.time import map_from_affs
 from polydl.schedule.innermost_passes import WRITTEN_OUT
 from polydl.schedule.kernels_in_tiles import blocked, packed
-from polydl.schedule.plan import Part, Scheduled
-from polydl.schedule.structure import Structure, apply
+from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Parallelize, Permute, Tile, Vectorize
 from polydl.schedule.tree import (
@@ -41,7 +40,7 @@ from polydl.schedule.tree import (
 from polydl.schedule.tree import Sequence as InOrder
 
 
-def at_sizes(scop: Scop, parts: Sequence[Part], nests: Sequence[Nest]) -> tuple[Part, ...]:
+def at_sizes(scop: Scop, parts: Sequence[Ordered], nests: Sequence[Nest]) -> tuple[Ordered, ...]:
     """The parts of a variant for a program with the same statements, whose nests are given.
 
     Raises InputError where a part is made for its sizes.
@@ -51,13 +50,13 @@ def at_sizes(scop: Scop, parts: Sequence[Part], nests: Sequence[Nest]) -> tuple[
     return tuple(_at_sizes(scop, part, by_name, statements) for part in parts)
 
 
-def _at_sizes(scop: Scop, part: Part, nests: Mapping[str, Nest], statements: Mapping[str, Statement]) -> Part:
-    if isinstance(part, Scheduled):
+def _at_sizes(scop: Scop, part: Ordered, nests: Mapping[str, Nest], statements: Mapping[str, Statement]) -> Ordered:
+    if part.region is not None:
         own = tuple(statements[s.name] for s in part.statements)
-        return replace(part, statements=own, tree=packed(_with_kernels(part.tree, scop, statements)))
-    if part.packs or part.summed:
+        return replace(part, statements=own, region=packed(_with_kernels(part.region, scop, statements)))
+    if part.loops is not None and (part.loops.packs or part.loops.summed):
         raise InputError(f"nest {part.name} has copies or sums of parts that are made for its sizes")
-    return apply(nests[part.name], part.transforms)
+    return ordered(nests[part.name], part.transforms)
 
 
 def _with_kernels(node: Node, scop: Scop, of: Mapping[str, Statement]) -> Node:
@@ -86,14 +85,15 @@ def _is_empty(node: Node) -> bool:
     return isinstance(node, InOrder) and not node.children
 
 
-def on_one_thread(part: Part) -> Part:
+def on_one_thread(part: Ordered) -> Ordered:
     """A part without parallel loops. Tiles on a diagonal, which are there to be parallel, run one loop after the other
     again."""
-    if isinstance(part, Scheduled):
-        alone = {k: replace(k, use=replace(k.use, parallel=())) for k in kernels(part.tree)}
-        serial = with_kernels(_serial(part.tree), alone)  # copies are not one for each thread
-        return replace(part, how=structs.replace(part.how, parallel=False), tree=serial)
-    return apply(part.nest, [one for one in part.transforms if not isinstance(one, Parallelize)])
+    if part.loops is not None:
+        return ordered(part.loops.nest, [one for one in part.transforms if not isinstance(one, Parallelize)])
+    assert part.how is not None and part.region is not None
+    alone = {k: replace(k, use=replace(k.use, parallel=())) for k in kernels(part.region)}
+    serial = with_kernels(_serial(part.region), alone)  # copies are not one for each thread
+    return replace(part, how=structs.replace(part.how, parallel=False), region=serial)
 
 
 def _serial(node: Node) -> Node:
@@ -122,37 +122,32 @@ def _on_one(member: Member) -> Member:
     return replace(member, run=Run.SERIAL, share=ALONE) if member.run is Run.PARALLEL else member
 
 
-def through_caches(part: Part) -> Part:
+def through_caches(part: Ordered) -> Ordered:
     """A part whose rows store nothing past the caches, which is for outputs that are larger than they are."""
-    if part.rows is None or not part.rows.stream:
-        return part
-    usual = Vectorize((), part.rows.keep_order, part.rows.jam)
-    if isinstance(part, Scheduled):
-        later = tuple(usual if isinstance(one, Vectorize) else one for one in part.later)
-        return replace(part, rows=replace(part.rows, stream=()), later=later)
-    return apply(part.nest, [usual if isinstance(one, Vectorize) else one for one in part.transforms])
+    usual = (structs.replace(one, stream=()) if isinstance(one, Vectorize) else one for one in part.later)
+    return replace(part, later=tuple(usual))
 
 
-def shared_anew(part: Part, tuned: Nest, threads: int, row: int | None) -> Part:
+def shared_anew(part: Ordered, tuned: Nest, threads: int, row: int | None) -> Ordered:
     """A nest whose tiles are one for each thread at the sizes of `tuned` without these: at other sizes there would be
     fewer of them than threads. Where they are of the innermost loop they get `row` iterations, if that is a number:
     what a thread runs stays a row."""
-    if not isinstance(part, Structure) or part.kernel is not None:
+    if part.loops is None or part.loops.kernel is not None:
         return part
     found: list[Transform] = list(part.transforms)
-    for loop in part.nest.loops:
+    for loop in part.loops.nest.loops:
         extent = tuned.counts[loop].extent
         tile = next((t for t in found if isinstance(t, Tile) and t.loop == loop), None)
         if extent is None or tile is None or len(tile.sizes) > 1 or tile.sizes[0] < -(-extent // threads):
             continue
-        if row is not None and part.loops[-1].iterator == loop:
+        if row is not None and part.loops.loops[-1].iterator == loop:
             found = [structs.replace(tile, sizes=(row,)) if one is tile else one for one in found]
         else:
             found = [_untiled(one, loop) for one in found if one is not tile]
     if found == list(part.transforms):
         return part
     try:
-        return apply(part.nest, found)
+        return ordered(part.loops.nest, found)
     except InputError:
         return part  # parallel loops that the loop would have to stand between
 

@@ -1,7 +1,8 @@
-"""What all transforms of one loop nest have in common.
+"""What all transforms have in common.
 
-A transform is a small frozen value; a variant is a list of them (`schedule.recipe`). Each has a file of its own in
-`schedule.transforms`: what it does, what it needs, which of it are tried, and how it is applied.
+A transform is a small frozen value; a recipe is a list of them for each nest (`schedule.recipe`). Each has a file of
+its own in `schedule.transforms`: what it does, what it needs, which of it are tried, and how it is applied: to the
+loops of a nest (`schedule.loops.LoopTransform`), or to the tree of statements (`schedule.tree.TreeTransform`).
 
 In JSON a transform is an object of its fields and its class's name under `transform`; fields that have their default
 are left out, but for those made by `stated`.
@@ -16,12 +17,6 @@ from msgspec import Struct, field
 
 class Transform(Struct, frozen=True, tag_field="transform", tag=True, omit_defaults=True, forbid_unknown_fields=True):
     """How all of them are read and written."""
-
-    def applied(self, structure: Any) -> Any:
-        """The structure (`schedule.structure.Structure`) with this done to it; some take a region with its own schedule
-        (`schedule.plan.Scheduled`), too. Says nothing of legality, which `schedule.tree_check` decides. Raises
-        InputError where it does not fit."""
-        raise NotImplementedError
 
 
 def stated(default: Any) -> Any:

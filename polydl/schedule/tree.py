@@ -2,8 +2,8 @@
 
 isl's schedule trees (Verdoolaege et al., "Schedule trees", IMPACT 2014) are changed node by node in place; a search
 over many variants of one tree is easier on values that share their parts. `times` flattens a tree to what the exact
-legality check takes, and polydl.lower prints it. A nest with transforms applied to it (`schedule.structure`) is a small
-tree (`schedule.as_tree`), as are the schedules of isl's schedulers and of files, and whole programs.
+legality check takes, and polydl.lower prints it. The loops of a nest (`schedule.loops`) are a small tree
+(`schedule.as_tree`), as are the schedules of isl's schedulers and of files, and whole programs.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from polydl.model.time import map_from_affs
 from polydl.model.types import ElementType
 from polydl.rewrite.conditions import Group
 from polydl.schedule.loops import NestLoops, Packed, Rows
+from polydl.schedule.transform import Transform
 
 
 class Run(Enum):
@@ -176,6 +177,14 @@ class Sequence:
 
 
 Node = Band | Sequence | Leaf | Kernel | Copy
+
+
+class TreeTransform(Transform, frozen=True):
+    """A transform of the tree of consecutive statements."""
+
+    def applied(self, tree: Node) -> Node:
+        """The tree with this done to it. Says nothing of legality, which `schedule.tree_check` decides."""
+        raise NotImplementedError
 
 
 def sequence(children: Several[Node]) -> Node:

@@ -20,8 +20,8 @@ from polydl.schedule.as_tree import written
 from polydl.schedule.direction import Moving, moving
 from polydl.schedule.goal import Goal
 from polydl.schedule.innermost_passes import WRITTEN_OUT
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.passes import merged, scheduled
-from polydl.schedule.plan import Scheduled
 from polydl.schedule.relations import Links, direct
 from polydl.schedule.transforms import Schedule
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Node, bands
@@ -177,7 +177,7 @@ def candidates(
         return [], [error.reason]
     except isl.Error as error:  # isl's data flow fails on some domains in pieces
         return [], [f"isl cannot find the direct dependences of {scop.function}: {error}"]
-    trees: dict[str, tuple[Scheduled, Estimate]] = {}
+    trees: dict[str, _Found] = {}
     of = moving(scop, statements)
     ways = _ways(scop, statements, machine, tilings, reassociate=reassociate)
     tried: set[tuple[str, Schedule]] = set()
@@ -202,7 +202,7 @@ def candidates(
                     tree = scheduled(start, links, _goal(scop, of, how, reassociate=reassociate))
                     text = fingerprint(tree)
                     if text not in trees:
-                        trees[text] = Scheduled(tuple(statements), how, tree), estimate(tree)
+                        trees[text] = how, tree, estimate(tree)
             except QuotaExceeded as error:
                 given_up.append(error.reason)
         count += len(ways)
@@ -211,7 +211,7 @@ def candidates(
             given_up.append(f"schedules after the first {most}, from this one on: {left.described}")
             break
     legal: list[NestChoice] = []
-    for number, (one, predicted) in enumerate(_varied(sorted(trees.values(), key=lambda each: each[1].score))):
+    for number, (how, tree, predicted) in enumerate(_varied(sorted(trees.values(), key=lambda each: each[2].score))):
         tell(most + number)
         if len(legal) == LEGAL:
             break
@@ -219,13 +219,13 @@ def candidates(
             given_up.append(f"schedules after the first {len(legal)}: {CHECKS} were checked")
             break
         try:
-            wrong = broken(scop, statements, one.tree, found, reassociate=reassociate)
+            wrong = broken(scop, statements, tree, found, reassociate=reassociate)
         except QuotaExceeded as error:
             wrong = error.reason
         if wrong is None:
-            legal.append(NestChoice((one,), (predicted,)))
+            legal.append(NestChoice((Ordered.scheduled(statements, how, tree),), (predicted,)))
         else:
-            given_up.append(f"{one.how.described}: {wrong}")
+            given_up.append(f"{how.described}: {wrong}")
     return by_score(legal), given_up
 
 
@@ -269,12 +269,16 @@ def kernel_ways(scop: Scop, statements: Sequence[Statement], machine: Machine, t
     return found
 
 
-def _varied(ordered: Sequence[tuple[Scheduled, Estimate]]) -> Iterator[tuple[Scheduled, Estimate]]:
+_Found = tuple[Schedule, Node, Estimate]
+"""A schedule, the tree that it makes, and how long that takes."""
+
+
+def _varied(ordered: Sequence[_Found]) -> Iterator[_Found]:
     """The schedules in their order, but those of a base that has had its share after all the others."""
     seen: dict[str, int] = {}
     later = []
     for one in ordered:
-        base = one[0].how.base
+        base = one[0].base
         seen[base] = seen.get(base, 0) + 1
         if seen[base] <= _ALIKE:
             yield one

@@ -12,8 +12,7 @@ from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.rank.tree_estimate import footprints_of, tree_estimate
 from polydl.schedule.innermost_passes import WRITTEN_OUT
-from polydl.schedule.plan import Part
-from polydl.schedule.program_tree import tree_of
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.transforms import Vectorize
 from polydl.schedule.tree import bands
 from polydl.schedule.tree_check import broken
@@ -31,7 +30,7 @@ _STEP = 2_000_000
 
 def best_jam(
     scop: Scop,
-    part: Part,
+    part: Ordered,
     found: Sequence[Dependence],
     machine: Machine,
     threads: int,
@@ -50,26 +49,26 @@ def best_jam(
     footprints = footprints_of(scop, part.statements)
 
     def score(jam: tuple[int, ...]) -> float:
-        return tree_estimate(footprints, tree_of(Vectorize((), order, jam).applied(part)), machine, threads).score
+        return tree_estimate(footprints, part.after(Vectorize((), order, jam)).tree, machine, threads).score
 
     least = score(()) * PROMISE
-    made = {jam: Vectorize((), order, jam).applied(part) for jam in JAMS}
+    made = {jam: part.after(Vectorize((), order, jam)) for jam in JAMS}
     most = WRITTEN_OUT // len(part.statements)
     other = [jam for jam in JAMS if math.prod(jam) <= most and _written_out(made[jam]) == sum(n > 1 for n in jam)]
     promising = sorted((one for one in ((score(jam), jam) for jam in other) if one[0] < least), key=lambda one: one[0])
     for _, jam in promising[:_CHECKED]:
         try:
             with quota(f"rows of {part.name} together", _STEP):
-                if broken(scop, part.statements, tree_of(made[jam]), found, reassociate=reassociate) is None:
+                if broken(scop, part.statements, made[jam].tree, found, reassociate=reassociate) is None:
                     return jam
         except QuotaExceeded:
             return ()  # the row of one iteration is there as well
     return ()
 
 
-def _written_out(part: Part) -> int:
+def _written_out(part: Ordered) -> int:
     """Loops that are, each once."""
-    return len({id(member.key) for band in bands(tree_of(part)) for member in band.members if member.unroll})
+    return len({id(member.key) for band in bands(part.tree) for member in band.members if member.unroll})
 
 
 def _rectangular(statement: Statement) -> bool:

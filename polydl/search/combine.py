@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from polydl.rank.estimate import Estimate
-from polydl.schedule.plan import Part
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import starting_from_zero
 from polydl.search.variant import Origin, Variant
 
@@ -17,7 +17,7 @@ from polydl.search.variant import Origin, Variant
 class NestChoice:
     """One way to run consecutive nests: what variants are put together from."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[Ordered, ...]
     estimates: tuple[Estimate, ...]
     """Of the parts."""
 

@@ -17,10 +17,9 @@ from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.conditions import Group
 from polydl.rewrite.fuse_program import FusedScop
 from polydl.schedule.fusion_groups import groups_of, runs
-from polydl.schedule.plan import Part
+from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.program_tree import program_tree, starting_from_zero
-from polydl.schedule.recipe import NestRecipe, Recipe, recipe_of
-from polydl.schedule.structure import Structure, apply
+from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize
 from polydl.search.choose_jam import best_jam
 from polydl.search.variant import Variant
@@ -70,8 +69,8 @@ def _variants(
     for base in ranked:
         scop = base.program
         near = [g for g in groups if any(_names(g) <= {s.name for _, s in run} for run in runs(base.parts))]
-        fused = into_kernels(scop, base.structures, near, refused)
-        own = {structure.name: structure for structure in fused}
+        fused = into_kernels(scop, [part for part in base.parts if part.loops is not None], near, refused)
+        own = {nest.name: nest for nest in fused}
         joined = [own.get(part.name, part) for part in base.parts]
         gone = set(starting_from_zero(joined).values())
         vectors = False
@@ -79,14 +78,14 @@ def _variants(
             in_rows = any(part.rows for part in parts)
             if (parts == list(base.parts) and not made.changed) or (vectors and not in_rows):
                 continue
-            recipe = Recipe((*recipe_of(parts).nests, *merges))
+            recipe = Recipe((*(part.recipe for part in parts), *merges))
             if recipe in tried:
                 continue  # bases that differ only in the loops of what is fused make the same variant
             tried.add(recipe)
             variant = replace(base, recipe=recipe, parts=tuple(parts))
             estimate = estimator.whole(variant.tree, base.estimate)
             if any(part.how is not None and part.rows for part in parts):
-                without = [part if part.how is None else replace(part, rows=None) for part in parts]
+                without = [part if part.how is None else replace(part, later=()) for part in parts]
                 if estimate.score > PROMISE * estimator.whole(program_tree(without), base.estimate).score:
                     continue
             if made_texts == MOST_TEXTS:
@@ -126,11 +125,12 @@ def _with_schedules(ranked: Sequence[Variant], threads: int) -> Iterator[Variant
 def _cut_for_rows(variant: Variant, threads: int) -> Variant:
     """The variant with loops that are parallel and innermost cut into one tile per thread, which leaves each a row."""
     parts = list(variant.parts)
-    for place, s in enumerate(parts):
-        if not isinstance(s, Structure):
+    for place, part in enumerate(parts):
+        s = part.loops
+        if s is None:
             continue
         last, extent = s.loops[-1:], s.nest.counts[s.loops[-1].iterator].extent if s.loops else None
-        if s.kernel is not None or s.grid or not last or last[0].name not in s.parallel or s.rows is not None:
+        if s.kernel is not None or s.grid or not last or last[0].name not in s.parallel or part.rows is not None:
             continue
         size = -(-(extent or 0) // threads)
         if last[0].within is not None or last[0].step != 1 or size < 2 or s.omp_schedule:
@@ -139,7 +139,8 @@ def _cut_for_rows(variant: Variant, threads: int) -> Variant:
         parallel = tuple(f"{name}.0" if loop == name else loop for loop in s.parallel)
         order = tuple(piece for loop in s.loops for piece in _pieces(loop.name, name))
         cut = (Tile(name, (size,)), Permute(order), Parallelize(parallel))
-        parts[place] = apply(s.nest, (*(t for t in s.transforms if not isinstance(t, Permute | Parallelize)), *cut))
+        before = (t for t in part.transforms if not isinstance(t, Permute | Parallelize))
+        parts[place] = ordered(s.nest, (*before, *cut))
     return Variant.of(variant.origin, tuple(parts), variant.estimate)
 
 
@@ -148,10 +149,10 @@ def _pieces(loop: str, cut: str) -> tuple[str, ...]:
 
 
 def into_kernels(
-    scop: Scop, structures: Sequence[Structure], groups: Sequence[Group], refused: dict[str, None]
-) -> list[Structure]:
-    """The structures with everything in the epilogues of microkernels that can be."""
-    result = list(structures)
+    scop: Scop, nests: Sequence[Ordered], groups: Sequence[Group], refused: dict[str, None]
+) -> list[Ordered]:
+    """The nests with everything in the epilogues of microkernels that can be."""
+    result = list(nests)
     for group in groups:
         members = [f.nest for f in (*group.before, *group.after)]
         if all(is_zeroing(nest) for nest in members):
@@ -159,7 +160,7 @@ def into_kernels(
         while members:
             names = {nest.name for nest in members}
             fuse = Fuse(group.heavy.name)
-            tried = [replace(s, fused=fuse.into, transforms=(fuse,)) if s.nest.name in names else s for s in result]
+            tried = [nest.after(fuse) if nest.name in names else nest for nest in result]
             reason = _obstacle(scop, tried, group.heavy)
             if reason is None:
                 result = tried
@@ -170,29 +171,32 @@ def into_kernels(
     return result
 
 
-def _obstacle(scop: Scop, structures: Sequence[Structure], heavy: Nest) -> str | None:
+def _obstacle(scop: Scop, nests: Sequence[Ordered], heavy: Nest) -> str | None:
     try:
-        groups = groups_of(structures)
+        groups = groups_of(nests)
     except IllegalVariant as error:
         return error.reason
-    place = next(i for i, s in enumerate(structures) if s.nest.name == heavy.name)
-    return obstacle(scop, structures[place], groups[place]) if place in groups else None
+    place = next(i for i, nest in enumerate(nests) if nest.name == heavy.name)
+    loops = nests[place].loops
+    return obstacle(scop, loops, groups[place]) if place in groups and loops is not None else None
 
 
-def _in_rows(base: Variant, parts: Sequence[Part], gone: Container[str], estimator: Estimator) -> Iterator[list[Part]]:
+def _in_rows(
+    base: Variant, parts: Sequence[Ordered], gone: Container[str], estimator: Estimator
+) -> Iterator[list[Ordered]]:
     """The parts of a variant with plain nests and regions in rows of vectors: several iterations of the loops around
     them together where that promises more, past the caches where the output is larger than they are, the usual way,
     and as loops; regions with and without. `gone`: names of nests that a microkernel does away with. Contractions in
     blocks are left to the microkernels of the search; a matrix times a vector is a sum."""
     scop, machine, reassociate = base.program, estimator.machine, base.origin.reassociate
-    plain: list[Part] = [
-        s
-        for s in parts
-        if s.nest is not None
-        and s.kernel is None
-        and not (s.nest.contraction is not None and s.nest.contraction.in_blocks)
-        and not s.fused
-        and s.name not in gone
+    plain = [
+        part
+        for part in parts
+        if part.loops is not None
+        and part.loops.kernel is None
+        and not (part.loops.nest.contraction is not None and part.loops.nest.contraction.in_blocks)
+        and part.into is None
+        and part.name not in gone
     ]
     regions = [part for part in parts if part.how is not None and _worth(scop, part, machine)]
     order = 0 if reassociate else 1
@@ -210,14 +214,14 @@ def _in_rows(base: Variant, parts: Sequence[Part], gone: Container[str], estimat
     yield list(parts)
 
 
-def _worth(scop: Scop, region: Part, machine: Machine) -> bool:
+def _worth(scop: Scop, region: Ordered, machine: Machine) -> bool:
     """Whether rows do more than a compiler's vectors: in functions, sums and extremes, or stores past the caches."""
     more = any(arithmetic(s).calls or is_reduction(s) for s in region.statements)
     return more or bool(_large_outputs(scop, region.statements, machine))
 
 
-def _each(parts: Sequence[Part], chosen: Mapping[str, Vectorize]) -> list[Part]:
-    return [chosen[part.name].applied(part) if part.name in chosen else part for part in parts]
+def _each(parts: Sequence[Ordered], chosen: Mapping[str, Vectorize]) -> list[Ordered]:
+    return [part.after(chosen[part.name]) if part.name in chosen else part for part in parts]
 
 
 def _large_outputs(scop: Scop, statements: Sequence[Statement], machine: Machine) -> tuple[str, ...]:

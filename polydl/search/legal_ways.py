@@ -23,7 +23,8 @@ from polydl.rank.plain import Work
 from polydl.rank.whole import tree_estimator
 from polydl.rewrite.canonical import Canonical, canonical
 from polydl.schedule.limits import SPACES, Limits
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
+from polydl.schedule.ordered import Ordered
 from polydl.search.candidates import CHECKS, TREES, candidates
 from polydl.search.combine import NestChoice, by_score, combined, side_by_side
 from polydl.search.region_choice import segments
@@ -52,7 +53,7 @@ class Ways:
     nests: tuple[Nest, ...]
     machine: Machine
     threads: int
-    structures: Mapping[str, Sequence[Structure]]
+    structures: Mapping[str, Sequence[NestLoops]]
     """Per nest, by loop transforms."""
     regions: tuple[RegionWays, ...]
     pruned: Mapping[str, int]
@@ -71,7 +72,10 @@ class Ways:
         ordered: list[list[NestChoice]] = []
         for region in self.regions:
             alone = [
-                [NestChoice((s,), (e,)) for s, e in estimator.best_first(nest, self.structures[nest.name])]
+                [
+                    NestChoice((Ordered.nest(s),), (e,))
+                    for s, e in estimator.best_first(nest, self.structures[nest.name])
+                ]
                 for nest in region.nests
             ]
             loops = [choices[:1] for choices in alone]
@@ -136,7 +140,7 @@ def ways(
     given_up = [*program.refused]
     pruned: Counter[str] = Counter()
     blocks = register_blocks_for(machine)
-    structures: dict[str, Sequence[Structure]] = {}
+    structures: dict[str, Sequence[NestLoops]] = {}
     small = light(parts)
     if small:
         names = ", ".join(nest.name for nest in parts if nest.name in small)

@@ -11,8 +11,8 @@ from polydl.rank.estimator import Estimator
 from polydl.schedule.check import check
 from polydl.schedule.loopstring import forced
 from polydl.schedule.notation import Written
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
-from polydl.schedule.structure import Structure
 from polydl.search.combine import NestChoice, whole
 from polydl.search.variant import Origin, Variant
 
@@ -29,19 +29,19 @@ def scored(
     several of them as InputErrors; QuotaExceeded.
     """
     blocks = register_blocks_for(estimator.machine)
-    made: list[tuple[Structure, ...]] = []
+    made: list[tuple[Ordered, ...]] = []
     wrong: list[InputError] = []
     for loops, sizes in lines:
         try:
-            structures = forced(nests, loops, sizes, blocks)
+            one = tuple(Ordered.nest(nest) for nest in forced(nests, loops, sizes, blocks))
         except InputError as error:
             wrong.append(error)
             continue
-        broken = check(origin.scop, program_tree(structures), origin.dependences, reassociate=origin.reassociate)
+        broken = check(origin.scop, program_tree(one), origin.dependences, reassociate=origin.reassociate)
         if broken is not None:
             wrong.append(IllegalVariant(broken, loops.error("").span))
-        made.append(structures)
+        made.append(one)
     if wrong:
         raise wrong[0] if len(wrong) == 1 else InputErrors(wrong)
-    found = [estimator.structures(nest, [structures[n] for structures in made]) for n, nest in enumerate(nests)]
+    found = [estimator.structures(nest, [own for one in made if (own := one[n].loops)]) for n, nest in enumerate(nests)]
     return tuple(whole(origin, NestChoice(one, tuple(f[i] for f in found))) for i, one in enumerate(made))

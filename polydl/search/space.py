@@ -9,20 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from polydl.schedule.limits import EQUAL, Choices, Limits
-from polydl.schedule.structure import Structure, apply
-from polydl.schedule.transform import Transform
+from polydl.schedule.loops import LoopTransform, NestLoops, apply
 from polydl.schedule.transforms import CHOICES
 from polydl.schedule.transforms.register_block import inside_tiles, microkernels
 from polydl.schedule.transforms.tile import tilings
 
 
-def legal_structures(limits: Limits) -> Iterator[Structure]:
+def legal_structures(limits: Limits) -> Iterator[NestLoops]:
     """The legal structures of a nest, at most `space.limit`, in a fixed order. The nest as it is written is among them.
 
     The rounds of the different choices of tiles and kernels are interleaved, so that a limit cuts the variety of
     each choice rather than whole choices.
     """
-    seen: set[tuple[Transform, ...]] = set()
+    seen: set[tuple[LoopTransform, ...]] = set()
     bodies = [_chosen(apply(limits.nest, body), limits, CHOICES) for body in _bodies(limits)]
     count = 0
     while bodies and count < limits.space.limit:
@@ -43,7 +42,7 @@ def legal_structures(limits: Limits) -> Iterator[Structure]:
         bodies = alive
 
 
-def _bodies(limits: Limits) -> Iterator[tuple[Transform, ...]]:
+def _bodies(limits: Limits) -> Iterator[tuple[LoopTransform, ...]]:
     """Tiles and microkernels, before the loops are put in order."""
     for kernel in microkernels(limits):
         held = {} if kernel is None else {kernel.rows or "": kernel.m, kernel.columns: kernel.n}
@@ -53,7 +52,7 @@ def _bodies(limits: Limits) -> Iterator[tuple[Transform, ...]]:
         yield ()
 
 
-def _chosen(structure: Structure, limits: Limits, choices: Sequence[Choices]) -> Iterator[Structure]:
+def _chosen(structure: NestLoops, limits: Limits, choices: Sequence[Choices]) -> Iterator[NestLoops]:
     """What all choices, one after the other, make of a structure."""
     if not choices:
         yield structure

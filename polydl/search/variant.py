@@ -15,10 +15,10 @@ from polydl.lower.splice import splice
 from polydl.model.scop import Scop
 from polydl.rank.estimate import Estimate
 from polydl.schedule.check import check
-from polydl.schedule.plan import Part, Scheduled
+from polydl.schedule.loops import NestLoops
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
-from polydl.schedule.recipe import Recipe, recipe_of
-from polydl.schedule.structure import Structure
+from polydl.schedule.recipe import Recipe
 from polydl.schedule.tree import Sequence
 
 
@@ -49,14 +49,14 @@ class Variant:
     origin: Origin = field(repr=False, compare=False)
     recipe: Recipe
     """How the parts were made; it has no nest for the program as it is written."""
-    parts: tuple[Part, ...]
+    parts: tuple[Ordered, ...]
     """In the order in which they run: transformed nests, and regions with a schedule tree of their own."""
     estimate: Estimate
 
     @staticmethod
-    def of(origin: Origin, parts: tuple[Part, ...], estimate: Estimate) -> Variant:
+    def of(origin: Origin, parts: tuple[Ordered, ...], estimate: Estimate) -> Variant:
         """The variant whose recipe is that of its parts."""
-        return Variant(origin, recipe_of(parts), parts, estimate)
+        return Variant(origin, Recipe(tuple(part.recipe for part in parts)), parts, estimate)
 
     @property
     def id(self) -> str:
@@ -79,9 +79,9 @@ class Variant:
         return self.estimate.features
 
     @property
-    def structures(self) -> tuple[Structure, ...]:
-        """The parts that are nests."""
-        return tuple(part for part in self.parts if isinstance(part, Structure))
+    def structures(self) -> tuple[NestLoops, ...]:
+        """The loops of the parts that are nests."""
+        return tuple(part.loops for part in self.parts if part.loops is not None)
 
     @property
     def as_written(self) -> bool:
@@ -89,9 +89,9 @@ class Variant:
         return not any(nest.transforms for nest in self.recipe.nests)
 
     @property
-    def scheduled(self) -> tuple[Scheduled, ...]:
+    def scheduled(self) -> tuple[Ordered, ...]:
         """The parts that are regions with a schedule tree."""
-        return tuple(part for part in self.parts if isinstance(part, Scheduled))
+        return tuple(part for part in self.parts if part.loops is None)
 
     @property
     def family(self) -> tuple[object, ...]:
@@ -103,7 +103,7 @@ class Variant:
     @property
     def loops(self) -> str:
         """The loops in one line: `j/32* pack(B) k.0/256 i/12 | i.mk j.mk k.1`; * is parallel, / a step."""
-        return "; ".join([*(s.described for s in self.structures), *(s.described for s in self.scheduled)])
+        return "; ".join(part.described for part in sorted(self.parts, key=lambda part: part.loops is None))
 
     @cached_property
     def tree(self) -> Sequence:

@@ -16,6 +16,7 @@ from polydl.measure import Toolchain, check_compiles
 from polydl.rank.estimate import Estimate
 from polydl.rank.ranker import Scored
 from polydl.schedule.limits import SPACES
+from polydl.schedule.ordered import Ordered
 from polydl.search.variant import Variant
 from polydl.target import preset
 
@@ -170,7 +171,7 @@ def test_an_illegal_variant_has_no_text(table: polydl.Ranking, tmp_path: Path) -
     variant = polydl.rank(path, "small", "epyc-zen5", threads=2)
     plain = next(v for v in variant if v.structures)
     structure = plain.structures[0]
-    broken = replace(plain, parts=(replace(structure, parallel=(structure.loops[0].name,)),))
+    broken = replace(plain, parts=(Ordered.nest(replace(structure, parallel=(structure.loops[0].name,))),))
     with pytest.raises(IllegalVariant, match="RAW"):
         broken.code()
 

@@ -111,7 +111,7 @@ def test_fused_beside_a_region_with_a_schedule_of_its_own(tmp_path: Path) -> Non
     path.write_text(POOLED)
     options = Options(threads=2, machine="xeon-8480plus", top_k=5)
     ranking = pipeline.with_fused(pipeline.rank(path, options=options), options)
-    both = [v for v in ranking.variants if v.scheduled and any(s.fused for s in v.structures)]
+    both = [v for v in ranking.variants if v.scheduled and any(part.into for part in v.parts)]
     assert both
     done = polydl(tmp_path, "optimize", path, "-o", tmp_path / "out.c", "--json", "--budget", "none")
     found = json.loads(done.stdout)

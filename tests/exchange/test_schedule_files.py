@@ -23,7 +23,7 @@ from polydl.model.isl import context
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rewrite.canonical import canonical
-from polydl.schedule.plan import Scheduled
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.tree import Run, bands
 from tests.cli.running import PRESET, polydl, refused
@@ -76,7 +76,7 @@ def scop_of(folder: Path, text: str) -> Scop:
     return canonical(scop).scop
 
 
-def read(scop: Scop, folder: Path, text: str, *, reassociate: bool = True) -> Scheduled:
+def read(scop: Scop, folder: Path, text: str, *, reassociate: bool = True) -> Ordered:
     path = folder / "tree.yaml"
     path.write_text(text)
     return schedule_from_file(scop, path, dependences(scop), reassociate=reassociate)

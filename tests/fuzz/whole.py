@@ -22,8 +22,8 @@ from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import rank
+from polydl.schedule.ordered import ordered
 from polydl.schedule.program_tree import program_tree
-from polydl.schedule.structure import apply
 from polydl.search.shortlist import shortlist
 from tests.compiling import run_compiler, run_program
 from tests.oracle import Limits, Program, initial_data, interpret, programs, render
@@ -57,7 +57,7 @@ def texts_of(program: Program, folder: Path, most: int, options: Options = OPTIO
     offered = []
     for scop in loaded.scops:
         ranking = rank(scop, options=options)
-        codes = [generate(ranking.scop, program_tree([apply(nest, ()) for nest in ranking.nests]))]
+        codes = [generate(ranking.scop, program_tree([ordered(nest, ()) for nest in ranking.nests]))]
         codes += [variant.generated for variant in shortlist(ranking.variants, most)[0]]
         offered.append((ranking.scop, codes))
     texts = []

@@ -11,7 +11,7 @@ from polydl import pipeline
 from polydl.base import resources
 from polydl.options import Options
 from polydl.schedule.grouping import copied_bytes, grouping
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from tests.compiling import run_compiler, run_program
 from tests.kernels.contraction_program import HARNESS
 from tests.kernels.test_products import TARGETS, X86
@@ -114,7 +114,7 @@ def test_convolutions(kind: str, layout: str, channels: int, stride: int, tmp_pa
         assert (ran.stdout, ran.returncode) == ("done\n", 0), target
 
 
-def ranked(kind: str, machine: str) -> Structure:
+def ranked(kind: str, machine: str) -> NestLoops:
     """The best structure of a product with 16 columns, so that no loop uses a copy of A again."""
     a, b, c, _ = KINDS[kind]
     value = "polydl_to_float" if kind == "bf16" else ""
@@ -130,7 +130,7 @@ void f({c} C[restrict 64][16], const {a} A[restrict 64][96], const {b} B[restric
 }}
 """
     ranking = pipeline.rank(text, "small", machine=machine, threads=1)
-    return next(part for v in ranking.variants for part in v.parts if part.kernel is not None)
+    return next(one for v in ranking.variants for one in v.structures if one.kernel is not None)
 
 
 def test_copies_that_nothing_reuses_are_made() -> None:

@@ -268,7 +268,7 @@ def texts_and_seconds(found: Scop) -> tuple[str, float]:
     """The first variant in rows: its C, and its predicted seconds."""
     options = Options(machine="epyc-zen5", threads=1)
     ranking = pipeline.with_fused(pipeline.rank(found, options=options), options)
-    variant = next(v for v in ranking.variants if any(s.rows is not None for s in v.structures))
+    variant = next(v for v in ranking.variants if any(part.rows is not None for part in v.parts if part.loops))
     made = generate(variant.program, variant.tree)
     return "\n".join([*made.prologue, made.region]), variant.score
 

@@ -21,8 +21,8 @@ from polydl.model.scop import Scop
 from polydl.model.types import BF16_BITS, CHAR, F16, F32, F64, I8, I32, U8, ElementType, element_type
 from polydl.prove import prove
 from polydl.rewrite.canonical import canonical
+from polydl.schedule.ordered import ordered
 from polydl.schedule.program_tree import program_tree
-from polydl.schedule.structure import apply
 from polydl.schedule.transforms import Vectorize
 from tests.oracle.native import compile_c
 
@@ -115,7 +115,7 @@ void f({", ".join(parameters)})
 def in_rows(scop: Scop) -> list[str]:
     """The file with vector functions, plain and with the marks that the proof reads."""
     found = canonical(scop).scop
-    parts = [apply(nest, (Vectorize(),)) for nest in nests(found, dependences(found, reads=False))]
+    parts = [ordered(nest, (Vectorize(),)) for nest in nests(found, dependences(found, reads=False))]
     return [
         splice(scop.source, [(scop, generate(found, program_tree(parts), instances=marks))], "")
         for marks in (False, True)

@@ -17,7 +17,7 @@ from polydl.model.types import Kind, element_type
 from polydl.rewrite.canonical import canonical
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
-from polydl.schedule.plan import Scheduled
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule
@@ -79,7 +79,7 @@ def in_lanes(text: str, tmp_path: Path, how: Schedule = Schedule("written")) -> 
     links = direct(scop, scop.statements, found)
     tree = made(scop, moving(scop, scop.statements), links, written(scop.statements), how, reassociate=True)
     assert broken(scop, scop.statements, tree, found, reassociate=False) is None
-    code = generate(scop, program_tree([Scheduled(scop.statements, how, tree)]))
+    code = generate(scop, program_tree([Ordered.scheduled(scop.statements, how, tree)]))
     return splice(scop.source, [(scop, code)], "")
 
 

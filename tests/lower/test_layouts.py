@@ -16,8 +16,8 @@ from polydl.frontend.load import load
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.layout import Layout, row_major
+from polydl.schedule.ordered import written
 from polydl.schedule.program_tree import program_tree
-from polydl.schedule.structure import start
 from tests.oracle.native import compile_c
 
 ROWS, COLUMNS = 12, 20
@@ -60,7 +60,7 @@ def test_the_code_finds_every_element(x: Layout, y: Layout, tmp_path: Path) -> N
     (scop,) = program.scops
     arrays = {n: replace(a, layout={"X": x, "Y": y}[n]) for n, a in scop.arrays.items()}
     scop = replace(scop, arrays=arrays)
-    structures = [start(nest) for nest in nests(scop, dependences(scop, reads=False))]
+    structures = [written(nest) for nest in nests(scop, dependences(scop, reads=False))]
     library = compile_c([splice(program.source, [(scop, generate(scop, program_tree(structures)))], "")], ("-O1", "-w"))
     inputs = np.arange(ROWS * COLUMNS, dtype=np.float32).reshape(ROWS, COLUMNS)
     before = np.full_like(inputs, -1)

@@ -15,8 +15,9 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import Nest, nests
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
+from polydl.schedule.loops import NestLoops, apply
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
-from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Microkernel, Pack, Permute, Tile
 from polydl.target.products import BYTES, SINGLE
 from tests.compiling import run_compiler
@@ -51,7 +52,7 @@ TYPES = {"int32_t": np.int32, "int8_t": np.int8, "uint8_t": np.uint8, "int16_t":
          "double": np.float64}  # fmt: skip
 
 
-def drawn(nest: Nest, rng: random.Random, small: bool) -> Structure:
+def drawn(nest: Nest, rng: random.Random, small: bool) -> NestLoops:
     """A schedule with a microkernel, its reductions cut and shared out at random. Raises InputError where it does not
     fit. `small`: of integers of 8 bits."""
     found = nest.contraction
@@ -97,7 +98,7 @@ def test_random_schedules(source: str, c: str, a: str, b: str, tmp_path: Path) -
     loaded = load(path)
     (scop,) = loaded.scops
     (nest,) = nests(scop, dependences(scop, reads=False))
-    libraries: list[tuple[ctypes.CDLL, Structure]] = []
+    libraries: list[tuple[ctypes.CDLL, NestLoops]] = []
     refused = 0
     while len(libraries) < 4:
         try:
@@ -107,7 +108,7 @@ def test_random_schedules(source: str, c: str, a: str, b: str, tmp_path: Path) -
             assert refused < 500
             continue
         out = tmp_path / f"v{len(libraries)}.c"
-        out.write_text(splice(loaded.source, [(scop, generate(scop, program_tree([structure])))], ""))
+        out.write_text(splice(loaded.source, [(scop, generate(scop, program_tree([Ordered.nest(structure)])))], ""))
         flags = [
             "-O1",
             "-march=native",

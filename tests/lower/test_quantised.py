@@ -22,8 +22,9 @@ from polydl.rewrite.canonical import canonical
 from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.temporaries import Substituted
 from polydl.rewrite.zero_points import ZeroPoints
+from polydl.schedule.loops import NestLoops, apply
+from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.program_tree import program_tree
-from polydl.schedule.structure import Structure, apply, start
 from polydl.schedule.transforms import Microkernel, Pack, Permute, Tile
 from polydl.search.fused_variants import into_kernels
 from polydl.target.products import BYTES
@@ -96,14 +97,17 @@ def in_microkernels(text: str) -> tuple[str, int]:
     (scop,) = loaded.scops
     program = canonical(scop)
     parts = nests(program.scop, program.dependences)
-    structures = [_in_blocks(nest) if nest.contraction is not None else start(nest) for nest in parts]
+    structures = [
+        Ordered.nest(_in_blocks(nest)) if nest.contraction is not None else ordered(nest, ()) for nest in parts
+    ]
     refused: dict[str, None] = {}
     fused = into_kernels(program.scop, structures, plan(parts).groups, refused)
     written = splice(loaded.source, [(scop, generate(program.scop, program_tree(fused)))], "")
-    return written, sum(bool(one.fused) and not is_zeroing(one.nest) for one in fused)
+    zeros = {nest.name for nest in parts if is_zeroing(nest)}
+    return written, sum(one.into is not None and one.name not in zeros for one in fused)
 
 
-def _in_blocks(nest: Nest) -> Structure:
+def _in_blocks(nest: Nest) -> NestLoops:
     """Two blocks along the sum where it is long enough, so that one begins and another one ends it."""
     found = nest.contraction
     assert found is not None
@@ -346,7 +350,9 @@ def test_plain_loops_do_not_overflow(a: str, b: str, most: int, op: str, tmp_pat
     loaded = polydl.load(text)
     program = canonical(loaded.scops[0])
     assert any(isinstance(step.rewrite, ZeroPoints) for step in program.steps)
-    plain = generate(program.scop, program_tree([start(nest) for nest in nests(program.scop, program.dependences)]))
+    plain = generate(
+        program.scop, program_tree([ordered(nest, ()) for nest in nests(program.scop, program.dependences)])
+    )
     written = splice(loaded.source, [(loaded.scops[0], plain)], "")
 
     def run(c: str) -> tuple[int, str]:

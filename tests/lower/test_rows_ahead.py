@@ -11,7 +11,6 @@ from polydl import pipeline
 from polydl.lower.emit import generate
 from polydl.lower.kernel_spec import ROWS_AHEAD
 from polydl.options import Options
-from polydl.schedule.program_tree import program_tree
 
 SOURCE = Path(__file__).parents[2] / "examples" / "conv2d.c"
 
@@ -21,12 +20,10 @@ def prefetches(image: int, rows: str) -> set[tuple[int, int]]:
     defines = {"OFH": str(image), "OFW": str(image), "KH": "1", "KW": "1", "NIMG": "2"}
     options = Options(defines=defines, threads=2, space="default", machine="epyc-zen5")
     ranking = pipeline.rank(SOURCE, options=options)
-    structures = next(
-        v.structures
-        for v in ranking.variants
-        if any(s.kernel is not None and s.inner[0].iterator == rows for s in v.structures)
+    variant = next(
+        v for v in ranking.variants if any(s.kernel is not None and s.inner[0].iterator == rows for s in v.structures)
     )
-    text = "\n".join(generate(ranking.scop, program_tree(structures)).prologue)
+    text = "\n".join(generate(ranking.scop, variant.tree).prologue)
     return {(int(x), int(y)) for x, y in re.findall(r"__builtin_prefetch\(a \+ i \* (\d+) \+ (\d+)\)", text)}
 
 

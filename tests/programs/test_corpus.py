@@ -12,8 +12,8 @@ from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import at_other_sizes, load, rank, with_fused
+from polydl.schedule.ordered import ordered
 from polydl.schedule.program_tree import program_tree
-from polydl.schedule.structure import apply
 from polydl.search.loading import with_sizes
 from polydl.search.shortlist import shortlist
 from polydl.search.sizes.run_neighbours import MOST, neighbouring_sizes
@@ -35,7 +35,7 @@ def outputs(entry: Entry, values: Mapping[str, int], options: Options, most: int
     offered = []
     for scop in program.scops:
         ranking = rank(scop, options=chosen)
-        codes = [generate(ranking.scop, program_tree([apply(nest, ()) for nest in ranking.nests]))]
+        codes = [generate(ranking.scop, program_tree([ordered(nest, ()) for nest in ranking.nests]))]
         codes += [variant.generated for variant in shortlist(ranking.variants, most)[0]]
         offered.append((ranking.scop, codes))
     texts = [entry.text]

@@ -11,7 +11,7 @@ from polydl.lower.splice import splice
 from polydl.rewrite.canonical import Canonical, canonical
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
-from polydl.schedule.plan import Scheduled
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule
@@ -26,7 +26,7 @@ def in_order(text: str, folder: Path) -> tuple[Canonical, list[str]]:
     scop, how = program.scop, Schedule("written")
     links = direct(scop, scop.statements, dependences(scop, reads=False))
     tree = made(scop, moving(scop, scop.statements), links, written(scop.statements), how, reassociate=True)
-    part = Scheduled(scop.statements, how, tree)
+    part = Ordered.scheduled(scop.statements, how, tree)
     return program, [
         splice(scop.source, [(scop, generate(scop, program_tree([part]), instances=marks))], "")
         for marks in (False, True)

@@ -24,7 +24,6 @@ from polydl.options import Options
 from polydl.pipeline import load, rank
 from polydl.prove import Proof, prove
 from polydl.rewrite.canonical import Canonical
-from polydl.schedule.plan import Scheduled
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Node, Run
 from polydl.schedule.tree import Sequence as InOrder
 from polydl.search.variant import Variant
@@ -292,7 +291,7 @@ def schedules(subject: Subject) -> Iterator[tuple[str, str | None, Generated | N
     variant."""
     right = subject.variant
     for at, part in enumerate(right.parts):
-        for what, tree in _trees(part.tree) if isinstance(part, Scheduled) else ():
-            variant = replace(right, parts=(*right.parts[:at], replace(part, tree=tree), *right.parts[at + 1 :]))
+        for what, tree in _trees(part.tree) if part.loops is None else ():
+            variant = replace(right, parts=(*right.parts[:at], replace(part, region=tree), *right.parts[at + 1 :]))
             text = generate(variant.program, variant.tree, instances=True) if variant.illegal is None else None
             yield what, variant.illegal, text

@@ -25,9 +25,9 @@ from polydl.model.scop import Scop
 from polydl.prove import Proof, prove_every_size
 from polydl.prove.integers import Affine, extreme, floor, loop, not_negative, number
 from polydl.rewrite.canonical import canonical
+from polydl.schedule.ordered import ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
-from polydl.schedule.structure import apply
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Tile, Vectorize
 from polydl.search.sizes import choose
@@ -113,7 +113,7 @@ def printed(source: str, *transforms: Transform) -> tuple[Scop, Generated, Gener
     """A program of one nest with its sizes as parameters, and its code, also with marks."""
     (scop,) = polydl.load(source, require_sizes=False).scops
     scop = canonical(scop).scop
-    structures = [apply(nest, transforms) for nest in nests(scop, dependences(scop))]
+    structures = [ordered(nest, transforms) for nest in nests(scop, dependences(scop))]
     codes = [generate(scop, program_tree(structures), instances=marks, other_sizes=True) for marks in (False, True)]
     some = where_all_runs(scop)
     code, marked = (dispatched(scop, some, one) for one in codes)

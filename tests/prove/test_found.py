@@ -13,8 +13,8 @@ from polydl.lower.splice import splice
 from polydl.pipeline import load, rank
 from polydl.prove import prove
 from polydl.rewrite.canonical import canonical
+from polydl.schedule.ordered import ordered
 from polydl.schedule.program_tree import program_tree
-from polydl.schedule.structure import apply
 from polydl.schedule.transforms import Vectorize
 from polydl.search.proofs import proof_of
 from tests.programs.corpus import catalogue
@@ -36,7 +36,7 @@ def test_a_row_whose_first_iteration_is_a_sum() -> None:
     """Its length was the last iteration minus the first without parentheses."""
     entry = catalogue()["lu_right"]
     (scop,) = load(entry.path, options=OPTIONS, defines=entry.defines(entry.sizes[0])).scops
-    parts = [apply(nest, (Vectorize(),)) for nest in nests(scop, dependences(scop, reads=False))]
+    parts = [ordered(nest, (Vectorize(),)) for nest in nests(scop, dependences(scop, reads=False))]
     texts = [
         splice(scop.source, [(scop, generate(scop, program_tree(parts), instances=marks))], "")
         for marks in (False, True)

@@ -15,7 +15,7 @@ from polydl.frontend import load
 from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest
 from polydl.rank.conflicts import again
-from polydl.schedule.structure import apply
+from polydl.schedule.loops import apply
 from polydl.schedule.transforms import Microkernel, Pack, Permute
 from polydl.target import CacheLevel, preset
 

@@ -19,7 +19,7 @@ from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.block_shapes import register_blocks_for
 from polydl.rank.cost import CostRanker, weights
 from polydl.schedule.limits import SPACES, Limits
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from polydl.search.space import legal_structures
 from polydl.target import Machine, preset
 
@@ -32,7 +32,7 @@ SMALL = replace(
 """Caches so small that the examples' working sets are spread over all levels."""
 
 
-def structures(file: str, defines: dict[str, str], count: int) -> tuple[Scop, Nest, list[Structure]]:
+def structures(file: str, defines: dict[str, str], count: int) -> tuple[Scop, Nest, list[NestLoops]]:
     """A random sample of the default space of the only nest of an example."""
     (scop,) = load(EXAMPLES / file, defines=defines).scops
     found = dependences(scop, reads=False)

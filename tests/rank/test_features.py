@@ -11,7 +11,7 @@ import pytest
 import polydl
 from polydl.options import Options
 from polydl.rank.features import features, names
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from polydl.target import preset
 
 PRESET = "epyc-zen4"
@@ -41,13 +41,12 @@ made for each of floats."""
 
 
 @cache
-def columns(name: str) -> tuple[dict[str, np.ndarray], list[Structure], np.ndarray]:
+def columns(name: str) -> tuple[dict[str, np.ndarray], list[NestLoops], np.ndarray]:
     c, a, b, value, *_ = TYPES[name]
     scop = polydl.load(PROGRAM.format(c=c, a=a, b=b, value=value)).scops[0]
     ranking = polydl.rank(scop, options=Options(machine=PRESET, threads=1))
     nest = next(nest for nest in ranking.nests if nest.contraction is not None)
-    parts = [part for variant in ranking.variants for part in variant.parts]
-    structures = [part for part in parts if isinstance(part, Structure) and part.nest is nest][:200]
+    structures = [one for variant in ranking.variants for one in variant.structures if one.nest is nest][:200]
     found = features(ranking.scop, nest, structures, MACHINE, 1)
     assert found is not None
     return dict(zip(names(), found.values.T, strict=True)), structures, found.traffic_seconds

@@ -17,8 +17,8 @@ from polydl.rank.estimator import Estimator
 from polydl.rank.traffic import TrafficRanker, resources_of
 from polydl.rank.tree_estimate import footprints_of, tree_estimate
 from polydl.rank.whole import program_estimate
+from polydl.schedule.as_tree import as_tree
 from polydl.schedule.limits import SPACES, Limits
-from polydl.schedule.program_tree import tree_of
 from polydl.search.combine import NestChoice, whole
 from polydl.search.space import legal_structures
 from polydl.target import preset
@@ -95,7 +95,7 @@ def test_structures_by_either_way(
         some = random.Random(1).sample(every, min(40, len(every)))
         batch = resources_of(scop, nest, some, machine, threads).estimates(machine, threads).each()
         for number, structure in enumerate(some):
-            one = tree_estimate(footprints, tree_of(structure), machine, threads)
+            one = tree_estimate(footprints, as_tree(structure), machine, threads)
             assert one.seconds == pytest.approx(batch[number].seconds, rel=1e-6, abs=1e-18), structure.loops
             assert one.counts == pytest.approx(batch[number].counts, rel=1e-6), structure.loops
 

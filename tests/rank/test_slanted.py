@@ -14,7 +14,7 @@ from polydl.pipeline import load
 from polydl.rank.compute import kernel_cycles
 from polydl.rank.plain import Work
 from polydl.rank.slanted import NOTHING, left_out
-from polydl.schedule.structure import apply
+from polydl.schedule.loops import apply
 from polydl.schedule.transforms import Microkernel, Tile
 
 MACHINE = Options(machine="epyc-zen5").target()

@@ -9,14 +9,14 @@ import numpy as np
 from polydl.rank.batches import box_nest
 from polydl.rank.ranker import FloatArray
 from polydl.rank.streams import unfollowed
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from polydl.target import preset
 from tests.rank.test_cost import structures
 
 MACHINE = preset("epyc-zen4")
 
 
-def second_operand(columns: int, steps: int) -> tuple[list[Structure], FloatArray]:
+def second_operand(columns: int, steps: int) -> tuple[list[NestLoops], FloatArray]:
     """Structures of a product whose B has rows so long, and the seconds by which a byte of B is late in each."""
     scop, nest, sample = structures("matmul.c", {"M": "64", "N": str(columns), "K": str(steps)}, 150)
     box = box_nest(scop, nest, hull=True)
@@ -26,7 +26,7 @@ def second_operand(columns: int, steps: int) -> tuple[list[Structure], FloatArra
     return sample, late[:, box.arrays.index("B")]
 
 
-def steps_of(structure: Structure) -> int:
+def steps_of(structure: NestLoops) -> int:
     """Iterations of the reduction that a call of the microkernel makes."""
     if structure.kernel is None:
         return 0

@@ -23,9 +23,9 @@ from polydl.rank.block_shapes import register_blocks_for
 from polydl.rank.ranker import FloatArray
 from polydl.rank.trace import SAMPLES, TraceRanker, Traces, _moves, sampled_calls, served, stack_bytes
 from polydl.schedule.limits import SPACES, Limits
+from polydl.schedule.loops import NestLoops, apply
 from polydl.schedule.loopstring import parse
 from polydl.schedule.notation import Written
-from polydl.schedule.structure import Structure, apply
 from polydl.search.space import legal_structures
 from polydl.target import Machine, preset
 
@@ -146,7 +146,7 @@ def program(name: str) -> tuple[Scop, Nest]:
     return scop, nest
 
 
-def structures(nest: Nest, lines: list[tuple[str, str]], machine: Machine) -> list[Structure]:
+def structures(nest: Nest, lines: list[tuple[str, str]], machine: Machine) -> list[NestLoops]:
     choose = register_blocks_for(machine)
     return [apply(nest, parse(nest, Written(a, "-"), Written(b, "-"), choose)) for a, b in lines]
 

@@ -77,7 +77,7 @@ def test_it_is_a_contraction(tmp_path: Path, case: str) -> None:
 def test_the_code_is_shown_to_compute_the_same(tmp_path: Path, case: str) -> None:
     options = Options(machine="epyc-zen5", threads=2, space="small")
     ranking = rank(scop_of(tmp_path, CONTRACTIONS[case]), options=options)
-    plain = next(v for v in ranking.variants if "polydl_mk_" in v.region() and not any(p.fused for p in v.structures))
+    plain = next(v for v in ranking.variants if "polydl_mk_" in v.region() and not any(p.into for p in v.parts))
     assert proof_of(ranking.program, plain, options).holds
 
 

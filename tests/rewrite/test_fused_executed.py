@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +15,8 @@ from polydl.kernels.vector_text import FAST_ULPS
 from polydl.lower.emit import generate, protected
 from polydl.lower.splice import splice
 from polydl.options import Options
-from polydl.schedule.loops import Rows
 from polydl.schedule.program_tree import program_tree
+from polydl.schedule.transforms import Vectorize
 from tests.rewrite.executing import Floats, called, compiled
 from tests.rewrite.programs import KERNELS, NESTS, Fusable, gemm
 
@@ -46,7 +45,7 @@ def variants(program: Fusable, folder: Path, most: int, options: Options = OPTIO
     texts, recipes = [], []
     for variant in (v for v in pipeline.with_fused(ranking, options) if id(v) not in unfused):
         # Stores past the caches are for large arrays; here they are tried on small ones.
-        streams = [replace(s, rows=Rows(tuple(program.shapes))) if s.rows else s for s in variant.parts]
+        streams = [part.after(Vectorize(tuple(program.shapes))) if part.rows else part for part in variant.parts]
         for structures in (streams, variant.parts):
             code = generate(variant.program, program_tree(structures))
             text = splice(loaded.source, [(ranking.scop, code)], "")

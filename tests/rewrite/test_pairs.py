@@ -16,8 +16,8 @@ from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.rewrite.chains import Plan, plan
 from polydl.rewrite.fuse_program import fuse
+from polydl.schedule.ordered import written
 from polydl.schedule.program_tree import program_tree
-from polydl.schedule.structure import start
 from tests.rewrite.executing import called, compiled
 from tests.rewrite.pairs import Pair, data, pair
 
@@ -53,7 +53,7 @@ def test_fused_exactly_when_the_conditions_hold_and_results_are_equal(tmp_path: 
         program = pipeline.load(tmp_path / f"{made.name}.c")
         fused = fuse(program.scops[0])
         parts = nests(fused.scop, dependences(fused.scop, reads=False), fused.together)
-        code = generate(fused.scop, program_tree([start(part) for part in parts]))
+        code = generate(fused.scop, program_tree([written(part) for part in parts]))
         texts.append(splice(program.source, [(program.scops[0], code)], ""))
     assert PAIRS // 5 < fusable < PAIRS * 4 // 5
     library = compiled(tmp_path, "all", ["\n".join(dict.fromkeys(texts))])

@@ -18,8 +18,9 @@ from polydl.model.scop import Scop
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.step import Step
 from polydl.rewrite.strips import Joined, strips
+from polydl.schedule.loops import start
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
-from polydl.schedule.structure import start
 from polydl.target.isa import kernel_contraction
 from tests.oracle.native import NATIVE, PLAIN, compile_c
 
@@ -89,7 +90,7 @@ def test_the_same_is_computed(tmp_path: Path, case: str) -> None:
     body, _ = JOINED[case]
     (step,) = strips(scop_of(tmp_path, body))
     after = step.after
-    parts = [start(nest) for nest in nests(after, canonical(after).dependences)]
+    parts = [Ordered.nest(start(nest)) for nest in nests(after, canonical(after).dependences)]
     written = splice(after.source, [(after, generate(after, program_tree(parts)))], "")
     libraries = compile_c([text(body)], PLAIN), compile_c([written], NATIVE)
     rng = np.random.default_rng(3)

@@ -18,10 +18,11 @@ from polydl.frontend import load
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.schedule.as_tree import as_tree
-from polydl.schedule.limits import SPACES
+from polydl.schedule.limits import SPACES, RegisterBlocks
 from polydl.schedule.limits import Limits as Within
+from polydl.schedule.loops import NestLoops
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
-from polydl.schedule.structure import RegisterBlocks, Structure
 from polydl.schedule.tree_check import broken
 from polydl.search.space import legal_structures
 from tests.oracle import Limits, Program, call, compile_c, difference, initial_data, interpret, programs, render
@@ -50,10 +51,10 @@ def sampled(limits: Limits, count: int) -> list[Program]:
     return found
 
 
-def structures_of(scop: object, blocks: RegisterBlocks, threads: int) -> Iterator[list[Structure]]:
+def structures_of(scop: object, blocks: RegisterBlocks, threads: int) -> Iterator[list[NestLoops]]:
     """Structures for all nests of a scop: the variants of each, side by side."""
     found = dependences(scop, reads=False)  # type: ignore[arg-type]
-    choices: list[list[Structure]] = []
+    choices: list[list[NestLoops]] = []
     for nest in nests(scop, found):  # type: ignore[arg-type]
         legality = nest_legality(nest, found)
         structures = list(legal_structures(Within(nest, legality, TINY, blocks, threads)))
@@ -78,7 +79,9 @@ def variants_of(program: Program, folder: Path, most: int) -> list[str]:
         every = list(structures_of(scop, tiny_blocks, 2))
         step = max(1, len(every) // most)
         for number, structures in enumerate(itertools.islice(every, 0, None, step)):
-            output = splice(loaded.source, [(scop, generate(scop, program_tree(structures)))], "")
+            output = splice(
+                loaded.source, [(scop, generate(scop, program_tree([Ordered.nest(one) for one in structures])))], ""
+            )
             texts.append(re.sub(rf"\b{program.name}\b", f"{program.name}_v{number}", output))
     return texts
 

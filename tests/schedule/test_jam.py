@@ -15,8 +15,8 @@ from polydl.lower.emit import Generated, generate
 from polydl.lower.splice import splice
 from polydl.rewrite.canonical import Canonical, canonical
 from polydl.schedule.check import check
-from polydl.schedule.program_tree import program_tree, tree_of
-from polydl.schedule.structure import Structure, apply
+from polydl.schedule.ordered import Ordered, ordered
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.transforms import Vectorize
 from polydl.schedule.tree import bands
 from tests.frontend.reading import scop
@@ -44,8 +44,8 @@ def program(folder: Path, body: str, element: str, defines: str = "") -> Canonic
     return canonical(scop(folder, f"{defines}{HEAD.format(t=element)}\n{{\n{body.replace('@', element)}\n}}\n"))
 
 
-def jammed(found: Canonical, jam: Sequence[int]) -> list[Structure]:
-    return [apply(nest, [Vectorize((), 0, tuple(jam))]) for nest in nests(found.scop, found.dependences)]
+def jammed(found: Canonical, jam: Sequence[int]) -> list[Ordered]:
+    return [ordered(nest, [Vectorize((), 0, tuple(jam))]) for nest in nests(found.scop, found.dependences)]
 
 
 def functions(found: Canonical, code: Generated) -> ctypes.CDLL:
@@ -83,7 +83,7 @@ def same(code: ctypes.CDLL, m: int, n: int, k: int, given: Sequence[np.ndarray])
 def test_any_size(tmp_path: Path, name: str, jam: tuple[int, ...], element: str) -> None:
     found = program(tmp_path, PROGRAMS[name], element)
     parts = jammed(found, jam)
-    assert any(m.unroll for part in parts for band in bands(tree_of(part)) for m in band.members)
+    assert any(m.unroll for part in parts for band in bands(part.tree) for m in band.members)
     assert check(found.scop, program_tree(parts), found.dependences) is None
     made = generate(found.scop, program_tree(parts))
     assert made.rows
@@ -147,7 +147,7 @@ def test_another_element_of_the_array_is_no_extreme(tmp_path: Path) -> None:
     found = program(tmp_path, body, "float")
     code = functions(
         found,
-        generate(found.scop, program_tree([apply(n, [Vectorize()]) for n in nests(found.scop, found.dependences)])),
+        generate(found.scop, program_tree([ordered(n, [Vectorize()]) for n in nests(found.scop, found.dependences)])),
     )
     for n in range(1, 40):
         assert same(code, 2, n, 1, arrays(np.random.default_rng(4), 2, n, 1, "float", specials=False))

@@ -17,8 +17,8 @@ from polydl.rank.tree_estimate import footprints_of, tree_estimate
 from polydl.rewrite.canonical import canonical
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
-from polydl.schedule.plan import Scheduled
-from polydl.schedule.program_tree import program_tree, tree_of
+from polydl.schedule.ordered import Ordered
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule, Vectorize
 from polydl.schedule.tree import Run, bands
@@ -66,7 +66,7 @@ void forces(int n, const double x[restrict n], double f[restrict n])
 """
 
 
-def scheduled(text: str, tmp_path: Path, how: Schedule, n: int = N) -> tuple[Scop, Scheduled]:
+def scheduled(text: str, tmp_path: Path, how: Schedule, n: int = N) -> tuple[Scop, Ordered]:
     path = tmp_path / "k.c"
     path.write_text(text)
     scop = canonical(load(path, sizes={"n": n}).scops[0]).scop
@@ -76,10 +76,10 @@ def scheduled(text: str, tmp_path: Path, how: Schedule, n: int = N) -> tuple[Sco
         reassociate=True,
     )  # fmt: skip
     assert broken(scop, scop.statements, tree, found, reassociate=False) is None
-    return scop, Scheduled(scop.statements, how, tree)
+    return scop, Ordered.scheduled(scop.statements, how, tree)
 
 
-def runs(part: Scheduled) -> list[tuple[Run, bool]]:
+def runs(part: Ordered) -> list[tuple[Run, bool]]:
     return [(m.run, m.unroll) for band in bands(part.tree) for m in band.members]
 
 
@@ -167,13 +167,13 @@ def test_lanes_are_worth_more_than_a_sum_for_each_iteration(tmp_path: Path) -> N
     scop, lanes = scheduled(NEAREST, tmp_path, UNROLL, 100_000)
     _, sums = scheduled(NEAREST, tmp_path, Schedule("written"), 100_000)
     footprints, target = footprints_of(scop, scop.statements), preset("xeon-8480plus")
-    best = tree_estimate(footprints, tree_of(lanes), target, 1).score
-    rows = Vectorize().applied(lanes)
-    assert tree_estimate(footprints, tree_of(rows), target, 1).score == pytest.approx(best, rel=1e-3)
-    for other in (sums, Vectorize().applied(sums)):
-        assert best < 0.5 * tree_estimate(footprints, tree_of(other), target, 1).score
+    best = tree_estimate(footprints, lanes.tree, target, 1).score
+    rows = lanes.after(Vectorize())
+    assert tree_estimate(footprints, rows.tree, target, 1).score == pytest.approx(best, rel=1e-3)
+    for other in (sums, sums.after(Vectorize())):
+        assert best < 0.5 * tree_estimate(footprints, other.tree, target, 1).score
 
 
 def test_what_is_inside_of_lanes_is_no_row(tmp_path: Path) -> None:
     scop, lanes = scheduled(NEAREST, tmp_path, UNROLL)
-    assert "polydl_row" not in generate(scop, program_tree([Vectorize().applied(lanes)])).region
+    assert "polydl_row" not in generate(scop, program_tree([lanes.after(Vectorize())])).region

@@ -31,12 +31,13 @@ from polydl.options import Options
 from polydl.schedule.as_tree import as_tree
 from polydl.schedule.check import check
 from polydl.schedule.limits import SPACES, Limits
+from polydl.schedule.loops import NestLoops, apply
 from polydl.schedule.loopstring import forced, parse, text
 from polydl.schedule.notation import Written, levels, split_line
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.quick_legality import is_legal
 from polydl.schedule.recipe import NestRecipe, Recipe
-from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile
 from polydl.schedule.tree import times
@@ -185,7 +186,7 @@ def test_refused_with_the_place(loops: str, sizes: str, file: str, column: int, 
     assert span.text == (loops if file == "--loops" else sizes)
 
 
-def same(a: Structure, b: Structure) -> bool:
+def same(a: NestLoops, b: NestLoops) -> bool:
     return (a.loops, a.parallel, a.kernel, a.packs, a.grid, a.omp_schedule, a.barriers) == (
         b.loops, b.parallel, b.kernel, b.packs, b.grid, b.omp_schedule, b.barriers
     )  # fmt: skip
@@ -281,7 +282,7 @@ def test_the_string_of_the_readme_is_taken_apart() -> None:
 # Legality
 
 
-def structure(loops: str, sizes: str, source: str) -> Structure:
+def structure(loops: str, sizes: str, source: str) -> NestLoops:
     return apply(program(source)[2], transforms(loops, sizes, source))
 
 
@@ -299,24 +300,26 @@ def test_no_thread_of_a_grid_waits_for_another() -> None:
     scop, found, nest = program(WAVE)
     # i is free; rows of j exchange data from one t to the next: with t between the grid's loops nothing orders them.
     crossing = structure("A{R:2}bC{C:2}", "", WAVE)
-    assert "dependence on B" in (check(scop, program_tree([crossing]), found) or "")
+    assert "dependence on B" in (check(scop, program_tree([Ordered.nest(crossing)]), found) or "")
     assert not is_legal(crossing, nest_legality(nest, found))
     time = times(as_tree(crossing), {s.name: s for s in crossing.statements})
     apart = violation(found, time, parallel=crossing.parallel_positions)
     assert apart is None  # as two parallel loops, the inner with a barrier at its end, it would be legal
     for legal in ("A{R:2}bc", "bA{R:2}C{C:3}", "bAC"):
         made = structure(legal, "", WAVE)
-        assert check(scop, program_tree([made]), found) is None
+        assert check(scop, program_tree([Ordered.nest(made)]), found) is None
         assert is_legal(made, nest_legality(nest, found))
 
 
 # Execution
 
 
-def run(source: str, name: str, structures: Structure | None, shapes: Sequence[tuple[int, ...]], threads: int) -> Any:
+def run(source: str, name: str, structures: NestLoops | None, shapes: Sequence[tuple[int, ...]], threads: int) -> Any:
     scop = program(source)[0]
     output = (
-        source if structures is None else splice(scop.source, [(scop, generate(scop, program_tree([structures])))], "")
+        source
+        if structures is None
+        else splice(scop.source, [(scop, generate(scop, program_tree([Ordered.nest(structures)])))], "")
     )
     library = compile_c([output], ("-O1", "-march=native", "-fopenmp", "-w"))
     rng = np.random.default_rng(5)
@@ -344,7 +347,7 @@ def run(source: str, name: str, structures: Structure | None, shapes: Sequence[t
 def test_the_result_is_right_whatever_the_number_of_threads(loops: str, sizes: str, threads: int) -> None:
     made = structure(loops, sizes, MATMUL)
     scop, found, _ = program(MATMUL)
-    assert check(scop, program_tree([made]), found) is None
+    assert check(scop, program_tree([Ordered.nest(made)]), found) is None
     shapes = ((60, 40), (40, 48), (60, 48))
     expected, got = (run(MATMUL, "matmul", s, shapes, threads) for s in (None, made))
     for a, b in zip(expected, got, strict=True):
@@ -363,9 +366,9 @@ void who(float T[restrict 8][7])
 """
     scop, _, nest = program(source)
     made = apply(nest, parse(nest, Written("A{R:2}B{C:3}", "-"), Written("", "-"), lambda _: []))
-    region = generate(scop, program_tree([made])).region
+    region = generate(scop, program_tree([Ordered.nest(made)])).region
     assert "collapse(2) schedule(static, 1)" in region
-    output = splice(scop.source, [(scop, generate(scop, program_tree([made])))], "").replace(
+    output = splice(scop.source, [(scop, generate(scop, program_tree([Ordered.nest(made)])))], "").replace(
         "] = 0;", "] = omp_get_thread_num();"
     )
     library = compile_c([output], ("-O1", "-fopenmp", "-w"))

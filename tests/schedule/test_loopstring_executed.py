@@ -17,11 +17,12 @@ from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.rewrite.canonical import Form, canonical
 from polydl.schedule.check import check
+from polydl.schedule.loops import NestLoops, apply
 from polydl.schedule.loopstring import letters, parse
 from polydl.schedule.notation import Written
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.quick_legality import is_legal
-from polydl.schedule.structure import Structure, apply
 from tests.oracle import Limits, Program, render
 from tests.schedule.test_executed import compare, sampled, tiny_blocks
 
@@ -61,7 +62,7 @@ def variants_of(program: Program, folder: Path, rng: random.Random) -> tuple[lis
     texts: list[str] = []
     grids = refused = 0
     for _ in range(12):
-        made: list[Structure] = []
+        made: list[NestLoops] = []
         for nest in parts:
             loops, blocks = random_string(nest, rng) if nest.loops else ("", "")
             try:
@@ -69,14 +70,15 @@ def variants_of(program: Program, folder: Path, rng: random.Random) -> tuple[lis
             except InputError:  # no constant extent to cut
                 steps = ()
             made.append(apply(nest, steps))
-        broken = check(scop, program_tree(made), found)
+        tree = program_tree([Ordered.nest(one) for one in made])
+        broken = check(scop, tree, found)
         if broken is not None:
             refused += 1
             # The quick check may refuse more than the exact one, never less.
             assert not all(is_legal(s, nest_legality(s.nest, found)) for s in made), broken
         elif len(texts) < 3:
             grids += any(s.grid for s in made)
-            output = splice(loaded.source, [(scop, generate(scop, program_tree(made)))], "")
+            output = splice(loaded.source, [(scop, generate(scop, tree))], "")
             texts.append(re.sub(rf"\b{program.name}\b", f"{program.name}_l{len(texts)}", output))
     return texts, grids, refused
 

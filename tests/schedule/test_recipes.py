@@ -15,10 +15,11 @@ from polydl.frontend import load
 from polydl.model.scop import Scop
 from polydl.schedule.as_tree import as_tree
 from polydl.schedule.check import check, from_recipe
+from polydl.schedule.loops import apply
+from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.quick_legality import is_legal
 from polydl.schedule.recipe import NestRecipe, Recipe
-from polydl.schedule.structure import apply
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile
 from polydl.schedule.tree import times
@@ -93,7 +94,7 @@ def test_misfits_are_refused(transforms: tuple[Transform, ...], tmp_path: Path) 
     scop = scop_of(MATMUL, tmp_path)
     nest = nests(scop, dependences(scop))[0]
     with pytest.raises(InputError):
-        apply(nest, transforms)
+        ordered(nest, transforms)
 
 
 def test_parallel_reduction_is_refused(tmp_path: Path) -> None:
@@ -102,7 +103,8 @@ def test_parallel_reduction_is_refused(tmp_path: Path) -> None:
     recipe = Recipe((NestRecipe("S0", (Parallelize(("k",)),)),))
     with pytest.raises(IllegalVariant, match=r"dependence on C: S0\[.*at the same time as S0\["):
         from_recipe(scop, recipe, found)
-    assert from_recipe(scop, Recipe((NestRecipe("S0", GOOD),)), found)[0].parallel == ("j",)
+    loops = from_recipe(scop, Recipe((NestRecipe("S0", GOOD),)), found)[0].loops
+    assert loops is not None and loops.parallel == ("j",)
 
 
 def test_reversed_diagonal_is_refused(tmp_path: Path) -> None:
@@ -118,10 +120,10 @@ def test_reversed_diagonal_is_refused(tmp_path: Path) -> None:
         structure = apply(nest, transforms)
         assert not is_legal(structure, legality)
         assert violation(found, times(as_tree(structure), {s.name: s for s in structure.statements})) is not None
-        assert check(scop, program_tree([structure]), found) is not None
+        assert check(scop, program_tree([Ordered.nest(structure)]), found) is not None
     inner = apply(nest, (Parallelize(("j",)),))
     assert is_legal(inner, legality)
-    assert check(scop, program_tree([inner]), found) is None
+    assert check(scop, program_tree([Ordered.nest(inner)]), found) is None
 
 
 def test_block_with_aliasing_accumulators_is_refused(tmp_path: Path) -> None:
@@ -136,7 +138,7 @@ def test_block_with_aliasing_accumulators_is_refused(tmp_path: Path) -> None:
     assert nest.contraction is not None
     structure = apply(nest, (Microkernel("i", "j", 4, 16, ()),))
     assert not is_legal(structure, nest_legality(nest, found))
-    assert "at the same time" in (check(scop, program_tree([structure]), found) or "")
+    assert "at the same time" in (check(scop, program_tree([Ordered.nest(structure)]), found) or "")
 
 
 def test_huge_loops_are_boxes_at_once(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ from polydl.rewrite.step import applied
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
 from polydl.schedule.goal import components
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.passes import clusters, merged
-from polydl.schedule.plan import Scheduled
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import Links, direct
 from polydl.schedule.transforms import Schedule
@@ -55,12 +55,12 @@ def scop_of(name: str) -> Scop:
     return applied(scop, split(scop, dependences(scop, reads=False)))
 
 
-def schedules(scop: Scop) -> list[Scheduled]:
+def schedules(scop: Scop) -> list[Ordered]:
     found = dependences(scop, reads=False)
     made, _ = candidates(
         scop, scop.statements, found, detect(), estimates(scop), reassociate=False, tilings=SMALL_TILES
     )
-    return [part for choice in made for part in choice.parts if isinstance(part, Scheduled)]
+    return [part for choice in made for part in choice.parts if part.loops is None]
 
 
 def estimates(scop: Scop) -> Callable[[Node], Estimate]:
@@ -166,7 +166,7 @@ def test_tiles_in_tiles(tmp_path: Path, name: str) -> None:
         if most[1] > most[0]:
             assert most[1] == 2 * most[0]
             assert broken(scop, scop.statements, trees[1], found, reassociate=False) is None
-            code = generate(scop, program_tree([Scheduled(scop.statements, two, trees[1])]))
+            code = generate(scop, program_tree([Ordered.scheduled(scop.statements, two, trees[1])]))
             texts.append(splice(scop.source, [(scop, code)], ""))
     assert texts
     done = compares(tmp_path, name, texts, ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
@@ -189,7 +189,7 @@ def test_whole_tiles_in_microkernels(tmp_path: Path, name: str) -> None:
             continue
         assert broken(scop, scop.statements, tree, found, reassociate=True) is None
         assert broken(scop, scop.statements, tree, found, reassociate=False) is not None  # a microkernel's own order
-        one = Scheduled(scop.statements, how, tree)
+        one = Ordered.scheduled(scop.statements, how, tree)
         code = generate(scop, program_tree([one]))
         assert "_mk_" in code.region
         texts.append(splice(scop.source, [(scop, code)], ""))

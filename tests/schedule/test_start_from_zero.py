@@ -12,8 +12,8 @@ from polydl.dependences.nests import nests
 from polydl.lower.emit import generate
 from polydl.model.scop import Scop
 from polydl.schedule.check import check
-from polydl.schedule.program_tree import program_tree, tree_of
-from polydl.schedule.structure import apply
+from polydl.schedule.ordered import ordered, written
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.transforms import Microkernel, Parallelize, Permute, Tile
 from polydl.schedule.transforms.start_from_zero import start_from_zero
 from polydl.schedule.tree import Sequence, kernels, statements, with_kernels
@@ -40,7 +40,7 @@ def program(folder: Path, *nests_of_c: str) -> tuple[Scop, tuple[Dependence, ...
 
 def with_kernel(scop: Scop, found: tuple[Dependence, ...], heavy: str) -> Sequence:
     """The program's tree, in which one nest has a microkernel."""
-    return program_tree([apply(n, KERNEL if n.name == heavy else ()) for n in nests(scop, found)])
+    return program_tree([ordered(n, KERNEL if n.name == heavy else ()) for n in nests(scop, found)])
 
 
 def test_the_zeros_are_in_the_kernel_and_no_part_of_their_own(tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_the_check_finds_kernels_that_must_not_start_from_zero(
     """Whoever made the tree."""
     scop, found = program(tmp_path, *lines)
     parts = nests(scop, found)
-    heavy = start_from_zero(tree_of(apply(parts[-1], KERNEL)), parts[0].statements[0])
-    others = [tree_of(apply(nest, ())) for nest in parts[1:-1]]
+    heavy = start_from_zero(ordered(parts[-1], KERNEL).tree, parts[0].statements[0])
+    others = [written(nest).tree for nest in parts[1:-1]]
     assert reason in (check(scop, Sequence((*others, heavy)), found) or "")
 
 

@@ -17,12 +17,13 @@ from polydl.dependences.nests import Nest, nests
 from polydl.model.scop import Scop
 from polydl.pipeline import score
 from polydl.schedule.check import check, from_recipe
+from polydl.schedule.loops import apply
 from polydl.schedule.loopstring import text
 from polydl.schedule.notation import Written
+from polydl.schedule.ordered import Ordered, written
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.quick_legality import is_legal
 from polydl.schedule.recipe import Recipe
-from polydl.schedule.structure import apply
 from polydl.schedule.transforms import Parallelize, Permute, Tile
 from tests.compiling import run_compiler
 
@@ -243,7 +244,9 @@ def test_quick_legality_agrees_with_the_exact_one(tmp_path: Path) -> None:
                     structure = apply(nest, (Tile("k", (60,)), Permute(order), split))
                     quick = is_legal(structure, legality)
                     exact = check(
-                        scop, program_tree([*(apply(n, ()) for n in nests(scop, found)[:-1]), structure]), found
+                        scop,
+                        program_tree([*(written(n) for n in nests(scop, found)[:-1]), Ordered.nest(structure)]),
+                        found,
                     )
                     assert not quick or exact is None, (order, at, summed, exact)
                     accepted += quick and bool(summed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,10 +20,10 @@ from polydl.schedule.as_tree import as_tree, written
 from polydl.schedule.check import check
 from polydl.schedule.direction import moving
 from polydl.schedule.fusion_groups import groups_of
-from polydl.schedule.plan import Scheduled
-from polydl.schedule.program_tree import program_tree, tree_of
+from polydl.schedule.loops import NestLoops, apply, start
+from polydl.schedule.ordered import Ordered, ordered
+from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import direct
-from polydl.schedule.structure import Structure, apply, start
 from polydl.schedule.timed import original_nest, timed
 from polydl.schedule.transforms import Fuse, Microkernel, Pack, Parallelize, Permute, Schedule, Tile, Vectorize
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Node, Run, Sequence, kernels, statements
@@ -58,7 +57,7 @@ KERNEL = (
 )
 
 
-def parts_of(scop: Scop) -> list[Structure]:
+def parts_of(scop: Scop) -> list[NestLoops]:
     return [start(nest) for nest in nests(scop, dependences(scop, reads=False))]
 
 
@@ -88,14 +87,15 @@ def test_a_program_is_a_sequence(tmp_path: Path) -> None:
     scop = text(tmp_path, GEMM_RELU)
     found = dependences(scop, reads=False)
     gemm, relu, column = parts_of(scop)
-    heavy = apply(gemm.nest, KERNEL)
-    region = Scheduled(column.statements, Schedule("written"), written(column.statements))
-    for parts in ([heavy, relu, column], [heavy, relu, region]):
+    relu_, column_ = Ordered.nest(relu), Ordered.nest(column)
+    heavy = ordered(gemm.nest, KERNEL)
+    region = Ordered.scheduled(column.statements, Schedule("written"), written(column.statements))
+    for parts in ([heavy, relu_, column_], [heavy, relu_, region]):
         assert check(scop, program_tree(parts), found) is None
         wrong = check(scop, program_tree([parts[1], parts[0], parts[2]]), found)
         assert wrong is not None
         assert "dependence on C: S1[" in wrong or "dependence on C: S0[" in wrong
-    inside = replace(relu, fused="S0", transforms=(Fuse("S0"),))
+    inside = Ordered.nest(relu).after(Fuse("S0"))
     assert check(scop, program_tree([heavy, inside, region]), found) is None
     assert "S2" in (check(scop, program_tree([region, heavy, inside]), found) or "")
 
@@ -103,12 +103,13 @@ def test_a_program_is_a_sequence(tmp_path: Path) -> None:
 def test_only_a_microkernel_takes_other_statements_in(tmp_path: Path) -> None:
     scop = text(tmp_path, GEMM_RELU)
     gemm, relu, column = parts_of(scop)
-    inside = replace(relu, fused="S0", transforms=(Fuse("S0"),))
-    (group,) = groups_of([gemm, inside, column]).values()
+    inside = Ordered.nest(relu).after(Fuse("S0"))
+    parts = [Ordered.nest(gemm), inside, Ordered.nest(column)]
+    (group,) = groups_of(parts).values()
     with pytest.raises(IllegalVariant, match="no microkernel"):
-        tree_of(gemm, group)
+        parts[0].with_group(group)
     with pytest.raises(IllegalVariant, match="no microkernel"):
-        program_tree([gemm, inside, column])
+        program_tree(parts)
 
 
 def test_what_is_copied_does_not_change_before_it_is_read() -> None:
@@ -137,7 +138,7 @@ def test_equal_rows_of_different_statements_are_one_function(tmp_path: Path) -> 
         "for (int i = 0; i < 99; i++) a[i] = 0;\nfor (int i = 0; i < 99; i++) b[98 - i] = a[i];\n"
         "for (int i = 0; i < 99; i++) a[i] = 0;\n#pragma endscop\n}\n",
     )
-    parts = [Vectorize().applied(part) for part in parts_of(scop)]
+    parts = [Ordered.nest(part).after(Vectorize()) for part in parts_of(scop)]
     made_of = generate(scop, program_tree(parts))
     rows = [piece for piece in made_of.prologue if "static" in piece and "_row_f32" in piece]
     assert made_of.region.count("polydl_row_f32_") == 2
@@ -148,7 +149,7 @@ def test_equal_rows_of_different_statements_are_one_function(tmp_path: Path) -> 
 def test_working_sets_of_a_tree(name: str) -> None:
     """Those of the order as it is written, by its tree and by the 2d+1 schedule."""
     scop = scop_of(name)
-    region = Scheduled(scop.statements, Schedule("written"), written(scop.statements))
+    region = Ordered.scheduled(scop.statements, Schedule("written"), written(scop.statements))
     one, two = working_sets(timed(scop, region.tree)), working_sets(original_nest(scop))
     sizes = [
         sorted((s.kind.value, s.array, s.source_statement, s.target_statement, s.min.lower, s.max.upper) for s in each)

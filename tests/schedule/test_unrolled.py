@@ -17,7 +17,7 @@ from polydl.rewrite.step import applied
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
 from polydl.schedule.innermost_passes import WRITTEN_OUT
-from polydl.schedule.plan import Scheduled
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule
@@ -49,7 +49,7 @@ def test_written_out_computes_the_same(tmp_path: Path, name: str) -> None:
         assert broken(scop, scop.statements, tree, found, reassociate=True) is None
         members = [m for band in bands(tree) for m in band.members]
         assert any(m.unroll for m in members)
-        code = generate(scop, program_tree([Scheduled(scop.statements, how, tree)]))
+        code = generate(scop, program_tree([Ordered.scheduled(scop.statements, how, tree)]))
         texts.append(splice(scop.source, [(scop, code)], ""))
     done = compares(tmp_path, name, texts, ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -69,7 +69,9 @@ def test_the_loop_around_them_is_in_vectors(tmp_path: Path) -> None:
     )  # fmt: skip
     runs = [(m.run, m.unroll) for band in bands(tree) for m in band.members]
     assert runs == [(Run.PARALLEL, False), (Run.SIMD, False), (Run.SERIAL, True)]
-    lines = generate(scop, program_tree([Scheduled(scop.statements, Schedule("written", unroll=True), tree)])).region
+    lines = generate(
+        scop, program_tree([Ordered.scheduled(scop.statements, Schedule("written", unroll=True), tree)])
+    ).region
     assert lines.count("+= in[") == 8
 
 
@@ -83,7 +85,7 @@ def test_long_loops_stay(tmp_path: Path, taps: int, short: bool) -> None:
     )
     links = dependences(scop, reads=False)
     choices, _ = candidates(scop, scop.statements, links, detect(), estimates(scop), reassociate=True)
-    found = [part for choice in choices for part in choice.parts if isinstance(part, Scheduled)]
+    found = [part for choice in choices for part in choice.parts if part.loops is None]
     assert found
     assert any(m.unroll for one in found for band in bands(one.tree) for m in band.members) == short
 
@@ -96,7 +98,7 @@ def test_a_loop_that_carries_a_dependence_is_not_run_in_vectors(tmp_path: Path) 
     )
     links = dependences(scop, reads=False)
     choices, _ = candidates(scop, scop.statements, links, detect(), estimates(scop), reassociate=True)
-    found = [part for choice in choices for part in choice.parts if isinstance(part, Scheduled)]
+    found = [part for choice in choices for part in choice.parts if part.loops is None]
     for one in found:
         for band in bands(one.tree):
             assert not any(m.run is Run.SIMD for m in band.members)
@@ -117,7 +119,7 @@ def test_words_of_isl_are_names_like_others(tmp_path: Path) -> None:
         tree = computed(scop, scop.statements, links, setting)
         assert tree is not None
         assert broken(scop, scop.statements, tree, found, reassociate=True) is None
-        code = generate(scop, program_tree([Scheduled(scop.statements, Schedule(setting.name), tree)]))
+        code = generate(scop, program_tree([Ordered.scheduled(scop.statements, Schedule(setting.name), tree)]))
         assert "floor[c" in code.region
 
 

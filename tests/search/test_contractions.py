@@ -20,8 +20,9 @@ from polydl.model.scop import Scop
 from polydl.rewrite.canonical import Form, canonical
 from polydl.schedule.check import check
 from polydl.schedule.limits import SPACES, Limits
+from polydl.schedule.loops import NestLoops
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
-from polydl.schedule.structure import Structure
 from polydl.search.space import legal_structures
 from tests.oracle import compile_c
 
@@ -103,7 +104,7 @@ def blocks(nest: Nest) -> list[tuple[str | None, str, int, int]]:
     ]
 
 
-def sampled(scop: Scop, most: int) -> list[list[Structure]]:
+def sampled(scop: Scop, most: int) -> list[list[NestLoops]]:
     """Structures for all nests, spread over the whole space; each passes the exact legality check."""
     found = dependences(scop, reads=False)
     parts = nests(scop, found)
@@ -114,7 +115,7 @@ def sampled(scop: Scop, most: int) -> list[list[Structure]]:
     longest = max(len(c) for c in choices)
     picked = [[c[i * 7919 % len(c)] for c in choices] for i in range(min(most, longest))]
     for structures in picked:
-        assert check(scop, program_tree(structures), found) is None
+        assert check(scop, program_tree([Ordered.nest(one) for one in structures]), found) is None
     return picked
 
 
@@ -130,7 +131,9 @@ def test_same_results(name: str, ctype: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.c"
     path.write_text(text)
     scop = canonical(load(path).scops[0], form=Form.WRITTEN).scop
-    codes = [generate(scop, program_tree(structures)) for structures in sampled(scop, 14)]
+    codes = [
+        generate(scop, program_tree([Ordered.nest(one) for one in structures])) for structures in sampled(scop, 14)
+    ]
     if name not in ("overlapping", "depthwise"):
         assert any("polydl_mk" in code.region for code in codes)
     prologue = dict.fromkeys(p for code in codes for p in code.prologue)

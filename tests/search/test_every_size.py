@@ -25,7 +25,7 @@ from polydl.rank.estimator import Estimator
 from polydl.rank.traffic import TrafficRanker
 from polydl.results import OptimizeResult
 from polydl.rewrite.canonical import canonical
-from polydl.schedule.structure import apply
+from polydl.schedule.loops import apply
 from polydl.search.default_sizes import default_sizes
 from polydl.search.sizes.code import EverySize
 from polydl.search.sizes.dispatch import Question, few, taken, tree

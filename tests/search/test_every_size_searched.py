@@ -27,11 +27,10 @@ from polydl.results import Ranking
 from polydl.rewrite.canonical import canonical
 from polydl.schedule.as_tree import as_tree
 from polydl.schedule.check import check
-from polydl.schedule.loops import Rows
-from polydl.schedule.plan import Scheduled
+from polydl.schedule.loops import Rows, start
+from polydl.schedule.ordered import ordered, written
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.resized import at_sizes, long_when_written_out, on_one_thread, shared_anew, through_caches
-from polydl.schedule.structure import apply, start
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize
 from polydl.schedule.tree import Band, Leaf, Member, Run, bands
@@ -443,8 +442,8 @@ def at_every_size(name: str) -> tuple[Scop, tuple[Dependence, ...], tuple[Nest, 
 )
 def test_what_is_illegal_is_refused_for_every_size(name: str, transforms: tuple[Transform, ...]) -> None:
     scop, found, parts = at_every_size(name)
-    assert check(scop, program_tree([start(nest) for nest in parts]), found) is None
-    assert check(scop, program_tree([apply(parts[0], transforms)]), found) is not None
+    assert check(scop, program_tree([written(nest) for nest in parts]), found) is None
+    assert check(scop, program_tree([ordered(parts[0], transforms)]), found) is not None
 
 
 @pytest.mark.parametrize("name", ["LU", "an update fused into a sum"])
@@ -488,15 +487,16 @@ def test_a_loop_that_is_short_at_the_tuned_size_alone_is_not_written_out() -> No
 def test_parts_for_other_sizes() -> None:
     scop, _, (nest,) = at_every_size("transpose")
     (tuned,) = ranked("transpose").nests
-    made = apply(nest, (Tile("i", (1500,)), Permute(("i.0", "j", "i.1")), Parallelize(("i.0",)), Vectorize(("B",))))
-    assert on_one_thread(made).parallel == ()
+    made = ordered(nest, (Tile("i", (1500,)), Permute(("i.0", "j", "i.1")), Parallelize(("i.0",)), Vectorize(("B",))))
+    alone, anew = on_one_thread(made).loops, shared_anew(made, tuned, 2, None).loops
+    assert alone is not None and alone.parallel == ()
     assert through_caches(made).rows == Rows()
-    assert [loop.name for loop in shared_anew(made, tuned, 2, None).loops] == ["i", "j"]
+    assert anew is not None and [loop.name for loop in anew.loops] == ["i", "j"]
     assert shared_anew(made, tuned, 2, 1024).transforms[0] == Tile("i", (1024,))
     assert shared_anew(made, tuned, 4, 1024) == shared_anew(made, tuned, 2, 1024)
-    small = apply(nest, (Tile("i", (64,)), Parallelize(("i.0",))))
+    small = ordered(nest, (Tile("i", (64,)), Parallelize(("i.0",))))
     assert shared_anew(small, tuned, 2, 1024) is small
-    grid = apply(tuned, (Parallelize(("i",), axes="R", ways=(2,)),))
+    grid = ordered(tuned, (Parallelize(("i",), axes="R", ways=(2,)),))
     with pytest.raises(InputError, match="no constant number of iterations"):
         at_sizes(scop, [grid], [nest])
 
@@ -506,8 +506,8 @@ def test_tiles_on_a_diagonal_run_one_after_the_other_on_one_thread() -> None:
     waves = next(v for v in ranked("jacobi in time").variants if v.scheduled and v.scheduled[0].how.base == "skewed")
     (part,) = at_sizes(scop, waves.parts, parts)
     serial = on_one_thread(part)
-    assert isinstance(part, Scheduled)
-    assert isinstance(serial, Scheduled)
+    assert part.loops is None
+    assert serial.loops is None
     assert isinstance(part.tree, Band)
     assert isinstance(serial.tree, Band)
     assert {m.run for band in bands(part.tree) for m in band.members} >= {Run.PARALLEL}

@@ -17,4 +17,5 @@ def test_rows_start_from_loop_transforms_alone() -> None:
     assert ranking.variants[0].scheduled
     assert len({v.id for v in ranking.variants}) == len(ranking)
     found = with_fused(ranking, options).variants
-    assert found[0].structures and all(s.rows is not None for s in found[0].structures if not s.fused)
+    nests = [part for part in found[0].parts if part.loops is not None]
+    assert nests and all(part.rows is not None for part in nests if part.into is None)

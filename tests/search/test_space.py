@@ -11,7 +11,7 @@ from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
 from polydl.schedule.limits import BLOCKS, EQUAL, IDLE, ILLEGAL, ORDERS, SPACES, TILES, Limits, Space
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from polydl.search.space import legal_structures
 
 MATMUL = """
@@ -39,7 +39,7 @@ def four_blocks(_nest: Nest) -> list[tuple[str | None, str, int, int]]:
     return [("i", "j", m, 16) for m in (4, 5, 6, 7)]
 
 
-def searched(folder: Path, text: str, space: Space, threads: int = 2) -> tuple[list[Structure], Counter[str]]:
+def searched(folder: Path, text: str, space: Space, threads: int = 2) -> tuple[list[NestLoops], Counter[str]]:
     (folder / "f.c").write_text(text)
     (scop,) = load(folder / "f.c").scops
     found = dependences(scop, reads=False)

@@ -11,7 +11,7 @@ from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
 from polydl.rank.ranker import Opinion, Ranker
 from polydl.results import Ranking
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from polydl.search.variant import Variant
 from polydl.target import Machine
 
@@ -39,7 +39,7 @@ def scored(
     found: list[list[Opinion]] = [[] for _ in variants]
     for n, nest in enumerate(nests):
         # The nests that hardly matter have few structures: each is looked at once.
-        distinct: dict[int, Structure] = {id(v.structures[n]): v.structures[n] for v in variants}
+        distinct: dict[int, NestLoops] = {id(v.structures[n]): v.structures[n] for v in variants}
         place = {key: i for i, key in enumerate(distinct)}
         ranks = ranker.rank(scop, nest, list(distinct.values()), machine, threads)
         for estimates, variant in zip(found, variants, strict=True):

@@ -26,8 +26,9 @@ from polydl.rank.paper_model import INPUTS
 from polydl.rank.ranker import FloatArray, Ranker
 from polydl.rank.rankers import named
 from polydl.rewrite.canonical import canonical
+from polydl.schedule.loops import NestLoops
+from polydl.schedule.ordered import ordered
 from polydl.schedule.recipe import Recipe
-from polydl.schedule.structure import Structure, apply
 from polydl.schedule.transforms import Schedule
 from polydl.target import Machine, loads
 
@@ -176,13 +177,13 @@ PLAIN = "its problem has no contraction"
 """Why a row is left out."""
 
 
-def structures_of(parts: Sequence[Nest], recipe: Recipe) -> list[Structure]:
+def structures_of(parts: Sequence[Nest], recipe: Recipe) -> list[NestLoops]:
     """The structures of a recipe, one per nest. Raises InputError where the program has other nests."""
     named = {nest.nest: nest.transforms for nest in recipe.nests}
     if named.keys() != {part.name for part in parts}:
         known = ", ".join(part.name for part in parts)
         raise InputError(f"the recipe is of the nests {', '.join(named)}, the program has {known}")
-    return [apply(part, named[part.name]) for part in parts]
+    return [made for part in parts if (made := ordered(part, named[part.name]).loops)]
 
 
 def _scheduled(recipe: Recipe) -> bool:
@@ -250,7 +251,7 @@ def _group(
 def _scores(
     scop: Scop,
     parts: Sequence[Nest],
-    made: Sequence[Sequence[Structure]],
+    made: Sequence[Sequence[NestLoops]],
     ranker: Ranker,
     machine: Machine,
     threads: int,
@@ -263,7 +264,7 @@ def _scores(
     return scores
 
 
-def _doubtful(row: StoredMeasurement, structures: Sequence[Structure], best: float) -> bool:
+def _doubtful(row: StoredMeasurement, structures: Sequence[NestLoops], best: float) -> bool:
     """Whether a single run may have been slow for a stall's sake: it is not far beyond the best in absolute terms, and
     there is a microkernel, without which nobody would doubt it."""
     plain = all(s.kernel is None for s in structures)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from polydl.schedule.structure import Structure
 from polydl.schedule.transform import Transform
 
 
@@ -21,6 +20,3 @@ class Fuse(Transform, frozen=True):
     loops: tuple[str, ...] = ()
     """Where two nests become one by loop fusion: the loops that they share; empty: at the end of the other's
     reductions."""
-
-    def applied(self, structure: Structure) -> Structure:
-        return structure.after(self, fused=self.into)

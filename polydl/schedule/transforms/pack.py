@@ -10,12 +10,10 @@ from polydl.base.errors import InputError
 from polydl.model.strides import Stride, known
 from polydl.schedule.grouping import grouping
 from polydl.schedule.limits import Limits
-from polydl.schedule.loops import Packed, trips
-from polydl.schedule.structure import Structure
-from polydl.schedule.transform import Transform
+from polydl.schedule.loops import LoopTransform, NestLoops, Packed, trips
 
 
-class Pack(Transform, frozen=True):
+class Pack(LoopTransform, frozen=True):
     """Copy what the loops further inside use of one operand into a contiguous, aligned buffer.
 
     before:    for i: for j: … microkernel(&A[…], …)
@@ -34,7 +32,7 @@ class Pack(Transform, frozen=True):
     function: str = ""
     """The generated function that makes the copy ahead of time, once for many runs; empty: each run makes its own."""
 
-    def applied(self, structure: Structure) -> Structure:
+    def applied(self, structure: NestLoops) -> NestLoops:
         found = structure.nest.contraction
         if structure.kernel is None or found is None:
             raise InputError("Pack needs a microkernel to read what it packs")
@@ -56,7 +54,7 @@ class Pack(Transform, frozen=True):
         return structure.after(self, packs=(*structure.packs, Packed(self.operand, self.after, self.function)))
 
 
-def choices(structure: Structure, limits: Limits) -> Iterator[Structure]:
+def choices(structure: NestLoops, limits: Limits) -> Iterator[NestLoops]:
     """The structure as it is, with A packed, with B packed, and with both, in every place where a copy is reused.
 
     Only operands whose neighbours in the microkernel are at least `least_packed` elements apart, or that cannot be read
@@ -90,7 +88,7 @@ def choices(structure: Structure, limits: Limits) -> Iterator[Structure]:
         yield made
 
 
-def _copied(structure: Structure) -> tuple[str, ...]:
+def _copied(structure: NestLoops) -> tuple[str, ...]:
     """The operands that the microkernel can read only from packed copies."""
     found = structure.nest.contraction
     if structure.kernel is None or found is None:
@@ -100,7 +98,7 @@ def _copied(structure: Structure) -> tuple[str, ...]:
     return tuple(operand for operand in needed if not (operand == "A" and in_place))
 
 
-def _spread(structure: Structure, operand: str) -> int:
+def _spread(structure: NestLoops, operand: str) -> int:
     """Elements between neighbours of an operand inside the microkernel, the larger of width and last reduction."""
     assert structure.kernel is not None
     strides = structure.operand(operand).strides
@@ -108,7 +106,7 @@ def _spread(structure: Structure, operand: str) -> int:
     return max(abs(known(strides[loop.iterator])) for loop in near)
 
 
-def _pack_places(structure: Structure, operand: str, *, needed: bool) -> list[str]:
+def _pack_places(structure: NestLoops, operand: str, *, needed: bool) -> list[str]:
     """Loops inside which a copy of an operand is made once and used by a loop further in, outermost first. Where there
     is none, the outermost and the innermost place for a copy that is `needed` all the same.
 
@@ -130,7 +128,7 @@ _MOST_PACKED = 1 << 24
 """Elements of a packed copy, at most."""
 
 
-def _elements(structure: Structure, strides: Mapping[str, Stride], depth: int) -> int:
+def _elements(structure: NestLoops, strides: Mapping[str, Stride], depth: int) -> int:
     """Elements of the copy made inside `depth` loops."""
     extents = {i: c.extent or 1 for i, c in structure.nest.counts.items()}
     covered: dict[str, int] = {}

@@ -12,13 +12,11 @@ from polydl.model.combiners import adds
 from polydl.model.scop import Assignment
 from polydl.model.strides import known
 from polydl.schedule.limits import IDLE, RAGGED, Limits
-from polydl.schedule.loops import HILBERT, GridAxis, trips
+from polydl.schedule.loops import HILBERT, OMP_SCHEDULE, GridAxis, LoopTransform, NestLoops, trips
 from polydl.schedule.quick_legality import is_legal
-from polydl.schedule.structure import OMP_SCHEDULE, Structure
-from polydl.schedule.transform import Transform
 
 
-class Parallelize(Transform, frozen=True):
+class Parallelize(LoopTransform, frozen=True):
     """Run one loop, or several adjacent ones collapsed into one, on all threads; or up to three on a grid of threads.
 
     before:    for i: for j
@@ -48,7 +46,7 @@ class Parallelize(Transform, frozen=True):
     """On a grid the reduction loop whose blocks have a copy of the output each: the sums are reassociated, in the same
     way for any number of threads; empty: none."""
 
-    def applied(self, structure: Structure) -> Structure:
+    def applied(self, structure: NestLoops) -> NestLoops:
         at = [structure.loops.index(structure.loop(name)) for name in self.loops]
         grid = _grid(structure, self) if self.axes or self.ways else ()
         if not at or (at != sorted(set(at)) if grid else at != list(range(at[0], at[0] + len(at)))):
@@ -74,7 +72,7 @@ class Parallelize(Transform, frozen=True):
         )
 
 
-def _check_summed(structure: Structure, parallelize: Parallelize) -> None:
+def _check_summed(structure: NestLoops, parallelize: Parallelize) -> None:
     nest, name = structure.nest, parallelize.summed
     body = nest.statements[0].body
     if name not in parallelize.loops or not parallelize.axes:
@@ -88,7 +86,7 @@ def _check_summed(structure: Structure, parallelize: Parallelize) -> None:
         raise InputError(f"loop '{name}' is not the outermost piece of '{loop.iterator}'")
 
 
-def _check_curve(structure: Structure, at: Sequence[int], *, grid: bool) -> None:
+def _check_curve(structure: NestLoops, at: Sequence[int], *, grid: bool) -> None:
     loops = [structure.loops[p] for p in at]
     if len(loops) != 2 or grid or not structure.nest.box or loops[0].iterator == loops[1].iterator:
         raise InputError(
@@ -97,7 +95,7 @@ def _check_curve(structure: Structure, at: Sequence[int], *, grid: bool) -> None
         )
 
 
-def _grid(structure: Structure, parallelize: Parallelize) -> tuple[GridAxis, ...]:
+def _grid(structure: NestLoops, parallelize: Parallelize) -> tuple[GridAxis, ...]:
     axes, ways, loops = parallelize.axes, parallelize.ways, parallelize.loops
     if len(axes) != len(loops) or len(ways) != len(loops) or set(axes) != set("RCL"[: len(axes)]) or min(ways) < 1:
         raise InputError(
@@ -113,7 +111,7 @@ def _grid(structure: Structure, parallelize: Parallelize) -> tuple[GridAxis, ...
     return tuple(found)
 
 
-def choices(structure: Structure, limits: Limits) -> Iterator[Structure]:
+def choices(structure: NestLoops, limits: Limits) -> Iterator[NestLoops]:
     """Runs of adjacent loops shared out among the threads; sequential where there is none.
 
     Loops are collapsed until there is enough for every thread: more would only make the chunks smaller.
@@ -157,7 +155,7 @@ def choices(structure: Structure, limits: Limits) -> Iterator[Structure]:
         yield structure
 
 
-def _collapses(structure: Structure, start: int, end: int) -> bool:
+def _collapses(structure: NestLoops, start: int, end: int) -> bool:
     """Whether neighbouring loops become one, as far as tiles decide: a loop inside of a tile that is cut short at the
     end has another number of iterations there, which OpenMP's collapse does not take."""
     last = structure.loops[end - 1]
@@ -167,7 +165,7 @@ def _collapses(structure: Structure, start: int, end: int) -> bool:
     return extent is not None and extent % last.within == 0
 
 
-def _curve(nest: Nest, structure: Structure, threads: int) -> Parallelize | None:
+def _curve(nest: Nest, structure: NestLoops, threads: int) -> Parallelize | None:
     """The outermost rows and columns of blocks along a Hilbert curve: an order that fits every cache without a tile
     size for it. For one order of the loops inside only, since they matter little."""
     moving = [loop for loop in structure.loops if trips(nest, loop) != 1]
@@ -190,7 +188,7 @@ def _written_place(nest: Nest) -> Callable[[str], tuple[int, str]]:
     return lambda name: (nest.loops.index(name.split(".")[0]), name)
 
 
-def _summed(nest: Nest, legality: NestLegality, structure: Structure, threads: int) -> Parallelize | None:
+def _summed(nest: Nest, legality: NestLegality, structure: NestLoops, threads: int) -> Parallelize | None:
     """The outermost loop shared out in spite of being a reduction, where the parallel loops have too few iterations for
     the threads, or so few that some threads would idle for a fourth of the time, and copies of the output are small."""
     found = nest.contraction

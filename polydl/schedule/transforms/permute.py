@@ -9,13 +9,11 @@ from collections.abc import Iterator
 
 from polydl.base.errors import InputError
 from polydl.schedule.limits import ILLEGAL, ORDERS, Limits
-from polydl.schedule.loops import Loop, trips
+from polydl.schedule.loops import Loop, LoopTransform, NestLoops, trips
 from polydl.schedule.quick_legality import is_legal
-from polydl.schedule.structure import Structure
-from polydl.schedule.transform import Transform
 
 
-class Permute(Transform, frozen=True):
+class Permute(LoopTransform, frozen=True):
     """Reorder the loops that are not inside a microkernel.
 
     before:    for i: for j: for k
@@ -26,7 +24,7 @@ class Permute(Transform, frozen=True):
     order: tuple[str, ...]
     """Every loop, outermost first."""
 
-    def applied(self, structure: Structure) -> Structure:
+    def applied(self, structure: NestLoops) -> NestLoops:
         if structure.packs or structure.parallel:
             raise InputError("Permute comes before Parallelize and Pack")
         loops = tuple(structure.loop(name) for name in self.order)
@@ -41,7 +39,7 @@ class Permute(Transform, frozen=True):
         return structure.after(self, loops=loops)
 
 
-def choices(structure: Structure, limits: Limits) -> Iterator[Structure]:
+def choices(structure: NestLoops, limits: Limits) -> Iterator[NestLoops]:
     """Every legal order of the loops, the written one first."""
     written = tuple(loop.name for loop in structure.loops)
     count = broken = 0
@@ -58,13 +56,13 @@ def choices(structure: Structure, limits: Limits) -> Iterator[Structure]:
             limits.pruned[ILLEGAL] += 1
 
 
-def _number_of_orders(structure: Structure) -> int:
+def _number_of_orders(structure: NestLoops) -> int:
     """How many `_orders` gives: the orders of the loops that really loop, those of one original loop fixed."""
     pieces = Counter(loop.iterator for loop in structure.loops if trips(structure.nest, loop) != 1)
     return math.factorial(pieces.total()) // math.prod(math.factorial(n) for n in pieces.values())
 
 
-def _orders(structure: Structure) -> Iterator[tuple[str, ...]]:
+def _orders(structure: NestLoops) -> Iterator[tuple[str, ...]]:
     """Orders of the loops that really loop, tile loops outside of their points; the others stay outermost."""
     nest = structure.nest
     idle = tuple(loop.name for loop in structure.loops if trips(nest, loop) == 1)
@@ -81,7 +79,7 @@ def _orders(structure: Structure) -> Iterator[tuple[str, ...]]:
         yield _with_idle(structure, idle, order)
 
 
-def _with_idle(structure: Structure, idle: tuple[str, ...], order: tuple[str, ...]) -> tuple[str, ...]:
+def _with_idle(structure: NestLoops, idle: tuple[str, ...], order: tuple[str, ...]) -> tuple[str, ...]:
     """Loops of one iteration go outermost, unless that would take a point loop out of its tile loop."""
     loops = {loop.name: loop for loop in structure.loops}
     outside = tuple(n for n in idle if loops[n].within is None)

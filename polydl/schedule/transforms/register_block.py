@@ -8,14 +8,13 @@ from dataclasses import replace
 from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
 from polydl.schedule.limits import BLOCKS, Limits
-from polydl.schedule.loops import KernelLoops, Loop
-from polydl.schedule.structure import Structure
-from polydl.schedule.transform import Transform, stated
+from polydl.schedule.loops import KernelLoops, Loop, LoopTransform, NestLoops
+from polydl.schedule.transform import stated
 from polydl.schedule.transforms.tile import Tile
 from polydl.target.products import BYTES, SINGLE, of_bytes
 
 
-class Microkernel(Transform, frozen=True):
+class Microkernel(LoopTransform, frozen=True):
     """Give the innermost block of a contraction to a generated microkernel.
 
     before:    for … for rows for columns for reduce…: C[…] += A[…] * B[…]
@@ -42,7 +41,7 @@ class Microkernel(Transform, frozen=True):
     """The inner product, where it is not that of the operands' types: `dot_8`, of groups of four bytes; `fma`, of
     single elements in the type of the sum (`target.products`)."""
 
-    def applied(self, structure: Structure) -> Structure:
+    def applied(self, structure: NestLoops) -> NestLoops:
         if structure.nest.contraction is None:
             raise InputError(f"nest {structure.nest.name} is not a contraction: no microkernel can be made for it")
         loops = list(structure.loops)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from polydl.base.errors import InputError
-from polydl.schedule.structure import Structure
 from polydl.schedule.transform import Transform, stated
 
 _ORDERS = {
@@ -61,6 +59,3 @@ class Schedule(Transform, frozen=True):
         if self.unroll:
             said.append("short loops written out")
         return ", ".join(said)
-
-    def applied(self, structure: Structure) -> Structure:
-        raise InputError(f"Schedule orders whole regions: it cannot be a step of nest {structure.nest.name}")

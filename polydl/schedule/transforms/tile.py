@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from polydl.base.errors import InputError
 from polydl.schedule.limits import TILES, Limits
-from polydl.schedule.loops import Loop
-from polydl.schedule.structure import Structure
-from polydl.schedule.transform import Transform
+from polydl.schedule.loops import Loop, LoopTransform, NestLoops
 
 
-class Tile(Transform, frozen=True):
+class Tile(LoopTransform, frozen=True):
     """Split one loop into nested tile loops and a point loop.
 
     before:    for i in [0, N)
@@ -25,7 +23,7 @@ class Tile(Transform, frozen=True):
     sizes: tuple[int, ...]
     """Iterations of the original loop per tile, outermost tile first."""
 
-    def applied(self, structure: Structure) -> Structure:
+    def applied(self, structure: NestLoops) -> NestLoops:
         loop = structure.loop(self.loop)
         sizes = (*self.sizes, 1)
         if len(sizes) < 2 or any(a <= b or a % b for a, b in itertools.pairwise(sizes)):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from polydl.schedule.jam import jammed
 from polydl.schedule.loops import Rows
-from polydl.schedule.transform import Transform
+from polydl.schedule.tree import Node, TreeTransform, in_rows
 
 
-class Vectorize(Transform, frozen=True):
+class Vectorize(TreeTransform, frozen=True):
     """Run innermost loops without a microkernel as vector functions, wherever their statements allow it: those of a
     nest, or of a region with a schedule of its own.
 
@@ -27,5 +26,11 @@ class Vectorize(Transform, frozen=True):
     jam: tuple[int, ...] = ()
     """Iterations of the loop around a row that it takes together, then of the one around that; empty: one."""
 
-    def applied(self, structure: Any) -> Any:
-        return structure.after(self, rows=Rows(self.stream, self.keep_order, self.jam))
+    @property
+    def rows(self) -> Rows:
+        """What is marked at the statements."""
+        return Rows(self.stream, self.keep_order, self.jam)
+
+    def applied(self, tree: Node) -> Node:
+        vectors = in_rows(tree, self.rows)
+        return jammed(vectors, self.jam) if self.jam else vectors

@@ -26,9 +26,9 @@ from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import FloatArray
 from polydl.rewrite.chains import plan
 from polydl.schedule.check import check
+from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.program_tree import program_tree
-from polydl.schedule.recipe import Recipe, recipe_of
-from polydl.schedule.structure import Structure, apply
+from polydl.schedule.recipe import Recipe
 from polydl.schedule.transforms import Microkernel, Parallelize
 from polydl.search.fused_variants import into_kernels
 from polydl.search.sizes.choose import Choice, Compared, Feature, asked, characters, choose, choose_by_times
@@ -140,7 +140,7 @@ def _coded(
     compared = _compared(nests[first], points, first, estimated[first], judging)
     choice = choose(compared, range(len(compared.seconds)), effort.blocks)
     taken = {leaf: _taken(estimated, first, leaf) for leaf in leaves(choice.tree)}
-    written = _code(symbolic, {leaf: _structures(nests, own) for leaf, own in taken.items()}, setting)
+    written = _code(symbolic, {leaf: _ordered(nests, own) for leaf, own in taken.items()}, setting)
     if isinstance(written, str):
         return written
     programs, codes = written
@@ -150,7 +150,7 @@ def _coded(
         programs = {leaf: programs[leaf] for leaf in leaves(choice.tree)}
     marked = _marked(symbolic, programs) if setting.instances else None
     among = _Among(symbolic, first, tuple(estimated[first].ways), setting.machine, setting.threads)
-    said = {leaf: _Leaf(recipe_of(programs[leaf]), taken[leaf], among) for leaf in programs}
+    said = {leaf: _Leaf(Recipe(tuple(nest.recipe for nest in programs[leaf])), taken[leaf], among) for leaf in programs}
     ask = partial(asked, choice.tree, compared.features)
     return _Coded(
         choice,
@@ -160,7 +160,7 @@ def _coded(
         tuple(leaf.recipe for leaf in said.values()),
         f"its {len(nests)} nests were compared at {count} sizes of {usual}" if count < usual else "",
         lengths,
-        column_extents([structures[first] for structures in programs.values()], _ranges(nests[first])),
+        column_extents([made for own in programs.values() if (made := own[first].loops)], _ranges(nests[first])),
     )
 
 
@@ -235,7 +235,7 @@ def _seconds(points: Sequence[Estimator], place: int, ways: Sequence[Way]) -> Fl
 
 def _way_seconds(at: Estimator, place: int, ways: Sequence[Way]) -> list[float]:
     """Estimated seconds of each way to run the nest at this place."""
-    return [one.score for one in at.structures(at.nests[place], apply_each(at.nests[place], ways))]
+    return [one.score for one in at.orders(at.nests[place], apply_each(at.nests[place], ways))]
 
 
 def _compared(nest: Nest, points: Sequence[Estimator], place: int, estimated: _Estimated, judging: int) -> Compared:
@@ -279,30 +279,30 @@ def _best_with(own: _Estimated, way: Way) -> Way:
     return own.ways[min(alike or range(len(own.ways)), key=lambda i: float(means[i]))]
 
 
-def _structures(nests: Sequence[Nest], ways: Sequence[Way]) -> list[Structure]:
-    return [apply(nest, list(way)) for nest, way in zip(nests, ways, strict=True)]
+def _ordered(nests: Sequence[Nest], ways: Sequence[Way]) -> list[Ordered]:
+    return [ordered(nest, way) for nest, way in zip(nests, ways, strict=True)]
 
 
 def _code(
-    symbolic: Symbolic, programs: Mapping[int, list[Structure]], setting: Setting
-) -> tuple[dict[int, list[Structure]], dict[int, Generated]] | str:
-    """Structures with what stands around sums in their microkernels, unless that makes the text long, and their C; or
+    symbolic: Symbolic, programs: Mapping[int, list[Ordered]], setting: Setting
+) -> tuple[dict[int, list[Ordered]], dict[int, Generated]] | str:
+    """Nests with what stands around sums in their microkernels, unless that makes the text long, and their C; or
     why they are not legal."""
     scop, found = symbolic.program.scop, symbolic.program.dependences
     for groups in (plan(symbolic.nests).groups, ()):
-        fused = {leaf: into_kernels(scop, structures, groups, {}) for leaf, structures in programs.items()}
-        for structures in fused.values():
-            why = check(scop, program_tree(structures), found, reassociate=setting.reassociate)
+        fused = {leaf: into_kernels(scop, own, groups, {}) for leaf, own in programs.items()}
+        for own in fused.values():
+            why = check(scop, program_tree(own), found, reassociate=setting.reassociate)
             if why is not None:
                 return why
-        codes = {leaf: generate(scop, program_tree(structures), other_sizes=True) for leaf, structures in fused.items()}
+        codes = {leaf: generate(scop, program_tree(own), other_sizes=True) for leaf, own in fused.items()}
         if characters(codes.values()) <= setting.effort.blocks.characters:
             break
     return fused, codes
 
 
-def _marked(symbolic: Symbolic, programs: Mapping[int, list[Structure]]) -> dict[int, Generated]:
-    """The C of structures with marks; how long it is decides nothing."""
+def _marked(symbolic: Symbolic, programs: Mapping[int, list[Ordered]]) -> dict[int, Generated]:
+    """The C of nests with marks; how long it is decides nothing."""
     scop = symbolic.program.scop
     return {leaf: generate(scop, program_tree(one), instances=True, other_sizes=True) for leaf, one in programs.items()}
 

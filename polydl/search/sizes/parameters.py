@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from polydl.dependences.nests import Nest
 from polydl.model import isl
 from polydl.model.scop import Scop
-from polydl.schedule.structure import Structure
+from polydl.schedule.loops import NestLoops
 from polydl.search.sizes.size_points import Lengths, Ranges
 from polydl.target import Machine
 
@@ -30,7 +30,7 @@ def row_lengths(scop: Scop, parts: Sequence[Nest], sizes: Ranges, machine: Machi
     return found
 
 
-def column_extents(structures: Sequence[Structure], ranges: Mapping[str, isl.PwAff]) -> dict[str, isl.PwAff]:
+def column_extents(structures: Sequence[NestLoops], ranges: Mapping[str, isl.PwAff]) -> dict[str, isl.PwAff]:
     """Parameters that are the extent of the loop over columns of a microkernel, and { [parameters] -> [n] } it.
     `ranges`: the extent of each loop."""
     loops = sorted({one.kernel.columns.iterator for one in structures if one.kernel is not None})

@@ -14,8 +14,9 @@ from polydl.model import isl
 from polydl.model.scop import Scop
 from polydl.model.strides import strides_of
 from polydl.rank.block_shapes import register_blocks_for
+from polydl.schedule.loops import start
+from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.quick_legality import is_legal
-from polydl.schedule.structure import Structure, apply, start
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile, Vectorize
 from polydl.target import Machine
@@ -40,14 +41,14 @@ Way = tuple[Transform, ...]
 """How one nest is run."""
 
 
-def apply_each(nest: Nest, ways: Sequence[Way]) -> list[Structure]:
-    """The structures that ways make of a nest; what several ways begin with is applied once. Raises InputError."""
-    found: dict[int, Structure] = {}
-    _apply_below(start(nest), list(enumerate(ways)), 0, found)
+def apply_each(nest: Nest, ways: Sequence[Way]) -> list[Ordered]:
+    """The orders that ways make of a nest; what several ways begin with is applied once. Raises InputError."""
+    found: dict[int, Ordered] = {}
+    _apply_below(Ordered.nest(start(nest)), list(enumerate(ways)), 0, found)
     return [found[number] for number in range(len(ways))]
 
 
-def _apply_below(done: Structure, ways: Sequence[tuple[int, Way]], depth: int, found: dict[int, Structure]) -> None:
+def _apply_below(done: Ordered, ways: Sequence[tuple[int, Way]], depth: int, found: dict[int, Ordered]) -> None:
     """Ways that have their first transforms in common, which are `done`."""
     next_ones: dict[Transform, list[tuple[int, Way]]] = {}
     for number, way in ways:
@@ -56,7 +57,7 @@ def _apply_below(done: Structure, ways: Sequence[tuple[int, Way]], depth: int, f
         else:
             next_ones.setdefault(way[depth], []).append((number, way))
     for transform, some in next_ones.items():
-        _apply_below(transform.applied(done), some, depth + 1, found)
+        _apply_below(done.after(transform), some, depth + 1, found)
 
 
 def in_vectors(scop: Scop, nest: Nest, legality: NestLegality, free: Sequence[str]) -> list[Way]:
@@ -86,7 +87,7 @@ def in_vectors(scop: Scop, nest: Nest, legality: NestLegality, free: Sequence[st
         if last in free:
             order = (f"{last}.0", *others, f"{last}.1")
             further.append((Tile(last, (_ROW,)), Permute(order), Parallelize(order[:1]), Vectorize()))
-        ways += [way for way in further if is_legal(apply(nest, list(way)), legality)]
+        ways += [way for way in further if _is_legal(nest, way, legality)]
     return ways
 
 
@@ -104,7 +105,12 @@ def _around_short_loops(nest: Nest, legality: NestLegality, free: Sequence[str])
     for last in others:
         order = (*(loop for loop in others if loop != last), last, *short)
         ways: list[Way] = [(Permute(order),), *([(Permute(order), Parallelize(order[:1]))] if order[0] in free else [])]
-        yield from (way for way in ways if is_legal(apply(nest, list(way)), legality))
+        yield from (way for way in ways if _is_legal(nest, way, legality))
+
+
+def _is_legal(nest: Nest, way: Way, legality: NestLegality) -> bool:
+    loops = ordered(nest, way).loops
+    return loops is not None and is_legal(loops, legality)
 
 
 def _along_memory(scop: Scop, nest: Nest, loop: str) -> bool:
@@ -163,7 +169,7 @@ def in_blocks(nest: Nest, free: Sequence[str], machine: Machine) -> list[Way]:
                     for shared in _shared(order, outside, second, first, free):
                         way = (*tiles, kernel, *shared, *copies)
                         try:
-                            apply(nest, list(way))
+                            ordered(nest, way)
                         except InputError:  # no place for a copy
                             continue
                         ways[way] = None

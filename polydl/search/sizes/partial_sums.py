@@ -18,7 +18,7 @@ from polydl.rewrite.partial_results import partial_in_rounds
 from polydl.rewrite.step import applied
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
-from polydl.schedule.plan import Scheduled
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule, Vectorize
 from polydl.search.candidates import made
@@ -39,7 +39,7 @@ def candidates_in_rounds(base: Base, effort: Effort) -> tuple[list[Candidate], l
             break
         if one is None:
             break
-        found += [one, replace(one, parts=tuple(Vectorize().applied(part) for part in one.parts))]
+        found += [one, replace(one, parts=tuple(part.after(Vectorize()) for part in one.parts))]
     return found, left_out
 
 
@@ -63,8 +63,8 @@ def _together(scop: Scop) -> Iterator[Sequence[Statement]]:
         yield tuple(group)
 
 
-def _as_written(scop: Scop, statements: Sequence[Statement], found: Sequence[Dependence]) -> Scheduled:
+def _as_written(scop: Scop, statements: Sequence[Statement], found: Sequence[Dependence]) -> Ordered:
     how = Schedule("written")
     links = direct(scop, statements, found)
     tree = made(scop, moving(scop, statements), links, written(statements), how, reassociate=True)
-    return Scheduled(tuple(statements), how, tree)
+    return Ordered.scheduled(statements, how, tree)

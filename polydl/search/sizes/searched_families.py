@@ -13,9 +13,9 @@ from polydl.dependences.nests import Nest, nests
 from polydl.model.scop import Scop, Storage
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.fuse_program import fuse
-from polydl.schedule.plan import Part
-from polydl.schedule.program_tree import program_tree, tree_of
-from polydl.schedule.recipe import Recipe, recipe_of
+from polydl.schedule.ordered import Ordered, written
+from polydl.schedule.program_tree import program_tree
+from polydl.schedule.recipe import Recipe
 from polydl.schedule.resized import (
     at_sizes as parts_at_sizes,
 )
@@ -25,7 +25,6 @@ from polydl.schedule.resized import (
     shared_anew,
     through_caches,
 )
-from polydl.schedule.structure import start
 from polydl.schedule.tree import Sequence as InOrder
 from polydl.search.sizes.code import Setting
 from polydl.search.variant import Variant
@@ -48,7 +47,7 @@ class Candidate:
     """A way to run the program at every size."""
 
     base: Base
-    parts: tuple[Part, ...]
+    parts: tuple[Ordered, ...]
     original: bool = False
     """The original loops, of which `parts` are those that the estimates know."""
 
@@ -59,7 +58,7 @@ class Candidate:
 
     @property
     def recipe(self) -> Recipe:
-        return Recipe(()) if self.original else recipe_of(self.parts)
+        return Recipe(()) if self.original else Recipe(tuple(part.recipe for part in self.parts))
 
 
 def candidates_for(base: Base, variants: Sequence[Variant], setting: Setting) -> tuple[list[Candidate], list[str]]:
@@ -67,7 +66,7 @@ def candidates_for(base: Base, variants: Sequence[Variant], setting: Setting) ->
     and what was left out, with the reason."""
     found: dict[Recipe, Candidate] = {}
     left_out: dict[str, None] = {}
-    original = Candidate(base, tuple(start(nest) for nest in base.nests), original=True)
+    original = Candidate(base, tuple(written(nest) for nest in base.nests), original=True)
     fused: Base | str | None = None
     for variant in _families(variants, setting.effort):
         if _alike(variant, base):
@@ -90,8 +89,8 @@ def candidates_for(base: Base, variants: Sequence[Variant], setting: Setting) ->
     return [original, *found.values()], list(left_out)
 
 
-def _writes_long_loops_out(part: Part) -> bool:
-    return bool(long_when_written_out(tree_of(part), {s.name: s for s in part.statements}))
+def _writes_long_loops_out(part: Ordered) -> bool:
+    return bool(long_when_written_out(part.tree, {s.name: s for s in part.statements}))
 
 
 def _families(variants: Sequence[Variant], effort: Effort) -> Iterator[Variant]:
@@ -138,10 +137,10 @@ def _fused(base: Base, *, reassociate: bool) -> Base | str:
     return Base(program.scop, program.dependences, nests(program.scop, program.dependences))
 
 
-def _twins(made: tuple[Part, ...], tuned: Mapping[str, Nest], threads: int) -> Iterator[tuple[Part, ...]]:
+def _twins(made: tuple[Ordered, ...], tuned: Mapping[str, Nest], threads: int) -> Iterator[tuple[Ordered, ...]]:
     """A variant on one thread, and as it is, with rows through the caches, and with tiles for any number of threads."""
 
-    def anew(row: int | None) -> tuple[Part, ...]:
+    def anew(row: int | None) -> tuple[Ordered, ...]:
         return tuple(shared_anew(p, tuned[p.name], threads, row) if p.name in tuned else p for p in usual)
 
     usual = tuple(map(through_caches, made))
@@ -150,7 +149,7 @@ def _twins(made: tuple[Part, ...], tuned: Mapping[str, Nest], threads: int) -> I
     yield from (usual, anew(None), anew(_ROW), streamed)
 
 
-def _reads_what_it_streams(part: Part) -> bool:
+def _reads_what_it_streams(part: Ordered) -> bool:
     """Whether what a part stores past the caches is read in it: the estimates take tiles to keep it there for that."""
     stream = () if part.rows is None else part.rows.stream
     return any(not a.write and a.array in stream for s in part.statements for a in s.accesses)
