@@ -36,6 +36,11 @@ def row_function(piece: Innermost) -> RowFunction | None:
     return None
 
 
+def has_row(piece: Innermost) -> bool:
+    """Whether a family has a function that runs a piece."""
+    return any(True for family in INNERMOST for _ in family.matches(piece))
+
+
 def row_cycles(piece: Innermost, isa: Isa) -> Cycles:
     """What the function that runs a piece takes for each vector of columns. Loops that are written out leave more
     statements than their piece shows: that is for the general family."""

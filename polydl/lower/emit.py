@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 
 from polydl.dependences.scalars import private_scalars
-from polydl.kernels.innermost import RowOptions
+from polydl.kernels.tree_rows import row_options
 from polydl.lower.ast import Writer
 from polydl.lower.cexpr import COMPLEX_TEXT, HELPER_TEXT, FromIsl, Helpers
 from polydl.lower.copies import copies
@@ -28,9 +28,8 @@ from polydl.model.isl.trees import parametric_value
 from polydl.model.scop import Array, Scop, Source, Storage
 from polydl.model.types import HEADER_NAMES
 from polydl.rewrite.contract import PREFIX
-from polydl.schedule.tree import Node as Tree
 from polydl.schedule.tree import Sequence as InOrder
-from polydl.schedule.tree import bands, kernels, rows_of, summed_cut
+from polydl.schedule.tree import bands, kernels, summed_cut
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _INT_MAX = 2**31 - 1
@@ -181,14 +180,6 @@ def _written(
         code += [Pragma("omp parallel"), Evaluate(Invoke("polydl_stream_end", ()))]
     code += [made.adding(scop, names, helpers)] if made else []
     return code
-
-
-def row_options(scop: Scop, part: Tree) -> RowOptions | None:
-    """What the innermost loops of a part of a program may become."""
-    rows = rows_of(part)
-    if rows is None or summed_cut(part) is not None:
-        return None
-    return RowOptions(frozenset(rows.stream), not rows.keep_order, scop.fast_math, bool(rows.jam))
 
 
 def helper_texts(helpers: Helpers, names: Names) -> list[str]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
+from polydl.dependences.scalars import private_scalars
+from polydl.kernels.innermost import RowOptions
+from polydl.kernels.tree_rows import Inside, becomes_row
 from polydl.locality.boxes import BoxAccess, BoxNest
 from polydl.locality.contiguity import units_of
 from polydl.rank.batches import box_accesses, layouts
@@ -47,6 +51,7 @@ class Footprints:
     _width: int = field(init=False)
     _functions: dict[tuple[str, Steps], Sequence[BoxAccess]] = field(init=False, default_factory=dict)
     _known: dict[tuple[int, Box], FloatArray] = field(init=False, default_factory=dict)
+    _rows: dict[object, bool] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._first = {}
@@ -107,3 +112,21 @@ class Footprints:
             found = box_accesses(work.statement, work.counts, columns, self._width, hull=True, steps=steps)
             self._functions[name, steps] = found or []
         return self._functions[name, steps]
+
+    def becomes_row(self, inside: Sequence[Inside], options: RowOptions) -> bool:
+        """Whether an innermost loop with these statements becomes a row (`kernels.tree_rows`)."""
+        texts = [
+            tuple(member.text(one.statement.name) for member in loops)
+            for one in inside
+            for loops in (one.loops, one.written_out)
+        ]
+        key = tuple(one.statement.name for one in inside), tuple(texts), options
+        if key not in self._rows:
+            scop = self.works[inside[0].statement.name].scop
+            self._rows[key] = becomes_row(scop, self._private, inside, options)
+        return self._rows[key]
+
+    @cached_property
+    def _private(self) -> frozenset[str]:
+        """Scalars of which each thread may have its own."""
+        return frozenset(name for work in self.works.values() for name in private_scalars(work.scop))

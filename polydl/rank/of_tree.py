@@ -7,15 +7,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from polydl.kernels.innermost import RowOptions
+from polydl.kernels.tree_rows import Inside, row_options
 from polydl.rank.compute import kernel_cycles
 from polydl.rank.estimate_steps import Copied, Innermost, InOrder, Repeat, Step
 from polydl.rank.footprints import Box, Footprints, Part
 from polydl.rank.instruction_set import target_isa
 from polydl.rank.paths import Path
-from polydl.rank.plain import Inner, Way, iteration_cycles, rowable, way_of_compiler
+from polydl.rank.plain import Inner, Way, iteration_cycles, way_of_compiler
 from polydl.rank.slanted import NOTHING, left_out
 from polydl.schedule.grouping import copied_bytes
-from polydl.schedule.loops import HILBERT, Packed, Rows
+from polydl.schedule.loops import HILBERT, Packed
 from polydl.schedule.tree import (
     Band,
     Copy,
@@ -28,7 +30,6 @@ from polydl.schedule.tree import (
     kernels,
     own_statements,
     paths,
-    steps,
 )
 from polydl.schedule.tree import Sequence as Children
 from polydl.target import Machine
@@ -58,8 +59,8 @@ class Program:
     _paths: dict[str, Path] = field(default_factory=dict)
     _left: dict[str, float] = field(default_factory=dict)
     """By statement the part of its instances that no kernel runs."""
-    _vectors: dict[str, Rows | None] = field(default_factory=dict)
-    """By statement how the innermost loop around it becomes a row; None: it stays a loop."""
+    _options: RowOptions | None = None
+    """What innermost loops may become; None: they stay loops."""
 
     def steps(self, tree: Node) -> Step:
         """The steps of a whole tree; its rows are added to those that there are."""
@@ -69,7 +70,7 @@ class Program:
             for name, path in paths(tree).items()
         }
         self._left = dict.fromkeys(self._paths, 1.0)
-        self._vectors = {at.statement: at.rows for at, _ in steps(tree) if isinstance(at, Leaf)}
+        self._options = row_options(next(iter(works.values())).scop, tree) if works else None
         for kernel in kernels(tree):
             whole = works[kernel.statement].instances
             self._left[kernel.statement] -= (whole if kernel.instances is None else kernel.instances) / max(whole, 1.0)
@@ -83,14 +84,15 @@ class Program:
     def _piece(self, names: Sequence[str], level: int) -> int:
         return self.row(tuple(self._paths[name].part(level) for name in names))
 
-    def _step(self, node: Node, level: int, around: Member | None, trips: float) -> Step:
-        """`level` loops are outside of the node, the last of them is `around`, of so many iterations."""
+    def _step(self, node: Node, level: int, around: Member | None, trips: float, *, beside: bool = False) -> Step:
+        """`level` loops are outside of the node, the last of them is `around`, of so many iterations. `beside`: there
+        are other loops in that one."""
         kernel = kernel_below(node)
         if kernel is not None:
             return self._kernel(kernel, level)
         names = own_statements(node)
         if written_out(node):
-            return self._innermost(names, level, around, trips)
+            return self._innermost(names, level, around, trips, beside=beside)
         match node:
             case Band(members, child):
                 first, *rest = members
@@ -99,7 +101,7 @@ class Program:
                 row = self._piece(names, level)
                 return Repeat(row, inside, self._step(below, level + 1, first, inside), first.run is Run.PARALLEL)
             case Children(children):
-                parts = tuple(self._step(c, level, around, trips) for c in children if self._runs(c))
+                parts = tuple(self._step(c, level, around, trips, beside=True) for c in children if self._runs(c))
                 return parts[0] if len(parts) == 1 else InOrder(self._piece(names, level), parts)
             case Leaf() | Kernel() | Copy():
                 raise AssertionError("a leaf is written out, and copies are a kernel's")
@@ -108,7 +110,9 @@ class Program:
         """Whether kernels leave anything to a node."""
         return any(self._left[name] > _NONE for name in own_statements(node)) or any(True for _ in kernels(node))
 
-    def _innermost(self, names: Sequence[str], level: int, around: Member | None, trips: float) -> Step:
+    def _innermost(
+        self, names: Sequence[str], level: int, around: Member | None, trips: float, *, beside: bool
+    ) -> Step:
         target = target_isa(self.machine)
         inner, iterations = [], 0.0
         for name in names:
@@ -124,13 +128,20 @@ class Program:
             inner = [replace(one, across=self._paths[name].step(lanes)) for one, name in zip(inner, names, strict=True)]
             cycles = iteration_cycles(inner, Way.LANES, max(trips, 1.0), target) * iterations
             return Innermost(self._piece(names, level), self.machine.seconds(cycles))
-        unrolled = any(m.unroll for name in names for m in self._paths[name].loops[level:])
-        rows = self._vectors.get(names[0])
-        in_rows = rows is not None and level and (rows.jam or not unrolled)
-        if in_rows and rows and rowable(inner, reassociate=not rows.keep_order):
+        if level and not beside and self._becomes_row(names, level):
             way, trips = Way.ROW, self._row_length(names, level)
         cycles = iteration_cycles(inner, way, max(trips, 1.0), target) * iterations
         return Innermost(self._piece(names, level), self.machine.seconds(cycles))
+
+    def _becomes_row(self, names: Sequence[str], level: int) -> bool:
+        """Whether the loop right around these statements becomes a row."""
+        if self._options is None:
+            return False
+        inside = []
+        for name in names:
+            path = self._paths[name]
+            inside.append(Inside(path.work.statement, path.loops[:level], path.loops[level:]))
+        return self.footprints.becomes_row(inside, self._options)
 
     def _lanes(self, names: Sequence[str], level: int) -> Member | None:
         """The loop around the innermost one that runs in vectors, if any."""

@@ -28,14 +28,13 @@ from polydl.kernels.instructions import (
     arithmetic,
     vector_cycles,
 )
-from polydl.kernels.narrow_values import converts, row_element
 from polydl.model.conversions import complex_products
 from polydl.model.counting import count
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
 from polydl.model.functions import function_of
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.strides import affine_rows, distances
-from polydl.target.isa import VECTOR_TYPES, Isa
+from polydl.target.isa import Isa
 
 UNKNOWN = 64
 """Iterations that a loop without constant bounds is taken to have."""
@@ -258,30 +257,6 @@ def _depth(value: Expr, access: int, target: Isa) -> float | None:
             return max(below) + float(target.latency)
         case _:
             return max(below)
-
-
-def rowable(several: Sequence[Inner], *, reassociate: bool) -> bool:
-    """Whether the statements of an innermost loop may become a row (kernels.rows), as far as an estimate knows."""
-    vectors = [one for one in several if not keeps(one.work.statement)]
-    types = {one.work.scop.arrays[a.array].element for one in vectors for a in one.work.statement.accesses}
-    if not types or not (len(types) == 1 or converts(types)) or row_element(types) not in VECTOR_TYPES:
-        return False
-    if any(not isinstance(one.work.statement.body, Assignment) for one in several):
-        return False
-    if any(move not in (0, 1) for one in several for move in one.work.moves(one.step)):
-        return False
-    for one in several:
-        for number, read in enumerate(one.work.statement.accesses):
-            for other in several:
-                if not read.write and _distance(other, one, read) and not _stays(one, number, reassociate):
-                    return False
-    return True
-
-
-def _stays(one: Inner, access: int, reassociate: bool) -> bool:
-    """Whether an access to what the loop accumulates into may do so in the lanes of a vector."""
-    scalar = one.work.scop.arrays[one.work.statement.accesses[access].array].is_scalar
-    return one.work.moves(one.step)[access] == 0 and (reassociate or scalar)
 
 
 def way_of_compiler(several: Sequence[Inner], target: Isa) -> Way:

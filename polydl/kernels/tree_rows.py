@@ -1,0 +1,80 @@
+"""Which innermost loops of a schedule tree become rows, asked of the families before any C is written.
+
+What is printed decides (`lower.passes.row_calls`): conditions and bounds of the printed loops are known there alone.
+Here the same piece is built from the tree, and the same families are asked, so that estimates say what will be there
+(tests/rank/test_predicted_rows.py holds both against each other).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from polydl.kernels.families import has_row
+from polydl.kernels.innermost import RowOptions, printed
+from polydl.kernels.row_loops import RowStatement, row_loops, together
+from polydl.kernels.vector_text import NotVectorised
+from polydl.model import isl
+from polydl.model.scop import Scop, Statement
+from polydl.model.time import map_from_affs
+from polydl.schedule.tree import Member, Node, rows_of, summed_cut
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """A statement of an innermost loop."""
+
+    statement: Statement
+    loops: tuple[Member, ...]
+    """Above it, outermost first, the innermost one included."""
+    written_out: tuple[Member, ...]
+    """Those below that, all of them written out."""
+
+
+def row_options(scop: Scop, part: Node) -> RowOptions | None:
+    """What the innermost loops of a part of a program may become; None: they stay loops."""
+    rows = rows_of(part)
+    if rows is None or summed_cut(part) is not None:
+        return None
+    return RowOptions(frozenset(rows.stream), not rows.keep_order, scop.fast_math, bool(rows.jam))
+
+
+def becomes_row(scop: Scop, private: Collection[str], inside: Sequence[Inside], options: RowOptions) -> bool:
+    """Whether a family has a function for an innermost loop with these statements. `private`: scalars of which each
+    thread may have its own."""
+    if any(one.written_out for one in inside) and not options.jam:
+        return False
+    names = {one.statement.name for one in inside}
+    own = frozenset(
+        name
+        for name in private
+        if all(s.name in names for s in scop.statements if any(a.array == name for a in s.accesses))
+    )
+    try:
+        body = together([at for one in inside for at in _instances(one)])
+        return has_row(printed(scop.arrays, own, row_loops(body, ()), body, options))
+    except NotVectorised:
+        return False
+
+
+def _instances(inside: Inside) -> Iterator[RowStatement]:
+    """The statement once for each iteration of the loops that are written out."""
+    name, domain = inside.statement.name, inside.statement.domain
+    around = [member.affs[name] for member in inside.loops]
+    written_out = [member.affs[name] for member in inside.written_out]
+    for values in product(*(_values(aff, domain) for aff in written_out)):
+        some = domain
+        for aff, value in zip(written_out, values, strict=True):
+            some = some.intersect(isl.Map.from_aff(aff).intersect_range(value).domain())
+        if not some.is_empty():
+            yield RowStatement(inside.statement, map_from_affs(domain, around).intersect_domain(some))
+
+
+def _values(aff: isl.Aff, domain: isl.Set) -> list[isl.Set]:
+    """The values of a loop that is written out, one by one. Raises NotVectorised where they are not constants."""
+    values = isl.Map.from_aff(aff).intersect_domain(domain).range()
+    least, most = isl.least(values, 0), isl.greatest(values, 0)
+    if least is None or most is None:
+        raise NotVectorised("a loop without constant bounds is written out")
+    return [isl.fix(values, 0, value) for value in range(least, most + 1)]
