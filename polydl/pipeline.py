@@ -63,6 +63,9 @@ __all__ = (
 _FOR_VARIANTS = 0.5
 """What part of the budget is for variants where a curve is asked for, too; half as much is for timing those for any
 size, and what is left for the curve."""
+_FOR_TUNED = 0.75
+"""What part of the budget is for variants at the tuned size, where none is asked for: what is left is for timing those
+for any size."""
 _QUICK = 0.5
 """Seconds of one run of the original up to which the output is run at other sizes, too."""
 
@@ -330,10 +333,11 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     if not run:
         others = _other_sizes(ranking, variants[0], o) if variants else ""
         return Optimized(ranking, None, variants[0] if variants else None, illegal, proofs, analysis_seconds, others)
-    options = replace(o.measuring(ranking.threads), seconds=seconds)
+    options = replace(o.measuring(ranking.threads), seconds=seconds * (1 if o.curve else _FOR_TUNED))
     report = measure(scop, {v.id: v.generated for v in variants}, o.toolchain(), options, progress, slices)
     chosen = choose(report, variants, ranking.variants)
-    timer = timer_of(scop, o, report, replace(options, seconds=seconds / 2))
+    left = seconds / 2 if o.curve else max(0.0, seconds - report.spent)
+    timer = timer_of(scop, o, report, ranking.machine, replace(options, seconds=left))
     others = _other_sizes(ranking, chosen, o, timer) if chosen is not None else ""
     done = Optimized(ranking, report, chosen, illegal, proofs, analysis_seconds, others)
     # The harness has arrays of two dimensions for those of pointers to rows, as long as they are at these sizes.

@@ -43,6 +43,10 @@ class Effort:
     fewer, and those that don't take longest at fewer still."""
     timed: int = 4
     """Sizes at which variants are timed, at most."""
+    timed_weight: int = 4
+    """How many times such a size counts in the choice."""
+    timed_ways: int = 8
+    """Of the variants that were searched, beside the original, that are timed there, at most."""
     searched: Comparison = Comparison(points=64, judging=16, variants=6, near=0.015, characters=100_000)
     """Of variants that were searched for the tuned size."""
     drawn: int = 160

@@ -8,6 +8,7 @@ from typing import Any
 
 from polydl.base.units import seconds_text
 from polydl.results import Optimized, Ranking
+from polydl.search.sizes.code import TimedSize
 from polydl.search.sizes.decision_tree import AtSizes
 
 _HALF_A_PERCENT = 0.005
@@ -65,7 +66,7 @@ def size_lines(done: Optimized) -> Iterator[str]:
     yield "at all other sizes:"
     yield from (f"  {line}" for line in others.tree.lines())
     yield "legal at every size: decided from the dependences with the sizes as parameters"
-    corrected = f", corrected by times at {others.timed} sizes" if others.timed else ""
+    corrected = f", corrected by times: {', '.join(map(str, others.timed))}" if others.timed else ""
     yield f"chosen by estimates{corrected}"
     yield f"{100 * others.loss:.0f} % behind the best way for each size, in the mean over other sizes"
 
@@ -79,6 +80,11 @@ def sizes_data(done: Optimized) -> dict[str, Any]:
         "variant": done.chosen.id if done.chosen else "original",
         "tree": None if isinstance(others, str) else others.tree.to_data(),
         "why_none": others if isinstance(others, str) else "",
-        "timed_sizes": 0 if isinstance(others, str) else others.timed,
+        "timed_sizes": 0 if isinstance(others, str) else len(others.timed),
+        "timed": [] if isinstance(others, str) else [_timed_data(one) for one in others.timed],
         "mean_loss": None if isinstance(others, str) else others.loss,
     }
+
+
+def _timed_data(one: TimedSize) -> dict[str, Any]:
+    return {"sizes": dict(one.sizes), "seconds": one.seconds, "original_seconds": one.original}

@@ -7,6 +7,7 @@ Here the same piece is built from the tree, and the same families are asked, so 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -18,6 +19,7 @@ from polydl.kernels.vector_text import NotVectorised
 from polydl.model import isl
 from polydl.model.scop import Scop, Statement
 from polydl.model.time import map_from_affs
+from polydl.schedule.innermost_passes import WRITTEN_OUT
 from polydl.schedule.tree import Member, Node, rows_of, summed_cut
 
 
@@ -59,11 +61,15 @@ def becomes_row(scop: Scop, private: Collection[str], inside: Sequence[Inside], 
 
 
 def _instances(inside: Inside) -> Iterator[RowStatement]:
-    """The statement once for each iteration of the loops that are written out."""
+    """The statement once for each iteration of the loops that are written out. Raises NotVectorised where they are not
+    short."""
     name, domain = inside.statement.name, inside.statement.domain
     around = [member.affs[name] for member in inside.loops]
     written_out = [member.affs[name] for member in inside.written_out]
-    for values in product(*(_values(aff, domain) for aff in written_out)):
+    every = [_values(aff, domain) for aff in written_out]
+    if math.prod(map(len, every)) > WRITTEN_OUT:
+        raise NotVectorised("a long loop is written out")
+    for values in product(*every):
         some = domain
         for aff, value in zip(written_out, values, strict=True):
             some = some.intersect(isl.Map.from_aff(aff).intersect_range(value).domain())
@@ -72,9 +78,9 @@ def _instances(inside: Inside) -> Iterator[RowStatement]:
 
 
 def _values(aff: isl.Aff, domain: isl.Set) -> list[isl.Set]:
-    """The values of a loop that is written out, one by one. Raises NotVectorised where they are not constants."""
+    """The values of a loop that is written out, one by one. Raises NotVectorised where they are many."""
     values = isl.Map.from_aff(aff).intersect_domain(domain).range()
     least, most = isl.least(values, 0), isl.greatest(values, 0)
-    if least is None or most is None:
-        raise NotVectorised("a loop without constant bounds is written out")
+    if least is None or most is None or most - least >= WRITTEN_OUT:
+        raise NotVectorised("a long loop is written out")
     return [isl.fix(values, 0, value) for value in range(least, most + 1)]

@@ -10,8 +10,8 @@ source:    the blocks and copies of BLIS (Van Zee and van de Geijn, TOMS 2015), 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 import numpy as np
@@ -20,6 +20,7 @@ from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest
 from polydl.lower.emit import Generated, generate
 from polydl.lower.guarded_pieces import Among, Dispatch, Question, codes_of, dispatched, extents
+from polydl.lower.region import original_text
 from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
 from polydl.rank.estimator import Estimator
@@ -32,7 +33,7 @@ from polydl.schedule.recipe import Recipe
 from polydl.schedule.transforms import Microkernel, Parallelize
 from polydl.search.fused_variants import into_kernels
 from polydl.search.sizes.choose import Choice, Compared, Feature, asked, characters, choose, choose_by_times
-from polydl.search.sizes.code import EverySize, Setting, Symbolic, Timer
+from polydl.search.sizes.code import EverySize, Setting, Symbolic, TimedSize, Timer
 from polydl.search.sizes.decision_tree import Branch, SizeTree
 from polydl.search.sizes.dispatch import leaves
 from polydl.search.sizes.parameters import column_extents, row_lengths
@@ -83,7 +84,7 @@ def every_size_in_blocks(
         tree=SizeTree(top, some.values),
         kind="variants in blocks",
         marked=dispatched(some.scop, some, marked) if marked is not None else None,
-        timed=made.choice.timed,
+        timed=made.timed,
         limited=made.limited,
     )
 
@@ -106,6 +107,8 @@ class _Coded:
     """Of rows of operands of the heaviest nest."""
     columns: Mapping[str, isl.PwAff]
     """Parameters that are the extent of the loop over columns of the heaviest nest, and { [parameters] -> [n] } it."""
+    timed: tuple[TimedSize, ...]
+    """See `EverySize`."""
 
 
 def _coded(
@@ -129,10 +132,9 @@ def _coded(
     usual = effort.blocks.sizes if blocked else effort.points_in_vectors + judging
     count = min(usual, max(3 * judging, effort.nests_at_sizes // len(nests)))
     found = symbolic.program.dependences
-    points = [
-        estimator_at(point, setting.machine, setting.threads)
-        for point in size_points(scop, found, nests, sizes, count, lengths, crowded=crowded)
-    ]
+    given = [point_at(scop, found, nests, one) for one in (timer.sizes if timer else ())]
+    drawn = size_points(scop, found, nests, sizes, count, lengths, crowded=crowded)
+    points = [estimator_at(point, setting.machine, setting.threads) for point in (*given, *drawn) if point is not None]
     if len(points) < 2 * judging:
         return too_few(sizes)
     stages = [(_part(some, count, usual), best) for some, best in effort.stages]
@@ -144,23 +146,35 @@ def _coded(
     if isinstance(written, str):
         return written
     programs, codes = written
+    original = len(estimated[first].ways)
     if timer is not None:
         timed = partial(_timed, timer, codes, points)
-        choice = choose_by_times(compared, choice, list(codes), effort.timed, timed)
-        programs = {leaf: programs[leaf] for leaf in leaves(choice.tree)}
+        asis = _seconds(points, first, [()])
+        every = replace(compared, seconds=np.vstack([compared.seconds, asis]))
+        at = range(sum(one is not None for one in given))
+        choice = choose_by_times(every, choice, [original, *codes], at, timed, effort)
+        if set(leaves(choice.tree)) == {original}:
+            return f"the original loops are as fast in blocks: {', '.join(map(str, _sizes_of(choice, points)))}"
+        programs = {leaf: programs[leaf] for leaf in leaves(choice.tree) if leaf != original}
     marked = _marked(symbolic, programs) if setting.instances else None
     among = _Among(symbolic, first, tuple(estimated[first].ways), setting.machine, setting.threads)
     said = {leaf: _Leaf(Recipe(tuple(nest.recipe for nest in programs[leaf])), taken[leaf], among) for leaf in programs}
+    if original in leaves(choice.tree):
+        as_written = Generated((), original_text(symbolic.read))
+        codes[original], said[original] = as_written, _Leaf(None, tuple(() for _ in nests), among)
+        if marked is not None:
+            marked[original] = as_written
     ask = partial(asked, choice.tree, compared.features)
     return _Coded(
         choice,
         ask(codes),
         ask(marked) if marked is not None else None,
         ask(said),
-        tuple(leaf.recipe for leaf in said.values()),
+        tuple(leaf.recipe for leaf in said.values() if leaf.recipe is not None),
         f"its {len(nests)} nests were compared at {count} sizes of {usual}" if count < usual else "",
         lengths,
         column_extents([made for own in programs.values() if (made := own[first].loops)], _ranges(nests[first])),
+        tuple(_sizes_of(choice, points)),
     )
 
 
@@ -308,8 +322,13 @@ def _marked(symbolic: Symbolic, programs: Mapping[int, list[Ordered]]) -> dict[i
 
 
 def _timed(timer: Timer, codes: Mapping[int, Generated], points: Sequence[Estimator], at: Sequence[int]) -> FloatArray:
-    """Seconds (V, Q) of codes at some of the points."""
-    return timer(codes, [points[p].scop.sizes for p in at])
+    """Seconds (1 + V, Q) of the original and of codes at some of the points."""
+    return timer.seconds(codes, [points[p].scop.sizes for p in at])
+
+
+def _sizes_of(choice: Choice, points: Sequence[Estimator]) -> Iterator[TimedSize]:
+    """What was timed."""
+    return (TimedSize(points[one.point].scop.sizes, one.seconds, one.original) for one in choice.timed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +348,7 @@ class _Among:
 class _Leaf:
     """A variant whose sums are in blocks of registers (`polydl.search.sizes.decision_tree.Leaf`)."""
 
-    recipe: Recipe
+    recipe: Recipe | None
     """See `Leaf`."""
     ways: tuple[Way, ...]
     """How each nest is run, before what stands around its sums joins its microkernel: what is estimated."""

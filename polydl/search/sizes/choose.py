@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from polydl.base.effort import Comparison
+from polydl.base.effort import Comparison, Effort
 from polydl.lower.emit import Generated
 from polydl.lower.guarded_pieces import Question
 from polydl.model import isl
@@ -47,6 +47,21 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedAt:
+    """What was timed at one of the points."""
+
+    point: int
+    seconds: float
+    """Of the way that the choice takes there."""
+    original: float
+    """Of the loops as they are written."""
+
+
+Timed = Callable[[Sequence[int]], FloatArray]
+"""Seconds (V, Q) of ways at some points, NaN where there are none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """Which way runs at which sizes."""
 
@@ -56,8 +71,8 @@ class Choice:
     """(P,): of what the tree takes over the best way at each point, as logarithms."""
     judged: range
     """The points that judge."""
-    timed: int = 0
-    """Points at which ways were timed, by which the estimates were corrected."""
+    timed: tuple[TimedAt, ...] = ()
+    """Where ways were timed, by which the estimates were corrected."""
 
     @property
     def loss(self) -> float:
@@ -86,23 +101,31 @@ def choose(compared: Compared, ways: Sequence[int], bound: Comparison, variants:
 
 
 def choose_by_times(
-    compared: Compared, before: Choice, ways: Sequence[int], most: int, timed: Callable[[Sequence[int]], FloatArray]
+    compared: Compared, before: Choice, ways: Sequence[int], given: Sequence[int], timed: Timed, bound: Effort
 ) -> Choice:
-    """The choice among these ways with their estimates corrected by times at no more than `most` points. `timed`:
-    seconds (V, Q) at some points, NaN where there are none."""
+    """The choice among these ways, the first of which is the original, with their estimates corrected by times: at the
+    points that are `given`, then at those where the best two are closest, `bound.timed` in all.
+
+    The choice before it stays where nothing could be timed.
+    """
     estimated = np.log(compared.seconds[list(ways)])
     places = np.log(np.maximum(compared.values, 1.0))
     end = compared.judged.start
-    at = closest(estimated[:, :end], places[:end], most)
-    if not at:
+    close = closest(estimated[:, :end], places[:end], bound.timed)
+    at = list(dict.fromkeys([*given, *close]))[: bound.timed]
+    measured = timed(at) if at else np.empty((len(ways), 0))
+    known = [q for q in range(len(at)) if np.isfinite(measured[:, q]).all()]
+    if not known:
         return before
-    measured = timed(at)
     moved = moved_by_times(estimated, places, at, measured)
-    grown = tree(np.round(moved - moved.min(axis=0), 9)[:, :end], compared.values[:end])
+    lost = np.round(moved - moved.min(axis=0), 9)[:, :end]
+    # What was seen counts for more than what is estimated around it.
+    seen = [at[q] for q in known for _ in range(bound.timed_weight)]
+    grown = tree(np.hstack([lost, lost[:, seen]]), np.vstack([compared.values[:end], compared.values[seen]]))
     least = np.minimum(moved.min(axis=0), np.log(compared.seconds).min(axis=0))
     taking = [moved[taken(grown, values), p] - least[p] for p, values in enumerate(compared.values)]
-    known = int(np.isfinite(measured).all(axis=0).sum())
-    return Choice(renumbered(grown, ways), np.array(taking), compared.judged, known)
+    times = tuple(TimedAt(at[q], measured[taken(grown, compared.values[at[q]]), q], measured[0, q]) for q in known)
+    return Choice(renumbered(grown, ways), np.array(taking), compared.judged, times)
 
 
 def asked(at: Tree, features: Sequence[Feature], leaves: Mapping[int, L]) -> Question[L] | L:

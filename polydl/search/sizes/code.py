@@ -18,8 +18,31 @@ from polydl.schedule.recipe import Recipe
 from polydl.search.sizes.decision_tree import SizeTree
 from polydl.target import Machine
 
-Timer = Callable[[Mapping[int, Generated], Sequence[Mapping[str, int]]], FloatArray]
-"""Seconds (V, Q) of several pieces of code for one program, in their order, at some sizes; NaN where there are none."""
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """Times code for any size beside the original loops."""
+
+    sizes: Sequence[Mapping[str, int]]
+    """At which it is to be timed in any case: a value for each integer parameter of the function."""
+    seconds: Callable[[Mapping[int, Generated], Sequence[Mapping[str, int]]], FloatArray]
+    """Seconds (1 + V, Q) of the original loops and of several pieces of code, in their order, at some sizes; NaN where
+    there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSize:
+    """What was timed at a size that was not tuned."""
+
+    sizes: Mapping[str, int]
+    seconds: float
+    """Of what runs there."""
+    original: float
+    """Of the loops as they are written."""
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
+        return f"{self.original / self.seconds:.2f}x at {values}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +108,8 @@ class EverySize:
     """The program with nests fused, where code is of that."""
     proof: Proof | None = None
     """What was shown of it, where this was asked for."""
-    timed: int = 0
-    """Sizes at which variants were timed, by which the estimates were corrected."""
+    timed: tuple[TimedSize, ...] = ()
+    """Where variants were timed, by which the estimates were corrected."""
     limited: str = ""
     """What was compared at fewer sizes (`Effort`) or has no microkernel, for people; empty: nothing."""
     left_out: tuple[str, ...] = ()
@@ -109,6 +132,7 @@ class EverySize:
 
     def __str__(self) -> str:
         parts = [f"{len(self.recipes)} {self.kind}, {100 * self.loss:.0f} % behind the best for each by estimate"]
+        parts += [f"timed: {', '.join(map(str, self.timed))}"] if self.timed else []
         parts += [self.limited] if self.limited else []
         parts += [f"left out: {'; '.join(self.left_out)}"] if self.left_out else []
         return "; ".join(parts)

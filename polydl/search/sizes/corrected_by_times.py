@@ -36,8 +36,9 @@ def closest(estimated: FloatArray, places: FloatArray, most: int) -> list[int]:
 def moved_by_times(estimated: FloatArray, places: FloatArray, at: Sequence[int], measured: FloatArray) -> FloatArray:
     """Estimates (V, P) moved by what was measured at the points `at`, (V, Q) seconds; NaN where nothing was timed.
 
-    By how much a way was slower than its estimate, in the mean of all ways, holds where it was timed, and the less the
-    farther a point lies: e^-1 of it at a factor of e. A point at which one of the ways has no time counts for nothing.
+    By how much a way was slower than its estimate, relative to the mean of all ways, holds where it was timed. What its
+    points have in common holds everywhere, q / (q + 1) of it where q were timed; the rest fades, the farther a point
+    lies: e^-1 of it is left at a factor of e. A point at which one of the ways has no time counts for nothing.
     """
     known = [q for q in range(len(at)) if np.isfinite(measured[:, q]).all() and (measured[:, q] > 0).all()]
     if not known:
@@ -45,8 +46,9 @@ def moved_by_times(estimated: FloatArray, places: FloatArray, at: Sequence[int],
     ratios = np.log(measured[:, known]) - estimated[:, [at[q] for q in known]]
     ratios = ratios - ratios.mean(axis=0)
     ratios = np.where(np.abs(ratios) < _NOISE, 0.0, ratios)
+    common = ratios.mean(axis=1, keepdims=True) * len(known) / (len(known) + 1)
     there = places[[at[q] for q in known]]
     weights = np.exp(-np.linalg.norm(places[:, None, :] - there[None, :, :], axis=2))
     weights = weights / np.maximum(1.0, weights.sum(axis=1, keepdims=True))
-    moved: FloatArray = estimated + ratios @ weights.T
+    moved: FloatArray = estimated + common + (ratios - common) @ weights.T
     return moved

@@ -208,10 +208,11 @@ def way_times(
     toolchain: Toolchain,
     options: MeasureOptions,
 ) -> FloatArray:
-    """Seconds (V, Q) of code for any size at some sizes, as far as `options.seconds` reach; NaN otherwise. `seconds`:
-    of one run of the original, `of`. Raises PolyDLError where one computes something else, ToolchainError."""
+    """Seconds (1 + V, Q) of the original and of code for any size at some sizes, as far as `options.seconds` reach; NaN
+    otherwise. `seconds`: of one run of the original, `of`. Raises PolyDLError where one computes something else,
+    ToolchainError."""
     ids = tuple(f"way {number}" for number in codes)
-    found = np.full((len(ids), len(sizes)), math.nan)
+    found = np.full((1 + len(ids), len(sizes)), math.nan)
     places: dict[int, Place] = {}
     for q, one in enumerate(sizes):
         try:
@@ -221,7 +222,7 @@ def way_times(
         places[q] = Place(there, ids, seconds / max(1.0, instances(of)) * instances(there))
     times = time_at(list(places.values()), dict(zip(ids, codes.values(), strict=True)), toolchain, options)
     for q, timed in zip(places, times, strict=True):
-        for v, name in enumerate(ids):
+        for v, name in enumerate((ORIGINAL, *ids)):
             if (measured := timed.measurements.get(name)) is not None:
                 _right(measured, of, sizes[q])
                 found[v, q] = measured.median

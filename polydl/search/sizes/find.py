@@ -16,6 +16,7 @@ from polydl.search.sizes.blocks import every_size_in_blocks
 from polydl.search.sizes.code import EverySize, Setting, Symbolic, Timer
 from polydl.search.sizes.curve import way_times
 from polydl.search.sizes.searched import every_size_of_searched
+from polydl.search.sizes.timed_sizes import sizes_to_time
 from polydl.search.variant import Variant
 from polydl.target import Machine
 
@@ -42,7 +43,7 @@ def code_for_other_sizes(
         setting = Setting(machine, threads, o.reassociate, o.prove, o.effort)
         made = every_size_in_blocks(program, around, setting, timer)
         if isinstance(made, str):
-            found = every_size_of_searched(program, around, searched, setting)
+            found = every_size_of_searched(program, around, searched, setting, timer)
             made = f"{made}; {found}" if isinstance(found, str) else found
         return proved_for_all_sizes(program, made, o)
     except InputErrors as error:
@@ -63,8 +64,11 @@ def pointed(scop: Scop) -> str | None:
     return next((array.name for array in scop.arrays.values() if array.rows is not None), None)
 
 
-def timer_of(scop: Scop, o: Options, report: Report, options: MeasureOptions) -> Timer | None:
-    """Times variants for any size where a curve over sizes is asked for."""
+def timer_of(scop: Scop, o: Options, report: Report, machine: Machine, options: MeasureOptions) -> Timer | None:
+    """Times variants for any size, within `options.seconds`; None where no size is a parameter of the function."""
+    tuned = {guard.name: guard.value for guard in scop.guards if not guard.macro}
+    if not tuned or scop.symbolic is None or pointed(scop) is not None:
+        return None
 
     def timed(codes: Mapping[int, Generated], sizes: Sequence[Mapping[str, int]]) -> FloatArray:
         names = [guard.name for guard in scop.guards if not guard.macro]
@@ -72,4 +76,4 @@ def timer_of(scop: Scop, o: Options, report: Report, options: MeasureOptions) ->
         first = report.original.median
         return way_times(scop, first, lambda one: with_sizes(scop, o, one), codes, own, o.toolchain(), options)
 
-    return timed if o.curve and any(isinstance(one, range) for one in o.sizes.values()) else None
+    return Timer(sizes_to_time(scop.symbolic, tuned, report.original.median, machine), timed)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 import msgspec
 import numpy as np
@@ -34,8 +34,8 @@ from polydl.schedule.check import check
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.resized import at_sizes as parts_at_sizes
-from polydl.search.sizes.choose import Compared, asked, characters, choose, losses
-from polydl.search.sizes.code import EverySize, Setting, Symbolic
+from polydl.search.sizes.choose import Choice, Compared, asked, characters, choose, choose_by_times, losses
+from polydl.search.sizes.code import EverySize, Setting, Symbolic, TimedSize, Timer
 from polydl.search.sizes.decision_tree import SizeTree
 from polydl.search.sizes.dispatch import leaves
 from polydl.search.sizes.partial_sums import candidates_in_rounds
@@ -94,13 +94,13 @@ class _Leaf:
 
 
 def every_size_of_searched(
-    symbolic: Symbolic, sizes: Ranges, variants: Sequence[Variant], setting: Setting
+    symbolic: Symbolic, sizes: Ranges, variants: Sequence[Variant], setting: Setting, timer: Timer | None = None
 ) -> EverySize | str:
     """Code for all values of a program's parameters, of variants that were searched for some, best first; or why there
     is none.
 
-    `sizes`: the least and the greatest value of each parameter for which variants are compared by their estimates; the
-    code is right for all. Raises QuotaExceeded.
+    `sizes`: the least and the greatest value of each parameter for which variants are compared by their estimates,
+    which times at a few correct, where there is a `timer`; the code is right for all. Raises QuotaExceeded.
     """
     base = Base(symbolic.program.scop, symbolic.program.dependences, symbolic.nests)
     candidates, left_out = candidates_for(base, variants, setting)
@@ -109,26 +109,31 @@ def every_size_of_searched(
         candidates, left_out = [*candidates, *in_parts], [*left_out, *too_much]
     if len(candidates) < 2:
         return f"none of the variants is for every size: {'; '.join(left_out) or 'there is none'}"
-    estimated = _estimated(candidates, sizes, setting)
+    estimated = _estimated(candidates, sizes, setting, timer)
     if isinstance(estimated, str):
         return estimated
     estimated.left_out.update(dict.fromkeys(left_out))
-    return _coded(symbolic, estimated)
+    return _coded(symbolic, estimated, timer)
 
 
-def _estimated(candidates: Sequence[Candidate], sizes: Ranges, setting: Setting) -> _Estimated | str:
+def _estimated(
+    candidates: Sequence[Candidate], sizes: Ranges, setting: Setting, timer: Timer | None
+) -> _Estimated | str:
     """The candidates that are among the best somewhere, and the original loops, with their estimates at points over the
     ranges."""
     base, effort, bound = candidates[0].base, setting.effort, setting.effort.searched
     statements = len(base.scop.statements)
     candidates = candidates[: max(4, effort.statements // (2 * effort.first * statements))]
     drawn = size_points(base.scop, base.dependences, base.nests, sizes, effort.drawn, {}, crowded=False)
-    points = islice(_worth_comparing(drawn, setting.machine), bound.sizes)
+    given = (point_at(base.scop, base.dependences, base.nests, one) for one in (timer.sizes if timer else ()))
+    every = chain((one for one in given if one is not None), drawn)
+    points = islice(_worth_comparing(every, setting.machine), bound.sizes)
     first = _Scored.of(islice(points, effort.first), candidates, setting)
     if len(first.points) < _LEAST_POINTS:
         return too_few(sizes)
     best = np.unique(np.argsort(first.seconds, axis=0, kind="stable")[: effort.best])
-    some = [0, *(int(i) for i in best if i != 0)]
+    chosen = [i for i, one in enumerate(candidates) if one.chosen] if timer else []
+    some = sorted({0, *map(int, best), *chosen})
     candidates = [candidates[i] for i in some]
     more = _Scored.of(islice(points, effort.statements // (len(some) * statements)), candidates, setting)
     # Those that came first have the corners of the ranges: they are no sample to judge with.
@@ -199,7 +204,7 @@ def _at(base: Base, point: SizePoint) -> SizePoint | None:
     return SizePoint(there, made)
 
 
-def _coded(symbolic: Symbolic, estimated: _Estimated) -> EverySize | str:
+def _coded(symbolic: Symbolic, estimated: _Estimated, timer: Timer | None) -> EverySize | str:
     """The fewest candidates that are near the best everywhere, and when each is taken. Those that turn out to be
     illegal, or to be too much to check, are left out and the choice is made again."""
     features, values = _features(estimated)
@@ -220,8 +225,14 @@ def _coded(symbolic: Symbolic, estimated: _Estimated) -> EverySize | str:
             most -= 1
             continue
         break
+    if timer is not None:
+        choice = _by_times(symbolic, estimated, compared, choice, left, timer)
+    taken = dict.fromkeys(leaves(choice.tree))
+    times = [TimedSize(estimated.points[one.point], one.seconds, one.original) for one in choice.timed]
+    if set(taken) == {0} and times:
+        return _reason(f"the original loops are as fast: {', '.join(map(str, times))}", estimated)
     original = losses(compared, left)[left.index(0)]
-    if np.mean(original - choice.losses) < estimated.setting.effort.gain:
+    if not times and np.mean(original - choice.losses) < estimated.setting.effort.gain:
         return _reason("the original loops are about as fast by estimate", estimated)
     some = symbolic.narrowed
     ask = partial(asked, choice.tree, features)
@@ -229,6 +240,7 @@ def _coded(symbolic: Symbolic, estimated: _Estimated) -> EverySize | str:
     return EverySize(
         generated=dispatched(symbolic.read, some, ask(estimated.codes)),
         recipes=tuple(estimated.candidates[leaf].recipe for leaf in taken),
+        timed=tuple(times),
         loss=choice.loss,
         tree=SizeTree(ask({leaf: _Leaf(leaf, estimated) for leaf in taken}), some.values),
         kind="of the variants that were searched",
@@ -236,6 +248,31 @@ def _coded(symbolic: Symbolic, estimated: _Estimated) -> EverySize | str:
         rewritten=_fused_programs(estimated, set(taken)) if marked else (),
         limited="; ".join(symbolic.out_of_form),
         left_out=tuple(estimated.left_out),
+    )
+
+
+def _by_times(
+    symbolic: Symbolic, estimated: _Estimated, compared: Compared, choice: Choice, left: Sequence[int], timer: Timer
+) -> Choice:
+    """The choice corrected by times of the original, of what was chosen by estimates, and of what was chosen by times
+    at the tuned size."""
+    effort = estimated.setting.effort
+    chosen = [i for i in left if estimated.candidates[i].chosen]
+    ways = [0]
+    for way in dict.fromkeys((*leaves(choice.tree), *chosen)):
+        if way == 0 or len(ways) > effort.timed_ways or _written(symbolic, estimated, way):
+            continue
+        if characters(estimated.codes[one] for one in (*ways[1:], way)) <= effort.searched.characters:
+            ways.append(way)
+    codes = {way: estimated.codes[way] for way in ways[1:]}
+    sizes = [{name: one[name] for name in timer.sizes[0]} for one in estimated.points] if timer.sizes else []
+    given = [sizes.index(dict(one)) for one in timer.sizes if dict(one) in sizes]
+    return (
+        choose_by_times(
+            compared, choice, ways, given, lambda at: timer.seconds(codes, [estimated.points[p] for p in at]), effort
+        )
+        if codes
+        else choice
     )
 
 

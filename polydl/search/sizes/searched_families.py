@@ -50,6 +50,8 @@ class Candidate:
     parts: tuple[Ordered, ...]
     original: bool = False
     """The original loops, of which `parts` are those that the estimates know."""
+    chosen: bool = False
+    """It is the variant that the program runs at the tuned sizes, or one of its twins."""
 
     @property
     def tree(self) -> InOrder:
@@ -82,7 +84,7 @@ def candidates_for(base: Base, variants: Sequence[Variant], setting: Setting) ->
             for parts in _twins(parts_at_sizes(own.scop, variant.parts, own.nests), tuned, setting.threads):
                 if any(map(_writes_long_loops_out, parts)):
                     raise InputError(f"{variant.id} writes out a loop that is short for its sizes alone")
-                one = Candidate(own, parts)
+                one = Candidate(own, parts, chosen=variant is variants[0])
                 found.setdefault(one.recipe, one)
         except InputError as error:
             left_out[error.reason] = None

@@ -1,0 +1,68 @@
+"""Sizes at which what was chosen for the sizes that nobody tuned is timed, beside the original loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from polydl.model.at_sizes import at_sizes
+from polydl.model.scop import Scop
+from polydl.search.default_sizes import instances, touched_bytes
+from polydl.search.sizes.size_points import nearest_possible
+from polydl.target import Machine
+
+_SMALL, _LARGE = 1 / 64, 64.0
+"""By what factor sizes are smaller and larger than the tuned ones, at most."""
+_STEP = 2.0**0.5
+_PAST = 2.0
+"""Data that are past the last cache, in last caches."""
+_RUN_SECONDS = 0.1
+"""Of one run of the original at a size that is timed, at most, by its time at the tuned one."""
+_OTHER_SHAPE = 4
+"""By how much one size grows and another one shrinks."""
+
+
+def sizes_to_time(scop: Scop, tuned: Mapping[str, int], seconds: float, machine: Machine) -> list[dict[str, int]]:
+    """Up to four sizes, all different: the tuned ones, some whose data fit in the first cache, some whose data don't
+    fit in the last, and another shape; none whose run would take long. All but the first are odd numbers.
+
+    `scop`: with its sizes as parameters; `seconds`: of one run of the original at the `tuned` ones.
+    """
+    ends = {name: (1, max(1, round(value * _LARGE))) for name, value in tuned.items()}
+    work = instances(at_sizes(scop, tuned))
+
+    def at(factors: Mapping[str, float]) -> Scop | None:
+        """The program at sizes near these parts of the tuned ones; None where there are none, or a run is too long."""
+        wanted = {name: max(1, round(value * factors[name])) | 1 for name, value in tuned.items()}
+        possible = nearest_possible(scop.context, ends, wanted)
+        there = None if possible is None else at_sizes(scop, possible)
+        quick = there is not None and seconds * instances(there) <= _RUN_SECONDS * max(1.0, work)
+        return there if quick else None
+
+    def scaled(step: float, end: float, enough: Callable[[Scop], bool]) -> Scop | None:
+        """The program at the first multiple of the tuned sizes that is enough; at the last one, where none is."""
+        found, factor = None, step
+        while (there := at(dict.fromkeys(tuned, factor))) is not None:
+            found = there
+            if enough(there) or factor == end:
+                break
+            factor = max(end, factor * step) if step < 1 else min(end, factor * step)
+        return found
+
+    last = machine.caches[-1].bytes * _PAST
+    small = scaled(1 / _STEP, _SMALL, lambda there: touched_bytes(there) <= machine.caches[0].bytes)
+    large = scaled(_STEP, _LARGE, lambda there: touched_bytes(there) >= last)
+    places = (small, large, *(at(shape) for shape in _shapes(tuned)))
+    found = [dict(tuned)]
+    for there in places:
+        sizes = {} if there is None else {name: there.sizes[name] for name in tuned}
+        if sizes and sizes not in found and len(found) < 4:
+            found.append(sizes)
+    return found
+
+
+def _shapes(tuned: Mapping[str, int]) -> Iterator[dict[str, float]]:
+    """Factors that make another shape of the sizes: the largest shrinks, the smallest grows."""
+    if len(tuned) > 1:
+        least, *_, most = sorted(tuned, key=lambda name: tuned[name])
+        yield {name: {least: float(_OTHER_SHAPE), most: 1 / _OTHER_SHAPE}.get(name, 1.0) for name in tuned}
+    yield dict.fromkeys(tuned, 1 / _STEP**3)
