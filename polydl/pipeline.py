@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from polydl.base.errors import InputError, ToolchainError
+from polydl.base.errors import NotMeasurable, PolyDLError, QuotaExceeded, Span, ToolchainError
 from polydl.base.output_files import output_path, write
 from polydl.dependences.nests import nests
 from polydl.exchange.schedule_file import ranking_from_file
@@ -228,7 +228,8 @@ def optimize(
     any scop computes what the original computes, nothing is written (`OptimizeResult.output`). An integer parameter
     without a size may have every value (`OptimizeResult.any_value`).
     Keywords are fields of `Options`. Of `budget` each scop gets an equal share of what those before it left over.
-    Raises InputError, ToolchainError, QuotaExceeded; nothing is written then.
+    A scop that cannot be run, or is too much to analyse, stays as it is where another one can (`OptimizeResult.unread`
+    says so). Raises InputError, ToolchainError, QuotaExceeded; nothing is written then.
     """
     o = (options or Options()).changed(**changes)
     begin = time.perf_counter()
@@ -242,11 +243,17 @@ def optimize(
     target = output_path(program.source.path, output) if output is not None or (run and not in_memory) else None
     budget = math.inf if o.budget is None else o.budget
     done: list[Optimized] = []
+    failed: list[tuple[Scop, PolyDLError]] = []
     for scop in program.scops:
         left = budget - sum(one.report.spent for one in done if one.report is not None)
-        share = max(0.0, left) / (len(program.scops) - len(done))
+        share = max(0.0, left) / (len(program.scops) - len(done) - len(failed))
         share *= _FOR_VARIANTS if o.curve else 1
-        done.append(_optimize_scop(scop, o, share, run=run, progress=progress))
+        try:
+            done.append(_optimize_scop(scop, o, share, run=run, progress=progress))
+        except (ToolchainError, QuotaExceeded, NotMeasurable) as error:
+            failed.append((scop, error))
+    if not done:
+        raise failed[0][1]
     pieces = [(d.ranking.scop, d.code) for d in done]
     text = splice(
         program.source, pieces, header(o.command, (one.target for one in done), (one.described for one in done))
@@ -271,13 +278,16 @@ def optimize(
         "total": total,
     }
     without = {name: value for name, value in o.tuned.items() if name not in given.sizes}
-    unread = tuple(_unread(why) for why in program.unread)
+    unread = (
+        *(_unread(why, why.span) for why in program.unread),
+        *(_unread(why, why.span or scop.span) for scop, why in failed),
+    )
     return OptimizeResult(written, text, tuple(done), seconds, budget, without, unread)
 
 
-def _unread(why: InputError) -> str:
+def _unread(why: PolyDLError, where: Span | None) -> str:
     hint = f"; {why.hint}" if why.hint else ""
-    return f"{why.span}: these loops stay as they are: {why.reason}{hint}"
+    return f"{where}: these loops stay as they are: {why.reason}{hint}"
 
 
 def with_fused(ranking: Ranking, o: Options, progress: Progress | None = None) -> Ranking:

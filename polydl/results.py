@@ -302,7 +302,8 @@ class OptimizeResult:
     any_value: Mapping[str, int] = field(default_factory=dict)
     """Parameters without a size, which may have every value, and the one that variants were timed at."""
     unread: tuple[str, ...] = ()
-    """Other loops of the file, which stay as they are, each with its place and the reason."""
+    """Other loops of the file, which stay as they are, each with its place and the reason: what they use is not
+    supported, they could not be run, or they were too much to analyse."""
 
     @property
     def timed_at(self) -> str:

@@ -10,7 +10,7 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from polydl.base.errors import InputError
+from polydl.base.errors import NotMeasurable
 from polydl.model import isl
 from polydl.model.scop import Array, IndexValues, Scop
 
@@ -62,7 +62,7 @@ def _together(array: Array, several: Sequence[Values]) -> Values:
     whole = reduce(lambda a, b: Values(max(a.least, b.least), min(a.most, b.most), a.ordered or b.ordered), several)
     most = min(whole.most, array.element.maximum)
     if whole.least > most:
-        raise InputError(
+        raise NotMeasurable(
             f"subscripts are made of what '{array.name}' holds, and no values keep them inside of their arrays at "
             "these sizes",
             array.span,

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from polydl.base.errors import InputError
+from polydl.base.errors import NotMeasurable
 from polydl.measure.driver import Block, Place
 from polydl.measure.index_data import Values, assumed_elements, filled, values_of
 from polydl.measure.unit import passed_arrays, written_arrays
@@ -144,7 +144,7 @@ def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[
         together.setdefault(array.spelled, []).append(array)
     for array, (element, size, pointer) in zip(passed_arrays(scop), description, strict=True):
         if element != array.element.bytes:
-            raise InputError(
+            raise NotMeasurable(
                 f"the compiler gives {element} bytes to an element of '{array.name}' ('{array.element}'), "
                 f"and polydl took it to have {array.element.bytes}",
                 array.span,
@@ -208,7 +208,7 @@ def _layout(scop: Scop, arrays: Sequence[Array]) -> Layout:
     known = [(low, high) for low, high in ends if low is not None and high is not None]
     outer, *inner = array.layout.shape
     if array.layout.strides is None:
-        raise InputError(f"array '{array.name}' has an inner dimension of unknown size", array.span)
+        raise NotMeasurable(f"array '{array.name}' has an inner dimension of unknown size", array.span)
     low = min((low for low, _ in known), default=0)
     if outer is None:
         outer = max((high + 1 for _, high in known), default=1)
@@ -216,21 +216,27 @@ def _layout(scop: Scop, arrays: Sequence[Array]) -> Layout:
             outer = max(outer, -(-assumed_elements(scop, array) // max(math.prod(n or 1 for n in inner), 1)))
     before = max(0, -low)
     if outer + before < 1 or any((extent or 0) < 1 for extent in inner):
-        raise InputError(f"array '{array.name}' has no elements at these sizes", array.span, "give other sizes")
+        raise NotMeasurable(f"array '{array.name}' has no elements at these sizes", array.span, "give other sizes")
     return row_major([outer, *inner]).padded(0, before)
 
 
-def blocks_for(buffers: Sequence[Buffer], *, flush_end: bool) -> tuple[Block, ...]:
+ROOM = mmap.PAGESIZE
+"""Bytes that vectorized code may read beside an array: some compilers load whole vectors or structures of which they
+use a part."""
+
+
+def blocks_for(buffers: Sequence[Buffer], *, flush_end: bool, room: int = 0) -> tuple[Block, ...]:
     """Lay the buffers out in the shared file, one after the other in whole pages.
 
     Each array either begins right after the guard before it (`flush_end` false: it is page aligned) or ends right
-    before the guard after it (true: it is aligned to its elements only). The rest of its pages is filled with canaries.
+    before the guard after it (true: it is aligned to its elements only). The rest of its pages is filled with canaries,
+    and so is `room`: bytes, whole pages, that may be read between each array and its guards.
     """
     blocks, offset = [], 0
     for buffer in buffers:
         size = buffer.bytes
-        block = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
-        start = block - size if flush_end else 0
+        pages = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
+        block, start = pages + 2 * room, room + (pages - size if flush_end else 0)
         blocks.append(
             Block(buffer.place, size, block, offset, start, buffer.lower * buffer.element.bytes, buffer.written)
         )

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from polydl.base.errors import InputError, ToolchainError
+from polydl.base.errors import NotMeasurable, ToolchainError
 from polydl.lower.emit import Generated, protected
 from polydl.measure.allowance import Allowance
 from polydl.measure.busy import Others
@@ -161,7 +161,7 @@ class Builder:
             if result is None:
                 failed.append(Measurement(name, Status.LEFT_OUT, "not compiled: the time for all variants was spent"))
             elif result.ok:
-                built.append(Built(name, _library(i)))
+                built.append(Built(name, _library(i), tuple(str(part) for part in jobs[i])))
             else:
                 failed.append(Measurement(name, Status.COMPILE_FAILED, result.message))
         return built, failed
@@ -251,7 +251,7 @@ def _check_memory(scop: Scop, buffers: Sequence[Buffer]) -> None:
     budget = memory_budget()
     if needed > budget:
         largest = max(buffers, key=lambda buffer: buffer.bytes)
-        raise InputError(
+        raise NotMeasurable(
             f"measuring needs {needed / 2**30:.1f} GiB for the arrays and their references, and "
             f"{budget / 2**30:.1f} GiB may be used; the largest array is '{largest.array.name}' with "
             f"{largest.bytes / 2**30:.1f} GiB",
