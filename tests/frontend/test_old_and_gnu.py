@@ -220,7 +220,7 @@ def test_names_of_files_in_any_bytes_and_any_locale(tmp_path: Path, folder: str)
     path.write_text(f"{HEAD} {{ {LOOP} }}")
     code = "import sys, polydl; print(*[one.function for one in polydl.load(sys.argv[1], sizes={'n': 9}).scops])"
     for locale in ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"LC_ALL": "C.UTF-8"}):
-        command = [sys.executable, "-c", code, path]
+        command = [sys.executable, "-c", code, str(path)]
         done = subprocess.run(command, env={**os.environ, **locale}, capture_output=True, check=False)
         assert done.stdout == b"f\n", done.stderr
 

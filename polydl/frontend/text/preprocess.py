@@ -79,16 +79,16 @@ def with_markers(source: SourceText, pragmas: Sequence[Pragma]) -> str:
     text = source.text
     parts: list[str] = []
     position = 0
-    renumbered = {d.start: d for d in source.directives if _LINE.match(text, d.tokens[0].offset)}
-    for start, pragma in sorted([*((p.start, p) for p in pragmas), *renumbered.items()], key=lambda pair: pair[0]):
+    replaced: list[tuple[int, Pragma | Directive]] = [(pragma.start, pragma) for pragma in pragmas]
+    replaced += [(d.start, d) for d in source.directives if _LINE.match(text, d.tokens[0].offset)]
+    for start, pragma in sorted(replaced, key=lambda pair: pair[0]):
         parts.append(text[position:start])
         if isinstance(pragma, Directive):
             number = next(token.text for token in pragma.tokens if token.kind == "number")
-            newlines = text.count("\n", pragma.start, pragma.end)
+            newlines = text.count("\n", start, pragma.end)
             after = pragma.tokens[0].line + newlines
-            parts.append(
-                f'#line {number} "{_RENUMBERED}:{number}:{after}"' + "\\\n" * (newlines - 1) + "\n" * (newlines > 0)
-            )
+            line_ends = "\\\n" * (newlines - 1) + "\n" * (newlines > 0)
+            parts.append(f'#line {number} "{_RENUMBERED}:{number}:{after}"{line_ends}')
             position = pragma.end
             continue
         first, last = pragma.body
