@@ -28,6 +28,7 @@ from polydl.kernels.pack_ahead import checked
 from polydl.lower.header import header
 from polydl.lower.splice import splice
 from polydl.measure import Progress, check_compiles, measure
+from polydl.measure.given_data import check_names
 from polydl.measure.slices import original_slices
 from polydl.model.scop import Scop
 from polydl.options import OptionChanges, Options, RankChanges
@@ -241,6 +242,7 @@ def optimize(
     given = o
     program, o = program_of(source, given)
     target = output_path(program.source.path, output) if output is not None or (run and not in_memory) else None
+    check_names(program.scops, o.data)
     budget = math.inf if o.budget is None else o.budget
     done: list[Optimized] = []
     failed: list[tuple[Scop, PolyDLError]] = []
@@ -343,13 +345,14 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     options = replace(o.measuring(ranking.threads), seconds=seconds)
     report = measure(scop, {v.id: v.generated for v in variants}, o.toolchain(), options, progress, slices)
     chosen = choose(report, variants, ranking.variants)
-    timer = timer_of(scop, o, report, replace(options, seconds=seconds / 2))
+    timer = timer_of(scop, o, report, replace(options, seconds=seconds / 2, data={}))
     others = _other_sizes(ranking, chosen, o, timer) if chosen is not None else ""
     done = Optimized(ranking, report, chosen, illegal, proofs, analysis_seconds, others)
     # The harness has arrays of two dimensions for those of pointers to rows, as long as they are at these sizes.
     if done.code is not None and report.original.median <= _QUICK and pointed(scop) is None:
         tell = partial(progress, "sizes") if progress else None
-        run_neighbours(scop, done.code, lambda sizes: with_sizes(scop, o, sizes), o.toolchain(), options, tell)
+        elsewhere = replace(options, data={})  # what is given is of the tuned sizes
+        run_neighbours(scop, done.code, lambda sizes: with_sizes(scop, o, sizes), o.toolchain(), elsewhere, tell)
     return done
 
 
@@ -366,6 +369,6 @@ def with_curve(done: Optimized, o: Options, seconds: float | None, progress: Pro
 
     once = done.report.original.median if done.report is not None else math.nan
     of = Curved(scop, done.code, once, done.at, lambda sizes: with_sizes(scop, o, sizes), tuned_for)
-    how = None if seconds is None else replace(o.measuring(ranking.threads), seconds=seconds)
+    how = None if seconds is None else replace(o.measuring(ranking.threads), seconds=seconds, data={})
     tell = partial(progress, "curve") if progress else None
     return replace(done, curve=curve_over(ranking.ranges, tuned, of, ranking.machine, o, how, tell))

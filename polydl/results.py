@@ -233,8 +233,17 @@ class Optimized:
         return report.untrusted if report is not None and report.best() is report.original else ""
 
     @property
+    def rests_on(self) -> str:
+        """What the times rest on where data choose elements, for people: see `Report.rests_on`."""
+        return self.report.rests_on if self.report is not None else ""
+
+    @property
     def verdict(self) -> str:
         """What became of it, for people, in a sentence without a name before it."""
+        return f"{self._verdict}, on {self.rests_on}" if self.rests_on else self._verdict
+
+    @property
+    def _verdict(self) -> str:
         if self.report is None:
             return "ranked, nothing was run"
         if not self.undecided:

@@ -18,7 +18,8 @@ from polydl.measure.by_slices import BuiltSlice, verify_by_slices
 from polydl.measure.compare import longest_sum
 from polydl.measure.compiler import Compilation, compile_all, find_compiler, link_flags, run_compiler, unit_flags
 from polydl.measure.driver import Block, Limits, Place, driver_text, run_job, shared_memory
-from polydl.measure.input_data import Buffer, describe_buffers, memory_budget
+from polydl.measure.given_data import given_data
+from polydl.measure.input_data import Buffer, describe_buffers, memory_budget, rests_on
 from polydl.measure.measurement import ORIGINAL, Measurement, MeasureOptions, Progress, Report, Status, Toolchain
 from polydl.measure.poison import with_overwritten
 from polydl.measure.slices import Slice
@@ -93,6 +94,7 @@ def measure(
         clock_resolution(),
         timed.disturbed,
         allowance.spent,
+        rests_on(setting.buffers),
         timed.untrusted,
     )
 
@@ -232,7 +234,7 @@ def setting_for(
             "is a library missing (--link, --ldflags), or is the temporary folder mounted noexec (TMPDIR)?",
         )
     rows = outcome.payload[: 3 * len(arrays)].reshape(len(arrays), 3).tolist()
-    buffers = describe_buffers(scop, rows)
+    buffers = describe_buffers(scop, rows, given_data(scop, options.data))
     _check_memory(scop, buffers)
     return Setting(
         scop,
