@@ -11,11 +11,11 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from polydl.base.effort import Effort
 from polydl.base.errors import InputError, one_of
-from polydl.base.flags import check, definitions, option, seconds, shell_words, sizes
+from polydl.base.flags import check, definitions, files, option, seconds, shell_words, sizes
 
 if TYPE_CHECKING:  # the command line reads this file to print its help, and these take their time
     from polydl.measure import MeasureOptions, Toolchain
@@ -154,6 +154,13 @@ class Options:
         metavar="SECONDS|none",
         read=seconds,
     )
+    data: Mapping[str, Any] = option(
+        {},
+        "Measure with these data in an array, such as the subscripts of a real mesh; from Python also values.",
+        ("optimize",),
+        metavar="NAME=FILE.npy",
+        read=files,
+    )
     cold: bool = option(False, "Time with flushed caches.", _MEASURING)
     loops: str = option(
         "", "The variant of this loop string, as bcaBCb, instead of a search.", ("optimize",), metavar="STRING"
@@ -243,7 +250,7 @@ class Options:
         """How variants are checked and timed; without the budget, which is for a whole file."""
         from polydl.measure import MeasureOptions
 
-        how = MeasureOptions(threads=threads, seed=self.seed, cold=self.cold)
+        how = MeasureOptions(threads=threads, seed=self.seed, cold=self.cold, data=self.data)
         return how if self.timeout is None else replace(how, timeout=self.timeout, original_timeout=self.timeout)
 
     def unit_flags(self) -> tuple[str, ...]:

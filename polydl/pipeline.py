@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from polydl.base.errors import InputError, ToolchainError
+from polydl.base.errors import NotMeasurable, PolyDLError, QuotaExceeded, Span, ToolchainError
 from polydl.base.output_files import output_path, write
 from polydl.dependences.nests import nests
 from polydl.exchange.schedule_file import ranking_from_file
@@ -28,6 +28,7 @@ from polydl.kernels.pack_ahead import checked
 from polydl.lower.header import header
 from polydl.lower.splice import splice
 from polydl.measure import Progress, check_compiles, measure
+from polydl.measure.given_data import check_names
 from polydl.measure.slices import original_slices
 from polydl.model.scop import Scop
 from polydl.options import OptionChanges, Options, RankChanges
@@ -231,7 +232,8 @@ def optimize(
     any scop computes what the original computes, nothing is written (`OptimizeResult.output`). An integer parameter
     without a size may have every value (`OptimizeResult.any_value`).
     Keywords are fields of `Options`. Of `budget` each scop gets an equal share of what those before it left over.
-    Raises InputError, ToolchainError, QuotaExceeded; nothing is written then.
+    A scop that cannot be run, or is too much to analyse, stays as it is where another one can (`OptimizeResult.unread`
+    says so). Raises InputError, ToolchainError, QuotaExceeded; nothing is written then.
     """
     o = (options or Options()).changed(**changes)
     begin = time.perf_counter()
@@ -243,13 +245,20 @@ def optimize(
     given = o
     program, o = program_of(source, given)
     target = output_path(program.source.path, output) if output is not None or (run and not in_memory) else None
+    check_names(program.scops, o.data)
     budget = math.inf if o.budget is None else o.budget
     done: list[Optimized] = []
+    failed: list[tuple[Scop, PolyDLError]] = []
     for scop in program.scops:
         left = budget - sum(one.report.spent for one in done if one.report is not None)
-        share = max(0.0, left) / (len(program.scops) - len(done))
+        share = max(0.0, left) / (len(program.scops) - len(done) - len(failed))
         share *= _FOR_VARIANTS if o.curve else 1
-        done.append(_optimize_scop(scop, o, share, run=run, progress=progress))
+        try:
+            done.append(_optimize_scop(scop, o, share, run=run, progress=progress))
+        except (ToolchainError, QuotaExceeded, NotMeasurable) as error:
+            failed.append((scop, error))
+    if not done:
+        raise failed[0][1]
     pieces = [(d.ranking.scop, d.code) for d in done]
     text = splice(
         program.source, pieces, header(o.command, (one.target for one in done), (one.described for one in done))
@@ -274,13 +283,16 @@ def optimize(
         "total": total,
     }
     without = {name: value for name, value in o.tuned.items() if name not in given.sizes}
-    unread = tuple(_unread(why) for why in program.unread)
+    unread = (
+        *(_unread(why, why.span) for why in program.unread),
+        *(_unread(why, why.span or scop.span) for scop, why in failed),
+    )
     return OptimizeResult(written, text, tuple(done), seconds, budget, without, unread)
 
 
-def _unread(why: InputError) -> str:
+def _unread(why: PolyDLError, where: Span | None) -> str:
     hint = f"; {why.hint}" if why.hint else ""
-    return f"{why.span}: these loops stay as they are: {why.reason}{hint}"
+    return f"{where}: these loops stay as they are: {why.reason}{hint}"
 
 
 def with_fused(ranking: Ranking, o: Options, progress: Progress | None = None) -> Ranking:
@@ -337,13 +349,14 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     report = measure(scop, {v.id: v.generated for v in variants}, o.toolchain(), options, progress, slices)
     chosen = choose(report, variants, ranking.variants)
     left = seconds / 2 if o.curve else max(0.0, seconds - report.spent)
-    timer = timer_of(scop, o, report, ranking.machine, replace(options, seconds=left))
+    timer = timer_of(scop, o, report, ranking.machine, replace(options, seconds=left, data={}))
     others = _other_sizes(ranking, chosen, o, timer) if chosen is not None else ""
     done = Optimized(ranking, report, chosen, illegal, proofs, analysis_seconds, others)
     # The harness has arrays of two dimensions for those of pointers to rows, as long as they are at these sizes.
     if done.code is not None and report.original.median <= _QUICK and pointed(scop) is None:
         tell = partial(progress, "sizes") if progress else None
-        run_neighbours(scop, done.code, lambda sizes: with_sizes(scop, o, sizes), o.toolchain(), options, tell)
+        elsewhere = replace(options, data={})  # what is given is of the tuned sizes
+        run_neighbours(scop, done.code, lambda sizes: with_sizes(scop, o, sizes), o.toolchain(), elsewhere, tell)
     return done
 
 
@@ -360,6 +373,6 @@ def with_curve(done: Optimized, o: Options, seconds: float | None, progress: Pro
 
     once = done.report.original.median if done.report is not None else math.nan
     of = Curved(scop, done.code, once, done.at, lambda sizes: with_sizes(scop, o, sizes), tuned_for)
-    how = None if seconds is None else replace(o.measuring(ranking.threads), seconds=seconds)
+    how = None if seconds is None else replace(o.measuring(ranking.threads), seconds=seconds, data={})
     tell = partial(progress, "curve") if progress else None
     return replace(done, curve=curve_over(ranking.ranges, tuned, of, ranking.machine, o, how, tell))

@@ -233,8 +233,17 @@ class Optimized:
         return report.untrusted if report is not None and report.best() is report.original else ""
 
     @property
+    def rests_on(self) -> str:
+        """What the times rest on where data choose elements, for people: see `Report.rests_on`."""
+        return self.report.rests_on if self.report is not None else ""
+
+    @property
     def verdict(self) -> str:
         """What became of it, for people, in a sentence without a name before it."""
+        return f"{self._verdict}, on {self.rests_on}" if self.rests_on else self._verdict
+
+    @property
+    def _verdict(self) -> str:
         if self.report is None:
             return "ranked, nothing was run"
         if not self.undecided:
@@ -302,7 +311,8 @@ class OptimizeResult:
     any_value: Mapping[str, int] = field(default_factory=dict)
     """Parameters without a size, which may have every value, and the one that variants were timed at."""
     unread: tuple[str, ...] = ()
-    """Other loops of the file, which stay as they are, each with its place and the reason."""
+    """Other loops of the file, which stay as they are, each with its place and the reason: what they use is not
+    supported, they could not be run, or they were too much to analyse."""
 
     @property
     def timed_at(self) -> str:

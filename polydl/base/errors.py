@@ -137,6 +137,10 @@ class ToolchainError(PolyDLError):
     """The compiler is missing or failed, or nothing could be run. Exit code 1."""
 
 
+class NotMeasurable(InputError):
+    """The data of a region cannot be made at its sizes: they do not fit in memory, or arrays have no elements."""
+
+
 class QuotaExceeded(PolyDLError):
     """An isl operation needed more than its quota of elementary operations. Exit code 1."""
 

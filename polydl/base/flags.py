@@ -203,6 +203,17 @@ def seconds(texts: Sequence[str]) -> float | None:
         raise InputError(f"--budget {text}: not a number of seconds", hint=hint) from None
 
 
+def files(texts: Sequence[str]) -> dict[str, str]:
+    """The files in `--data NAME=FILE.npy`. Raises InputError."""
+    found = {}
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not equals or not name.isidentifier() or not path:
+            raise InputError(f"--data {text}: not NAME=FILE.npy", hint="for example --data corner=mesh.npy")
+        found[name] = path
+    return found
+
+
 def shell_words(texts: Sequence[str]) -> tuple[str, ...]:
     """The words of texts as a shell separates them: `-O2 -g` is two. Raises InputError."""
     try:

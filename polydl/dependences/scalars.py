@@ -25,14 +25,15 @@ def _prefix(statement: Statement, depth: int) -> isl.Set:
     return isl.project_onto(statement.domain, range(depth)).reset_tuple_id()
 
 
-def private_depth(scop: Scop, name: str) -> int | None:
+def private_depth(scop: Scop, name: str, using: Sequence[Statement] | None = None) -> int | None:
     """Number of loops to one iteration of which a scalar is private: written there before it is read, dead after.
 
-    None for an array, for a scalar that is live after the scop, or one whose value may come from before.
+    None for an array, for a scalar that is live after the scop, or one whose value may come from before. `using`: the
+    statements that access it, where they are known.
     """
     if not scop.arrays[name].is_scalar or (name in scop.live_out and scop.arrays[name].storage is not Storage.REGION):
         return None
-    using = users(scop, name)
+    using = users(scop, name) if using is None else using
     if not using:
         return None
     first = using[0]
@@ -51,7 +52,11 @@ def private_depth(scop: Scop, name: str) -> int | None:
 
 def private_scalars(scop: Scop) -> dict[str, int]:
     """Every private scalar with the number of loops it is private to."""
-    found = {name: private_depth(scop, name) for name in scop.arrays}
+    using: dict[str, list[Statement]] = {name: [] for name in scop.arrays}
+    for statement in scop.statements:
+        for name in {access.array: None for access in statement.accesses}:
+            using[name].append(statement)
+    found = {name: private_depth(scop, name, using[name]) for name in scop.arrays}
     return {name: depth for name, depth in found.items() if depth is not None}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from pathlib import Path
 from pycparser import c_ast
 
 from polydl.base.errors import InputError, InputErrors, Span
+from polydl.base.recursion import deep
 from polydl.frontend.file_functions import functions_of
 from polydl.frontend.lower.extracted import Options
 from polydl.frontend.lower.regions import pairing_errors
@@ -18,7 +20,7 @@ from polydl.frontend.program import Parsed, Program, too_deep
 from polydl.frontend.text.parse import Unit, parse
 from polydl.frontend.text.pragmas import Pragma, find_pragmas, names_in
 from polydl.frontend.text.preprocess import preprocess
-from polydl.frontend.text.scan import SourceText
+from polydl.frontend.text.scan import SourceText, without_digraphs
 from polydl.model.scop import Source
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*\Z")
@@ -80,12 +82,13 @@ def parsed(
 ) -> Parsed:
     """Preprocess and parse a C file, of which scops are then read for whatever sizes. The keywords are those of `load`.
     Raises InputErrors, ToolchainError."""
-    # What line markers and terminals cannot hold: quotation marks, backslashes, control characters.
-    name = re.sub(r'["\\\x00-\x1f\x7f]', "?", str(path))
+    # What line markers and terminals cannot hold: quotation marks, backslashes, control characters. The compiler's
+    # output is read as UTF-8, whatever the locale says of the bytes of the name.
+    name = re.sub(r'["\\\x00-\x1f\x7f]', "?", os.fsencode(path).decode("utf-8", "surrogateescape"))
     text = _read(Path(path), name)
     flags = (*preprocessor_flags, *_flags(dict(defines or {}), undefines, include_dirs))
     source = Source(Path(path), text, flags)
-    original = SourceText(name, text)
+    original = SourceText(name, without_digraphs(text))
     pragmas, errors = find_pragmas(original)
     if errors:
         raise InputErrors(errors)
@@ -95,10 +98,11 @@ def parsed(
     errors = pairing_errors(pragmas)
     if errors:
         raise InputErrors(errors)
-    unit = parse(original, pragmas, preprocessed, all_bodies=all(pragma.kind != "scop" for pragma in pragmas))
-    unit = replace(unit, assumed_pure=_assumed_pure(unit, pragmas, assume_pure))
     try:
-        functions = functions_of(unit, function)
+        with deep():
+            unit = parse(original, pragmas, preprocessed, all_bodies=all(pragma.kind != "scop" for pragma in pragmas))
+            unit = replace(unit, assumed_pure=_assumed_pure(unit, pragmas, assume_pure))
+            functions = functions_of(unit, function)
     except RecursionError as error:
         raise too_deep(original) from error
     options = Options(source, strict_alias, {p.index: p for p in pragmas}, fast_math, functions.pointers)

@@ -11,6 +11,7 @@ from pycparser import c_ast
 
 from polydl.base import html
 from polydl.base.errors import InputError, InputErrors, QuotaExceeded, Span
+from polydl.base.recursion import deep
 from polydl.frontend.file_functions import Functions
 from polydl.frontend.lower.extract import GENERATED, extract, in_order
 from polydl.frontend.lower.extracted import Extracted, Options
@@ -77,7 +78,7 @@ class Parsed:
         finder = Finder(self.unit, self.options.pragmas, self.functions.scope, constant)
         reading = _Reading(self, finder, dict(sizes or {}), require_sizes, rows_fit)
         marked = any(pragma.kind == "scop" for pragma in self.pragmas)
-        with quota("reading the scops"):
+        with quota("reading the scops"), deep():
             try:
                 scops, unread = (_marked(reading), ()) if marked else _nests(reading)
             except RecursionError as error:
@@ -237,6 +238,7 @@ def _nests(reading: _Reading) -> tuple[tuple[Scop, ...], tuple[InputError, ...]]
     if scops:
         taken = {"main", *(scop.function for scop in scops), *said}
         beside = [why for one, why in others if _has_loops(one) and one.decl.name not in taken]
+        beside += [several.errors[0] for name, several in unit.unread.items() if name != "main" and _loops(unit, name)]
         return tuple(sorted(scops, key=lambda scop: scop.region.start)), tuple(in_order([*errors, *beside]))
     # The nearest to a scop first: functions that have loops.
     others.sort(key=lambda one: not _has_loops(one[0]))
@@ -247,6 +249,12 @@ def _nests(reading: _Reading) -> tuple[tuple[Scop, ...], tuple[InputError, ...]]
 
 def _has_loops(function: Any) -> bool:
     return any(isinstance(node, c_ast.For | c_ast.While | c_ast.DoWhile) for node in nodes(function))
+
+
+def _loops(unit: Unit, name: str) -> bool:
+    """Whether a function that could not be read seems to have loops."""
+    body = unit.chunks[name].body if name in unit.chunks else None
+    return body is not None and re.search(r"\b(?:for|while)\b", unit.preprocessed.text[slice(*body)]) is not None
 
 
 def _asked(
@@ -267,7 +275,11 @@ def _outside(pragma: Pragma) -> InputError:
 
 def _no_scop(unit: Unit, function: str | None) -> InputError:
     where = f"the function '{function}'" if function else "the file"
+    elsewhere = {chunk.name: chunk.file for chunk in unit.chunks.values() if chunk.file != unit.source.path}
     why = "" if unit.chunks else ": it defines no function"
+    if elsewhere and len(elsewhere) == len(unit.chunks):
+        some = ", ".join(f"'{name}' ({file})" for name, file in [*elsewhere.items()][:5])
+        why = f": the functions stand in other files, of which nothing is changed: {some}"
     return InputError(
         f"{where} has no scop{why}",
         unit.source.line_span(1),
@@ -301,9 +313,11 @@ def _integer_parameters(unit: Unit) -> set[str]:
     scope = Scope()
     found: set[str] = set()
     for external in unit.externals:
-        defined = isinstance(external, c_ast.FuncDef)
-        scope.declare(external.decl if defined else external, Storage.GLOBAL, constant)
-        arguments = external.decl.type.args if defined else None
+        declared = external.decl if isinstance(external, c_ast.FuncDef) else external
+        scope.declare(declared, Storage.GLOBAL, constant)
+        # Bodies that hold no scop are left out, where pragmas say what one is: these are declarations.
+        defined = isinstance(getattr(declared, "type", None), c_ast.FuncDecl) and declared.name in unit.chunks
+        arguments = declared.type.args if defined else None
         for parameter in arguments.params if arguments is not None else ():
             symbol = Scope(scope).declare(parameter, Storage.PARAMETER, constant)
             found |= {parameter.name} if symbol is not None and symbol.is_integer else set()

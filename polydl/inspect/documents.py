@@ -126,6 +126,7 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
         "recipe": done.chosen.recipe.to_data() if done.chosen else [],
         "speedup": _finite(done.speedup),
         "verdict": done.verdict,
+        "rests_on": done.rests_on,
         "undecided": done.undecided,
         "original": {
             **_timing(report.original.median if report else math.nan, work),

@@ -62,9 +62,9 @@ def units_of(
     units, exact = _units(nest, array, images[0], len(high), unit_bytes)
     if len(functions) == 1:
         return units, exact
+    again = _seen_before(images)
     for number, image_ in enumerate(images[1:], start=1):
-        again = np.any([_same(image_, earlier, len(high)) for earlier in images[:number]], axis=0)
-        units = units + np.where(again, 0, _units(nest, array, image_, len(high), unit_bytes)[0])
+        units = units + np.where(again[number], 0, _units(nest, array, image_, len(high), unit_bytes)[0])
     box = tuple(_around(values) for values in zip(*images, strict=True))
     return np.minimum(units, _units(nest, array, box, len(high), unit_bytes)[0]), np.zeros(len(high), dtype=np.bool_)
 
@@ -110,13 +110,17 @@ def _subscripts(access: BoxAccess, high: IntArray) -> tuple[_Subscript, ...]:
     return tuple(found)
 
 
-def _same(left: Sequence[_Subscript], right: Sequence[_Subscript], rows: int) -> BoolArray:
-    """(R,) whether two images are the same elements."""
-    result = np.ones(rows, dtype=np.bool_)
-    for a, b in zip(left, right, strict=True):
-        one, other = a.values, b.values
-        result &= (one.start == other.start) & (one.count == other.count) & (one.last == other.last)
-    return result
+def _seen_before(images: Sequence[Sequence[_Subscript]]) -> BoolArray:
+    """(F, R) whether an image is the same elements as one before it: each is compared with all of them at once."""
+    ends = [
+        np.stack([getattr(image_[dimension].values, end) for image_ in images])
+        for dimension in range(len(images[0]))
+        for end in ("start", "count", "last")
+    ]
+    found = np.zeros((len(images), len(images[0][0].values.start) if ends else 0), dtype=np.bool_)
+    for number in range(1, len(images)):
+        found[number] = np.logical_and.reduce([end[:number] == end[number] for end in ends]).any(axis=0)
+    return found
 
 
 def _around(subscripts: Sequence[_Subscript]) -> _Subscript:

@@ -26,7 +26,17 @@ from polydl.measure.poison import poisoned
 from polydl.measure.samples import Record
 from polydl.measure.session import Builder, setting_for
 from polydl.measure.timing import buffer_sets, joint_pass, timing_inputs
-from polydl.measure.verify import Built, Checked, Setting, Trial, Verification, execute, run_reference, verify
+from polydl.measure.verify import (
+    Built,
+    Checked,
+    ReferenceFailed,
+    Setting,
+    Trial,
+    Verification,
+    execute,
+    run_reference,
+    verify,
+)
 from polydl.model.scop import Scop
 
 _PRELUDE = "#include <stddef.h>\n#include <stdint.h>\n{vectors}"
@@ -157,7 +167,7 @@ def measure_many(scop: Scop, built: BuiltMany, options: MeasureOptions, passes: 
 
 def verified_exactly(setting: Setting, original: Built, candidates: Sequence[Built], passes: Passes) -> Verification:
     """Run each candidate once on integer-valued inputs and compare bit for bit; call `verify` instead where the
-    original rounds its results on these inputs.
+    original rounds its results on these inputs, or fails.
 
     A candidate that takes far longer than the fastest one before it is stopped, so the probably best should come first.
     """
@@ -168,7 +178,10 @@ def verified_exactly(setting: Setting, original: Built, candidates: Sequence[Bui
     )
     trials = [Trial(one, None, {}, []) for one in candidates]
     with loaded(run) as data:
-        reference = run_reference(setting, original, data, None)
+        try:
+            reference = run_reference(setting, original, data, None)
+        except ReferenceFailed:
+            return verify(setting, original, candidates, lambda done, total: None)
         fastest = reference.seconds
         for trial in trials if reference.exact else ():
             limit = min(options.timeout, max(passes.least_limit, passes.limit_ratio * fastest))

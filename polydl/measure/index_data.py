@@ -10,7 +10,7 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from polydl.base.errors import InputError
+from polydl.base.errors import NotMeasurable
 from polydl.model import isl
 from polydl.model.scop import Array, IndexValues, Scop
 
@@ -62,7 +62,7 @@ def _together(array: Array, several: Sequence[Values]) -> Values:
     whole = reduce(lambda a, b: Values(max(a.least, b.least), min(a.most, b.most), a.ordered or b.ordered), several)
     most = min(whole.most, array.element.maximum)
     if whole.least > most:
-        raise InputError(
+        raise NotMeasurable(
             f"subscripts are made of what '{array.name}' holds, and no values keep them inside of their arrays at "
             "these sizes",
             array.span,
@@ -99,3 +99,19 @@ def filled(of: Values, rng: np.random.Generator, count: int) -> npt.NDArray[np.i
     ends = np.concatenate([[0.0], np.cumsum(steps)])
     whole = ends[-1] if ends[-1] > 0 else 1.0
     return (of.least + np.floor(ends / whole * (of.most - of.least))).astype(np.int64)
+
+
+def neighbours(of: Values, rng: np.random.Generator, count: int) -> npt.NDArray[np.int64]:
+    """Values of which one after the other chooses near the one before it, as in a mesh that is numbered well; in order
+    where they have to be.
+
+    Value k is at about k / count of the range, or a step away from there in one, two or all of the directions of a cube
+    of so many points, whose rows and planes are one after the other: the corners of a brick.
+    """
+    if of.ordered:
+        return filled(of, rng, count)
+    size = of.most - of.least + 1
+    edge = max(1, round(size ** (1 / 3)))
+    at = np.arange(count, dtype=np.int64) * size // max(count, 1)
+    steps = rng.integers(0, 2, (3, count))
+    return of.least + np.minimum(at + steps[0] + steps[1] * edge + steps[2] * edge * edge, size - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from polydl.base.errors import InputError
+from polydl.base.errors import InputError, NotMeasurable
 from polydl.measure.driver import Block, Place
-from polydl.measure.index_data import Values, assumed_elements, filled, values_of
+from polydl.measure.given_data import Given, check_values, least_extents
+from polydl.measure.index_data import Values, assumed_elements, filled, neighbours, values_of
 from polydl.measure.unit import passed_arrays, written_arrays
 from polydl.model import isl
 from polydl.model.bfloat16 import narrowed, widened
@@ -47,6 +48,8 @@ class Buffer:
     """Whether the region overwrites it before reading it (measure.poison)."""
     indices: Values | None = None
     """The integers that it may hold where subscripts are made of them; None: any."""
+    given: Given | None = None
+    """Data of the user's, in place of invented ones."""
     parts: tuple[Buffer, ...] = ()
     """Of structures whose members have several types: the arrays in this memory, one of each type, itself the first."""
 
@@ -129,22 +132,26 @@ def _taken(part: Buffer, whole: AnyArray) -> AnyArray:
     return made
 
 
-def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[Buffer, ...]:
+def describe_buffers(
+    scop: Scop, description: Sequence[Sequence[int]], given: Mapping[str, Given] | None = None
+) -> tuple[Buffer, ...]:
     """The buffers of a scop whose sizes all have values.
 
     `description` has a row (element bytes, object bytes, is pointer) for each of `passed_arrays`, as the compiled unit
-    reports it. Raises InputError for element types that have another size than polydl takes them to have, and for
+    reports it; `given`: data of the user's, by the names of arrays. Raises InputError for element types that have another size than polydl takes them to have, and for
     extents without a bound.
     """
     written = written_arrays(scop)
     values = {guard.name: guard.value for guard in scop.guards if not guard.macro}
+    given = given or {}
+    least = least_extents(scop, given)
     buffers = []
     together: dict[str, list[Array]] = {}
     for array in scop.arrays.values():
         together.setdefault(array.spelled, []).append(array)
     for array, (element, size, pointer) in zip(passed_arrays(scop), description, strict=True):
         if element != array.element.bytes:
-            raise InputError(
+            raise NotMeasurable(
                 f"the compiler gives {element} bytes to an element of '{array.name}' ('{array.element}'), "
                 f"and polydl took it to have {array.element.bytes}",
                 array.span,
@@ -154,7 +161,7 @@ def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[
         view = scop.views.get(array.spelled)
         if (array.storage is Storage.GLOBAL and not pointer) or (view is not None and view.inside is not None):
             place = Place.CONSTANT if array.const and view is None else Place.IN_UNIT
-        layout = _layout(scop, together[array.spelled])
+        layout = _layout(scop, together[array.spelled], given.get(array.name), least.get(array.name, 0))
         if place is Place.IN_UNIT and layout.strides:
             # The size of the object decides, not the declaration.
             layout = row_major([size // element // layout.strides[0], *layout.shape[1:]])
@@ -168,6 +175,7 @@ def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[
                     one.name in written,
                     one.name in scop.live_out,
                     values.get(one.name) if one.is_scalar else None,
+                    given=_fitting(given[one.name], one, layout, place) if one.name in given else None,
                 )
             )
     extents = {b.array.name: [n - before for n, before in zip(b.shape, b.layout.before, strict=True)] for b in buffers}
@@ -175,8 +183,31 @@ def describe_buffers(scop: Scop, description: Sequence[Sequence[int]]) -> tuple[
     whole: dict[str, list[Buffer]] = {}
     for buffer in buffers:
         known = replace(buffer, indices=indices.get(buffer.array.name))
+        if known.given is not None and known.indices is not None:
+            check_values(scop, known.array, known.given, known.indices)
         whole.setdefault(buffer.array.spelled, []).append(known)
     return tuple(_together(parts) for parts in whole.values())
+
+
+def _fitting(given: Given, array: Array, layout: Layout, place: Place) -> Given:
+    """Data in the shape of an array. Raises InputError."""
+    if place is Place.CONSTANT or any(layout.before):
+        why = "is a constant of the file" if place is Place.CONSTANT else "has elements in front of its pointer"
+        raise InputError(f"{given.source}: '{array.name}' {why}", array.span, "data can be given for other arrays")
+    return replace(given, values=given.fitting(array, layout))
+
+
+def rests_on(buffers: Sequence[Buffer]) -> str:
+    """What chooses elements, for people: data of the user's, or invented ones; empty: no data do."""
+    choosing = [b for b in buffers if b.indices is not None]
+    files = [f"'{b.array.name}' ({b.given.source})" for b in choosing if b.given is not None]
+    invented = [f"'{b.array.name}'" for b in choosing if b.given is None]
+    said = [f"given subscripts in {', '.join(files)}"] if files else []
+    if invented:
+        name = invented[0].strip("'")
+        real = f"--data {name}=FILE.npy takes real ones"
+        said.append(f"invented subscripts in {', '.join(invented)}, of neighbours as in a mesh numbered well: {real}")
+    return "; ".join(said)
 
 
 def _beside(layout: Layout, other: Array) -> Layout:
@@ -196,9 +227,10 @@ def _together(parts: Sequence[Buffer]) -> Buffer:
     return replace(first, written=written, live=live, parts=tuple(parts))
 
 
-def _layout(scop: Scop, arrays: Sequence[Array]) -> Layout:
-    """The layout of an array, all extents known: from its declaration and the accesses of the statements. Of several
-    that are one array of structures, that of the first."""
+def _layout(scop: Scop, arrays: Sequence[Array], given: Given | None = None, least: int = 0) -> Layout:
+    """The layout of an array, all extents known: from its declaration, the accesses of the statements, its data if they
+    are given, and `least`, the outermost extent that others' data ask for. Of several that are one array of structures,
+    that of the first."""
     array, names = arrays[0], {one.name for one in arrays}
     if array.is_scalar:
         return array.layout
@@ -208,29 +240,40 @@ def _layout(scop: Scop, arrays: Sequence[Array]) -> Layout:
     known = [(low, high) for low, high in ends if low is not None and high is not None]
     outer, *inner = array.layout.shape
     if array.layout.strides is None:
-        raise InputError(f"array '{array.name}' has an inner dimension of unknown size", array.span)
+        raise NotMeasurable(f"array '{array.name}' has an inner dimension of unknown size", array.span)
     low = min((low for low, _ in known), default=0)
     if outer is None:
         outer = max((high + 1 for _, high in known), default=1)
-        if len(known) < len(ends):
-            outer = max(outer, -(-assumed_elements(scop, array) // max(math.prod(n or 1 for n in inner), 1)))
+        row = max(math.prod(n or 1 for n in inner), 1)
+        if given is not None:
+            outer = max(outer, given.values.size // row)
+        elif least:
+            outer = max(outer, least)
+        elif len(known) < len(ends):
+            outer = max(outer, -(-assumed_elements(scop, array) // row))
     before = max(0, -low)
     if outer + before < 1 or any((extent or 0) < 1 for extent in inner):
-        raise InputError(f"array '{array.name}' has no elements at these sizes", array.span, "give other sizes")
+        raise NotMeasurable(f"array '{array.name}' has no elements at these sizes", array.span, "give other sizes")
     return row_major([outer, *inner]).padded(0, before)
 
 
-def blocks_for(buffers: Sequence[Buffer], *, flush_end: bool) -> tuple[Block, ...]:
+ROOM = mmap.PAGESIZE
+"""Bytes that vectorized code may read beside an array: some compilers load whole vectors or structures of which they
+use a part."""
+
+
+def blocks_for(buffers: Sequence[Buffer], *, flush_end: bool, room: int = 0) -> tuple[Block, ...]:
     """Lay the buffers out in the shared file, one after the other in whole pages.
 
     Each array either begins right after the guard before it (`flush_end` false: it is page aligned) or ends right
-    before the guard after it (true: it is aligned to its elements only). The rest of its pages is filled with canaries.
+    before the guard after it (true: it is aligned to its elements only). The rest of its pages is filled with canaries,
+    and so is `room`: bytes, whole pages, that may be read between each array and its guards.
     """
     blocks, offset = [], 0
     for buffer in buffers:
         size = buffer.bytes
-        block = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
-        start = block - size if flush_end else 0
+        pages = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
+        block, start = pages + 2 * room, room + (pages - size if flush_end else 0)
         blocks.append(
             Block(buffer.place, size, block, offset, start, buffer.lower * buffer.element.bytes, buffer.written)
         )
@@ -256,11 +299,11 @@ _PERIOD = 16_777_213
 that swapped elements have different values."""
 
 
-def _filled(buffer: Buffer, values: Callable[[int], AnyArray]) -> AnyArray:
-    """What an array holds: `values(count)`, repeated with the period `_PERIOD`."""
+def _filled(buffer: Buffer, values: Callable[[int], AnyArray], *, whole: bool = False) -> AnyArray:
+    """What an array holds: `values(count)`, repeated with the period `_PERIOD` unless it is `whole`."""
     count = int(np.prod(buffer.shape, dtype=np.int64))
-    period = buffer.stored(np.asarray(values(min(count, _PERIOD))))
-    if count <= _PERIOD:
+    period = buffer.stored(np.asarray(values(count if whole else min(count, _PERIOD))))
+    if whole or count <= _PERIOD:
         return period.reshape(buffer.shape)
     flat = np.empty(count, buffer.dtype)
     for start in range(0, count, _PERIOD):
@@ -269,14 +312,16 @@ def _filled(buffer: Buffer, values: Callable[[int], AnyArray]) -> AnyArray:
 
 
 def integer_inputs(buffers: Sequence[Buffer], seed: int, largest: int, *, dominant: bool = False) -> list[AnyArray]:
-    """Inputs with integer values in 1..largest: positive, so that quotients and roots are defined. `dominant`: see
-    `_dominant`."""
+    """Inputs with integer values in 1..largest: positive, so that quotients and roots are defined. Those that
+    subscripts are made of are spread over all that there is. `dominant`: see `_dominant`."""
 
     def made(buffer: Buffer, rng: np.random.Generator) -> AnyArray:
         if buffer.fixed is not None:
             return buffer.stored(np.full(buffer.shape, buffer.fixed))
+        if buffer.given is not None and buffer.element.is_int:
+            return np.array(buffer.given.values)
         if buffer.indices is not None:
-            return _subscripts(buffer, buffer.indices, rng)
+            return _filled(buffer, partial(filled, buffer.indices, rng), whole=buffer.indices.ordered)
         top = min(largest, buffer.element.maximum) if buffer.element.is_int else largest
         values = _filled(buffer, partial(_integers, rng, top))
         return _dominant(buffer, values, top) if dominant and buffer.element.rounds else values
@@ -309,25 +354,22 @@ def real_inputs(
     buffers: Sequence[Buffer], seed: int, low: float, high: float, *, dominant: bool = False
 ) -> list[AnyArray]:
     """Inputs with real values, uniform in [low, high); integer arrays get the values of `integer_inputs` for another
-    seed, those that subscripts are made of included. `dominant`: see `_dominant`."""
+    seed, but that subscripts are made of neighbours. Data that the user gave are in their places. `dominant`: see
+    `_dominant`."""
 
     def made(buffer: Buffer, rng: np.random.Generator) -> AnyArray:
         if buffer.fixed is not None:
             return buffer.stored(np.full(buffer.shape, buffer.fixed))
+        if buffer.given is not None:
+            return np.array(buffer.given.values)
         if buffer.indices is not None:
-            return _subscripts(buffer, buffer.indices, rng)
+            return _filled(buffer, partial(neighbours, buffer.indices, rng), whole=True)
         if buffer.element.rounds:
             values = _filled(buffer, partial(_reals, rng, low, high))
             return _dominant(buffer, values, max(abs(low), abs(high))) if dominant else values
         return _filled(buffer, partial(_integers, rng, min(4, buffer.element.maximum)))
 
     return [_of_parts(buffer, made, [seed, 1, i]) for i, buffer in enumerate(buffers)]
-
-
-def _subscripts(buffer: Buffer, values: Values, rng: np.random.Generator) -> AnyArray:
-    if values.ordered:
-        return buffer.stored(filled(values, rng, buffer.elements)).reshape(buffer.shape)
-    return _filled(buffer, partial(filled, values, rng))
 
 
 def _integers(rng: np.random.Generator, top: int, count: int) -> AnyArray:

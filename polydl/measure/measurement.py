@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from polydl.measure.given_data import Data
 from polydl.base.units import difference_text
 
 ORIGINAL = "original"
@@ -67,6 +68,8 @@ class MeasureOptions:
     """Placements of the arrays that the timing alternates between."""
     cold: bool = False
     """Flush the caches before each timed run."""
+    data: Data = field(default_factory=dict)
+    """Data of arrays that are not invented."""
 
 
 class Status(Enum):
@@ -164,6 +167,9 @@ class Report:
     """Whether some of the warnings are about the timing itself, so that a second run may give other figures."""
     spent: float = 0.0
     """Seconds of those that there were for all candidates (`MeasureOptions.seconds`)."""
+    rests_on: str = ""
+    """What chooses the elements that are read or written, for people: data that the user gave, or invented ones. Empty:
+    no data do."""
     untrusted: str = ""
     """Why the times do not say which code is the fastest, for people: what else the machine did meanwhile. Empty: they
     do, or a candidate won against the original in spite of it."""

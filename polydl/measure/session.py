@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from polydl.base.errors import InputError, ToolchainError
+from polydl.base.errors import NotMeasurable, ToolchainError
 from polydl.lower.emit import Generated, protected
 from polydl.measure.allowance import Allowance
 from polydl.measure.busy import Others
@@ -18,7 +18,8 @@ from polydl.measure.by_slices import BuiltSlice, verify_by_slices
 from polydl.measure.compare import longest_sum
 from polydl.measure.compiler import Compilation, compile_all, find_compiler, link_flags, run_compiler, unit_flags
 from polydl.measure.driver import Block, Limits, Place, driver_text, run_job, shared_memory
-from polydl.measure.input_data import Buffer, describe_buffers, memory_budget
+from polydl.measure.given_data import given_data
+from polydl.measure.input_data import Buffer, describe_buffers, memory_budget, rests_on
 from polydl.measure.measurement import ORIGINAL, Measurement, MeasureOptions, Progress, Report, Status, Toolchain
 from polydl.measure.poison import with_overwritten
 from polydl.measure.slices import Slice
@@ -93,6 +94,7 @@ def measure(
         clock_resolution(),
         timed.disturbed,
         allowance.spent,
+        rests_on(setting.buffers),
         timed.untrusted,
     )
 
@@ -161,7 +163,7 @@ class Builder:
             if result is None:
                 failed.append(Measurement(name, Status.LEFT_OUT, "not compiled: the time for all variants was spent"))
             elif result.ok:
-                built.append(Built(name, _library(i)))
+                built.append(Built(name, _library(i), tuple(str(part) for part in jobs[i])))
             else:
                 failed.append(Measurement(name, Status.COMPILE_FAILED, result.message))
         return built, failed
@@ -232,7 +234,7 @@ def setting_for(
             "is a library missing (--link, --ldflags), or is the temporary folder mounted noexec (TMPDIR)?",
         )
     rows = outcome.payload[: 3 * len(arrays)].reshape(len(arrays), 3).tolist()
-    buffers = describe_buffers(scop, rows)
+    buffers = describe_buffers(scop, rows, given_data(scop, options.data))
     _check_memory(scop, buffers)
     return Setting(
         scop,
@@ -251,7 +253,7 @@ def _check_memory(scop: Scop, buffers: Sequence[Buffer]) -> None:
     budget = memory_budget()
     if needed > budget:
         largest = max(buffers, key=lambda buffer: buffer.bytes)
-        raise InputError(
+        raise NotMeasurable(
             f"measuring needs {needed / 2**30:.1f} GiB for the arrays and their references, and "
             f"{budget / 2**30:.1f} GiB may be used; the largest array is '{largest.array.name}' with "
             f"{largest.bytes / 2**30:.1f} GiB",

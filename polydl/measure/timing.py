@@ -16,7 +16,7 @@ from polydl.base.units import difference_text
 from polydl.measure.busy import BUSY, Others, machine_warnings, timing_turn, wait_until_quiet
 from polydl.measure.compare import arithmetic
 from polydl.measure.driver import Block, Limits, Outcome, Place, Timing, Word, run_job, shared_memory
-from polydl.measure.input_data import blocks_for, memory_budget, real_inputs, write_inputs
+from polydl.measure.input_data import ROOM, blocks_for, memory_budget, real_inputs, write_inputs
 from polydl.measure.measurement import Measurement, MeasureOptions
 from polydl.measure.samples import Record, Sample, convincing
 from polydl.measure.verify import FAR, Checked, Setting
@@ -224,7 +224,7 @@ def joint_pass(
 
 
 def _blocks(setting: Setting) -> tuple[Block, ...]:
-    return blocks_for(setting.buffers, flush_end=False)
+    return blocks_for(setting.buffers, flush_end=False, room=ROOM)
 
 
 class TimingInputs:

@@ -34,8 +34,10 @@ from pathlib import Path
 from polydl.base.errors import Span, ToolchainError
 from polydl.measure.allowance import Allowance
 from polydl.measure.compare import arithmetic, difference
+from polydl.measure.compiler import run_compiler
 from polydl.measure.driver import Limits, Outcome, Place, Word, describe_offset, run_job
 from polydl.measure.input_data import (
+    ROOM,
     AnyArray,
     Buffer,
     blocks_for,
@@ -70,6 +72,8 @@ class Built:
     id: str
     library: str
     """Name of the shared object in the driver's folder."""
+    command: tuple[str, ...] = ()
+    """That compiled it; empty: it can't be compiled again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ class Setting:
     """Terms of the longest sum into one element, >= 1: the `n` of the error bound."""
     options: MeasureOptions
     allowance: Allowance
+    room: int = 0
+    """Bytes around each array that may be read (`input_data.blocks_for`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +109,11 @@ class Reference:
 class ReferenceFailed(ToolchainError):
     """The original failed in a run."""
 
-    def __init__(self, status: Status, reason: str, span: Span, hint: str) -> None:
-        super().__init__(reason, span, hint)
+    def __init__(self, function: str, status: Status, what: str, span: Span, hint: str) -> None:
+        super().__init__(f"the original code of '{function}' cannot serve as the reference: it {what}", span, hint)
         self.status = status
+        self.what = what
+        """What it did, for people: a sentence without its subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +176,42 @@ def verify(
 ) -> Verification:
     """Run the original once for each kind of input, and every candidate against it.
 
+    Where the original, as it is compiled, reads beside an array, and does not when it is compiled without vectors, it
+    is the compiler that reads there: all code then runs with room around the arrays, in which it must not write.
     `report_step(steps done, steps)` is called once per candidate and kind of input. Raises ToolchainError when the
     original itself fails.
     """
+    try:
+        return _verified(setting, original, candidates, report_step)
+    except ReferenceFailed as failure:
+        plain = _without_vectors(setting, original) if failure.status is Status.OUT_OF_BOUNDS else None
+        if plain is None:
+            raise
+        try:
+            _verified(setting, plain, (), lambda done, total: None)
+        except ReferenceFailed:
+            raise failure from None
+        found = _verified(replace(setting, room=ROOM), original, candidates, report_step)
+        compiled = f"as '{Path(original.command[0]).name}' vectorizes it, and not as it is written"
+        warning = f"the original {failure.what} {compiled}: all code was run with room around the arrays"
+        return replace(found, warnings=(warning, *found.warnings))
+
+
+def _without_vectors(setting: Setting, original: Built) -> Built | None:
+    """The original compiled without vectors; None where it can't be."""
+    library = "./without_vectors.so"
+    output = str(setting.driver.parent / library)
+    if not original.command:
+        return None
+    command = [*original.command, "-O1", "-fno-tree-vectorize", "-o", output]
+    done = run_compiler(command, setting.options.compile_timeout)
+    return Built(original.id, library, tuple(command)) if done.ok else None
+
+
+def _verified(
+    setting: Setting, original: Built, candidates: Sequence[Built], report_step: Callable[[int, int], None]
+) -> Verification:
+    """See `verify`. Raises ReferenceFailed."""
     options, traits, bounds = setting.options, arithmetic(setting.scop), tolerances(setting.scop)
     trials = [Trial(built, None, {}, []) for built in candidates]
     warnings: list[str] = []
@@ -179,7 +220,8 @@ def verify(
 
     largest = integer_range(setting.terms, setting.buffers)
     integers = integer_inputs(setting.buffers, options.seed, largest, dominant=traits.singular)
-    aligned = blocks_for(setting.buffers, flush_end=False)
+    aligned = blocks_for(setting.buffers, flush_end=False, room=setting.room)
+    at_end = blocks_for(setting.buffers, flush_end=True, room=setting.room)
     first = Run("integers", poisoned(integers, setting.buffers), aligned, options.threads)
     steps = 2 * len(trials)
     with loaded(first) as data:
@@ -201,9 +243,7 @@ def verify(
     else:
         low, high = (0.5, 1.5) if traits.singular else (-1.0, 1.0)
         reals = real_inputs(setting.buffers, options.seed, low, high, dominant=traits.singular)
-        second = Run(
-            "reals", poisoned(reals, setting.buffers), blocks_for(setting.buffers, flush_end=True), options.threads + 1
-        )
+        second = Run("reals", poisoned(reals, setting.buffers), at_end, options.threads + 1)
         if magnitude is not None and reference.seconds <= _CHEAP:
             of_both = zip(second.inputs, setting.buffers, strict=True)
             greater = [values if buffer.indices is not None else buffer.absolute(values) for values, buffer in of_both]
@@ -248,12 +288,7 @@ def run_reference(setting: Setting, original: Built, data: Loaded, magnitude: di
         hint = "the region is run as it stands; give it sizes for which it works"
         if status is Status.TIMED_OUT:
             hint = "give smaller sizes, or more time with --timeout"
-        raise ReferenceFailed(
-            status,
-            f"the original code of '{setting.scop.function}' cannot serve as the reference: it {message}",
-            setting.scop.span,
-            hint,
-        )
+        raise ReferenceFailed(setting.scop.function, status, message, setting.scop.span, hint)
     data.keep_read(setting.buffers)
     outputs = {name: value.copy() for name, value in results(data.mapping, run.blocks, setting.buffers)}
     seconds = outcome.words[Word.NANOSECONDS] * 1e-9

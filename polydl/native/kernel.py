@@ -18,6 +18,7 @@ from polydl.model.bfloat16 import widened
 from polydl.model.types import ElementType
 from polydl.native import shared
 from polydl.native.call_arguments import Memory, check, check_apart, memory, scalar, torch_tensor
+from polydl.native.forked import usable_threads
 from polydl.native.shared import Unit
 from polydl.native.signature import Parameter, Signature
 
@@ -54,7 +55,8 @@ class Kernel:
     An array that the kernel writes may be left out where its extents are declared: the call then makes one, filled
     with zeros, and returns it (several as a tuple). Otherwise it returns the value of the C function, None for void.
 
-    The call releases the lock of the interpreter, and several threads may call at once. It raises ArgumentTypeError (a
+    The call releases the lock of the interpreter, and several threads may call at once. In a process that was forked
+    after a call, such as a worker of torch's DataLoader, calls run on one thread. It raises ArgumentTypeError (a
     TypeError) and ArgumentValueError (a ValueError) before anything runs.
     """
 
@@ -131,7 +133,7 @@ class Kernel:
         result = _result_cell(self.signature.result)
         self._call(
             ctypes.addressof(pointers), None if result is None else result.__array_interface__["data"][0],
-            self.made.threads,
+            usable_threads(self.made.threads),
         )  # fmt: skip
         _mark_changed_tensors(found)
         return _returned(result, self.signature.result, made)

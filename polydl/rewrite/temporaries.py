@@ -169,11 +169,35 @@ def _run(scop: Scop, name: str) -> list[Statement]:
     place = next((i for i, s in enumerate(scop.statements) if s.name == name), None)
     if place is None or not isinstance(scop.statements[place].body, Assignment):
         return []
-    for first in range(place):
+    last, least = scop.statements[place], place
+    while least > 0 and _joins(scop, scop.statements[least - 1], last, place):
+        least -= 1
+    for first in range(least, place):
         run = list(scop.statements[first : place + 1])
         if _broken(scop, run) is None:
             return run
-    return [scop.statements[place]]
+    return [last]
+
+
+def _joins(scop: Scop, statement: Statement, last: Statement, place: int) -> bool:
+    """Whether a statement may be in a run that ends in another, whatever else is in it."""
+    if not isinstance(statement.body, Assignment) or not _same_loops(statement, last):
+        return False
+    target = statement.accesses[statement.body.target].array
+    used = any(a.array == target for s in scop.statements[place + 1 :] for a in s.accesses)
+    return not used and private_depth(scop, target) == last.depth and _same_instances(statement, last)
+
+
+def _same_loops(one: Statement, other: Statement) -> bool:
+    places = (
+        (one.position[:-1], one.iterators, one.descending),
+        (other.position[:-1], other.iterators, other.descending),
+    )
+    return places[0] == places[1]
+
+
+def _same_instances(one: Statement, other: Statement) -> bool:
+    return one.domain.reset_tuple_id().is_equal(other.domain.reset_tuple_id())
 
 
 def _broken(scop: Scop, run: Sequence[Statement]) -> str | None:
@@ -185,10 +209,9 @@ def _broken(scop: Scop, run: Sequence[Statement]) -> str | None:
         return f"other statements run between {', '.join(names)}"
     written = set()
     for s in run:
-        same = (s.position[:-1], s.iterators, s.descending) == (last.position[:-1], last.iterators, last.descending)
-        if not isinstance(s.body, Assignment) or not same:
+        if not isinstance(s.body, Assignment) or not _same_loops(s, last):
             return f"{s.name} is no assignment in the loops of {last.name}"
-        if not s.domain.reset_tuple_id().is_equal(last.domain.reset_tuple_id()):
+        if not _same_instances(s, last):
             return f"{s.name} has other instances than {last.name}"
         target = s.accesses[s.body.target].array
         if s is not last:

@@ -74,6 +74,8 @@ def _parts(source: Path, written: Path, options: Options) -> Iterator[bytes | st
     if options.ranker in (others := plugged.installed()):
         yield plugged.origin(others[options.ranker])
         yield plugged.code(others[options.ranker])
+    for data in options.data.values():
+        yield Path(data).read_bytes() if isinstance(data, str | Path) else data.tobytes()
     for name in (options.ranker, str(options.machine or ""), str(options.schedule or "")):
         if name and Path(name).is_file():
             yield Path(name).read_bytes()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from polydl.base.errors import InputErrors
+from polydl.base.errors import InputError, InputErrors
 from polydl.frontend import load
 from polydl.lower.splice import splice
 from polydl.options import Options
@@ -305,3 +305,41 @@ def test_outputs_are_proved(tmp_path: Path) -> None:
     for variant in list(ranking)[:3]:
         proof = proof_of(ranking.program, variant, options)
         assert proof.verdict == "proved", proof.reason
+
+
+def test_a_pointer_to_an_element_is_subscripted(tmp_path: Path) -> None:
+    found = scop(
+        tmp_path,
+        "typedef struct { short scale; unsigned char v[4]; } block;\n"
+        "void f(const block w[restrict 48], float y[restrict 8]) {\n"
+        "for (int r = 0; r < 8; r++) { const block *row = w + r * 6;\n"
+        "for (int b = 1; b < 6; b++) for (int j = 0; j < 4; j++) y[r] += row[b].v[j] * row[b - 1].scale; } }",
+    )
+    (statement,) = found.statements
+    (value,), (scale,) = reads(statement, "w"), reads(statement, "w_short")
+    domain = "0 <= r < 8 and 0 < b < 6 and 0 <= j < 4"
+    assert same_map(value.relation, f"{{ S0[r, b, j] -> w[6r + b, 2 + j] : {domain} }}")
+    assert same_map(scale.relation, f"{{ S0[r, b, j] -> w_short[6r + b - 1, 0] : {domain} }}")
+
+
+def test_a_pointer_to_rows(tmp_path: Path) -> None:
+    found = scop(
+        tmp_path,
+        "void f(const float w[restrict 48][3], float y[restrict 8]) {\n"
+        "for (int r = 0; r < 8; r++) { const float (*rows)[3] = &w[r * 6];\n"
+        "for (int b = 0; b < 6; b++) y[r] += rows[b][1]; } }",
+    )
+    (read,) = reads(found.statements[0], "w")
+    assert same_map(read.relation, "{ S0[r, b] -> w[6r + b, 1] : 0 <= r < 8 and 0 <= b < 6 }")
+
+
+def test_a_pointer_to_rows_of_another_length_is_refused(tmp_path: Path) -> None:
+    text = (
+        "void f(const float w[restrict 48][3], float y[restrict 8]) {\n#pragma scop\n"
+        "for (int r = 0; r < 8; r++) { const float (*rows)[4] = (const float (*)[4])&w[r * 6]; y[r] += rows[1][3]; }\n"
+        "#pragma endscop\n}"
+    )
+    with pytest.raises(InputError, match="'rows'"):
+        scop(tmp_path, text)
+    with pytest.raises(InputError, match="'rows' points to"):
+        scop(tmp_path, text.replace("(const float (*)[4])", ""))

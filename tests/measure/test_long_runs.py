@@ -14,7 +14,7 @@ import pytest
 from polydl.measure import MeasureOptions, Status, Toolchain, loaded, measure, timing, verify
 from polydl.measure.allowance import Allowance
 from polydl.measure.driver import Place
-from polydl.measure.input_data import Buffer, blocks_for, read_array
+from polydl.measure.input_data import ROOM, Buffer, blocks_for, read_array
 from polydl.measure.measurement import Measurement
 from polydl.measure.timing import timed_by_verification
 from polydl.measure.verify import Built, Checked, Setting, Trial
@@ -133,10 +133,10 @@ def test_all_passes_of_a_timing_copy_the_same_inputs(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(timing, "real_inputs", counted)
     with timing.timing_inputs(dataclasses.replace(SETTING, buffers=buffers)) as data:
         assert not made, "not before a process needs them"
-        first = os.pread(data.descriptor(), 16, 0)
+        first = os.pread(data.descriptor(), 16, ROOM)
         assert np.all(np.frombuffer(first, np.float32) >= 0.5)
-        assert os.pread(data.descriptor(), 16, 0) == first
+        assert os.pread(data.descriptor(), 16, ROOM) == first
         assert len(made) == 1
         data.distrust()
-        assert os.pread(data.descriptor(), 16, 0) == first
+        assert os.pread(data.descriptor(), 16, ROOM) == first
         assert len(made) == 2

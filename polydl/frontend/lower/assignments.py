@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -12,13 +13,14 @@ from polydl.frontend.lower import written_out
 from polydl.frontend.lower.raw import Given, RawAssignment
 from polydl.frontend.lower.reductions import reduction
 from polydl.frontend.lower.state import State
-from polydl.frontend.meaning.affine import NotAffine, Value
+from polydl.frontend.meaning.affine import NotAffine, Value, universe
 from polydl.frontend.meaning.data_subscripts import Chosen
 from polydl.frontend.meaning.elements import Place, Pointer
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.lookup import NeedsData
 from polydl.frontend.meaning.narrow_types import check_operands, check_stored
-from polydl.frontend.meaning.symbols import Symbol, mentions
+from polydl.frontend.meaning.symbols import Level, Symbol, mentions
+from polydl.model import isl
 from polydl.model.scop import Storage
 
 
@@ -48,8 +50,8 @@ class Assignments(State):
             self._assignment(node, target, "=", node.init, begins=True)
 
     def _pointer(self, node: Any, found: Symbol) -> None:
-        """A pointer into an array becomes another name for that part of it."""
-        if node.init is None or len(found.levels) != 1 or node.storage:
+        """A pointer into an array, to an element or to rows, becomes another name for that part of it."""
+        if node.init is None or any(level.pointer for level in found.levels[1:]) or node.storage:
             raise self.places.error(
                 f"the pointer '{found.name}' is declared in the scop",
                 node,
@@ -74,7 +76,7 @@ class Assignments(State):
                 "use the array it points into",
                 topic="pointers",
             )
-        if symbol.ctype is not found.ctype or len(symbol.levels) != len(subscripts) + 1:
+        if symbol.ctype is not found.ctype or not self._same_rows(symbol.levels[len(subscripts) :], found.levels):
             raise self.places.error(
                 f"'{found.name}' points to '{found.declaration}', not to a row of '{symbol.declaration}'",
                 node,
@@ -83,6 +85,22 @@ class Assignments(State):
             )
         known = {name: self.environment[name] for name in mentions(node.init) if name in self.environment}
         self.pointers[found.name] = Pointer(found, place, known)
+
+    def _same_rows(self, rows: Sequence[Level], pointed: Sequence[Level]) -> bool:
+        """Whether what is left of an array's dimensions has rows of the extents that a pointer says."""
+        if len(rows) != len(pointed) or any(level.pointer for level in (*rows[1:], *pointed[1:])):
+            return False
+        pairs = [(self._extent(one), self._extent(other)) for one, other in zip(rows[1:], pointed[1:], strict=True)]
+        return all(one is not None and other is not None and one.is_equal(other) for one, other in pairs)
+
+    def _extent(self, level: Level) -> isl.PwAff | None:
+        """Elements of a dimension; None where they are not affine."""
+        if level.extent is None:
+            return None
+        try:
+            return self.evaluator.value(level.extent, universe()).pw
+        except NotAffine:
+            return None
 
     def _moving(self, place: Place) -> str | None:
         """A name that decides where in an array a place is, and whose value may change; None: the place stays."""

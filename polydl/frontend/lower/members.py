@@ -5,7 +5,7 @@
     m->data[i]         m_data[i], with `float *m_data = m->data;` in front of the region (a view)
     m->rows, m.rows    m_rows, with `const int m_rows = m->rows;` in front of the region
     s->sum += e        s_sum[0] += e, with `float *s_sum = &s->sum;`
-    struct p *a = &p[i]; a->x      a row of p: a[0]
+    struct p *a = &p[i]; a->x, a[k].x      rows of p: a[0][0], a[k][0]
     struct p t = p[i]; p[j] = t    t_x = p[i][0], … and p[j][0] = t_x, …
 
 So members that differ are elements that differ, distances in memory are those of C, and nothing behind the front end
@@ -259,11 +259,11 @@ class _Rewriting(Views):
             row = Row(node.name, made.quals, made.align, made.storage, made.funcspec, made.type, None, None, node.coord)
             row.spelled = node
             array = self._array(reached, inner, element, pointed)
-            row.init = self._subscripted(array, rest)
+            row.init = c_ast.UnaryOp("&", self._subscripted(array, rest), pointed.coord)
             row.name = self._named(node.name, reached.text, element)
-            row.type = c_ast.PtrDecl(
-                [], c_ast.TypeDecl(row.name, [], None, c_ast.IdentifierType(element.c.split())), node.coord
-            )
+            slots = self.outer.symbols[array.name].levels[-1].extent
+            declared = c_ast.TypeDecl(row.name, [], None, c_ast.IdentifierType(element.c.split()))
+            row.type = c_ast.PtrDecl([], c_ast.ArrayDecl(declared, slots, [], node.coord), node.coord)
             rows.append(row)
         return rows
 
@@ -370,8 +370,8 @@ class _Rewriting(Views):
                 raise self.error(f"the structures '{reached.text}' are declared in the scop", node)
             base: Any = c_ast.ID(self._named(reached.text, key, element), node.coord)
         else:
-            base = self._subscripted(self._array(reached, struct, element, node), indices)
-        made = Slot(base, slot, node.coord)
+            base = self._array(reached, struct, element, node)
+        made = Slot(self._subscripted(base, indices), slot, node.coord)
         made.spelled = node
         return made
 

@@ -9,6 +9,7 @@ from typing import Any
 from pycparser import c_ast, c_generator
 
 from polydl.frontend.meaning.ctypes import CType, OtherType, named
+from polydl.frontend.text.chunks import OPAQUE
 from polydl.model.scop import Members, Storage
 from polydl.model.types import I32, ElementType, spelled
 
@@ -231,7 +232,7 @@ class Scope:
                 typedef = self.find_typedef(names[0])
                 if typedef is not None:
                     ctype, inner, inner_const, function = self.resolve(typedef, depth + 1)
-                    if isinstance(ctype, OtherType) and ctype.c.endswith("?"):
+                    if isinstance(ctype, OtherType) and (ctype.c.endswith("?") or ctype.c in OPAQUE):
                         ctype = OtherType(names[0])  # a structure without a tag has the typedef's name alone
                     return ctype, (*levels, *inner), const or inner_const, function
             return named(" ".join(names)), tuple(levels), const, False

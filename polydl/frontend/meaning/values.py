@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import Any
@@ -16,6 +17,7 @@ from polydl.frontend.meaning.elements import OWN_STATEMENT, SIDE_EFFECT, Element
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.narrow_types import check_argument, check_operands
 from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
+from polydl.frontend.text.chunks import STAND_INS
 from polydl.frontend.text.places import Places
 from polydl.model import isl
 from polydl.model.conversions import conversion_of, converted
@@ -309,8 +311,11 @@ class Values(Elements):
         name = node.name.name if isinstance(node.name, c_ast.ID) else None
         result = None if name is None else self.pure(name)
         if name is None or result is None:
+            called = f"the call of '{name or 'a function pointer'}'"
+            if name in STAND_INS and re.search(rf"\b{name}\b", self.places.source.text) is None:
+                called = "a statement expression of GNU C, or of assembly,"
             raise self.places.error(
-                f"the effects of the call of '{name or 'a function pointer'}' are unknown",
+                f"the effects of {called} are unknown",
                 node,
                 "call functions of <math.h>, say that it is pure (--assume-pure, __attribute__((const))), or say what "
                 "it computes with '#pragma polydl microkernel loops(...)'",

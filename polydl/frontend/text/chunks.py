@@ -28,6 +28,7 @@ _SPELLINGS = {
     "__thread": "_Thread_local",
     "__complex__": "_Complex",
     "__alignof__": "_Alignof",
+    "__auto_type": "__m64",  # any type: an opaque one, as for typeof
 }
 _WITH_PARENTHESES = frozenset({"__attribute__", "__attribute", "__declspec"})
 _ASM = frozenset({"asm", "__asm", "__asm__"})
@@ -41,7 +42,6 @@ _OPAQUE = [
     "_Float32x",
     "_Float64x",
     "__float128",
-    "__int128",
     "__int128_t",
     "__uint128_t",
     "__builtin_va_list",
@@ -58,6 +58,9 @@ _OPAQUE = [
 ]
 """Types that compilers know without a declaration and pycparser does not: opaque here, so that using one that is no
 element type in a scop is an error."""
+
+OPAQUE = ("struct __polydl_opaque", "__m64")
+"""What such types are declared as, and the one that stands for any type (of vectors, and of what `typeof` names)."""
 
 _LEX = re.compile(
     r"""(?P<directive>^[ \t]*\#[^\n]*)
@@ -76,6 +79,26 @@ _LEX = re.compile(
 _OLD_STYLE = re.compile(r"(?:[^;{}=]++;\s*+)++\{")
 """The types of parameters behind their names, and a body: `int n; float *x; {` of `f(n, x) int n; float *x; { … }`."""
 _BRACE = re.compile(r"\s*\{")
+_OF_VECTORS = r"__attribute(?:__)?\s*\(\(\s*(?:__)?vector_size(?:__)?\s*\([^()]*\)\s*\)\)"
+_TYPE = r"(?:(?:unsigned|signed|long|short)\s+)*(?!(?:typedef|static|extern|const|volatile|register)\b)[^\W\d]\w*"
+_VECTOR = re.compile(rf"\b{_TYPE}(\s+[^\W\d]\w*)?\s*{_OF_VECTORS}|{_OF_VECTORS}\s*{_TYPE}")
+"""`double v4 __attribute__((vector_size(32)))`, `double __attribute__(…) v4` and `__attribute__(…) double v4`."""
+_STATEMENTS = re.compile(r"\(\s*\{")
+"""A statement expression of GNU C starts."""
+_WORD = re.compile(r"(\.|->)?\s*\b([^\W\d]\w*)\b")
+_CHANGED = re.compile(r"\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)")
+_KEYWORDS = frozenset(re.findall(r"\w+", """
+    auto break case char const continue default do double else enum extern float for goto if inline int long register
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+"""))  # fmt: skip
+STAND_INS = ("_s", "_g", "_u", "__s", "__g", "__u")
+"""Names of functions that stand in place of what is GNU C alone, where the file has not the name."""
+
+
+def stand_in(text: str) -> str | None:
+    """The function that stands for what is GNU C alone in a text: it is given the variables that may be read, and the
+    addresses of those that may be changed. None: there is no free name."""
+    return next((name for name in STAND_INS if re.search(rf"\b{name}\b", text) is None), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +119,10 @@ class Chunk:
     """Function name for a definition or a prototype, else empty."""
     const: bool
     """Declared `__attribute__((const))`: its result depends on its arguments alone."""
+    implicit: bool = False
+    """A function without a type, which returns an int: C of 1989."""
+    old_types: int | None = None
+    """Where the types of parameters start that stand behind the parentheses; None: inside of them."""
     initialisers: tuple[tuple[int, int], ...] = ()
     """Offsets of the initialisers of arrays, `=` to one past `}`: no scop needs them, and they may be long."""
 
@@ -105,8 +132,9 @@ def clean(text: str) -> tuple[str, frozenset[int]]:
 
     Also the offsets at which an `__attribute__((const))` stood.
     """
-    text = as_c(text)
+    text = _VECTOR.sub(_opaque_type, _without_statements(as_c(text)))
     consts: set[int] = set()
+    name = stand_in(text) if _ASM_WORD.search(text) else None
     parts: list[str] = []
     position = 0
     for match in re.finditer(r"\b(?:__\w+|asm|typeof)\b", text):
@@ -125,10 +153,74 @@ def clean(text: str) -> tuple[str, frozenset[int]]:
                 consts.add(start)
             # what typeof names is unknown here: an opaque type, so that using it in a scop is an error
             shown = "__m64" if word in _TYPEOF else ""
-            parts.append(text[position:start] + shown + re.sub(r"[^\n]", " ", inside[len(shown) :]))
+            if word in _ASM and ":" in _STRING.sub("", inside):
+                shown = _standing_in(name, inside, assembly=True)
+            parts.append(text[position:start] + _padded(shown, inside))
             position = end
     parts.append(text[position:])
     return "".join(parts), frozenset(consts)
+
+
+_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
+_ASM_WORD = re.compile(r"\basm\b|\b__asm")
+
+
+def _padded(shown: str, replaced: str) -> str:
+    """Text in place of one that is at least as long, with its newlines."""
+    newlines = replaced.count("\n")
+    if newlines == 0:
+        return shown.ljust(len(replaced))
+    rest = re.sub(r"[^\n]", " ", replaced)
+    first = rest.find("\n")
+    if first >= len(shown):
+        return shown + rest[len(shown) :]
+    return shown + " " * (len(replaced) - len(shown) - newlines) + "\n" * newlines
+
+
+def _opaque_type(match: re.Match[str]) -> str:
+    """A type of vectors, and the name that it may stand around, with an opaque type in its place."""
+    return _padded(f"__m64{match.group(1) or ''} ", match.group())
+
+
+def _without_statements(text: str) -> str:
+    """The text with a call in place of each statement expression `({ … })`, which is given what it mentions."""
+    if _STATEMENTS.search(text) is None or (name := stand_in(text)) is None:
+        return text
+    parts: list[str] = []
+    position = 0
+    for match in _STATEMENTS.finditer(text):
+        start = match.start()
+        end = _parenthesised(text, start, False) if start >= position else None
+        if end is None:
+            continue
+        inside = text[start:end]
+        shown = _standing_in(name, inside)
+        if not shown:
+            continue
+        parts.append(text[position:start] + _padded(shown, inside))
+        position = end
+    return "".join([*parts, text[position:]])
+
+
+def _standing_in(name: str | None, written: str, *, assembly: bool = False) -> str:
+    """A call that is given the variables that some code mentions, those that it may change by their addresses: of
+    assembly all. Empty where it takes more room, or assembly has no operands."""
+    code = _STRING.sub(lambda match: " " * len(match.group()), written)
+    if assembly:
+        code = re.sub(r"\[\s*\w+\s*\]", " ", code[code.index("(") :])
+    if name is None or re.search(r"^\s*#", written, re.MULTILINE):
+        return ""
+    changed: dict[str, bool] = {}
+    for match in _WORD.finditer(code):
+        member, word = match.groups()
+        if member or word in _KEYWORDS or word.startswith("__"):
+            continue
+        before = code[: match.start(2)].rstrip()
+        changes = _CHANGED.match(code, match.end()) is not None or before.endswith(("++", "--", "&"))
+        changed[word] = changed.get(word, False) or changes or assembly
+    shown = f"{name}({','.join(f'&{word}' if changes else word for word, changes in changed.items())})"
+    fits = len(shown) <= len(written) - written.count("\n")
+    return shown if fits and (changed or not assembly) else ""
 
 
 def _parenthesised(text: str, position: int, qualifiers: bool) -> int | None:
@@ -159,7 +251,9 @@ def split(text: str, consts: frozenset[int]) -> list[Chunk]:
     assigned = False
     previous = ""
     name = candidate = ""
+    name_at = candidate_at = 0
     body_start: int | None = None
+    old_types: int | None = None
     table: int | None = None
     tables: list[tuple[int, int]] = []
     for match in _LEX.finditer(text):
@@ -174,13 +268,13 @@ def split(text: str, consts: frozenset[int]) -> list[Chunk]:
             column = start - text.rfind("\n", 0, start)
             start_place = (file, line_base + text.count("\n", offset_base, start), column)
             assigned, name, candidate, body_start, previous = False, "", "", None, ""
-            table, tables = None, []
+            table, tables, old_types = None, [], None
         ends = False
         if kind == "open":
             if depth == 0 and token == "{" and not assigned and previous == ")":
                 body_start = match.start()
             if depth == 0 and token == "(" and not name:
-                name = candidate
+                name, name_at = candidate, candidate_at
             depth += 1
         elif kind == "close":
             depth = max(0, depth - 1)
@@ -191,8 +285,9 @@ def split(text: str, consts: frozenset[int]) -> list[Chunk]:
         elif kind == "semicolon":
             ends = depth == 0 and body_start is None
         elif kind == "name" and depth == 0:
-            candidate = token
-            body_start = _old_body(text, match.start()) if previous == ")" and not assigned else body_start
+            candidate, candidate_at = token, match.start()
+            old = _old_body(text, match.start()) if previous == ")" and not assigned else None
+            body_start, old_types = old or (body_start, old_types)
         elif token == "=" and depth == 0:
             assigned = True
             table = match.start() if previous == "]" and _BRACE.match(text, match.end()) else None
@@ -200,17 +295,20 @@ def split(text: str, consts: frozenset[int]) -> list[Chunk]:
         if ends:
             body = (body_start, match.end()) if body_start is not None else None
             const = any((chunks[-1].end if chunks else 0) <= at < match.end() for at in consts)
-            chunks.append(Chunk(start, match.end(), body, *start_place, name, const, tuple(tables)))
+            implicit = body is not None and bool(name) and name_at == start
+            chunks.append(
+                Chunk(start, match.end(), body, *start_place, name, const, implicit, old_types, tuple(tables))
+            )
             start = None
     if start is not None:
         chunks.append(Chunk(start, len(text), None, *start_place, name, False))
     return chunks
 
 
-def _old_body(text: str, position: int) -> int | None:
-    """Where the body of a function starts whose parameters' types stand at a position; None where none do."""
+def _old_body(text: str, position: int) -> tuple[int, int] | None:
+    """Where the body of a function starts whose parameters' types stand at a position, and this; None where none do."""
     types = _OLD_STYLE.match(text, position)
-    return None if types is None else types.end() - 1
+    return None if types is None else (types.end() - 1, position)
 
 
 def unescape(name: str) -> str:
@@ -231,4 +329,4 @@ def blank(text: str, keep_semicolon: bool) -> str:
 def prelude(text: str) -> str:
     """Declarations of the compiler's own types that the text mentions, on one line."""
     words = set(re.findall(r"\b_\w+", text))
-    return " ".join(f"typedef struct __polydl_opaque {name};" for name in _OPAQUE if name in words)
+    return " ".join(f"typedef {OPAQUE[0]} {name};" for name in _OPAQUE if name in words)

@@ -21,6 +21,9 @@ from polydl.model.types import HEADER_NAMES
 
 FRAGMENT = "__polydl_fragment_{}__"
 _MARKED = re.compile(r"#pragma polydl \d")
+_UNTYPED = re.compile(r"\b(register|auto|static)\s(?=\s*[^\W\d]\w*\s*(?:[,;=]|\[))")
+"""A declaration without a type, of integers: C of 1989."""
+_NAME = re.compile(r"[^\W\d]\w*")
 _PLACE = re.compile(r"^(.*?):(\d+)(?::(\d+))?: ?(.*)$", re.DOTALL)
 _EARLY = "the file ends too early"
 _ATTEMPTS = 200
@@ -36,6 +39,8 @@ class _Budget:
 
     def __init__(self, source: SourceText) -> None:
         self._left = MOST_TOKENS
+        self.last: Any = None
+        """The token that was read last."""
         self._source = source
 
     def lexer(self, **options: Any) -> c_lexer.CLexer:
@@ -49,9 +54,23 @@ class _Budget:
                 reason = "reading this takes too long: macros expand to too much, or too much of it is no C"
                 hint = "check that the file compiles, and keep large functions and tables out of it"
                 raise InputErrors([InputError(reason, self._source.line_span(1), hint)])
-            return read()
+            found = read()
+            self.last = found or self.last
+            return found
 
         made.token = token
+        match = made._match_token
+
+        def match_token() -> Any:
+            """pycparser knows the letters of ASCII alone."""
+            name = _NAME.match(made._lexdata, made._pos)
+            if name is None or name.group().isascii():
+                return match()
+            found = made._make_token("ID", name.group(), made._pos)
+            made._pos = name.end()
+            return found
+
+        made._match_token = match_token
         return made
 
 
@@ -113,14 +132,16 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
             if at in dropped:
                 parts.append(chunking.blank(text[chunk.start : chunk.end], False))
             elif at in prototypes and chunk.body is not None:
-                parts.append(text[chunk.start : chunk.body[0]])
-                parts.append(chunking.blank(text[chunk.body[0] : chunk.end], True))
+                end = chunk.body[0] if chunk.old_types is None else chunk.old_types
+                parts.append("int " * chunk.implicit + text[chunk.start : end])
+                parts.append(chunking.blank(text[end : chunk.end], True))
             else:
                 at_text = chunk.start
+                parts.append("int " if chunk.implicit else "")
                 for first, last in chunk.initialisers:
                     parts.append(text[at_text:first] + chunking.blank(text[first:last], False))
                     at_text = last
-                parts.append(text[at_text : chunk.end])
+                parts.append(_UNTYPED.sub(r"\1 int ", text[at_text : chunk.end]))
             position = chunk.end
         parts += [text[position:], "\n", tail]
         attempt = "".join(parts)
@@ -137,9 +158,12 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
                 unread[pieces[at].name or ""] = _not_c(source, str(error), Places(source, attempt))
             (prototypes if kind == "body" else dropped).add(at)
         except RecursionError as error:
-            raise InputErrors(
-                [InputError("the code is nested too deeply to be read", source.line_span(1), "take expressions apart")]
-            ) from error
+            last, places = budget.last, Places(source, attempt)
+            here = last is not None and last.filename == source.path
+            token = places.token(last.lineno, last.column) if here else None
+            span = source.span(token) if token is not None else source.line_span(1)
+            reason = "the code is nested too deeply to be read"
+            raise InputErrors([InputError(reason, span, "take expressions apart")]) from error
     fragments: dict[int, Any] = {}
     externals: list[Any] = []
     for external in ast.ext:
@@ -166,8 +190,16 @@ def _with_types_inside(external: Any) -> None:
         return
     declared = {decl.name: decl for decl in external.param_decls if isinstance(decl, c_ast.Decl)}
     arguments = external.decl.type.args
-    arguments.params = [declared.get(getattr(one, "name", None), one) for one in arguments.params]
+    arguments.params = [declared.get(getattr(one, "name", None)) or _integer(one) for one in arguments.params]
     external.param_decls = None
+
+
+def _integer(parameter: Any) -> Any:
+    """A parameter whose type nothing says is an int."""
+    if not isinstance(parameter, c_ast.ID):
+        return parameter
+    type_ = c_ast.TypeDecl(parameter.name, [], None, c_ast.IdentifierType(["int"], parameter.coord), parameter.coord)
+    return c_ast.Decl(parameter.name, [], [], [], [], type_, None, None, parameter.coord)
 
 
 def _check_functions(ast: Any) -> None:

@@ -15,7 +15,7 @@ from polydl.base.errors import InputError, InputErrors, PolyDLError, Span, Toolc
 from polydl.base.resources import header_flags
 from polydl.frontend.text import limited
 from polydl.frontend.text.pragmas import Pragma
-from polydl.frontend.text.scan import SourceText
+from polydl.frontend.text.scan import Directive, SourceText
 
 HEADERS = ("-isystem", str(Path(__file__).parent / "headers"), "-isystem", pycparser_fake_libc.directory)
 """Flags for system headers that a parser of C11 can read: polydl's own, which include those of pycparser."""
@@ -33,6 +33,8 @@ _GIVEN_UP = re.compile(
 _BARE = re.compile(r"__polydl_bare_(\d+)__.*")
 _DEFINE = re.compile(r"^#define[ ]+(\w+)(\(([^)]*)\))?[ ]?(.*)$")
 _DIAGNOSTIC = re.compile(r"^(.*?):(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$")
+_ESCAPED = re.compile(r"\\U(000[0-9a-f]{5})")
+"""How gcc spells letters outside of ASCII in names."""
 LINE_MARKER = re.compile(r'^#\s+(\d+)\s+"((?:[^"\\]|\\.)*)"', re.MULTILINE)
 
 
@@ -71,13 +73,24 @@ class Preprocessed:
 def with_markers(source: SourceText, pragmas: Sequence[Pragma]) -> str:
     """The text with each pragma replaced by a marker that the preprocessor leaves, its argument exposed to it.
 
-    Line structure is kept: line n of the result is line n of the file.
+    Line structure is kept: line n of the result is line n of the file. A `#line` says in its name of a file on which
+    line it stands (`_physical` reads that).
     """
     text = source.text
     parts: list[str] = []
     position = 0
-    for pragma in pragmas:
-        parts.append(text[position : pragma.start])
+    replaced: list[tuple[int, Pragma | Directive]] = [(pragma.start, pragma) for pragma in pragmas]
+    replaced += [(d.start, d) for d in source.directives if _LINE.match(text, d.tokens[0].offset)]
+    for start, pragma in sorted(replaced, key=lambda pair: pair[0]):
+        parts.append(text[position:start])
+        if isinstance(pragma, Directive):
+            number = next(token.text for token in pragma.tokens if token.kind == "number")
+            newlines = text.count("\n", start, pragma.end)
+            after = pragma.tokens[0].line + newlines
+            line_ends = "\\\n" * (newlines - 1) + "\n" * (newlines > 0)
+            parts.append(f'#line {number} "{_RENUMBERED}:{number}:{after}"{line_ends}')
+            position = pragma.end
+            continue
         first, last = pragma.body
         if last > first:
             before = "\\\n" * text.count("\n", pragma.start, first)
@@ -127,7 +140,21 @@ def preprocess(
     text = done.output.decode("utf-8", "surrogateescape")
     if not LINE_MARKER.search(text):
         raise ToolchainError(f"'{cc} -E' printed no C: it is no C compiler", hint="check --cc")
+    text = _ESCAPED.sub(lambda match: chr(int(match.group(1), 16)), _physical(text, quoted))
     return replace(_digest(text), command=(cc, tuple(flags), folder))
+
+
+_LINE = re.compile(r"#[ \t]*(?:line[ \t]+)?0*[1-9]\d{0,8}[ \t]*(?:\"[^\"\n]*\"[ \t\d]*)?(?=\r?\n|\Z)")
+"""A directive that says where the next line comes from: written out, and not made by macros."""
+_RENUMBERED = "polydl:line"
+_RENUMBERED_MARKER = re.compile(rf'^# (\d+) "{_RENUMBERED}:(\d+):(\d+)"', re.MULTILINE)
+
+
+def _physical(text: str, name: str) -> str:
+    """Preprocessed text whose line markers say lines of the file, whatever its `#line`s say."""
+    return _RENUMBERED_MARKER.sub(
+        lambda match: f'# {int(match.group(1)) - int(match.group(2)) + int(match.group(3))} "{name}"', text
+    )
 
 
 _INCLUDE = re.compile(r"#[ \t]*(?:include|include_next|embed)[ \t]*([<\"])([^>\"\n]+)[>\"]")

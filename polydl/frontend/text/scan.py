@@ -29,6 +29,18 @@ TOKEN = re.compile(
 initialiser of a table) are one token, called a run: there may be millions."""
 
 
+_DIGRAPHS = {"<%": "{ ", "%>": " }", "<:": "[ ", ":>": " ]", "%:": "# "}
+_DIGRAPH = re.compile("|".join(_DIGRAPHS))
+
+
+def without_digraphs(text: str) -> str:
+    """The text with brackets and `#` in place of digraphs, and a space; offsets and lines stay."""
+    if _DIGRAPH.search(text) is None:
+        return text
+    left = re.compile(rf"(?P<digraph>{_DIGRAPH.pattern})|{TOKEN.pattern}", TOKEN.flags)
+    return left.sub(lambda match: _DIGRAPHS[match.group()] if match.group("digraph") else match.group(), text)
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """A token of the original text."""
