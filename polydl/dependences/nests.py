@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from polydl.dependences.analysis import Dependence
-from polydl.dependences.legality import ordering
+from polydl.dependences.legality import conflicts
 from polydl.dependences.scalars import kept_together, private_scalars
 from polydl.model import isl
 from polydl.model.contraction import Contraction
@@ -165,7 +165,7 @@ def nests(
 def _nests(
     scop: Scop, dependences: Sequence[Dependence], together: Sequence[tuple[str, str]], *, contractions: bool
 ) -> tuple[Nest, ...]:
-    kept = ordering(dependences, reassociate=False)
+    kept = conflicts(dependences)
     inseparable = (*kept_together(scop, private_scalars(scop)), *together)
     top: list[list[Statement]] = []
     for statement in scop.statements:

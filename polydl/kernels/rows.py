@@ -23,7 +23,7 @@ from polydl.kernels.narrow_values import converts, row_element, stored_value
 from polydl.kernels.scalar_text import scalar_text
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, own_prologues, uses_functions
 from polydl.model import isl
-from polydl.model.combiners import Regrouping, named, splitting
+from polydl.model.combiners import Regrouping, named, of_assignment
 from polydl.model.expr import affine_values, sure_loads
 from polydl.model.scop import Access, Assignment
 from polydl.model.types import I64, ElementType
@@ -217,7 +217,7 @@ class _Builder:
         x, kept = "", list[tuple[str, str]]()
         if beside and body.op != "=":
             raise NotVectorised(f"{statement.name} finds nothing")
-        row = splitting(body.op)
+        row = of_assignment(body.op)
         if row is not None and row.gather:
             if len(own) != 2:
                 raise NotVectorised(f"{statement.name} reads what it gathers")

@@ -9,7 +9,7 @@ from typing import Any
 
 from pycparser import c_ast, c_generator
 
-from polydl.model.combiners import COMBINERS, of_gathering, splitting
+from polydl.model.combiners import COMBINERS, of_assignment, of_gathering
 from polydl.prove.integers import ZERO, Unreadable, affine
 from polydl.prove.printed_program import Pointer
 from polydl.prove.symbolic_values import Accumulator, Literal, Load, Operation, Strides, Symbol, place, symbol
@@ -150,7 +150,7 @@ def accumulating(
     value = symbol(assigned.rvalue, {**env, declared.name: x}, strides)
     cut = assigned.rvalue if end.op == "=" else assigned.rvalue.right
     rest = _shown(cut.iftrue.args.exprs[-1]) if isinstance(cut, c_ast.TernaryOp) else ""
-    row = splitting(end.op)
+    row = of_assignment(end.op)
     start = row.neutral if row is not None else None
     neutral = f"*{name}" if start is None else "_zero()" if start == "0" else f"_all({start})"
     if isinstance(cut, c_ast.TernaryOp) and not rest.endswith(neutral):
