@@ -69,6 +69,11 @@ class Combiner:
         """What becomes of a result of such a type."""
         return Regrouping.EXACT if element.is_int else self.floats
 
+    def called(self, element: ElementType) -> str:
+        """The name of the function for values of such a type."""
+        known = function_of(self.function)
+        return self.function if known is None else known.of(element)
+
     def start(self, element: ElementType) -> str | None:
         """C of what a group starts from; None where that is the m that there is."""
         number = self.neutral is not None and self.neutral.isdigit()

@@ -102,8 +102,6 @@ def _candidates(
             if cut is not None:
                 yield from (Partial(group, depth, *cut) for group in groups if (group, depth) not in tried)
             continue
-        if len(users) == len(inside) and all((how := splitting(scop, s)) and how.combiner.compounds for s in users):
-            continue  # taken apart they are sums alone, which threads share as they are
         chunk = _chunk(inside, depth)
         if chunk:
             # One after the other; what is left holds the loop together until the last one is done.

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from polydl.model import isl
 from polydl.model.accumulation import Accumulation, Place, accumulation, places
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Expr, Load, Unary, loads, on_operands
-from polydl.model.functions import function_of
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Array, Assignment, BlackBox, MicrokernelCall, Scop, Statement, Storage
 from polydl.model.time import map_from_affs
@@ -305,9 +304,9 @@ class _Parts:
             test = Binary(row.better, Load(0), Load(1))
             names = (best.part, extreme, self.part, target, target)
             return self._assigned("j", position, names, "=", Conditional(test, Load(2), Load(3)))
-        element, known = self.scop.arrays[target].element, function_of(row.function)
-        name = row.function if known is None else known.of(element)
-        return self._assigned("j", position, (target, self.part, target), "=", Call(name, (Load(0), Load(1)), element))
+        element = self.scop.arrays[target].element
+        both = Call(row.called(element), (Load(0), Load(1)), element)
+        return self._assigned("j", position, (target, self.part, target), "=", both)
 
     def _assigned(
         self, suffix: str, position: tuple[int, ...], touched: Sequence[str], op: str, value: Expr

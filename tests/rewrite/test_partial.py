@@ -31,6 +31,7 @@ OPTIONS = Options(threads=2, space="small", machine="epyc-zen3")
 FLAGS = ("-O2", "-march=native", "-fopenmp", "-ffp-contract=off", "-Werror", "-Wno-maybe-uninitialized")
 
 CASES = {
+    "a sum alone": (f"{EACH} out[1] += A[i][j] * B[i][j];", 1),
     "a sum beside a store": (f"{EACH} {{ B[i][j] = 2 * A[i][j]; out[0] += A[i][j]; }}", 1),
     "of a long loop": (f"{LONG} {{ y[i] = x[i] + 1; out[2] -= x[i]; }}", 100),
     "several": (f"{LONG} {{ out[0] += x[i]; n[1] += p[i]; y[i] = x[i] + 1; }}", 100),
@@ -131,7 +132,6 @@ def test_the_same_results_on_all_threads(tmp_path: Path, case: str) -> None:
 
 
 LEFT_ALONE = {
-    "a sum alone": f"{EACH} out[1] += A[i][j] * B[i][j];",
     "used on the way": f"{LONG} {{ out[0] += x[i]; y[i] = out[0]; }}",
     "an element for each iteration": f"{EACH} A[i][0] += B[i][j];",
     "already on all threads": f"{EACH} x[i] += B[i][j];",
