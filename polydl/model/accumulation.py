@@ -7,13 +7,13 @@ Whatever is decided about reductions (legality, partial results, vector lanes, p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from polydl.model.combiners import Combiner, Regrouping, of_assignment, of_comparison, of_function
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, loads, on_operands
-from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.scop import Array, Assignment, Scop, Statement
 from polydl.model.types import BOOL, ElementType
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -40,6 +40,11 @@ class Accumulation:
 
 
 def accumulation(scop: Scop, statement: Statement) -> Accumulation | None:
+    """How a statement of a program accumulates (`accumulation_in`)."""
+    return accumulation_in(scop.arrays, statement, fast_math=scop.fast_math)
+
+
+def accumulation_in(arrays: Mapping[str, Array], statement: Statement, *, fast_math: bool) -> Accumulation | None:
     """How a statement accumulates into the element that it writes; None where it does something else.
 
     Other elements of the same array may be read. A value whose type the target does not hold is combined only where
@@ -48,24 +53,24 @@ def accumulation(scop: Scop, statement: Statement) -> Accumulation | None:
     body = statement.body
     if not isinstance(body, Assignment):
         return None
-    of = [scop.arrays[a.array].element for a in statement.accesses]
+    of = [arrays[a.array].element for a in statement.accesses]
     if body.op != "=":
         row = of_assignment(body.op)
         if row is None or body.target_read is None:
             return None
-        return _allowed(row, body.value, frozenset({body.target, body.target_read}), (), of, body, scop.fast_math)
+        return _allowed(row, body.value, frozenset({body.target, body.target_read}), (), of, body, fast_math)
     if not isinstance(body.value, Conditional | Call):
         return None
     own = same_elements(statement, body.target)
     if len(own) < 2:
         return None
-    found = _Finder(statement, own, scop.fast_math or of[body.target].is_int).find(body.value)
+    found = _Finder(statement, own, fast_math or of[body.target].is_int).find(body.value)
     if found is None:
         return None
     row, value, guards = found
     if own & set(loads(value)):
         return None
-    return _allowed(row, value, own, guards, of, body, scop.fast_math)
+    return _allowed(row, value, own, guards, of, body, fast_math)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,8 @@ class Place:
     value: Expr
     guards: tuple[Expr, ...] = ()
     """Conditions on other things than m, all of which hold where the value is kept."""
+    last: bool = False
+    """`x >= m`: of equal ones the last."""
 
 
 def places(statement: Statement) -> Iterator[Place]:
@@ -93,17 +100,17 @@ def places(statement: Statement) -> Iterator[Place]:
         return
     asked = list(_conjunction(chosen.condition))
     for test in asked:
-        if not isinstance(test, Binary) or test.op not in ("<", ">"):
+        if not isinstance(test, Binary) or test.op not in _MIRRORED:
             continue
         rest = tuple(one for one in asked if one is not test)
         for x, mine, op in ((test.left, test.right, test.op), (test.right, test.left, _MIRRORED[test.op])):
             if not isinstance(mine, Load) or accesses[mine.access].array == target:
                 continue
-            m, row = accesses[mine.access].array, of_comparison(op)
+            m, row = accesses[mine.access].array, of_comparison(op[0])
             read = {accesses[i].array for i in loads(chosen.then)}
             others = {accesses[i].array for one in (x, *rest) for i in loads(one)}
             if row is not None and m not in read | others and target not in read | others:
-                yield Place(m, row, x, chosen.then, rest)
+                yield Place(m, row, x, chosen.then, rest, len(op) > 1)
 
 
 def keeps(statement: Statement) -> bool:

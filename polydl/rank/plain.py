@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any
 
 from polydl.dependences.nests import Count1D, counted
-from polydl.kernels.accumulators import keeps
 from polydl.kernels.families import row_cycles
 from polydl.kernels.innermost import Innermost
 from polydl.kernels.instructions import (
@@ -28,7 +27,7 @@ from polydl.kernels.instructions import (
     vector_cycles,
 )
 from polydl.kernels.narrow_values import converts, row_element
-from polydl.model.accumulation import accumulates
+from polydl.model.accumulation import accumulates, keeps
 from polydl.model.conversions import complex_products
 from polydl.model.counting import count
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands

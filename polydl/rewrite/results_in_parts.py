@@ -11,7 +11,7 @@ from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Exp
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Array, Assignment, BlackBox, MicrokernelCall, Scop, Statement, Storage
 from polydl.model.time import map_from_affs
-from polydl.model.types import F32, F64
+from polydl.model.types import F32, F64, ElementType
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.equal_programs import relation_of, same_value
 from polydl.rewrite.scratch_array import Box, element_of, ends_of, free_name, scratch_array
@@ -104,7 +104,15 @@ def combined(scop: Scop, names: Sequence[str]) -> Combined | str:
     for s in group:
         if any(s is one for one, _ in found):
             continue
-        place = next((one for one in places(s) if len(found) == 1 and _goes_with(first, how, s, one)), None)
+        element = scop.arrays[target_of(first).array].element
+        fits = (
+            one
+            for one in places(s)
+            if len(found) == 1
+            and _goes_with(first, how, s, one)
+            and not (one.last and (element.is_float or how.guards))
+        )
+        place = next(fits, None)
         if place is None:
             return f"{s.name} keeps nothing beside what {first.name} finds"
         kept.append((s, place))
@@ -229,13 +237,13 @@ def made_of(scop: Scop, plan: Partial) -> Scop | None:
     statements: list[Statement] = []
     for statement in scop.statements:
         if statement is inside[0]:
-            statements += [one.begun((*loop, place), found.how) for place, one in enumerate(parts)]
+            statements += [one.begun((*loop, place), found) for place, one in enumerate(parts)]
         moved = _placed(statement, loop, many)
         statements.append(_redirected(moved, own_names) if statement in group else moved)
         if statement is inside[-1]:
             statements += [one.ended((*loop, last + many + 1 + place)) for place, one in enumerate(parts)]
             behind = (*loop[:-1], loop[-1] + 1)
-            statements += [one.joined((*behind, place), found.how) for place, one in enumerate(parts)]
+            statements += [one.joined((*behind, place), found) for place, one in enumerate(parts)]
     return replace(scop, arrays=arrays, statements=tuple(statements))
 
 
@@ -279,10 +287,14 @@ class _Parts:
     best: _Parts | None = None
     """Of the extreme, where this is kept beside it."""
 
-    def begun(self, position: tuple[int, ...], how: Accumulation) -> Statement:
-        """`m = 0`; where there is no neutral value, `m = x`."""
+    def begun(self, position: tuple[int, ...], found: Combined) -> Statement:
+        """`m = 0`; where there is no neutral value, `m = x`; where the last of equal ones counts, the worst value of
+        the type, which any other replaces: with x, a part that has none of its own would count as the last."""
         target = target_of(self.like)
-        start = how.combiner.start(self.scop.arrays[target.array].element)
+        element = self.scop.arrays[target.array].element
+        if self.best is None and any(place.last for _, place in found.kept):
+            return self._assigned("b", position, (self.own,), "=", _worst(found.how.combiner.better, element))
+        start = found.how.combiner.start(element)
         if start is None:
             return self._assigned("b", position, (target.array, self.own), "=", Load(0))
         sign = start[0] if start[0] in "-~" else ""
@@ -293,15 +305,16 @@ class _Parts:
         """`part[i] = m`."""
         return self._assigned("e", position, (self.own, self.part), "=", Load(0))
 
-    def joined(self, position: tuple[int, ...], how: Accumulation) -> Statement:
+    def joined(self, position: tuple[int, ...], found: Combined) -> Statement:
         """`x += part[i]`, `x = part[i] > x ? part[i] : x`; of what is kept beside an extreme, `at = part[i] > x ?
         at_part[i] : at`."""
-        target, row, best = target_of(self.like).array, how.combiner, self.best or self
+        target, row, best = target_of(self.like).array, found.how.combiner, self.best or self
         if row.compounds:
             return self._assigned("j", position, (self.part, target), row.compounds[0].op, Load(0))
         if row.better:
             extreme = target_of(best.like).array
-            test = Binary(row.better, Load(0), Load(1))
+            last = any(place.last for s, place in found.kept if s.name == self.like.name)
+            test = Binary(f"{row.better}{'=' if last else ''}", Load(0), Load(1))
             names = (best.part, extreme, self.part, target, target)
             return self._assigned("j", position, names, "=", Conditional(test, Load(2), Load(3)))
         element = self.scop.arrays[target].element
@@ -339,6 +352,14 @@ class _Parts:
         fixed = isl.domain_onto(target_of(self.like).relation, range(self.depth))
         outer = map_from_affs(domain, coordinates[: self.depth])
         return outer.apply_range(isl.domain_named(fixed, None))
+
+
+def _worst(better: str, element: ElementType) -> Expr:
+    """The value of an integer type that every other one is better than."""
+    most = Const(str(element.maximum))
+    if better == "<":
+        return most
+    return Const("0") if element.unsigned else Binary("-", Unary("-", most), Const("1"))
 
 
 PIECE = f"{PREFIX}piece"

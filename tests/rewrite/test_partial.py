@@ -48,6 +48,8 @@ CASES = {
     ),
     "of 499 iterations from 1 on": (f"{LONG.replace('= 0', '= 1')} {{ y[i] = i * x[i]; out[2] += x[i]; }}", 63),
     "where it is": (f"{LONG} if (x[i] > m) {{ m = x[i]; k = i; }}", 100),
+    "where the last one of integers is": (f"{LONG} if (p[i] >= k) {{ k = p[i]; l = i; }}", 100),
+    "where the last least one is": (f"{LONG} {{ y[i] = x[i]; if (k >= p[i]) {{ l = 3 * i; k = p[i]; }} }}", 100),
     "row and column": (f"{EACH} if (A[i][j] < m) {{ m = A[i][j]; k = i; l = j; }}", 1),
     "where it is among some": (f"{LONG} if (p[i] > 2 && x[i] > m) {{ m = x[i]; k = i; }}", 100),
     "what is there": (f"{LONG} if (m > x[i]) {{ m = x[i]; l = p[i]; }}", 100),
@@ -79,7 +81,8 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 def scop_of(folder: Path, body: str) -> Scop:
     path = folder / "s.c"
     path.write_text(
-        f"#include <math.h>\n{HEAD}\n{{\nfloat m = out[3]; int k = n[2], l = n[3];\n{body}\nout[3] = m; n[2] = k; n[3] = l;\n}}\n"
+        f"#include <math.h>\n{HEAD}\n{{\nfloat m = out[3]; int k = n[2], l = n[3];\n{body}\n"
+        "out[3] = m; n[2] = k; n[3] = l;\n}\n"
     )
     return load(path).scops[0]
 
