@@ -17,18 +17,19 @@ from polydl.kernels.accumulators import Accumulator, together
 from polydl.kernels.family import Cycles
 from polydl.kernels.innermost import Argument, Innermost, OfRows, Printed, RowFunction
 from polydl.kernels.instructions import RATE, arithmetic, vector_cycles
-from polydl.kernels.microkernel import environment, isa_prologue
+from polydl.kernels.microkernel import MOST_CASES, environment, isa_prologue
 from polydl.kernels.narrow_text import Narrow, everywhere, fetched, narrow_prologue, register
 from polydl.kernels.narrow_values import converts, row_element, stored_value
 from polydl.kernels.scalar_text import scalar_text
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, own_prologues, uses_functions
+from polydl.kernels.whole_text import Whole
 from polydl.model import isl
 from polydl.model.accumulation import Place, accumulation_in, places
 from polydl.model.combiners import Combiner, Regrouping
 from polydl.model.expr import affine_values, loads, sure_loads
 from polydl.model.scop import Access, Assignment
 from polydl.model.types import I64, ElementType
-from polydl.target.isa import VECTOR_TYPES, Isa
+from polydl.target.isa import ISAS, ROW_TYPES, VECTOR_TYPES, WHOLE_TYPES, Isa, lanes_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class _Builder:
 
     @property
     def vector(self) -> str:
-        return f"polydl_{self.element.name}"
+        return f"polydl_{lanes_name(self.element)}"
 
     def move(self, at: int, access: int) -> float | None:
         return self.piece.moves[at][access]
@@ -94,6 +95,8 @@ class _Builder:
         """How the right-hand side of a statement is printed."""
         if self.narrow:
             return Narrow(self.element, load, self.where.options.fast_math, of=lambda access: self.held(at, access))
+        if self.element.is_int:
+            return Whole(self.element, load)
         return Vectors(self.element, load, self.where.options.fast_math)
 
     def argument(self, at: int, access: int, *, pointer: bool) -> _Argument:
@@ -184,7 +187,7 @@ class _Builder:
         value = vectors.text(body.value)
         written = scalar_text(body.value, plain.__getitem__)
         if body.op != "=":
-            if body.op[:-1] not in "+-*/" or body.target_read is None:
+            if body.op[:-1] not in vectors.operators or body.target_read is None:
                 raise NotVectorised(f"the operator {body.op}")
             value = f"{load(body.target_read)} {body.op[:-1]} {value}"
             written = f"{plain[body.target_read]} {body.op[:-1]} {written}"
@@ -254,7 +257,7 @@ class _Builder:
         statement that finds the value x. Raises NotVectorised."""
         statement = self.piece.statements[at]
         assert isinstance(statement.body, Assignment)
-        asked = Vectors(self.element, lambda access: self.load(at, access)[0], self.where.options.fast_math)
+        asked = self.vectors(at, lambda access: self.load(at, access)[0])
         if one.combiner is not row or asked.text(one.x) != x:
             raise NotVectorised(f"{statement.name} asks for something else")
         value = scalar_text(one.value, lambda access: self.load(at, access)[1], lambda v: self.affine(at, v))
@@ -316,12 +319,12 @@ class GeneralRow(OfRows):
         widest = row_element(types)
         if piece.printed is None:
             return (RowUse(piece, widest, None),)
-        built = _Builder(piece, piece.printed, widest)
-        keeping = built.winners()
+        keeping = _Builder(piece, piece.printed, widest).winners()
         others = [s for at, s in enumerate(piece.statements) if at not in keeping]
         types = {piece.arrays[a.array].element for s in others for a in s.accesses}
-        built.narrow = converts(types)
-        if (types != {widest} and (not built.narrow or keeping)) or widest not in VECTOR_TYPES:
+        widest = row_element(types)
+        built = _Builder(piece, piece.printed, widest, narrow=converts(types))
+        if (types != {widest} and (not built.narrow or keeping)) or widest not in ROW_TYPES:
             return ()
         try:
             for at in range(len(piece.statements)):
@@ -397,12 +400,13 @@ def _rendered(builder: _Builder) -> RowFunction:
     streamed = [s.address.partition(" ")[0] for s in stores if s.stream]
     declared = "".join(f", {a.declaration}" for a in arguments)
     content = repr((builder.element, builder.lines, stores, accumulators, declared))
-    name = f"polydl_row_{t.name}_{hashlib.sha256(content.encode()).hexdigest()[:10]}"
+    name = f"polydl_row_{lanes_name(t)}_{hashlib.sha256(content.encode()).hexdigest()[:10]}"
     text = (
         environment()
         .get_template("row.c.j2")
         .render(
             t=t,
+            v=builder.vector,
             name=name,
             summary=f"A row of {many} statement{'s' if many > 1 else ''}",
             lines=builder.lines,
@@ -419,7 +423,7 @@ def _rendered(builder: _Builder) -> RowFunction:
     )
     called = [*builder.lines, *(a.gathered(builder.vector) for a in accumulators)]
     called += [f"{builder.vector}_any(" for a in accumulators if a.beside]
-    math = builder.narrow or uses_functions(" ".join(called), builder.element)
+    math = builder.narrow or (t.is_float and uses_functions(" ".join(called), builder.element))
     values = [s.body.value for s in builder.piece.statements if isinstance(s.body, Assignment)]
     own = own_prologues(values, t, fast=builder.where.options.fast_math)
     before = (*row_prologue(t), *([math_prologue(t), *own] if math else []))
@@ -429,8 +433,14 @@ def _rendered(builder: _Builder) -> RowFunction:
     )
 
 
-def row_prologue(element: ElementType) -> tuple[str, str]:
+def row_prologue(element: ElementType) -> tuple[str, ...]:
     """What every row of one element type needs."""
+    if element.is_int:
+        same = [row for row in WHOLE_TYPES if row.bytes == element.bytes]
+        signed, unsigned = (next(row.c for row in same if row.unsigned == kind) for kind in (False, True))
+        template = environment().get_template("row_integers.c.j2")
+        v = f"polydl_{lanes_name(element)}"
+        return (template.render(t=element, v=v, signed=signed, unsigned=unsigned, most_cases=MOST_CASES, isas=ISAS),)
     return (
         isa_prologue(element),
         environment().get_template("row_prologue.c.j2").render(t=element, x86=VECTOR_TYPES[element]),

@@ -62,6 +62,8 @@ class Vectors:
     fast: bool = False
     """Whether fp32 may take functions in their quick forms (`FAST_ULPS`), double literals and the double functions of
     <math.h> as if they had an f behind."""
+    operators: tuple[str, ...] = ("+", "-", "*", "/")
+    """Of compound assignments, without the `=`."""
     names: Mapping[Expr, str] = field(default_factory=dict)
     """The variables of vectors that hold parts of the expression already."""
 

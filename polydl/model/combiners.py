@@ -89,9 +89,27 @@ PRODUCT = Combiner(
     gather="product",
 )  # fmt: skip
 # Beside an unsigned x, ~0 is no longer than that is: `c ? x : ~0` may clear bits of a longer m.
-AND = Combiner("and", Regrouping.EXACT, (Compound("&=", None, None),), neutral="~0", symbol="&")
-OR = Combiner("or", Regrouping.EXACT, (Compound("|=", None, "0"),), neutral="0", symbol="|")
-XOR = Combiner("xor", Regrouping.EXACT, (Compound("^=", None, "0"),), neutral="0", symbol="^")
+AND = Combiner(
+    "and",
+    Regrouping.EXACT,
+    (Compound("&=", None, None),),
+    neutral="~0",
+    symbol="&",
+    step="{m} & {x}",
+    gather="conjunction",
+)
+OR = Combiner(
+    "or",
+    Regrouping.EXACT,
+    (Compound("|=", None, "0"),),
+    neutral="0",
+    symbol="|",
+    step="{m} | {x}",
+    gather="disjunction",
+)
+XOR = Combiner(
+    "xor", Regrouping.EXACT, (Compound("^=", None, "0"),), neutral="0", symbol="^", step="{m} ^ {x}", gather="parity"
+)
 # x86's max(x, m) is x > m ? x : m.
 MAX = Combiner("max", Regrouping.FIRST, better=">", step="{v}_max({x}, {m})", gather="greatest")
 MIN = Combiner("min", Regrouping.FIRST, better="<", step="{v}_min({x}, {m})", gather="least")

@@ -34,7 +34,7 @@ from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
 from polydl.model.functions import function_of
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.strides import affine_rows, distances
-from polydl.target.isa import VECTOR_TYPES, Isa
+from polydl.target.isa import ROW_TYPES, Isa
 
 UNKNOWN = 64
 """Iterations that a loop without constant bounds is taken to have."""
@@ -268,7 +268,7 @@ def rowable(several: Sequence[Inner], *, reassociate: bool) -> bool:
     """Whether the statements of an innermost loop may become a row (kernels.rows), as far as an estimate knows."""
     vectors = [one for one in several if not keeps(one.work.statement)]
     types = {one.work.scop.arrays[a.array].element for one in vectors for a in one.work.statement.accesses}
-    if not types or not (len(types) == 1 or converts(types)) or row_element(types) not in VECTOR_TYPES:
+    if not types or not (len(types) == 1 or converts(types)) or row_element(types) not in ROW_TYPES:
         return False
     if any(not isinstance(one.work.statement.body, Assignment) for one in several):
         return False
