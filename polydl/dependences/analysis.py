@@ -8,13 +8,14 @@ scalar references", 1991, without its last-write refinement).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from polydl.base import html
 from polydl.dependences.scalars import private_scalars
 from polydl.model import isl
-from polydl.model.combiners import Combiner, of_assignment
+from polydl.model.accumulation import accumulation
+from polydl.model.combiners import Combiner, Regrouping
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, BlackBox, MicrokernelCall, Scop, Statement
 from polydl.model.time import common_depth
@@ -43,46 +44,59 @@ class Dependence:
     """Depth of the carrying loop (0 outermost); None when loop independent."""
     carried_by: str | None
     """Name of the carrying loop."""
-    reduction: bool
-    """Both ends are accumulations `x op= e` of one statement into the same element: their order may change
-    (reassociation), but they must not run at the same time."""
+    regrouping: Regrouping | None
+    """Of accumulations of one statement into the same element, which must not run at the same time: what becomes of the
+    result in another order; of FIRST the order must stay, but groups of neighbours may be combined by themselves. None
+    where an end is no accumulation."""
+
+    @property
+    def reduction(self) -> bool:
+        """Whether both ends are accumulations of one statement into the same element."""
+        return self.regrouping is not None
+
+    def movable(self, *, reassociate: bool) -> bool:
+        """Whether the two ends may change places. `reassociate`: results may round otherwise."""
+        return self.regrouping is Regrouping.EXACT or (reassociate and self.regrouping is Regrouping.ROUNDS)
+
+    def apart(self, *, reassociate: bool) -> bool:
+        """Whether blocks of accumulations, in order, may have an accumulator each."""
+        return self.reduction and (reassociate or self.regrouping is not Regrouping.ROUNDS)
 
     def _repr_html_(self) -> str:
         known = {"carried by": self.carried_by or "no loop", "reduction": self.reduction, "relation": self.relation}
         return html.block(f"{self.kind.value} {self.array}: {self.source} to {self.target}", html.facts(known))
 
 
-def is_reduction(statement: Statement) -> bool:
-    """Whether the instances of the statement only accumulate into their target."""
+@dataclass(frozen=True, slots=True)
+class _Accumulators:
+    """What a statement accumulates into."""
+
+    combiner: Combiner
+    regrouping: Regrouping
+    accesses: frozenset[int]
+    """Indices of the accesses through which it reads and writes that."""
+
+
+def _accumulators(scop: Scop, statement: Statement) -> _Accumulators | None:
+    """None where the instances of the statement do more than accumulate."""
     match statement.body:
-        case Assignment(op=op):
-            return of_assignment(op) is not None
+        case Assignment():
+            found = accumulation(scop, statement)
+            return None if found is None else _Accumulators(found.combiner, found.regrouping, found.own)
         case MicrokernelCall(inner=inner):
-            return all(is_reduction(s) for s in inner) and len({_combiner(s) for s in inner}) == 1
-        case BlackBox():
-            return False
-
-
-def _combiner(statement: Statement) -> Combiner | None:
-    assert isinstance(statement.body, Assignment)
-    return of_assignment(statement.body.op)
-
-
-def _accumulator_accesses(statement: Statement) -> frozenset[int]:
-    """Indices of the accesses through which a reduction reads and writes its accumulator."""
-    if not is_reduction(statement):
-        return frozenset()
-    match statement.body:
-        case Assignment(target=target, target_read=target_read):
-            return frozenset({target} if target_read is None else {target, target_read})
-        case MicrokernelCall(inner=inner):
-            accumulators = {s.accesses[i].array for s in inner for i in _accumulator_accesses(s)}
-            operands = {a.array for s in inner for i, a in enumerate(s.accesses) if i not in _accumulator_accesses(s)}
-            return frozenset(
-                i for i, a in enumerate(statement.accesses) if a.array in accumulators and a.array not in operands
+            each = [(s, _accumulators(scop, s)) for s in inner]
+            kinds = {(one.combiner, one.regrouping) if one is not None else None for _, one in each}
+            if len(kinds) != 1 or (kind := next(iter(kinds))) is None:
+                return None
+            own = [(s, one.accesses) for s, one in each if one is not None]
+            into = {s.accesses[i].array for s, mine in own for i in mine}
+            operands = {a.array for s, mine in own for i, a in enumerate(s.accesses) if i not in mine}
+            arrays = [a.array for a in statement.accesses]
+            return _Accumulators(
+                *kind, frozenset(i for i, name in enumerate(arrays) if name in into and name not in operands)
             )
         case BlackBox():
-            return frozenset()
+            return None
 
 
 def _kind(source: Access, target: Access) -> Kind:
@@ -101,10 +115,13 @@ def _restrict_order(relation: isl.Map, source: Statement, target: Statement, dep
     return isl.ascending(relation, depth)
 
 
-def _between(source: Statement, target: Statement, private: Mapping[str, int], known: isl.Set) -> Iterable[Dependence]:
+def _between(
+    source: Statement, target: Statement, own: _Accumulators | None, private: Mapping[str, int], known: isl.Set
+) -> Iterable[Dependence]:
+    """`own`: what the source accumulates into."""
     shared = common_depth(source, target)
     textually_before = source.position[: shared + 1] < target.position[: shared + 1]
-    accumulators = _accumulator_accesses(source) if source.name == target.name else frozenset()
+    mine = own if source.name == target.name else None
     for i, a in enumerate(source.accesses):
         for j, b in enumerate(target.accesses):
             if a.array != b.array:
@@ -127,18 +144,17 @@ def _between(source: Statement, target: Statement, private: Mapping[str, int], k
                     relation=relation.coalesce(),
                     depth=depth if carried else None,
                     carried_by=source.iterators[depth] if carried else None,
-                    reduction=i in accumulators and j in accumulators,
+                    regrouping=mine.regrouping if mine is not None and {i, j} <= mine.accesses else None,
                 )
 
 
 def _merged(dependences: Iterable[Dependence]) -> tuple[Dependence, ...]:
-    """One dependence per (kind, array, ends, carrier, reduction): pairs of accesses with the same meaning united."""
+    """One dependence per (kind, array, ends, carrier, regrouping): pairs of accesses with the same meaning united."""
     merged: dict[tuple[object, ...], Dependence] = {}
     for d in dependences:
-        key = (d.kind, d.array, d.source, d.target, d.depth, d.reduction)
+        key = (d.kind, d.array, d.source, d.target, d.depth, d.regrouping)
         if key in merged:
-            union = merged[key].relation.union(d.relation).coalesce()
-            merged[key] = Dependence(d.kind, d.array, d.source, d.target, union, d.depth, d.carried_by, d.reduction)
+            merged[key] = replace(d, relation=merged[key].relation.union(d.relation).coalesce())
         else:
             merged[key] = d
     return tuple(merged.values())
@@ -155,5 +171,8 @@ def dependences(scop: Scop, *, reads: bool = True) -> tuple[Dependence, ...]:
     with quota(f"the dependence analysis of {scop.function}"):
         private = private_scalars(scop)
         known = scop.context.params()
-        found = _merged(d for s in scop.statements for t in scop.statements for d in _between(s, t, private, known))
+        into = {s.name: _accumulators(scop, s) for s in scop.statements}
+        found = _merged(
+            d for s in scop.statements for t in scop.statements for d in _between(s, t, into[s.name], private, known)
+        )
     return tuple(d for d in found if reads or d.kind is not Kind.RAR)

@@ -19,7 +19,9 @@ class NestLegality:
     concurrent: frozenset[Signs]
     """Of all dependences, accumulations included: none may be carried by a parallel loop."""
     accumulated: frozenset[Signs] = frozenset()
-    """Of the accumulations alone: blocks of a summed loop may have one between them."""
+    """Of the accumulations alone of which blocks may have an accumulator each, such as those of a summed loop."""
+    exclusive: frozenset[Signs] = frozenset()
+    """Of all others."""
 
     def parallel_loops(self, nest: Nest) -> tuple[str, ...]:
         """Loops that carry nothing wherever they stand: their sign is zero in every dependence."""
@@ -40,6 +42,7 @@ def nest_legality(nest: Nest, dependences: Sequence[Dependence], *, reassociate:
         return found
 
     ordered = signs(ordering(inside, reassociate=reassociate))
-    rest = [d for d in inside if reassociate and d.reduction]
-    accumulated = signs(rest)
-    return NestLegality(ordered, ordered | accumulated, accumulated)
+    apart = [d for d in inside if d.apart(reassociate=reassociate)]
+    accumulated = signs(apart)
+    exclusive = signs(d for d in inside if d not in apart)
+    return NestLegality(ordered, ordered | accumulated, accumulated, exclusive)

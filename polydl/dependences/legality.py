@@ -73,8 +73,14 @@ def instance(point: isl.Set | isl.BasicSet) -> str:
 
 
 def ordering(dependences: Iterable[Dependence], *, reassociate: bool) -> tuple[Dependence, ...]:
-    """The dependences whose order must be kept: no RAR, and no reductions where reassociation is allowed."""
-    return tuple(d for d in dependences if d.kind is not Kind.RAR and not (reassociate and d.reduction))
+    """The dependences whose order must be kept: no RAR, and no reductions whose result is the same in any order, or may
+    round otherwise."""
+    return tuple(d for d in dependences if d.kind is not Kind.RAR and not d.movable(reassociate=reassociate))
+
+
+def conflicts(dependences: Iterable[Dependence]) -> tuple[Dependence, ...]:
+    """All dependences but those between two reads."""
+    return tuple(d for d in dependences if d.kind is not Kind.RAR)
 
 
 def violation(
@@ -139,7 +145,7 @@ def concurrent(
             if dependence.kind is Kind.RAR:
                 continue
             time = _in_time(dependence, schedule)
-            private = summed if dependence.reduction and reassociate else None
+            private = summed if dependence.apart(reassociate=reassociate) else None
             if private is not None:
                 time = _same_block(time, *private)
             for dim in parallel:

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from polydl.dependences.analysis import Dependence
-from polydl.dependences.legality import ordering
+from polydl.dependences.legality import conflicts
 from polydl.dependences.scalars import kept_together, private_scalars
 from polydl.model import isl
+from polydl.model.accumulation import Accumulation, accumulation
 from polydl.model.contraction import Contraction
 from polydl.model.isl import quota
 from polydl.model.scop import MicrokernelCall, Scop, Statement
@@ -47,6 +48,8 @@ class Nest:
     """How each of the loops counts."""
     box: bool
     """The nest is perfect and its iterations are the whole product of its loops' ranges."""
+    accumulation: Accumulation | None = None
+    """How the statement accumulates, when the nest is a single one."""
 
     @property
     def name(self) -> str:
@@ -165,7 +168,7 @@ def nests(
 def _nests(
     scop: Scop, dependences: Sequence[Dependence], together: Sequence[tuple[str, str]], *, contractions: bool
 ) -> tuple[Nest, ...]:
-    kept = ordering(dependences, reassociate=False)
+    kept = conflicts(dependences)
     inseparable = (*kept_together(scop, private_scalars(scop)), *together)
     top: list[list[Statement]] = []
     for statement in scop.statements:
@@ -183,5 +186,6 @@ def _nests(
             alone = found.get(part[0].name) if len(part) == 1 else None
             loops = part[0].iterators[:shared]
             counts = {i: counted(part, i) for i in loops}
-            result.append(Nest(tuple(part), loops, alone, counts, _is_box(part, loops, counts)))
+            adding = accumulation(scop, part[0]) if len(part) == 1 else None
+            result.append(Nest(tuple(part), loops, alone, counts, _is_box(part, loops, counts), adding))
     return tuple(result)

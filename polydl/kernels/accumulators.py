@@ -9,12 +9,9 @@ values only zeros have different bits; C keeps the first, so a row whose result 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from polydl.model.combiners import MAX, MIN, named, of_function
-from polydl.model.expr import Binary, Call, Conditional, Expr, Load, loads
-from polydl.model.scop import Assignment, Statement
+from polydl.model.combiners import Combiner
 
 MOST_TOGETHER = 4
 """Vectors that a row takes at a time, at most: an addition is done after four cycles (Isa.latency), and a core starts
@@ -28,8 +25,7 @@ class Accumulator:
     """A value that a row gathers, and where it belongs."""
 
     name: str
-    operation: str
-    """The name of its combiner (model.combiners)."""
+    combiner: Combiner
     place: str
     """The address that holds it before and after."""
     op: str
@@ -42,6 +38,10 @@ class Accumulator:
     """(address, plain C of the value that goes there) of what is kept of the column that has the greatest value."""
     vector_x: tuple[tuple[str, ...], str] = ((), "")
     """C of the vectors that a step makes before, and of the vector that it looks at."""
+    guarded: str = ""
+    """C of the vector with one more where that is under conditions; empty where it is under none."""
+    last: bool = False
+    """Whether the last column that has the greatest value counts, for what is kept beside it."""
 
     @property
     def search(self) -> tuple[tuple[str, ...], str] | None:
@@ -52,92 +52,32 @@ class Accumulator:
     @property
     def better(self) -> str:
         """The comparison with what there was."""
-        return named(self.operation).better
+        return f"{self.combiner.better}{'=' if self.last else ''}"
 
     def start(self, vector: str) -> str:
         """C of the vector to start from."""
-        neutral = named(self.operation).neutral
+        neutral = self.combiner.neutral
         if neutral == "0":
             return f"{vector}_zero()"
         return f"{vector}_all({f'*{self.place}' if neutral is None else neutral})"
 
     def taken(self, vector: str, x: str, mine: str) -> str:
         """C of the vector with one more."""
-        return named(self.operation).step.format(v=vector, m=mine, x=x)
+        return self.combiner.step.format(v=vector, m=mine, x=x)
 
     def line(self, vector: str, value: str) -> str:
         """C of one step: lanes beyond a remainder change nothing."""
         neutral = self.start(vector)
-        if named(self.operation).neutral is not None:
+        if self.combiner.neutral is not None:
             more = self.taken(vector, f"(cut ? {vector}_keep(part, polydl_x, {neutral}) : polydl_x)", f"*{self.name}")
         else:
-            better = self.taken(vector, "polydl_x", f"*{self.name}")
+            better = self.guarded or self.taken(vector, "polydl_x", f"*{self.name}")
             more = f"cut ? {vector}_keep(part, {better}, *{self.name}) : {better}"
         return f"{{ const {vector} polydl_x = {value}; *{self.name} = {more}; }}"
 
     def gathered(self, vector: str) -> str:
         """C of the one value that the lanes make."""
-        return f"{vector}_{named(self.operation).gather}({self.name})"
-
-
-@dataclass(frozen=True, slots=True)
-class Winner:
-    """`at = x > m ? value : at` before `m = x > m ? x : m`: what is kept of the column with the greatest value."""
-
-    greatest: str
-    """The array that m is in."""
-    operation: str
-    """`max` or `min`."""
-    x: Expr
-    value: Expr
-
-
-def winners(statement: Statement) -> Iterator[Winner]:
-    """What a statement keeps of a column, as far as it shows alone, whichever of the sides is m."""
-    body, accesses = statement.body, statement.accesses
-    if not isinstance(body, Assignment) or body.op != "=":
-        return
-    target = accesses[body.target].array
-    match body.value:
-        case Conditional(Binary(">" | "<" as op, left, right), then, Load(access)) if accesses[access].array == target:
-            for x, mine, greater in ((left, right, op == ">"), (right, left, op == "<")):
-                if not isinstance(mine, Load) or accesses[mine.access].array == target:
-                    continue
-                m = accesses[mine.access].array
-                read = {accesses[i].array for i in loads(then)}
-                if m not in read | {accesses[i].array for i in loads(x)} and target not in read:
-                    yield Winner(m, (MAX if greater else MIN).name, x, then)
-
-
-def keeps(statement: Statement) -> bool:
-    """Whether a statement may keep something of the column with the greatest value."""
-    return next(winners(statement), None) is not None
-
-
-def extreme(value: Expr, own: Callable[[int], bool], same: Callable[[Expr, Expr], bool]) -> tuple[str, Expr] | None:
-    """(operation, other operand) of `s = max(s, e)` in one of its spellings."""
-    match value:
-        case Call(name, (left, right)) if (row := of_function(name)) is not None and row.gather:
-            for mine, other in ((left, right), (right, left)):
-                if isinstance(mine, Load) and own(mine.access) and not mentions(other, own):
-                    return row.name, other
-        case Conditional(Binary(">" | "<" as op, left, right), then, otherwise):
-            sides = (left, right)
-            for k, mine in enumerate(sides):
-                other = sides[1 - k]
-                if not (isinstance(mine, Load) and own(mine.access)) or mentions(other, own):
-                    continue
-                if not (isinstance(otherwise, Load) and own(otherwise.access) and same(then, other)):
-                    continue
-                # e > s ? e : s keeps s when e is NaN, as the vector form does.
-                greater = (op == ">") == (k == 1)
-                return (MAX if greater else MIN).name, other
-    return None
-
-
-def mentions(value: Expr, own: Callable[[int], bool]) -> bool:
-    """Whether an expression reads through one of some accesses."""
-    return any(own(access) for access in loads(value))
+        return f"{vector}_{self.combiner.gather}({self.name})"
 
 
 def together(accumulators: int, cycles: float) -> int:

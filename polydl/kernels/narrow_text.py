@@ -348,11 +348,11 @@ class Narrow(Vectors):
         # `explicit` leaves arguments as they are; every parameter of these functions is a float.
         return Vectors._call(self, function, tuple(converted(one, self.made(one), F32) for one in arguments))
 
-    def _test(self, condition: Expr) -> str:
+    def test(self, condition: Expr) -> str:
         if isinstance(condition, Binary) and condition.op not in ("&&", "||"):
             if self.made(condition.left) not in FLOATS or F16 in (self.made(condition.left),):
                 raise NotVectorised("a comparison of integers")
-        return Vectors._test(self, condition)
+        return Vectors.test(self, condition)
 
 
 def _of_floats(name: str) -> Function | None:

@@ -13,21 +13,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from polydl.kernels.accumulators import Accumulator, Winner, extreme, together, winners
+from polydl.kernels.accumulators import Accumulator, together
 from polydl.kernels.family import Cycles
 from polydl.kernels.innermost import Argument, Innermost, OfRows, Printed, RowFunction
 from polydl.kernels.instructions import RATE, arithmetic, vector_cycles
-from polydl.kernels.microkernel import environment, isa_prologue
+from polydl.kernels.microkernel import MOST_CASES, environment, isa_prologue
 from polydl.kernels.narrow_text import Narrow, everywhere, fetched, narrow_prologue, register
 from polydl.kernels.narrow_values import converts, row_element, stored_value
 from polydl.kernels.scalar_text import scalar_text
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, own_prologues, uses_functions
+from polydl.kernels.whole_text import Whole
 from polydl.model import isl
-from polydl.model.combiners import Regrouping, named, splitting
-from polydl.model.expr import affine_values, sure_loads
+from polydl.model.accumulation import Place, accumulation_in, places
+from polydl.model.combiners import Combiner, Regrouping
+from polydl.model.expr import affine_values, loads, sure_loads
 from polydl.model.scop import Access, Assignment
 from polydl.model.types import I64, ElementType
-from polydl.target.isa import VECTOR_TYPES, Isa
+from polydl.target.isa import ISAS, ROW_TYPES, VECTOR_TYPES, WHOLE_TYPES, Isa, lanes_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class _Builder:
 
     @property
     def vector(self) -> str:
-        return f"polydl_{self.element.name}"
+        return f"polydl_{lanes_name(self.element)}"
 
     def move(self, at: int, access: int) -> float | None:
         return self.piece.moves[at][access]
@@ -93,6 +95,8 @@ class _Builder:
         """How the right-hand side of a statement is printed."""
         if self.narrow:
             return Narrow(self.element, load, self.where.options.fast_math, of=lambda access: self.held(at, access))
+        if self.element.is_int:
+            return Whole(self.element, load)
         return Vectors(self.element, load, self.where.options.fast_math)
 
     def argument(self, at: int, access: int, *, pointer: bool) -> _Argument:
@@ -141,10 +145,10 @@ class _Builder:
         self.arguments.append(made)
         return f"({made.name}{_times(grows, 'j')})" if grows else made.name
 
-    def winners(self) -> Mapping[int, tuple[int, Winner]]:
+    def winners(self) -> Mapping[int, tuple[int, Place]]:
         """Statements that keep something of the column with the greatest (least) value, with the statement behind them
         that finds that. `_kept` holds the two against each other."""
-        found: dict[int, tuple[int, Winner]] = {}
+        found: dict[int, tuple[int, Place]] = {}
         targets = [s.accesses[s.body.target].array for s in self.piece.statements if isinstance(s.body, Assignment)]
         for at, statement in enumerate(self.piece.statements):
             body = statement.body
@@ -153,12 +157,12 @@ class _Builder:
             alone = all(a.array != targets[at] for s in others for a in s.accesses)
             if not alone or self.move(at, body.target) != 0 or targets[at] in self.where.private:
                 continue
-            for one in winners(statement):
-                if targets.count(one.greatest) == 1 and targets.index(one.greatest) > at:
-                    found[at] = targets.index(one.greatest), one
+            for one in places(statement):
+                if not one.guards and targets.count(one.extreme) == 1 and targets.index(one.extreme) > at:
+                    found[at] = targets.index(one.extreme), one
         return found
 
-    def add(self, at: int, beside: Mapping[int, Winner] = MappingProxyType({})) -> None:
+    def add(self, at: int, beside: Mapping[int, Place] = MappingProxyType({})) -> None:
         """The lines of one statement, and of those that keep something beside what it finds. Raises NotVectorised."""
         statement = self.piece.statements[at]
         body = statement.body
@@ -183,7 +187,7 @@ class _Builder:
         value = vectors.text(body.value)
         written = scalar_text(body.value, plain.__getitem__)
         if body.op != "=":
-            if body.op[:-1] not in "+-*/" or body.target_read is None:
+            if body.op[:-1] not in vectors.operators or body.target_read is None:
                 raise NotVectorised(f"the operator {body.op}")
             value = f"{load(body.target_read)} {body.op[:-1]} {value}"
             written = f"{plain[body.target_read]} {body.op[:-1]} {written}"
@@ -196,7 +200,7 @@ class _Builder:
             self.stored[address] = (target.array, name)
 
     def _accumulate(
-        self, at: int, body: Assignment, vectors: Vectors, plain: dict[int, str], beside: Mapping[int, Winner]
+        self, at: int, body: Assignment, vectors: Vectors, plain: dict[int, str], beside: Mapping[int, Place]
     ) -> None:
         statement = self.piece.statements[at]
         target = statement.accesses[body.target]
@@ -214,46 +218,47 @@ class _Builder:
             raise NotVectorised(f"{target.array} is the same in every iteration")
         place = self.argument(at, body.target, pointer=True).name
         name = f"polydl_acc{len(self.accumulators)}"
-        x, kept = "", list[tuple[str, str]]()
-        if beside and body.op != "=":
+        how = accumulation_in(self.piece.arrays, replace(statement, body=body), fast_math=self.where.options.fast_math)
+        if how is None or how.own != {*own} or not how.combiner.gather:
+            raise NotVectorised(f"{statement.name} gathers nothing")
+        row, text = how.combiner, vectors.text(how.value)
+        if (beside and (not row.better or how.guards)) or (how.guards and row.neutral is not None):
             raise NotVectorised(f"{statement.name} finds nothing")
-        row = splitting(body.op)
-        if row is not None and row.gather:
-            if len(own) != 2:
-                raise NotVectorised(f"{statement.name} reads what it gathers")
-            operation, value = row.name, body.value
-            text = vectors.text(value)
-            doing = f"*{place} {body.op} {scalar_text(value, plain.__getitem__)};"
-        else:
-            found = None
-            if body.op == "=" and len(own) > 1:
-                found = extreme(body.value, lambda i: i in own, lambda x, y: vectors.text(x) == vectors.text(y))
-            if found is None:
-                raise NotVectorised(f"{statement.name} gathers nothing")
-            operation, value = found
-            text = vectors.text(value)
-            first = named(operation).floats is Regrouping.FIRST
-            if beside or (first and not self.where.options.fast_math):
-                x = scalar_text(value, plain.__getitem__)
-            held = plain | dict.fromkeys(own, f"*{place}")
-            doing = f"*{place} = {scalar_text(body.value, held.__getitem__)};"
-        if not x and not self.where.options.reassociate:
+        x = ""
+        if how.rounds and not self.where.options.reassociate:
             raise NotVectorised(f"{statement.name} is computed in another order")
-        kept += [self._kept(other, one, operation, text) for other, one in beside.items()]
+        if beside or how.regrouping is Regrouping.FIRST:
+            x = scalar_text(how.value, plain.__getitem__)
+        more = row.step.format(v=self.vector, m=f"*{name}", x="polydl_x")
+        for guard, holds in reversed(how.guards):
+            test = vectors.test(guard)
+            more = f"{self.vector}_select({test}, {', '.join((more, f'*{name}') if holds else (f'*{name}', more))})"
+            # Where it does not count, it is no zero.
+            asked = scalar_text(guard, plain.__getitem__)
+            x = x and f"({asked}) ? {f'({x}) : 1' if holds else f'1 : ({x})'}"
+        if row.compounds:
+            doing = f"*{place} {body.op} {scalar_text(how.value, plain.__getitem__)};"
+        else:
+            held = {i: self.load(at, i)[1] for i in set(loads(body.value)) - how.own} | dict.fromkeys(own, f"*{place}")
+            doing = f"*{place} = {scalar_text(body.value, held.__getitem__)};"
+        kept = tuple(self._kept(other, one, row, text) for other, one in beside.items())
+        last = {one.last for one in beside.values()}
+        if len(last) > 1 or (True in last and not self.element.is_int):
+            raise NotVectorised("the last of equal values, or of zeros")
         before = tuple(p for p in self.plain if p.startswith("const "))
         vector = (tuple(line for line in self.lines if line.startswith("const ")), text)
-        made = Accumulator(name, operation, place, body.op, x, before, tuple(kept), vector)
+        made = Accumulator(name, row, place, body.op, x, before, kept, vector, more if how.guards else "", True in last)
         self.lines.append(made.line(self.vector, text))
         self.plain.append(doing)
         self.accumulators.append(made)
 
-    def _kept(self, at: int, one: Winner, operation: str, x: str) -> tuple[str, str]:
+    def _kept(self, at: int, one: Place, row: Combiner, x: str) -> tuple[str, str]:
         """(address, plain C of the value in column j) of what a statement keeps, where it asks for the same as the
         statement that finds the value x. Raises NotVectorised."""
         statement = self.piece.statements[at]
         assert isinstance(statement.body, Assignment)
-        asked = Vectors(self.element, lambda access: self.load(at, access)[0], self.where.options.fast_math)
-        if one.operation != operation or asked.text(one.x) != x:
+        asked = self.vectors(at, lambda access: self.load(at, access)[0])
+        if one.combiner is not row or asked.text(one.x) != x:
             raise NotVectorised(f"{statement.name} asks for something else")
         value = scalar_text(one.value, lambda access: self.load(at, access)[1], lambda v: self.affine(at, v))
         return self.argument(at, statement.body.target, pointer=True).name, value
@@ -314,12 +319,12 @@ class GeneralRow(OfRows):
         widest = row_element(types)
         if piece.printed is None:
             return (RowUse(piece, widest, None),)
-        built = _Builder(piece, piece.printed, widest)
-        keeping = built.winners()
+        keeping = _Builder(piece, piece.printed, widest).winners()
         others = [s for at, s in enumerate(piece.statements) if at not in keeping]
         types = {piece.arrays[a.array].element for s in others for a in s.accesses}
-        built.narrow = converts(types)
-        if (types != {widest} and (not built.narrow or keeping)) or widest not in VECTOR_TYPES:
+        widest = row_element(types)
+        built = _Builder(piece, piece.printed, widest, narrow=converts(types))
+        if (types != {widest} and (not built.narrow or keeping)) or widest not in ROW_TYPES:
             return ()
         try:
             for at in range(len(piece.statements)):
@@ -395,12 +400,13 @@ def _rendered(builder: _Builder) -> RowFunction:
     streamed = [s.address.partition(" ")[0] for s in stores if s.stream]
     declared = "".join(f", {a.declaration}" for a in arguments)
     content = repr((builder.element, builder.lines, stores, accumulators, declared))
-    name = f"polydl_row_{t.name}_{hashlib.sha256(content.encode()).hexdigest()[:10]}"
+    name = f"polydl_row_{lanes_name(t)}_{hashlib.sha256(content.encode()).hexdigest()[:10]}"
     text = (
         environment()
         .get_template("row.c.j2")
         .render(
             t=t,
+            v=builder.vector,
             name=name,
             summary=f"A row of {many} statement{'s' if many > 1 else ''}",
             lines=builder.lines,
@@ -417,7 +423,7 @@ def _rendered(builder: _Builder) -> RowFunction:
     )
     called = [*builder.lines, *(a.gathered(builder.vector) for a in accumulators)]
     called += [f"{builder.vector}_any(" for a in accumulators if a.beside]
-    math = builder.narrow or uses_functions(" ".join(called), builder.element)
+    math = builder.narrow or (t.is_float and uses_functions(" ".join(called), builder.element))
     values = [s.body.value for s in builder.piece.statements if isinstance(s.body, Assignment)]
     own = own_prologues(values, t, fast=builder.where.options.fast_math)
     before = (*row_prologue(t), *([math_prologue(t), *own] if math else []))
@@ -427,8 +433,14 @@ def _rendered(builder: _Builder) -> RowFunction:
     )
 
 
-def row_prologue(element: ElementType) -> tuple[str, str]:
+def row_prologue(element: ElementType) -> tuple[str, ...]:
     """What every row of one element type needs."""
+    if element.is_int:
+        same = [row for row in WHOLE_TYPES if row.bytes == element.bytes]
+        signed, unsigned = (next(row.c for row in same if row.unsigned == kind) for kind in (False, True))
+        template = environment().get_template("row_integers.c.j2")
+        v = f"polydl_{lanes_name(element)}"
+        return (template.render(t=element, v=v, signed=signed, unsigned=unsigned, most_cases=MOST_CASES, isas=ISAS),)
     return (
         isa_prologue(element),
         environment().get_template("row_prologue.c.j2").render(t=element, x86=VECTOR_TYPES[element]),

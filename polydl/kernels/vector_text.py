@@ -62,6 +62,8 @@ class Vectors:
     fast: bool = False
     """Whether fp32 may take functions in their quick forms (`FAST_ULPS`), double literals and the double functions of
     <math.h> as if they had an f behind."""
+    operators: tuple[str, ...] = ("+", "-", "*", "/")
+    """Of compound assignments, without the `=`."""
     names: Mapping[Expr, str] = field(default_factory=dict)
     """The variables of vectors that hold parts of the expression already."""
 
@@ -150,17 +152,18 @@ class Vectors:
                 return f"{self.prefix}_{'max' if condition.op == '>' else 'min'}({then_text}, {otherwise_text})"
             if sides == (otherwise_text, then_text):
                 return f"{self.prefix}_{'max' if condition.op == '<' else 'min'}({then_text}, {otherwise_text})"
-        return f"{self.prefix}_select({self._test(condition)}, {then_text}, {otherwise_text})"
+        return f"{self.prefix}_select({self.test(condition)}, {then_text}, {otherwise_text})"
 
-    def _test(self, condition: Expr) -> str:
+    def test(self, condition: Expr) -> str:
+        """C text of the lanes in which a condition holds. Raises NotVectorised."""
         match condition:
             case Binary(op, left, right) if op in _COMPARISONS:
                 return f"{self.prefix}_{_COMPARISONS[op]}({self._arm(left)}, {self._arm(right)})"
             case Binary("&&" | "||" as op, left, right):
                 name = "and" if op == "&&" else "or"
-                return f"{self.prefix}_{name}({self._test(left)}, {self._test(right)})"
+                return f"{self.prefix}_{name}({self.test(left)}, {self.test(right)})"
             case Unary("!", operand):
-                return f"{self.prefix}_not({self._test(operand)})"
+                return f"{self.prefix}_not({self.test(operand)})"
             case _:
                 raise NotVectorised("a condition that is no comparison")
 

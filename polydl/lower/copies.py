@@ -1,10 +1,11 @@
-"""Copies of the output for a reduction that is shared out: one per block of its loop, zeroed before, added up after.
+"""Copies of the output for a reduction that is shared out: one per block of its loop, begun before, combined after.
 
     parallel for w in [0, ways): copy[w][…] = 0
     parallel for w in [0, ways): the nest's block w, with copy[w] in place of C
     for w in [0, ways), in order: C[…] += copy[w][…]
 
 Nothing depends on the number of threads, nor on which of them runs a block: the same sums in the same order always.
+Extremes begin with what the output holds; of equal ones the first is kept, for blocks are put together in order.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from dataclasses import dataclass, replace
 from polydl.base.errors import InputError
 from polydl.lower.ast import Writer
 from polydl.lower.cexpr import Helpers
-from polydl.lower.ctree import Assign, Expr, Int, Node, Raw
+from polydl.lower.ctree import Assign, Binary, Choice, Expr, Invoke, Node, Raw, Text
 from polydl.lower.instance import Names, Place
 from polydl.lower.marks import COPIED, PARALLEL, SERIAL
 from polydl.lower.scratch import Scratch
 from polydl.model import isl
+from polydl.model.accumulation import accumulation
+from polydl.model.combiners import Combiner
 from polydl.model.isl.trees import add_loop, add_mark, tree_of
 from polydl.model.scop import Access, Array, Assignment, Scop
 from polydl.model.time import map_from_affs
@@ -42,6 +45,7 @@ class Copies:
     access: Access
     """The statement's write."""
     array: Array
+    combiner: Combiner
     buffer: str
     """C name of the first copy."""
     each: int
@@ -77,30 +81,38 @@ class Copies:
         to_array = map_from_affs(instances, subscripts)
         return at.element(array, isl.range_named(to_array, self.array.name).as_pw_multi_aff())
 
-    def zeroing(self, names: Names, helpers: Helpers) -> Node:
-        """Code that sets all copies to zero, each by the thread that runs its block."""
-        name = f"{self.statement}_zero"
+    def zeroing(self, original: Scop, names: Names, helpers: Helpers) -> Node:
+        """Code that sets all copies to what the combiner starts from, each by the thread that runs its block."""
+        name, key = f"{self.statement}_zero", f"{self.buffer}_here"
         instances = self._instances(name)
+        neutral = self.combiner.neutral
 
         def zero(at: Place) -> Node:
-            return Assign(self._element(at, self.array.name, instances), "=", Int(0))
+            value = self._element(at, self.array.name, instances) if neutral is None else Text(neutral)
+            return Assign(self._element(at, key, instances), "=", value)
 
         block, *subscripts = isl.coordinates(instances)
         node = add_mark(tree_of(instances), PARALLEL)
         node = add_mark(add_loop(node, block, instances), SERIAL)
         for subscript in subscripts:
             node = add_loop(node, subscript, instances)
-        writer = Writer(self.scop, names, helpers, {name: zero}, (self._declare(f"{names.iterator}0"),))
+        both = replace(original, arrays={**original.arrays, key: self._part()})
+        writer = Writer(both, names, helpers, {name: zero}, (self._declare(f"{names.iterator}0"),))
         return writer.write(node.get_schedule())
 
     def adding(self, original: Scop, names: Names, helpers: Helpers) -> Node:
-        """Code that adds the copies to the output, one after the other."""
+        """Code that combines the copies with the output, one after the other."""
         name, key = f"{self.statement}_sum", f"{self.buffer}_here"
         instances = self._instances(name)
 
         def add(at: Place) -> Node:
-            part = self._element(at, key, instances)
-            return Assign(self._element(at, self.array.name, instances), "+=", part)
+            part, whole = (self._element(at, array, instances) for array in (key, self.array.name))
+            row = self.combiner
+            if row.compounds:
+                return Assign(whole, row.compounds[0].op, part)
+            if row.better:
+                return Assign(whole, "=", Choice(Binary(row.better, part, whole), part, whole))
+            return Assign(whole, "=", Invoke(row.called(self.array.element), (whole, part)))
 
         block, *subscripts = isl.coordinates(instances)
         many = self.count * self.each >= _MANY and len(subscripts) > 1
@@ -120,8 +132,8 @@ def copies(scop: Scop, part: Tree, scratch: Scratch) -> Copies:
     (name,), cut = own_statements(part), summed_cut(part)
     assert cut is not None, "a loop of the grid is summed"
     statement = next(s for s in scop.statements if s.name == name)
-    body = statement.body
-    assert isinstance(body, Assignment)
+    body, how = statement.body, accumulation(scop, statement)
+    assert isinstance(body, Assignment) and how is not None
     access = statement.accesses[body.target]
     array = scop.arrays[access.array]
     written = access.relation.intersect_domain(statement.domain).range()
@@ -138,4 +150,4 @@ def copies(scop: Scop, part: Tree, scratch: Scratch) -> Copies:
     spelled = f"(*{buffer}_here)" if array.is_scalar else f"{buffer}_here"
     members = None if array.members is None else replace(array.members, of="")
     changed = replace(scop, arrays={**scop.arrays, array.name: replace(array, name=spelled, members=members)})
-    return Copies(changed, part, name, access, array, buffer, each, count)
+    return Copies(changed, part, name, access, array, how.combiner, buffer, each, count)

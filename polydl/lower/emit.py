@@ -162,7 +162,7 @@ def _written(
     if any(member.share.curve for band in bands(part) for member in band.members):
         beside.prologue.append(curve_prologue(names.integer))
     made = copies(scop, part, scratch) if summed_cut(part) is not None else None
-    code += [made.zeroing(names, helpers)] if made else []
+    code += [made.zeroing(scop, names, helpers)] if made else []
     for one in plan.ahead:
         beside.functions.append(one.text(scop, names, helpers))
         code.append(one.before())

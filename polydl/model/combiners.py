@@ -53,9 +53,6 @@ class Combiner:
     neutral: str | None = None
     """What a group of its own starts from; None: from the m that there is, which may be combined any number of
     times."""
-    split: bool = True
-    """Whether a loop that combines may have several groups, in lanes and in parts, that are put together at its end.
-    Where not, it is known only that its iterations may change places."""
     symbol: str = ""
     """The operator of C that combines, as OpenMP names the reduction; empty where none does."""
     step: str = ""
@@ -63,9 +60,19 @@ class Combiner:
     gather: str = ""
     """Behind `polydl_f32_` the function that makes one value of the lanes."""
 
+    @property
+    def idempotent(self) -> bool:
+        """Whether the same value may be combined any number of times."""
+        return self.neutral is None or self.symbol in ("&", "|")
+
     def regrouping(self, element: ElementType) -> Regrouping:
         """What becomes of a result of such a type."""
         return Regrouping.EXACT if element.is_int else self.floats
+
+    def called(self, element: ElementType) -> str:
+        """The name of the function for values of such a type."""
+        known = function_of(self.function)
+        return self.function if known is None else known.of(element)
 
     def start(self, element: ElementType) -> str | None:
         """C of what a group starts from; None where that is the m that there is."""
@@ -81,10 +88,28 @@ PRODUCT = Combiner(
     "product", Regrouping.ROUNDS, (Compound("*=", "1.0", "1"),), neutral="1", symbol="*", step="{m} * {x}",
     gather="product",
 )  # fmt: skip
-# ~0 has as many bits as the wider of x and itself: it may be too short for m.
-AND = Combiner("and", Regrouping.EXACT, (Compound("&=", None, None),), neutral="~0", split=False, symbol="&")
-OR = Combiner("or", Regrouping.EXACT, (Compound("|=", None, "0"),), neutral="0", split=False, symbol="|")
-XOR = Combiner("xor", Regrouping.EXACT, (Compound("^=", None, "0"),), neutral="0", split=False, symbol="^")
+# Beside an unsigned x, ~0 is no longer than that is: `c ? x : ~0` may clear bits of a longer m.
+AND = Combiner(
+    "and",
+    Regrouping.EXACT,
+    (Compound("&=", None, None),),
+    neutral="~0",
+    symbol="&",
+    step="{m} & {x}",
+    gather="conjunction",
+)
+OR = Combiner(
+    "or",
+    Regrouping.EXACT,
+    (Compound("|=", None, "0"),),
+    neutral="0",
+    symbol="|",
+    step="{m} | {x}",
+    gather="disjunction",
+)
+XOR = Combiner(
+    "xor", Regrouping.EXACT, (Compound("^=", None, "0"),), neutral="0", symbol="^", step="{m} ^ {x}", gather="parity"
+)
 # x86's max(x, m) is x > m ? x : m.
 MAX = Combiner("max", Regrouping.FIRST, better=">", step="{v}_max({x}, {m})", gather="greatest")
 MIN = Combiner("min", Regrouping.FIRST, better="<", step="{v}_min({x}, {m})", gather="least")
@@ -107,12 +132,6 @@ def named(name: str) -> Combiner:
 def of_assignment(op: str) -> Combiner | None:
     """How a compound assignment combines; None: it does not, or in one order alone."""
     return next((row for row in COMBINERS for one in row.compounds if one.op == op), None)
-
-
-def splitting(op: str) -> Combiner | None:
-    """How a compound assignment combines whose loops may have several groups; None: it is none."""
-    row = of_assignment(op)
-    return row if row is not None and row.split else None
 
 
 def of_function(name: str) -> Combiner | None:

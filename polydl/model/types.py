@@ -94,6 +94,11 @@ class ElementType:
         return int((1 << self.significand) - 1)
 
     @property
+    def minimum(self) -> int:
+        """Smallest value of an integer type."""
+        return 0 if self.unsigned else -self.maximum - 1
+
+    @property
     def roundoff(self) -> float:
         """Unit roundoff u of IEEE 754: the largest relative error of one rounding to nearest; 0 for integers."""
         return 2.0**-self.significand if self.rounds else 0.0

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from polydl.model import isl
-from polydl.model.combiners import Combiner, splitting
-from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.accumulation import Accumulation, accumulation
+from polydl.model.combiners import Regrouping
+from polydl.model.scop import Scop, Statement
 from polydl.model.time import original_schedule
 from polydl.prove.addresses import address, linear
 from polydl.prove.counter_examples import pair
@@ -30,14 +31,15 @@ class Event:
     time: isl.Map
     """{ S[i…] -> [t…] }."""
 
-    @property
-    def accumulates(self) -> Combiner | None:
-        """How the statement combines where this is the element that it only accumulates into, and the order of that
-        does not matter in exact arithmetic."""
-        body = self.statement.body
-        if not isinstance(body, Assignment) or self.access not in (body.target, body.target_read):
-            return None
-        return splitting(body.op)
+    accumulates: Accumulation | None
+    """How the statement combines, where this is the element that it accumulates into."""
+
+    def commutes(self, other: Event) -> bool:
+        """Whether both combine in one way, the order of which does not matter in exact arithmetic."""
+        one, two = self.accumulates, other.accumulates
+        if one is None or two is None or one.combiner is not two.combiner:
+            return False
+        return Regrouping.FIRST not in (one.regrouping, two.regrouping)
 
 
 @dataclass(slots=True)
@@ -65,6 +67,7 @@ class Order:
             mine = [m for m in self.matches if m.statement is statement]
             if statement.domain.is_empty():
                 continue
+            how = accumulation(self.scop, statement)
             for number, access in enumerate(statement.accesses):
                 time = None
                 for match in mine:
@@ -75,7 +78,8 @@ class Order:
                     time = one if time is None else time.union(one)
                 assert time is not None
                 elements = linear(self.scop, statement, number)
-                found.append(Event(statement, number, access.array, access.write, elements, time.coalesce()))
+                mine_too = how if how is not None and number in how.own else None
+                found.append(Event(statement, number, access.array, access.write, elements, time.coalesce(), mine_too))
         return found
 
     def check(self) -> None:
@@ -95,10 +99,11 @@ class Order:
                 wrong = self._reordered(pairs, first, second)
                 if wrong is None:
                     continue
-                if first.accumulates and first.accumulates == second.accumulates:
-                    if not self.reassociate:
-                        raise wrong
-                    self.notes["sums are added up in another order than written"] = None
+                if first.commutes(second):
+                    if any(event.accumulates and event.accumulates.rounds for event in (first, second)):
+                        if not self.reassociate:
+                            raise wrong
+                        self.notes["sums are added up in another order than written"] = None
                 elif first.array in self.scop.live_out:
                     raise wrong
                 else:
@@ -271,6 +276,8 @@ def check_private(order: Order, statements: Sequence[Printed]) -> None:
                     continue
                 own = order.time(touch.printed).range()
                 if entry not in touch.printed.loops:
+                    if any(name in other.private for other in touch.printed.loops):
+                        continue  # of another loop, whose iterations have one each as well
                     raise Wrong(
                         f"line {entry.line}: {name} is read outside of the loop to whose iterations it is private"
                     )

@@ -9,10 +9,21 @@ from typing import Any
 
 from pycparser import c_ast, c_generator
 
-from polydl.model.combiners import COMBINERS, of_gathering, splitting
+from polydl.model.combiners import COMBINERS, Combiner, of_gathering
+from polydl.model.types import F32
 from polydl.prove.integers import ZERO, Unreadable, affine
 from polydl.prove.printed_program import Pointer
-from polydl.prove.symbolic_values import Accumulator, Literal, Load, Operation, Strides, Symbol, place, symbol
+from polydl.prove.symbolic_values import (
+    Accumulator,
+    Literal,
+    Load,
+    Operation,
+    Strides,
+    Symbol,
+    contains,
+    place,
+    symbol,
+)
 from polydl.prove.syntax import loop_start, loop_step
 
 _NAME = re.compile(r"(polydl\d*_acc\d+)(?:_(\d+))?")
@@ -40,6 +51,18 @@ class End:
     """Its companions, and what is made of it when each of them is put to it, in their order."""
     zero: str
     """The function that finds the first zero; empty where none is looked for."""
+    combiner: Combiner
+    suffix: str
+    """Behind the names of functions of <math.h> of this type."""
+
+    def taken(self, mine: Symbol, x: Symbol) -> Symbol:
+        """What a step makes of an accumulator and one more value."""
+        row = self.combiner
+        if row.compounds:
+            return Operation(row.symbol, (mine, x))
+        if row.better:
+            return Operation("?:", (Operation(row.better, (x, mine)), x, mine))
+        return Operation(row.function + self.suffix, (mine, x), call=True)
 
 
 def without_accumulators(node: Any) -> Any:
@@ -82,7 +105,7 @@ def accumulators(whole: Any, env: Mapping[str, Any], strides: Strides) -> dict[s
     """Per accumulator of a row what becomes of it. Raises Unreadable."""
     starts: dict[str, Symbol] = {}
     joined: dict[str, list[Any]] = {}
-    stored: list[tuple[str, str, str, Any, str]] = []
+    stored: list[tuple[str, str, str, str, Any, str]] = []
     for item in _items(whole):
         found = _found(item)
         if isinstance(item, c_ast.Decl) and _NAME.fullmatch(item.name):
@@ -95,7 +118,7 @@ def accumulators(whole: Any, env: Mapping[str, Any], strides: Strides) -> dict[s
             stored.append((*_gathered(item.rvalue), item.op, item.lvalue, ""))
     inside = {**env, **{name: Accumulator(name) for name in starts}}
     ends: dict[str, End] = {}
-    for name, kind, op, lvalue, zero in stored:
+    for name, kind, function, op, lvalue, zero in stored:
         target = place(lvalue, env, strides)
         values = joined.pop(name, [])
         parts = {f"{name}_{k}": symbol(value, inside, strides) for k, value in enumerate(values, 1)}
@@ -106,19 +129,20 @@ def accumulators(whole: Any, env: Mapping[str, Any], strides: Strides) -> dict[s
         wanted = Load(target) if row.neutral is None else Literal(row.neutral, vector=True)
         if op not in fits or start is None or any(starts.pop(one, None) != wanted for one in (name, *parts)):
             raise Unreadable(f"the start of {name}")
-        ends[name] = End(op, target, start, parts, zero)
+        ends[name] = End(op, target, start, parts, zero, row, function)
     if starts or joined:
         raise Unreadable("an accumulator that is not stored")
     return ends
 
 
-def _gathered(value: Any) -> tuple[str, str]:
-    """Accumulator and kind of `polydl_f32_sum(acc)`. Raises Unreadable."""
+def _gathered(value: Any) -> tuple[str, str, str]:
+    """Accumulator and kind of `polydl_f32_sum(acc)`, and what is behind the names of functions of its type. Raises
+    Unreadable."""
     match value:
         case c_ast.FuncCall(name=c_ast.ID(name=function), args=c_ast.ExprList(exprs=[c_ast.ID(name=name)])):
-            kind = re.fullmatch(rf"polydl\d*_f\d\d_({_GATHERS})", function)
+            kind = re.fullmatch(rf"polydl\d*_([fiu]\d+)_({_GATHERS})", function)
             if kind is not None:
-                return name, kind.group(1)
+                return name, kind.group(2), "f" if kind.group(1) == F32.name else ""
     raise Unreadable(f"the accumulator {_shown(value)}")
 
 
@@ -150,19 +174,29 @@ def accumulating(
     value = symbol(assigned.rvalue, {**env, declared.name: x}, strides)
     cut = assigned.rvalue if end.op == "=" else assigned.rvalue.right
     rest = _shown(cut.iftrue.args.exprs[-1]) if isinstance(cut, c_ast.TernaryOp) else ""
-    row = splitting(end.op)
-    start = row.neutral if row is not None else None
+    row = end.combiner
+    start = row.neutral
     neutral = f"*{name}" if start is None else "_zero()" if start == "0" else f"_all({start})"
     if isinstance(cut, c_ast.TernaryOp) and not rest.endswith(neutral):
         raise Unreadable(f"what lanes beyond a remainder add to {name}")
+    mine = Accumulator(name)
     for part, joined in end.parts.items():
-        if joined != _replaced(value, x, Accumulator(part)):
+        if joined != end.taken(mine, Accumulator(part)):
             raise Unreadable(f"what {part} adds to {name}")
+    guards: list[Symbol] = []
+    inner = value
+    while inner != end.taken(mine, x):
+        match inner:
+            case Operation("?:", (test, one, other), call=False) if mine in (one, other) and not contains(test, mine):
+                guards.append(test)
+                inner = one if other == mine else other
+            case _:
+                raise Unreadable(f"the step of {name}")
     if end.zero:
         _check_zero(functions.get(end.zero), x, env, made, strides)
-    if row is None:
-        return RowLine("=", _replaced(value, Accumulator(name), Load(end.target)), end.target, name)
-    if value != Operation(row.symbol, (Accumulator(name), x)):
+    if not row.compounds:
+        return RowLine("=", _replaced(value, mine, Load(end.target)), end.target, name)
+    if guards:
         raise Unreadable(f"the sum {name}")
     return RowLine(end.op, x, end.target, name)
 

@@ -63,12 +63,8 @@ def value_pairs(found: Symbol, wanted: e.Expr) -> list[Pair] | None:
             if vector and op == "/" and _whole_number(left) and _whole_number(right):
                 return None  # a division of integers
             return _operands(found, op, (left, right))
-        case e.Conditional(condition, then, otherwise):
-            same = _operands(found, "?:", (condition, then, otherwise))
-            if same is None and isinstance(condition, e.Binary) and condition.op in "<>":
-                turned = e.Binary("<>".replace(condition.op, ""), condition.right, condition.left)
-                same = _operands(found, "?:", (turned, then, otherwise))
-            return same
+        case e.Conditional():
+            return _chosen(found, wanted)
         case e.Convert(source, target, operand):
             same = _operands(found, conversion(target.name), (operand,))
             if same is None and isinstance(found, Literal) and found.vector and _literal(operand) is not None:
@@ -78,6 +74,20 @@ def value_pairs(found: Symbol, wanted: e.Expr) -> list[Pair] | None:
             return _operands(found, function, arguments, call=True)
         case _:
             assert_never(wanted)
+
+
+def _chosen(found: Symbol, wanted: e.Conditional) -> list[Pair] | None:
+    """The same of a choice, with the sides of its comparison in either order, and of one under two conditions as one in
+    another."""
+    condition, then, otherwise = wanted.condition, wanted.then, wanted.otherwise
+    same = _operands(found, "?:", (condition, then, otherwise))
+    if same is None and isinstance(condition, e.Binary) and condition.op in "<>":
+        turned = e.Binary("<>".replace(condition.op, ""), condition.right, condition.left)
+        same = _operands(found, "?:", (turned, then, otherwise))
+    if same is None and isinstance(condition, e.Binary) and condition.op == "&&":
+        inner = e.Conditional(condition.right, then, otherwise)
+        same = _operands(found, "?:", (condition.left, inner, otherwise))
+    return same
 
 
 def _literal(value: e.Expr) -> str | None:

@@ -11,6 +11,7 @@ from polydl.base.errors import QuotaExceeded
 from polydl.lower.instance_marks import without_marks
 from polydl.lower.region import original_text
 from polydl.model import isl
+from polydl.model.accumulation import accumulation
 from polydl.model.in_child import in_child
 from polydl.model.isl import DEFAULT_QUOTA, quota
 from polydl.model.scop import Assignment, Scop, Statement
@@ -165,6 +166,8 @@ def _partial_sums(order: Order) -> None:
         before = [m for m in found if m.printed.kind != "product"]
         zeroed = bool(before) and before[0].printed.value == Literal("0", vector=True)
         if step == -1 or not zeroed:
+            if not any(how.rounds for m in found if (how := accumulation(order.scop, m.statement)) is not None):
+                continue
             if not order.reassociate:
                 raise Wrong(f"line {found[0].printed.line}: a sum is added up in another order than written")
             order.notes["sums are added up in another order than written"] = None

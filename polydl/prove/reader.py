@@ -10,7 +10,7 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.model import isl
-from polydl.model.combiners import splitting
+from polydl.model.combiners import of_assignment
 from polydl.model.scop import Scop
 from polydl.prove import finiteness as finite
 from polydl.prove.addresses import strides_of
@@ -247,7 +247,7 @@ class Reader:
         fits = len(declared) == len(ends) == len(loops) == 1 and isinstance(ends[0].rvalue, c_ast.ID)
         if not fits or ends[0].rvalue.name != name or items.index(loops[0]) > items.index(ends[0]):
             raise Unreadable(f"line {line_of(declared[0])}: a partial sum of another form")
-        row = splitting(ends[0].op)
+        row = of_assignment(ends[0].op)
         if row is None or neutral != row.neutral:
             raise Unreadable(f"line {line_of(declared[0])}: a partial sum that starts from {neutral}")
         return name, ends[0].lvalue, ends[0].op
@@ -255,7 +255,7 @@ class Reader:
     def _summing(self, body: Any, at: Place, summed: tuple[str, Any, str]) -> None:
         """The loop's additions, as made to the target."""
         name, target, op = summed
-        row = splitting(op)
+        row = of_assignment(op)
         adding = f"{row.symbol}=" if row is not None else ""
         hints: list[Hint] = []
         for item in body.block_items or []:

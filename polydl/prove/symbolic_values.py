@@ -147,8 +147,7 @@ def _of_loops(node: Any, env: Mapping[str, Any]) -> bool:
             return _of_loops(node.expr, env)
         case c_ast.BinaryOp(op="+" | "-" | "*" | "/" | "%"):
             sides = (node.left, node.right)
-            plain = all(_of_loops(s, env) or (isinstance(s, c_ast.Constant) and s.type == "int") for s in sides)
-            return plain and any(_of_loops(s, env) for s in sides)
+            return all(_whole(s, env) for s in sides) and any(_of_loops(s, env) for s in sides)
         case c_ast.FuncCall(name=c_ast.ID()):
             return re.fullmatch(r"polydl\d*_(?:n_)?(min|max|floord)", node.name.name) is not None
         case c_ast.TernaryOp():

@@ -13,9 +13,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from polydl.dependences.analysis import is_reduction
 from polydl.dependences.nests import Count1D, counted
-from polydl.kernels.accumulators import keeps
 from polydl.kernels.families import row_cycles
 from polydl.kernels.innermost import Innermost
 from polydl.kernels.instructions import (
@@ -28,6 +26,7 @@ from polydl.kernels.instructions import (
     arithmetic,
     vector_cycles,
 )
+from polydl.model.accumulation import accumulates, keeps
 from polydl.model.conversions import complex_products
 from polydl.model.counting import count
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
@@ -86,6 +85,11 @@ class Work:
             return math.prod(self.ranges)
         found = count(self.statement.domain, operations=_SCANNED, budget=10_000)
         return (found.lower + found.upper) / 2
+
+    @cached_property
+    def accumulates(self) -> bool:
+        """Whether it accumulates into the element that it writes."""
+        return accumulates(self.scop, self.statement)
 
     @cached_property
     def counts(self) -> Mapping[str, Count1D]:
@@ -362,7 +366,7 @@ def _in_rows(several: Sequence[Inner], trips: float, target: Isa) -> float:
     )
     vectors = [work for work in works if not keeps(work.statement)]
     lanes = max(1, target.vector_bytes // max(work.element_bytes for work in vectors))
-    gathering = sum(one.times for one in several if is_reduction(one.work.statement)) * 2 * math.log2(lanes) / RATE
+    gathering = sum(one.times for one in several if one.work.accumulates) * 2 * math.log2(lanes) / RATE
     step = row_cycles(piece, target).step + 2.0 * max(0.0, _held(several) - target.registers) / RATE
     return (math.ceil(trips / lanes) * step + LOOP_CYCLES + gathering) / trips
 
@@ -384,6 +388,6 @@ def _held(several: Sequence[Inner]) -> float:
         accesses = one.work.statement.accesses
         for access, row, move, share in zip(accesses, one.work.rows, one.work.moves(one.step), one.share, strict=True):
             temporary = one.work.scop.arrays[access.array].is_scalar and access.array in written
-            if move == 0 and (not temporary or is_reduction(one.work.statement)):
+            if move == 0 and (not temporary or one.work.accumulates):
                 found[access.array, row] = max(found.get((access.array, row), 0.0), one.times * share)
     return sum(found.values()) + _TEMPORARY

@@ -108,7 +108,7 @@ def canonical(
         order += [lambda one: reroll(one, reassociate=reassociate), lambda one: upwards(one, reassociate=reassociate)]
         order += [widen] if reassociate else []
         order += [staircase]
-        order += [partial] if reassociate else []
+        order += [lambda one: partial(one, reassociate=reassociate)]
         order += [borders, interiors]
     steps: list[Step] = []
     refused: list[str] = []

@@ -1,5 +1,5 @@
-"""Sums and extremes of whole loops, from a part for each of their iterations: what is left of a loop that was in order
-for the sake of one scalar alone runs on all threads.
+"""Sums, extremes and where they are, of whole loops, from a part for each of their iterations: what is left of a loop
+that was in order for the sake of one scalar alone runs on all threads.
 
     for i: for j: { next[i][j] = …; d = …; if (d > moved) moved = d; }
 
@@ -19,11 +19,11 @@ from polydl.model.scop import Scop, Statement
 from polydl.rewrite.results_in_parts import (
     Partial,
     inside_of,
-    kind_of,
     last_of,
     made_of,
     not_apart,
     points_of,
+    splitting,
     target_of,
 )
 from polydl.rewrite.scratch_array import ends_of
@@ -40,24 +40,25 @@ ROUNDS = {True: ((1, 256), (32, 64)), False: ((8192, 64),)}
 nobody knows how often it runs: a fork each time costs little beside so much work, where there is so much."""
 
 
-def partial(scop: Scop) -> Iterator[Step]:
-    """Give loops parts of their results where they can be shared out among threads then (`Partial`). Raises
-    QuotaExceeded."""
+def partial(scop: Scop, *, reassociate: bool = True) -> Iterator[Step]:
+    """Give loops parts of their results where they can be shared out among threads then (`Partial`). `reassociate`:
+    those of which results may round otherwise, too. Raises QuotaExceeded."""
     if not scop.parameters:
-        yield from _in_turn(scop, None)
+        yield from _in_turn(scop, None, reassociate=reassociate)
 
 
 def partial_in_rounds(scop: Scop, number: int) -> Iterator[Step]:
     """The same for loops of which nobody knows how often they run: with the pieces of this number in `ROUNDS`. Raises
     QuotaExceeded."""
-    yield from _in_turn(scop, number)
+    yield from _in_turn(scop, number, reassociate=True)
 
 
-def _in_turn(scop: Scop, rounds: int | None) -> Iterator[Step]:
+def _in_turn(scop: Scop, rounds: int | None, *, reassociate: bool) -> Iterator[Step]:
     own: set[str] = set()
     tried: set[tuple[tuple[str, ...], int]] = set()
-    while any(kind_of(scop, s) is not None and _is_fixed(s) for s in scop.statements):
-        found = next(_candidates(scop, dependences(scop, reads=False), tried, own, rounds), None)
+    while any(splitting(scop, s) is not None and _is_fixed(s) for s in scop.statements):
+        candidates = _candidates(scop, dependences(scop, reads=False), tried, own, rounds, reassociate=reassociate)
+        found = next(candidates, None)
         if found is None:
             return
         tried.add((found.statements, found.depth))
@@ -74,6 +75,8 @@ def _candidates(
     tried: Collection[tuple[tuple[str, ...], int]],
     own: Collection[str],
     rounds: int | None,
+    *,
+    reassociate: bool,
 ) -> Iterator[Partial]:
     """`own`: statements that put parts together, and the like. `rounds`: the number of the pieces that a loop of
     unknown length is cut into."""
@@ -82,12 +85,14 @@ def _candidates(
         names = {s.name for s in inside}
         held = [d for d in found if d.depth == depth and {d.source, d.target} <= names]
         arrays = dict.fromkeys(d.array for d in held)
-        groups = [tuple(s.name for s in inside if any(a.array == x for a in s.accesses)) for x in arrays]
+        groups = _groups(inside, arrays)
         if not groups or any(name in own for group in groups for name in group):
             continue
         if any(not_apart(scop, group, depth) is not None for group in groups):
             continue
         users = [scop.statement(name) for group in groups for name in group]
+        if not reassociate and any((how := splitting(scop, s)) and how.rounds for s in users):
+            continue
         if any(_runs_apart(scop, found, loop[: d + 1], s) for d in range(depth) for s in users):
             continue
         if any(has_register_blocks(scop, s) for s in users):
@@ -97,12 +102,25 @@ def _candidates(
             if cut is not None:
                 yield from (Partial(group, depth, *cut) for group in groups if (group, depth) not in tried)
             continue
-        if len(users) == len(inside) and all((kind := kind_of(scop, s)) and kind.compounds for s in users):
-            continue  # taken apart they are sums alone, which threads share as they are
         chunk = _chunk(inside, depth)
         if chunk:
             # One after the other; what is left holds the loop together until the last one is done.
             yield from (Partial(group, depth, chunk) for group in groups if (group, depth) not in tried)
+
+
+def _groups(inside: Sequence[Statement], arrays: Collection[str]) -> list[tuple[str, ...]]:
+    """Names of the statements that touch one of some arrays, those together that touch the same, or that others touch
+    both of."""
+    found: list[tuple[set[str], list[Statement]]] = []
+    for statement in inside:
+        touched = {a.array for a in statement.accesses if a.array in arrays}
+        if not touched:
+            continue
+        others = [one for one in found if one[0] & touched]
+        members = [s for _, several in others for s in several]
+        found = [one for one in found if one not in others]
+        found.append((touched.union(*(names for names, _ in others)), [*members, statement]))
+    return [tuple(s.name for s in inside if s in several) for _, several in found]
 
 
 def _is_fixed(statement: Statement) -> bool:

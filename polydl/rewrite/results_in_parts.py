@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.model import isl
-from polydl.model.combiners import Combiner, of_comparison, of_function, splitting
+from polydl.model.accumulation import Accumulation, Place, accumulation, places
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Expr, Load, Unary, loads, on_operands
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Array, Assignment, BlackBox, MicrokernelCall, Scop, Statement, Storage
 from polydl.model.time import map_from_affs
-from polydl.model.types import F32, F64
+from polydl.model.types import F32, F64, ElementType
 from polydl.rewrite.contract import PREFIX
-from polydl.rewrite.equal_programs import same_access, same_value
+from polydl.rewrite.equal_programs import relation_of, same_value
 from polydl.rewrite.scratch_array import Box, element_of, ends_of, free_name, scratch_array
-
-_TURNED = {"<": ">", ">": "<"}
 
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """A loop that is in order only because it adds up, or finds an extreme, has a part of the result for each
-    iteration.
+    """A loop that is in order only because it adds up, or finds an extreme and where that is, has a part of the result
+    for each iteration.
 
     before:    for i: { …; s += e(i); … }
     after:     for i: { m = 0; …; m += e(i); …; part[i] = m; }  for i: s += part[i]
-    requires:  in the loop nothing but these statements touches what they combine into (model.combiners), which is one
-               element for all iterations; leave to reassociate. An extreme begins with the old value, and takes another
-               one only where that is more (less): it is found in any order, and not a number as well
+    requires:  in the loop nothing but these statements touches what they combine into (model.accumulation), which is
+               one element for all iterations; leave to reassociate. What has no neutral value begins with the old one
+               in each part: an extreme takes another value only where that is more (less), so that it is found in any
+               grouping, and not a number as well. What is kept beside an extreme goes with it from the first part that
+               has the best value
     """
 
     statements: tuple[str, ...]
-    """Those that accumulate."""
+    """Those that accumulate into one element, and those that keep something beside it."""
     depth: int
     """Of the loop."""
     chunk: int
@@ -76,147 +76,197 @@ def points_of(inside: Sequence[Statement], depth: int) -> isl.Set:
     return whole.coalesce()
 
 
-def not_apart(scop: Scop, names: Sequence[str], depth: int) -> str | None:
-    """Why statements do not accumulate into one element that nothing else in their loop touches; None: they do."""
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """What a group of statements combines into."""
+
+    like: Statement
+    """The first that accumulates."""
+    how: Accumulation
+    kept: tuple[tuple[Statement, Place], ...]
+    """What is kept beside an extreme."""
+
+
+def combined(scop: Scop, names: Sequence[str]) -> Combined | str:
+    """What statements combine into one element, or why they do not."""
     group = [scop.statement(name) for name in names]
-    first = group[0]
-    inside = inside_of(scop, first.position[: depth + 1])
+    found = [(s, one) for s in group if (one := splitting(scop, s)) is not None]
+    if not found:
+        return f"{', '.join(names)} does not accumulate"
+    first, how = found[0]
+    if any(s.iterators != first.iterators for s in group):
+        return f"{', '.join(names)} are in different loops"
+    if any(one.combiner is not how.combiner for _, one in found):
+        return f"{', '.join(names)} does not accumulate in one way"
+    if not all(_same_element(first, target_number(first), s, target_number(s)) for s, _ in found):
+        return f"{', '.join(names)} accumulate into several elements"
+    kept = []
+    for s in group:
+        if any(s is one for one, _ in found):
+            continue
+        element = scop.arrays[target_of(first).array].element
+        fits = (
+            one
+            for one in places(s)
+            if len(found) == 1
+            and _goes_with(first, how, s, one)
+            and not (one.last and (element.is_float or how.guards))
+        )
+        place = next(fits, None)
+        if place is None:
+            return f"{s.name} keeps nothing beside what {first.name} finds"
+        kept.append((s, place))
+    return Combined(first, how, tuple(kept))
+
+
+def _goes_with(best: Statement, how: Accumulation, keeper: Statement, place: Place) -> bool:
+    """Whether a statement keeps something of the very instance whose value `best` takes."""
+    target = target_of(best).array
+    guards = [one for one, holds in how.guards if holds]
+    return (
+        place.extreme == target
+        and place.combiner is how.combiner
+        and len(guards) == len(how.guards) == len(place.guards)
+        and keeper.position < best.position
+        and bool(keeper.domain.set_tuple_name(best.name).is_equal(best.domain))
+        and all(
+            _same_element(best, target_number(best), keeper, i)
+            for i, a in enumerate(keeper.accesses)
+            if a.array == target
+        )
+        and all(
+            same_value(best, a, keeper, b) for a, b in zip((how.value, *guards), (place.x, *place.guards), strict=True)
+        )
+    )
+
+
+def _same_element(old: Statement, one: int, new: Statement, two: int) -> bool:
+    """Whether two accesses, whatever they do, touch the same elements for the instances of `new`."""
+    a, b = old.accesses[one], new.accesses[two]
+    return a.array == b.array and bool(relation_of(a, new).is_equal(b.relation.intersect_domain(new.domain)))
+
+
+def not_apart(scop: Scop, names: Sequence[str], depth: int) -> str | None:
+    """Why statements do not combine into one element that nothing else in their loop touches; None: they do."""
+    found = combined(scop, names)
+    if isinstance(found, str):
+        return found
+    group = [scop.statement(name) for name in names]
+    inside = inside_of(scop, found.like.position[: depth + 1])
     if any(s not in inside for s in group):
         return f"{', '.join(names)} are not in one loop"
-    if any(isinstance(s.body, MicrokernelCall) or s.descending for s in inside):
-        return "a microkernel is called in the loop, or it runs downwards"
-    kinds = {kind_of(scop, s) for s in group}
-    if len(kinds) != 1 or None in kinds or (len(group) > 1 and not any(kind.compounds for kind in kinds if kind)):
-        return f"{', '.join(names)} does not accumulate in one way"
-    target = target_of(first)
-    if any(
-        not same_access(first, _target_number(first), s, _target_number(s)) for s in group if s.depth == first.depth
-    ):
-        return f"{', '.join(names)} accumulate into several elements"
-    if any(s.depth != first.depth for s in group):
-        return f"{', '.join(names)} are in different loops"
-    if not isl.domain_onto(target.relation, range(depth)).is_single_valued():
-        return f"{target.array} has an element for each iteration"
-    others = [s for s in inside if s.name not in names]
-    if any(a.array == target.array for s in others for a in s.accesses):
-        return f"another statement in the loop touches {target.array}"
-    own = [i for s in group for i, a in enumerate(s.accesses) if a.array == target.array and i not in _own(s)]
-    return f"{target.array} is read beside" if own else None
+    if any(isinstance(s.body, MicrokernelCall) for s in inside):
+        return "a microkernel is called in the loop"
+    if len({found.like.iterators[depth] in s.descending for s in inside}) > 1:
+        return "the loop runs both ways"
+    for s in (found.like, *(s for s, _ in found.kept)):
+        target = target_of(s)
+        if not isl.domain_onto(target.relation, range(depth)).is_single_valued():
+            return f"{target.array} has an element for each iteration"
+        mine = [one for one in group if target_of(one).array == target.array]
+        users = [one for one in inside if any(a.array == target.array for a in one.accesses)]
+        if any(one not in group for one in users):
+            return f"another statement in the loop touches {target.array}"
+        if s is not found.like and (len(mine) > 1 or users != [s]):
+            return f"another statement in the loop touches {target.array}"
+        for one in users:
+            own = {i for i, a in enumerate(one.accesses) if a.array == target.array}
+            if not all(_same_element(s, target_number(s), one, i) for i in own):
+                return f"{target.array} is read beside"
+            if one in mine and own & _beside(scop, one):
+                return f"{target.array} is read beside"
+    return None
 
 
-def _target_number(statement: Statement) -> int:
+def _beside(scop: Scop, statement: Statement) -> frozenset[int]:
+    """The accesses that are read for what a statement combines or keeps."""
+    how = accumulation(scop, statement)
+    if how is not None:
+        return frozenset(i for one in (how.value, *(guard for guard, _ in how.guards)) for i in loads(one))
+    return frozenset()
+
+
+def target_number(statement: Statement) -> int:
     assert isinstance(statement.body, Assignment)
     return statement.body.target
 
 
 def target_of(statement: Statement) -> Access:
-    return statement.accesses[_target_number(statement)]
+    """What an assignment writes."""
+    return statement.accesses[target_number(statement)]
 
 
-def _own(statement: Statement) -> frozenset[int]:
-    """The accesses through which a statement reads and writes what it accumulates into."""
-    target = target_of(statement)
-    same = (a.array == target.array and bool(a.relation.is_equal(target.relation)) for a in statement.accesses)
-    return frozenset(i for i, one in enumerate(same) if one)
-
-
-def kind_of(scop: Scop, statement: Statement) -> Combiner | None:
-    """How a statement combines what it computes with what there is; None where it does not."""
-    body = statement.body
-    if not isinstance(body, Assignment):
+def splitting(scop: Scop, statement: Statement) -> Accumulation | None:
+    """How a statement combines what it computes with what there is, where parts of that can be put together; None:
+    it does not. Halves are rounded each time, which shows."""
+    if not isinstance(statement.body, Assignment):
         return None
     element = scop.arrays[target_of(statement).array].element
-    if not (element in (F32, F64) or element.is_int):
-        return None
-    if body.op != "=":
-        return splitting(body.op)
-    found = _combined(scop, statement)
-    return None if found is None else found[0]
-
-
-def _combined(scop: Scop, statement: Statement) -> tuple[Combiner | None, Expr] | None:
-    """Of `x = e > x ? e : x` and the like, and of `x = fmax(x, e)`: how it combines, and e. `x > e ? x : e` is another
-    thing where e may be no number, after which x is forgotten, and of zeros, of which it takes the last."""
-    body, own = statement.body, _own(statement)
-    assert isinstance(body, Assignment)
-    numbers = scop.fast_math or scop.arrays[target_of(statement).array].element.is_int
-
-    def is_old(value: Expr) -> bool:
-        return isinstance(value, Load) and value.access in own
-
-    match body.value:
-        case Conditional(Binary(">" | "<" as op, left, right), then, otherwise) if is_old(otherwise):
-            if is_old(right) and same_value(statement, left, statement, then):
-                found = of_comparison(op), then
-            elif is_old(left) and same_value(statement, right, statement, then):
-                found = of_comparison(_TURNED[op]), then
-            else:
-                return None
-        case Conditional(Binary(">" | "<" as op, left, right), then, otherwise) if is_old(then) and numbers:
-            if is_old(left) and same_value(statement, right, statement, otherwise):
-                found = of_comparison(op), otherwise
-            elif is_old(right) and same_value(statement, left, statement, otherwise):
-                found = of_comparison(_TURNED[op]), otherwise
-            else:
-                return None
-        case Call(name, (one, two)) if is_old(one) != is_old(two):
-            found = of_function(name), two if is_old(one) else one
-        case _:
-            return None
-    return None if own & set(loads(found[1])) else found
+    return accumulation(scop, statement) if element in (F32, F64) or element.is_int else None
 
 
 def made_of(scop: Scop, plan: Partial) -> Scop | None:
     """The program with parts; None where the number of parts is not known."""
     depth = plan.depth
+    scop = _upwards(scop, plan.statements[0], depth)
     if plan.ways:
         scop = _chunked(scop, plan.statements[0], depth, plan.chunk * plan.ways)
         depth += 1
     if plan.chunk > 1:
         scop = _chunked(scop, plan.statements[0], depth, plan.chunk)
     group = [scop.statement(name) for name in plan.statements]
-    first, loop = group[0], group[0].position[: depth + 1]
+    found = combined(scop, plan.statements)
+    assert not isinstance(found, str), found
+    loop = found.like.position[: depth + 1]
     inside = inside_of(scop, loop)
     points = points_of(group, depth)
     ends = ends_of(last_of(points, depth))
     if ends is None:
         return None
-    box, array = Box.between(ends), scop.arrays[target_of(first).array]
-    own, part = (free_name(scop, f"{PREFIX}{array.name}_{name}") for name in ("own", "part"))
-    arrays = {
-        **scop.arrays,
-        own: Array(own, array.element, (), Storage.REGION, f"{array.element.c} {own}", restrict=True),
-        part: scratch_array(part, array.element, box),
-    }
-    parts = _Parts(scop, first, points, depth, own, part, element_of(last_of(points, depth), part, box))
-    last = max(s.position[depth + 1] for s in inside)
+    box, arrays, parts = Box.between(ends), dict(scop.arrays), list[_Parts]()
+    for like in (found.like, *(s for s, _ in found.kept)):
+        array = scop.arrays[target_of(like).array]
+        own, part = (free_name(scop, f"{PREFIX}{array.name}_{name}") for name in ("own", "part"))
+        arrays[own] = Array(own, array.element, (), Storage.REGION, f"{array.element.c} {own}", restrict=True)
+        arrays[part] = scratch_array(part, array.element, box)
+        element = element_of(last_of(points, depth), part, box)
+        parts.append(_Parts(scop, like, points, depth, own, part, element, parts[0] if parts else None))
+    parts.reverse()  # what is kept beside an extreme asks for it before it changes
+    last, own_names = max(s.position[depth + 1] for s in inside), {target_of(p.like).array: p.own for p in parts}
+    many = len(parts)
     statements: list[Statement] = []
     for statement in scop.statements:
         if statement is inside[0]:
-            statements.append(parts.begun((*loop, 0)))
-        moved = _placed(statement, loop)
-        statements.append(_redirected(moved, array.name, own) if statement in group else moved)
+            statements += [one.begun((*loop, place), found) for place, one in enumerate(parts)]
+        moved = _placed(statement, loop, many)
+        statements.append(_redirected(moved, own_names) if statement in group else moved)
         if statement is inside[-1]:
-            statements += [parts.ended((*loop, last + 2)), parts.joined((*loop[:-1], loop[-1] + 1, 0))]
+            statements += [one.ended((*loop, last + many + 1 + place)) for place, one in enumerate(parts)]
+            behind = (*loop[:-1], loop[-1] + 1)
+            statements += [one.joined((*behind, place), found) for place, one in enumerate(parts)]
     return replace(scop, arrays=arrays, statements=tuple(statements))
 
 
-def _placed(statement: Statement, loop: tuple[int, ...]) -> Statement:
-    """The statement with room for one more at the begin of the loop, and for a loop behind."""
+def _placed(statement: Statement, loop: tuple[int, ...], many: int) -> Statement:
+    """The statement with room for so many more at the begin of the loop, and for a loop behind."""
     depth, at = len(loop) - 1, list(statement.position)
     if statement.depth < depth or tuple(at[:depth]) != loop[:depth]:
         return statement
     if at[depth] > loop[depth]:
         at[depth] += 1
     elif at[depth] == loop[depth] and statement.depth > depth:
-        at[depth + 1] += 1
+        at[depth + 1] += many
     return replace(statement, position=tuple(at))
 
 
-def _redirected(statement: Statement, name: str, own: str) -> Statement:
-    """The statement with a scalar in place of what it accumulates into."""
-    scalar = isl.range_named(map_from_affs(statement.domain, []), own)
-    accesses = tuple(replace(a, array=own, relation=scalar) if a.array == name else a for a in statement.accesses)
+def _redirected(statement: Statement, own: Mapping[str, str]) -> Statement:
+    """The statement with scalars in place of what it accumulates into. `own`: the scalar for each array."""
+    accesses = tuple(
+        replace(a, array=own[a.array], relation=isl.range_named(map_from_affs(statement.domain, []), own[a.array]))
+        if a.array in own
+        else a
+        for a in statement.accesses
+    )
     return replace(statement, accesses=accesses)
 
 
@@ -234,45 +284,42 @@ class _Parts:
     part: str
     element: isl.Map
     """{ [i] -> part[…] } of an iteration."""
+    best: _Parts | None = None
+    """Of the extreme, where this is kept beside it."""
 
-    def begun(self, position: tuple[int, ...]) -> Statement:
-        """`m = 0`; of an extreme, `m = x`."""
+    def begun(self, position: tuple[int, ...], found: Combined) -> Statement:
+        """`m = 0`; where there is no neutral value, `m = x`; where the last of equal ones counts, the worst value of
+        the type, which any other replaces: with x, a part that has none of its own would count as the last."""
         target = target_of(self.like)
-        kind = kind_of(self.scop, self.like)
-        assert kind is not None
-        start = kind.start(self.scop.arrays[target.array].element)
+        element = self.scop.arrays[target.array].element
+        if self.best is None and any(place.last for _, place in found.kept):
+            return self._assigned("b", position, (self.own,), "=", _worst(found.how.combiner.better, element))
+        start = found.how.combiner.start(element)
         if start is None:
             return self._assigned("b", position, (target.array, self.own), "=", Load(0))
-        value = Unary("-", Const(start[1:])) if start.startswith("-") else Const(start)
-        return self._assigned("b", position, (self.own,), "=", value)
+        sign = start[0] if start[0] in "-~" else ""
+        value: Expr = Const(start.removeprefix(sign))
+        return self._assigned("b", position, (self.own,), "=", Unary(sign, value) if sign else value)
 
     def ended(self, position: tuple[int, ...]) -> Statement:
         """`part[i] = m`."""
         return self._assigned("e", position, (self.own, self.part), "=", Load(0))
 
-    def joined(self, position: tuple[int, ...]) -> Statement:
-        """`x += part[i]`; of `x = f(x, e)`, what the statement does with part[i] in place of its other value."""
-        target, body = target_of(self.like).array, self.like.body
-        assert isinstance(body, Assignment)
-        found = _combined(self.scop, self.like) if body.op == "=" else None
-        if found is None:
-            kind = kind_of(self.scop, self.like)
-            assert kind is not None
-            return self._assigned("j", position, (self.part, target), kind.compounds[0].op, Load(0))
-        own, other = _own(self.like), found[1]
-        names: list[str] = []
-
-        def with_part(value: Expr) -> Expr:
-            if isinstance(value, Load) and value.access in own:
-                names.append(target)
-            elif same_value(self.like, value, self.like, other):
-                names.append(self.part)
-            else:
-                return on_operands(value, with_part)
-            return Load(len(names) - 1)
-
-        value = with_part(body.value)
-        return self._assigned("j", position, (*names, target), "=", value)
+    def joined(self, position: tuple[int, ...], found: Combined) -> Statement:
+        """`x += part[i]`, `x = part[i] > x ? part[i] : x`; of what is kept beside an extreme, `at = part[i] > x ?
+        at_part[i] : at`."""
+        target, row, best = target_of(self.like).array, found.how.combiner, self.best or self
+        if row.compounds:
+            return self._assigned("j", position, (self.part, target), row.compounds[0].op, Load(0))
+        if row.better:
+            extreme = target_of(best.like).array
+            last = any(place.last for s, place in found.kept if s.name == self.like.name)
+            test = Binary(f"{row.better}{'=' if last else ''}", Load(0), Load(1))
+            names = (best.part, extreme, self.part, target, target)
+            return self._assigned("j", position, names, "=", Conditional(test, Load(2), Load(3)))
+        element = self.scop.arrays[target].element
+        both = Call(row.called(element), (Load(0), Load(1)), element)
+        return self._assigned("j", position, (target, self.part, target), "=", both)
 
     def _assigned(
         self, suffix: str, position: tuple[int, ...], touched: Sequence[str], op: str, value: Expr
@@ -290,7 +337,8 @@ class _Parts:
             read = len(accesses)
             accesses.append(replace(accesses[-1], write=False))
         body = Assignment(len(touched) - 1, op, value, read)
-        return Statement(name, iterators, domain, position, frozenset(), tuple(accesses), body, self.like.span)
+        descending = self.like.descending & {*iterators}
+        return Statement(name, iterators, domain, position, descending, tuple(accesses), body, self.like.span)
 
     def _place(self, domain: isl.Set, array: str) -> isl.Map:
         if array == self.own:
@@ -298,9 +346,20 @@ class _Parts:
         coordinates = isl.coordinates(domain)
         if array == self.part:
             return map_from_affs(domain, [coordinates[self.depth]]).apply_range(self.element)
+        if array != target_of(self.like).array:
+            assert self.best is not None, array
+            return self.best._place(domain, array)
         fixed = isl.domain_onto(target_of(self.like).relation, range(self.depth))
         outer = map_from_affs(domain, coordinates[: self.depth])
         return outer.apply_range(isl.domain_named(fixed, None))
+
+
+def _worst(better: str, element: ElementType) -> Expr:
+    """The value of an integer type that every other one is better than."""
+    most = Const(str(element.maximum))
+    if better == "<":
+        return most
+    return Const("0") if element.unsigned else Binary("-", Unary("-", most), Const("1"))
 
 
 PIECE = f"{PREFIX}piece"
@@ -329,8 +388,29 @@ def _in_pieces(statement: Statement, depth: int, chunk: int, first: int, name: s
     piece = isl.floor_div(counted, chunk)
     inside = counted.sub(piece.scale_val(isl.value(chunk)))
     iterators = (*statement.iterators[:depth], name, *statement.iterators[depth:])
-    moved = map_from_affs(statement.domain, [*coordinates[:depth], piece, inside, *coordinates[depth + 1 :]])
-    moved = isl.range_named(moved, statement.name, iterators)
+    moved = _moved(statement, [*coordinates[:depth], piece, inside, *coordinates[depth + 1 :]], iterators)
+    position = (*statement.position[: depth + 1], 0, *statement.position[depth + 1 :])
+    return replace(moved, position=position)
+
+
+def _upwards(scop: Scop, within: str, depth: int) -> Scop:
+    """The program with a loop that runs downwards, at this depth around a statement, counted upwards."""
+    statement = scop.statement(within)
+    inside = inside_of(scop, statement.position[: depth + 1])
+    if statement.iterators[depth] not in statement.descending:
+        return scop
+    changed = {}
+    for s in inside:
+        coordinates = isl.coordinates(s.domain)
+        counted = [*coordinates[:depth], coordinates[depth].neg(), *coordinates[depth + 1 :]]
+        moved = _moved(s, counted, s.iterators)
+        changed[s.name] = replace(moved, descending=s.descending - {s.iterators[depth]})
+    return replace(scop, statements=tuple(changed.get(s.name, s) for s in scop.statements))
+
+
+def _moved(statement: Statement, to: Sequence[isl.Aff | isl.PwAff], iterators: tuple[str, ...]) -> Statement:
+    """The statement with other loops, whose values `to` gives in terms of its own."""
+    moved = isl.range_named(map_from_affs(statement.domain, list(to)), statement.name, iterators)
     back = isl.PwMultiAff.from_map(moved.reverse())
 
     def at(value: Expr) -> Expr:
@@ -344,8 +424,5 @@ def _in_pieces(statement: Statement, depth: int, chunk: int, first: int, name: s
     elif isinstance(body, BlackBox):
         local = ((text, None if value is None else value.pullback_pw_multi_aff(back)) for text, value in body.locals)
         body = replace(body, locals=tuple(local))
-    position = (*statement.position[: depth + 1], 0, *statement.position[depth + 1 :])
     accesses = tuple(replace(a, relation=a.relation.apply_domain(moved)) for a in statement.accesses)
-    return replace(
-        statement, iterators=iterators, domain=moved.range(), position=position, accesses=accesses, body=body
-    )
+    return replace(statement, iterators=iterators, domain=moved.range(), accesses=accesses, body=body)

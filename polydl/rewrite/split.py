@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.dependences.analysis import Dependence, dependences
-from polydl.dependences.legality import ordering
+from polydl.dependences.legality import conflicts
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
@@ -67,7 +67,7 @@ def _cut(statement: Statement, found: Sequence[Dependence], depth: int) -> isl.A
         return None
     carried = [
         d
-        for d in ordering(found, reassociate=False)
+        for d in conflicts(found)
         if d.source == statement.name and d.target == statement.name and d.depth == depth and not d.reduction
     ]
     planes: list[isl.Aff] = []

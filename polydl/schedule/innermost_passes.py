@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from polydl.dependences.analysis import is_reduction
 from polydl.model import isl
-from polydl.model.combiners import splitting
+from polydl.model.accumulation import accumulation
+from polydl.model.combiners import Regrouping
 from polydl.model.scop import Assignment
 from polydl.model.types import Kind
 from polydl.schedule.goal import MANY, Goal, components, extent, has_loops, kept
@@ -191,7 +191,7 @@ def _groups(node: Band, names: Sequence[str], inside: Links, v: int, goal: Goal)
         independent = coincident(
             among(inside, frozenset(group)), replace(node.members[v], affs={s: node.members[v].affs[s] for s in group})
         )
-        sums = not independent and goal.reassociate and _accumulates(goal, group, node.members, v)
+        sums = not independent and _accumulates(goal, group, node.members, v)
         way = Run.SIMD if independent else Run.SUM if sums else Run.SERIAL
         if found and way is Run.SERIAL and found[-1][1] is Run.SERIAL:
             found[-1] = ([*found[-1][0], *group], way)
@@ -248,9 +248,10 @@ def _accumulates(goal: Goal, group: Sequence[str], members: Sequence[Member], v:
     """Whether a loop only adds up into one element, reading along memory: one statement, a reduction, whose target
     stays while the loop runs."""
     statement = goal.of[group[0]].statement
-    if len(group) > 1 or not is_reduction(statement) or not isinstance(statement.body, Assignment):
+    found = accumulation(goal.scop, statement) if len(group) == 1 else None
+    if found is None or not isinstance(statement.body, Assignment) or not found.combiner.symbol:
         return False
-    if splitting(statement.body.op) is None:
+    if found.regrouping is Regrouping.FIRST or (found.regrouping is Regrouping.ROUNDS and not goal.reassociate):
         return False
     if goal.scop.arrays[statement.accesses[statement.body.target].array].element.kind is Kind.COMPLEX:
         return False  # compilers have no lanes for the products of complex numbers

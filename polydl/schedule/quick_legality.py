@@ -29,7 +29,7 @@ def is_legal(structure: NestLoops, legality: NestLegality) -> bool:
     return (
         all(_keeps_order(structure, signs, place, last, inside) for signs in legality.ordered)
         and all(
-            _keeps_apart(structure, signs, place, last, structure.summed if signs not in legality.ordered else "")
+            _keeps_apart(structure, signs, place, last, structure.summed if signs not in legality.exclusive else "")
             for signs in legality.concurrent
         )
         and all(signs[d] == 0 for signs in legality.concurrent for d in held)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from polydl.dependences.analysis import Dependence
-from polydl.dependences.legality import ordering
+from polydl.dependences.legality import conflicts
 from polydl.dependences.scalars import private_scalars
 from polydl.model import isl
 from polydl.model.isl.trees import maps_of, union_map
@@ -69,7 +69,7 @@ def direct(
     together = unions[0].union(unions[1]).union(unions[2])
     links = [Link(isl.domain_name(m), isl.range_name(m), m) for m in maps_of(together.coalesce()) if not m.is_empty()]
     of = by_name(statements)
-    for one in ordering(found, reassociate=False):
+    for one in conflicts(found):
         if one.array in private and one.source in names and one.target in names:
             apart = elsewhere(of[one.source], of[one.target], private[one.array])
             links.append(Link(one.source, one.target, one.relation, None if apart.is_empty() else apart))

@@ -69,7 +69,7 @@ def _broken(
         ways |= {s.name: ways[kernel.statement] for s in kernel.inside}
     for d, one in timed:
         for loops in _concurrent(ways[d.source], ways[d.target]):
-            if loops.run is Run.SUM and d.reduction and reassociate:
+            if loops.run is Run.SUM and d.movable(reassociate=reassociate):
                 continue  # partial sums are added up after the loop
             if loops.share.loops == 1 and not loops.share.grid:
                 wrong_pair = each_concurrent(one, loops.positions)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import islice
 
 from polydl.base.errors import IllegalVariant
-from polydl.dependences.analysis import is_reduction
 from polydl.dependences.nests import Nest
 from polydl.kernels.instructions import arithmetic
 from polydl.lower.nest_plan import obstacle
+from polydl.model.accumulation import accumulates
 from polydl.model.scop import Array, Scop, Statement
 from polydl.rank.estimator import Estimator
 from polydl.rewrite.chains import is_zeroing, plan
@@ -216,7 +216,7 @@ def _in_rows(
 
 def _worth(scop: Scop, region: Ordered, machine: Machine) -> bool:
     """Whether rows do more than a compiler's vectors: in functions, sums and extremes, or stores past the caches."""
-    more = any(arithmetic(s).calls or is_reduction(s) for s in region.statements)
+    more = any(arithmetic(s).calls or accumulates(scop, s) for s in region.statements)
     return more or bool(_large_outputs(scop, region.statements, machine))
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Sequence
 
 from polydl.dependences.analysis import Dependence
-from polydl.dependences.legality import ordering
+from polydl.dependences.legality import conflicts
 from polydl.dependences.nests import Nest
 from polydl.model import isl
 from polydl.model.scop import MicrokernelCall, Statement
@@ -32,7 +32,7 @@ def plain(nest: Nest, found: Sequence[Dependence], blocked: Collection[str], ask
     if nest.contraction is not None:
         return True
     name = statement.name
-    kept = ordering(found, reassociate=False)
+    kept = conflicts(found)
     return not any(d.source == name and d.target == name and d.depth == 0 for d in kept)
 
 

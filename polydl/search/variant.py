@@ -166,7 +166,7 @@ class Variant:
             f"reassociated: partial sums of {s.nest.name} over blocks of loop {s.summed} are added up at the end, in "
             "the same order for any number of threads (--no-reassociate forbids it)"
             for s in self.structures
-            if s.summed
+            if s.summed and s.nest.accumulation is not None and s.nest.accumulation.rounds
         )
         ahead = (
             f"packed ahead of time: call {p.function}(address of {s.operand(p.operand).array}) once before, and again "

@@ -8,7 +8,7 @@ from functools import cache
 
 from polydl.model.contraction import Contraction, Lack, NoContraction, judged
 from polydl.model.scop import Scop, Statement
-from polydl.model.types import F32, F64, ElementType
+from polydl.model.types import F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, ElementType
 from polydl.target.products import FMA, MACROS, Product, Rate, inner_product
 
 
@@ -24,6 +24,14 @@ class Intrinsics:
 
 VECTOR_TYPES: Mapping[ElementType, Intrinsics] = {F32: Intrinsics("ps", ""), F64: Intrinsics("pd", "d")}
 """The element types that have vectors in all kinds of kernels. Contractions may be of others: `target.products`."""
+WHOLE_TYPES = (I8, U8, I16, U16, I32, U32, I64, U64)
+"""Integers that rows have vectors of, too."""
+ROW_TYPES = (*VECTOR_TYPES, *WHOLE_TYPES)
+
+
+def lanes_name(element: ElementType) -> str:
+    """What the generated code calls vectors of a row's type, behind `polydl_`: `f32`, `i8s`."""
+    return f"{element.name}s" if element.is_int else element.name
 
 
 def kernel_contraction(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contraction | None:

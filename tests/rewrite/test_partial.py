@@ -31,6 +31,7 @@ OPTIONS = Options(threads=2, space="small", machine="epyc-zen3")
 FLAGS = ("-O2", "-march=native", "-fopenmp", "-ffp-contract=off", "-Werror", "-Wno-maybe-uninitialized")
 
 CASES = {
+    "a sum alone": (f"{EACH} out[1] += A[i][j] * B[i][j];", 1),
     "a sum beside a store": (f"{EACH} {{ B[i][j] = 2 * A[i][j]; out[0] += A[i][j]; }}", 1),
     "of a long loop": (f"{LONG} {{ y[i] = x[i] + 1; out[2] -= x[i]; }}", 100),
     "several": (f"{LONG} {{ out[0] += x[i]; n[1] += p[i]; y[i] = x[i] + 1; }}", 100),
@@ -46,6 +47,19 @@ CASES = {
         1,
     ),
     "of 499 iterations from 1 on": (f"{LONG.replace('= 0', '= 1')} {{ y[i] = i * x[i]; out[2] += x[i]; }}", 63),
+    "where it is": (f"{LONG} if (x[i] > m) {{ m = x[i]; k = i; }}", 100),
+    "where the last one of integers is": (f"{LONG} if (p[i] >= k) {{ k = p[i]; l = i; }}", 100),
+    "where the last least one is": (f"{LONG} {{ y[i] = x[i]; if (k >= p[i]) {{ l = 3 * i; k = p[i]; }} }}", 100),
+    "row and column": (f"{EACH} if (A[i][j] < m) {{ m = A[i][j]; k = i; l = j; }}", 1),
+    "where it is among some": (f"{LONG} if (p[i] > 2 && x[i] > m) {{ m = x[i]; k = i; }}", 100),
+    "what is there": (f"{LONG} if (m > x[i]) {{ m = x[i]; l = p[i]; }}", 100),
+    "under conditions": (f"{LONG} {{ if (p[i] & 1) if (x[i] > m) m = x[i]; y[i] = x[i]; }}", 100),
+    "of several to one": (f"{LONG} {{ if (x[i] > m) m = x[i]; if (y[i] > m) m = y[i]; }}", 100),
+    "downwards from the end": ("for (int i = 499; i > 0; i--) { y[i] = i * x[i]; if (x[i] < m) m = x[i]; }", 63),
+    "where from the end": ("for (int i = 499; i >= 0; i--) if (x[i] > m) { m = x[i]; k = i; }", 100),
+    "in a triangle": ("for (int i = 0; i < 40; i++) for (int j = 0; j < i - 32; j++) if (A[i][j] > m) m = A[i][j];", 1),
+    "bits": (f"{LONG} {{ k &= p[i]; l |= p[i]; n[0] ^= p[i]; y[i] = x[i]; }}", 100),
+    "a product": (f"{LONG} {{ n[0] *= p[i] | 1; y[i] = x[i]; }}", 100),
     "counted": (f"{LONG} {{ y[i] = x[i]; if (x[i] > 0) k++; }}", 100),
     "inside of a loop in order": (
         (
@@ -67,7 +81,8 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 def scop_of(folder: Path, body: str) -> Scop:
     path = folder / "s.c"
     path.write_text(
-        f"#include <math.h>\n{HEAD}\n{{\nfloat m = out[3]; int k = n[2];\n{body}\nout[3] = m; n[2] = k;\n}}\n"
+        f"#include <math.h>\n{HEAD}\n{{\nfloat m = out[3]; int k = n[2], l = n[3];\n{body}\n"
+        "out[3] = m; n[2] = k; n[3] = l;\n}\n"
     )
     return load(path).scops[0]
 
@@ -120,7 +135,6 @@ def test_the_same_results_on_all_threads(tmp_path: Path, case: str) -> None:
 
 
 LEFT_ALONE = {
-    "a sum alone": f"{EACH} out[1] += A[i][j] * B[i][j];",
     "used on the way": f"{LONG} {{ out[0] += x[i]; y[i] = out[0]; }}",
     "an element for each iteration": f"{EACH} A[i][0] += B[i][j];",
     "already on all threads": f"{EACH} x[i] += B[i][j];",
@@ -129,7 +143,10 @@ LEFT_ALONE = {
     "the last of equals": f"{LONG} {{ y[i] = x[i]; if (x[i] >= m) m = x[i]; }}",
     "sums and products": f"{LONG} {{ out[0] += x[i]; y[i] = 1; out[0] *= x[i]; }}",
     "two extremes": f"{LONG} {{ if (x[i] > m) m = x[i]; if (y[i] < m) m = y[i]; }}",
-    "where it is": f"{LONG} if (x[i] > m) {{ m = x[i]; k = i; }}",
+    "where the last one is": f"{LONG} if (x[i] >= m) {{ m = x[i]; k = i; }}",
+    "where another one is": f"{LONG} {{ if (x[i] > m) k = i; if (y[i] > m) m = y[i]; }}",
+    "where it was": f"{LONG} {{ if (x[i] > m) m = x[i]; if (x[i] > m) k = i; }}",
+    "cut off": f"{LONG} if (x[i] > k) k = x[i];",
     "downwards": "for (int i = 499; i > 0; i--) { y[i] = y[i - 1]; out[0] += x[i]; }",
     "something else of the array": f"{LONG} {{ out[0] += x[i]; out[1] = x[i]; }}",
 }

@@ -178,6 +178,57 @@ def test_exact_and_always_the_same(source: str, loops: str, blocks: str, tmp_pat
     assert not np.array_equal(results[0], reals[2])
 
 
+COMBINED = {
+    "max": ("float", "for (int j = 0; j < 37; j++) c[j] = x[i][j] > c[j] ? x[i][j] : c[j];"),
+    "min": ("double", "for (int j = 0; j < 37; j++) c[j] = c[j] > x[i][j] ? x[i][j] : c[j];"),
+    "among some": ("float", "for (int j = 0; j < 37; j++) c[j] = x[i][1] > 0 && c[j] < x[i][j] ? x[i][j] : c[j];"),
+    "of integers": ("int", "for (int j = 0; j < 37; j++) c[j] = x[i][j] >= c[j] ? x[i][j] : c[j];"),
+    "of bytes": ("signed char", "for (int j = 0; j < 37; j++) c[j] = x[i][j] < c[j] ? x[i][j] : c[j];"),
+    "fmax": ("float", "for (int j = 0; j < 37; j++) c[j] = fmaxf(c[j], x[i][j]);"),
+    "product": ("unsigned", "for (int j = 0; j < 37; j++) c[j] *= x[i][j];"),
+    "and": ("short", "for (int j = 0; j < 37; j++) c[j] &= x[i][j];"),
+    "or": ("unsigned char", "for (int j = 0; j < 37; j++) c[j] |= x[i][j];"),
+    "xor": ("long", "for (int j = 0; j < 37; j++) c[j] = x[i][j] ^ c[j];"),
+    "downwards": ("float", "for (int j = 0; j < 37; j++) c[j] = x[610 - i][j] > c[j] ? x[610 - i][j] : c[j];"),
+}
+TYPES = {
+    "float": np.float32, "double": np.float64, "int": np.int32, "signed char": np.int8, "unsigned": np.uint32,
+    "short": np.int16, "unsigned char": np.uint8, "long": np.int64,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", list(COMBINED))
+def test_every_combiner_has_copies(case: str, tmp_path: Path) -> None:
+    """The same bits as the loops as they are written: with numbers that are none, and zeros of both signs, where C says
+    which is kept."""
+    element, inner = COMBINED[case]
+    head = f"void product({element} x[restrict 611][37], {element} c[restrict 37])"
+    loop = f"for (int i = 0; i < 611; i++) {inner}"
+    loop = loop if case != "downwards" else loop.replace("int i = 0; i < 611; i++", "int i = 610; i >= 0; i--")
+    _scop(f"#include <math.h>\n{head}\n{{\n#pragma scop\n    {loop}\n#pragma endscop\n}}\n", tmp_path)
+    out, built = tmp_path / "out.c", []
+    pipeline.optimize(tmp_path / "product.c", out, run=False, loops="A{R:5+}b", blocks="")
+    assert "_copies" in out.read_text() and ("reassociated: " in out.read_text()) == (case == "fmax")
+    for source in (tmp_path / "product.c", out):
+        library = source.with_suffix(".so")
+        flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-march=native", "-fopenmp"]
+        run_compiler(["cc", *flags, "-shared", "-fPIC", "-o", library, source])
+        built.append(ctypes.CDLL(str(library)))
+    rng = np.random.default_rng(5)
+    x, c = (rng.integers(-3, 4, shape).astype(TYPES[element]) for shape in ((611, 37), (37,)))
+    if x.dtype.kind == "f" and case != "fmax":
+        x[:, 0], c[0] = 0.0, -5.0
+        x[rng.random(x.shape) < 0.1] = np.nan
+        x[rng.random(x.shape) < 0.3] *= -0.0
+        c[1], c[2], c[3] = np.nan, -0.0, np.inf
+    for threads in (1, 2, 3):
+        ctypes.CDLL("libgomp.so.1").omp_set_num_threads(threads)
+        want, got = c.copy(), c.copy()
+        for library, result in zip(built, (want, got), strict=True):
+            library.product(ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(result.ctypes.data))
+        assert want.tobytes() == got.tobytes() and want.tobytes() != c.tobytes()
+
+
 def test_text_json_and_loop_string(tmp_path: Path) -> None:
     scop = _scop(GEMM, tmp_path)
     ranking = score(scop, [(Written("S1: C{R:4+}ab", "x"), Written("c=60;mk=6x32:c", "x"))])
@@ -208,7 +259,7 @@ def test_without_the_plus_it_is_a_race(tmp_path: Path) -> None:
     ("loops", "blocks", "reason"),
     [
         ("S1: C{R:4+}A{C:2+}b", "mk=none", "only one loop"),
-        ("S0: A{R:4+}b", "", "no sum to share out"),
+        ("S0: A{R:4+}b", "", "no sum or extreme to share out"),
         ("S1: cC{R:4+}ab", "c=60;mk=none", "not the outermost piece"),
     ],
 )

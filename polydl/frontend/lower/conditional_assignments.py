@@ -207,8 +207,8 @@ def _alone(condition: Any, one: Any, state: State) -> Any:
     own, made = _type(one.lvalue, state), _type(one.rvalue, state)
     if one.op == "=":
         meant = common(own, made)
-        # x = c ? e : x makes both sides one type on the way: x must come back as it was.
-        if not meant.holds(own) or not (meant is own or meant is made):
+        # x = c ? e : x makes both sides one type on the way: x must come back as it was, e become what it would.
+        if not meant.holds(own) or not (meant is own or meant.holds(made)):
             return None
         return _assigned(one, condition, one.rvalue, copy.deepcopy(one.lvalue))
     if own.is_int:

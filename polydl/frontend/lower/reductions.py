@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from polydl.frontend.lower.raw import RawAccess
-from polydl.model.combiners import splitting
+from polydl.model.combiners import of_assignment
 from polydl.model.expr import Binary, Expr, Load
 
 
@@ -12,7 +12,7 @@ def reduction(write: RawAccess, expr: Expr, reads: list[RawAccess]) -> tuple[str
 
     `x = x + e`, `x = e + x`, `x = x * e`, `x = e * x` and `x = x - e` become compound assignments.
     """
-    row = splitting(f"{expr.op}=") if isinstance(expr, Binary) else None
+    row = of_assignment(f"{expr.op}=") if isinstance(expr, Binary) else None
     if isinstance(expr, Binary) and row is not None:
         sides = [(expr.left, expr.right)]
         if expr.op == row.symbol:

@@ -12,7 +12,7 @@ from pycparser import c_ast
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.meaning.liveness import changed_names
 from polydl.frontend.meaning.symbols import Symbol, mentions
-from polydl.model.combiners import splitting
+from polydl.model.combiners import of_assignment
 from polydl.model.functions import result_of
 from polydl.model.types import F32, F64
 
@@ -70,7 +70,7 @@ def _parts(loop: Any) -> tuple[list[Any], list[Any]] | None:
         return None
     parts = loop.stmt.block_items or [] if isinstance(loop.stmt, c_ast.Compound) else [loop.stmt]
     declared = [part for part in parts if isinstance(part, c_ast.Decl)]
-    sums = [part for part in parts if isinstance(part, c_ast.Assignment) and splitting(part.op)]
+    sums = [part for part in parts if isinstance(part, c_ast.Assignment) and of_assignment(part.op)]
     scalars = all(isinstance(d.type, c_ast.TypeDecl) and not d.storage and d.init is not None for d in declared)
     return (declared, sums) if sums and scalars and parts == [*declared, *sums] else None
 
@@ -106,7 +106,7 @@ def _target(place: Any, find: Callable[[str], Symbol | None]) -> Symbol | None:
 def _text(loop: Any, declared: list[Any], sums: list[Any], targets: list[Symbol], bounds: _Bounds) -> str:
     before, after, reductions, inside = [], [], [], []
     for number, (one, target) in enumerate(zip(sums, targets, strict=True)):
-        row = splitting(one.op)
+        row = of_assignment(one.op)
         assert row is not None
         name = target.name
         if _subscripts(one.lvalue):

@@ -23,7 +23,7 @@ from polydl.lower.ctree import (
     names,
     with_children,
 )
-from polydl.model.combiners import splitting
+from polydl.model.combiners import of_assignment
 from polydl.model.scop import Array, Assignment
 
 
@@ -46,7 +46,7 @@ def _sum(loop: For, arrays: Mapping[str, Array], prefix: str) -> Node | None:
     if not isinstance(user, Instance) or user.row is None or not isinstance(user.body, Assign):
         return None
     target, op, value = user.body.target, user.body.op, user.body.value
-    row = splitting(op)
+    row = of_assignment(op)
     if row is None or row.neutral is None or loop.variable in names(target):
         return None
     statement = user.row.statement

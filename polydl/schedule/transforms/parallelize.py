@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from polydl.base.errors import InputError
 from polydl.dependences.directions import NestLegality
 from polydl.dependences.nests import Nest
-from polydl.model.combiners import adds
-from polydl.model.scop import Assignment
 from polydl.model.strides import known
 from polydl.schedule.limits import IDLE, RAGGED, Limits
 from polydl.schedule.loops import HILBERT, OMP_SCHEDULE, GridAxis, LoopTransform, NestLoops, trips
@@ -23,7 +21,8 @@ class Parallelize(LoopTransform, frozen=True):
     after:     #pragma omp parallel for collapse(2) / for i: for j
     grid:      #pragma omp parallel for collapse(2) schedule(static, 1) / for r in [0, R): for c in [0, C):
                    for i in block r of R: … for j in block c of C
-    summed:    zero ways copies of the output / grid, block r accumulating into copy r / add the copies in order
+    summed:    ways copies of the output, each zero or what the combiner starts from / grid, block r accumulating into
+               copy r / combine the copies in order
     requires:  no dependence (accumulations included) is carried by these loops; on a grid none between iterations
                that differ in one of them, whatever sequential loop between them carries it; between blocks of the
                `summed` loop accumulations, and nothing else
@@ -74,12 +73,12 @@ class Parallelize(LoopTransform, frozen=True):
 
 def _check_summed(structure: NestLoops, parallelize: Parallelize) -> None:
     nest, name = structure.nest, parallelize.summed
-    body = nest.statements[0].body
     if name not in parallelize.loops or not parallelize.axes:
         raise InputError(f"'{name}' cannot be summed up: it is no loop of a thread grid", hint="as in C{R:4+}")
-    if len(nest.statements) != 1 or not isinstance(body, Assignment) or not adds(body.op):
-        raise InputError(f"nest {nest.name} has no sum to share out")
-    if sum(a.array == nest.statements[0].accesses[body.target].array for a in nest.statements[0].accesses) > 2:
+    if nest.accumulation is None:
+        raise InputError(f"nest {nest.name} has no sum or extreme to share out")
+    accesses, own = nest.statements[0].accesses, nest.accumulation.own
+    if any(a.array in {accesses[i].array for i in own} for i, a in enumerate(accesses) if i not in own):
         raise InputError(f"nest {nest.name} reads its output beside adding to it")
     loop = structure.loop(name)
     if loop.within is not None:

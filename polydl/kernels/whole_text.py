@@ -1,0 +1,103 @@
+"""Right-hand sides over one integer type, as operations on vectors of it: rows of bytes have 64 lanes where C computes
+each in an int.
+
+C promotes what is narrower than an int. A lane has the lower bits of what C has then: that is all that a store to the
+type keeps, and that sums, products and bits made of it need. Comparisons, and what is chosen by them, are of the values
+themselves: of elements, and literals of the type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polydl.kernels.vector_text import NotVectorised, Vectors
+from polydl.model.conversions import explicit
+from polydl.model.expr import AffineValue, Binary, Conditional, Const, Convert, Expr, Load, Unary, constant_number
+from polydl.model.types import I32, common, integer_literal
+from polydl.target.isa import lanes_name
+
+_OPERATORS = ("+", "-", "*", "&", "|", "^")
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Vectors):
+    """How a right-hand side is printed."""
+
+    operators: tuple[str, ...] = _OPERATORS
+
+    @property
+    def prefix(self) -> str:
+        return f"polydl_{lanes_name(self.element)}"
+
+    def text(self, value: Expr) -> str:
+        """C text of a vector with the lower bits of what C computes. Raises NotVectorised."""
+        self.check_type(value)
+        number = _number(value)
+        if number is not None:
+            wrapped = number % (1 << self.element.bits)
+            return self.constant(wrapped if wrapped <= self.element.maximum else wrapped - (1 << self.element.bits))
+        match value:
+            case Unary("~", operand):
+                return f"(~{self.text(operand)})"
+            case Binary(op, left, right) if op in _OPERATORS:
+                return f"({self.text(left)} {op} {self.text(right)})"
+            case Load() | Unary("+" | "-", _):
+                return Vectors.text(self, value)
+            case Conditional(condition, then, otherwise):
+                return self._conditional(condition, then, otherwise)
+            case Convert(_, target, operand) if target is self.element:
+                return self.text(operand)
+        raise NotVectorised("an operation on integers")
+
+    def constant(self, number: int) -> str:
+        """C of a vector with a number of the type in all lanes."""
+        if number == self.element.minimum < 0:
+            return f"{self.prefix}_all({number + 1} - 1)"
+        return f"{self.prefix}_all({number}{'u' if number > I32.maximum and self.element.unsigned else ''})"
+
+    def check_type(self, value: Expr) -> None:
+        """C computes in the type of the lanes, or, where that is narrower, in an int. Raises NotVectorised."""
+        made = explicit(value, lambda access: self.element)[1]
+        if made is not self.element and made is not I32 and _number(value) is None:
+            raise NotVectorised(f"arithmetic in {made}")
+
+    def is_exact(self, value: Expr) -> bool:
+        """Whether lanes hold the very value that C has, not its lower bits alone."""
+        number = _number(value)
+        if number is not None:
+            return self.element.minimum <= number <= self.element.maximum
+        match value:
+            case Load():
+                return True
+            case Conditional(_, then, otherwise):
+                return self.is_exact(then) and self.is_exact(otherwise)
+            case Unary("+", operand):
+                return self.is_exact(operand)
+        return common(self.element, I32) is self.element and self.element.bits >= I32.bits
+
+    def _arm(self, value: Expr) -> str:
+        if not self.is_exact(value):
+            raise NotVectorised("a comparison of what an int has more bits for")
+        return self.text(value)
+
+    def test(self, condition: Expr) -> str:
+        """C text of the lanes in which a condition holds. Raises NotVectorised."""
+        compares = isinstance(condition, Binary) and condition.op in ("<", "<=", ">", ">=", "==", "!=", "&&", "||")
+        if compares or (isinstance(condition, Unary) and condition.op == "!"):
+            return Vectors.test(self, condition)
+        return f"{self.prefix}_ne({self._arm(condition)}, {self.prefix}_zero())"
+
+
+def _number(value: Expr) -> int | None:
+    """The number that a literal stands for, with its sign."""
+    match value:
+        case Const(text):
+            found = integer_literal(text)
+            return None if found is None else found[0]
+        case AffineValue():
+            return constant_number(value)
+        case Unary("-" | "~" as op, operand):
+            inner = _number(operand)
+            return None if inner is None else -inner if op == "-" else ~inner
+        case _:
+            return None
