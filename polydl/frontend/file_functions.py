@@ -10,7 +10,6 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.base.errors import InputError, InputErrors
-from polydl.frontend.lower.counting_loops import count
 from polydl.frontend.lower.inlined import expanded
 from polydl.frontend.lower.pointer_loops import counted
 from polydl.frontend.lower.steps import stepped_apart
@@ -68,5 +67,4 @@ def functions_of(unit: Unit, function: str | None) -> Functions:
     called, helpers = expanded(functions, unit, file_scope)
     for definition in (*functions, *called.values()):
         stepped_apart(definition.body)
-        count(definition.body)
     return Functions(tuple(functions), called, helpers, file_scope, pointers)

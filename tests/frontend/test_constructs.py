@@ -46,7 +46,6 @@ def test_counting_conditions(tmp_path: Path, head: str, domain: str) -> None:
 @pytest.mark.parametrize(
     "head",
     [
-        "int i = 9; i-- > 0; i--",
         "int i = 9; i - 1;",
         "int i = 9; i-- > i;",
         "int i = 9; A[0] > 0;",

@@ -84,7 +84,6 @@ def test_a_loop_variable_keeps_its_value(tmp_path: Path, first: str, then: str, 
     "body",
     [
         "for (; i < N; i++) A[i] = 1.0;",
-        "for (i = N; i-- > 0;) A[i] = 1.0; for (; i < N; i++) A[i] = 2.0;",
         "for (int j = 0; j < N; j++) for (i = j; i < M; i++) A[i] = 1.0; for (; i < N; i++) A[i] = 2.0;",
     ],
 )

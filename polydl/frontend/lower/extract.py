@@ -9,9 +9,9 @@ from typing import Any
 from pycparser import c_ast, c_generator
 
 from polydl.base.errors import InputError, InputErrors
+from polydl.frontend.core.loop_forms import value_before
 from polydl.frontend.lower.bounds_checks import alias_assumptions, check_bounds, check_microkernels, check_stable
 from polydl.frontend.lower.conditional_assignments import unasked
-from polydl.frontend.lower.counting_loops import value_before
 from polydl.frontend.lower.extracted import Extracted, Options
 from polydl.frontend.lower.finish import Builder, Settled, arrays, declared_extents, every_access, rows_that_fit, settle
 from polydl.frontend.lower.index_values import assumed, index_values

@@ -1,15 +1,17 @@
-"""The loops of a walk over a region: their variables, and the iterations in which their bodies run."""
+"""The loops of a walk over a region: what counts them, and the iterations in which their bodies run."""
 
 from __future__ import annotations
 
-import copy
+from dataclasses import replace
 from typing import Any
 
 from pycparser import c_ast
 
 from polydl.base.errors import InputError
-from polydl.frontend.lower import for_loops, inductions
-from polydl.frontend.lower.member_nodes import Counted
+from polydl.frontend.core import counters
+from polydl.frontend.core.counters import Counter
+from polydl.frontend.core.evolution import Evolutions, Known, evolutions, values_at, values_behind
+from polydl.frontend.core.loop_forms import Loop, loop_of
 from polydl.frontend.lower.raw import Given, SourceLoop
 from polydl.frontend.lower.structured import structured
 from polydl.frontend.lower.undecided import Undecided
@@ -17,11 +19,9 @@ from polydl.frontend.lower.zeros import without_continue
 from polydl.frontend.meaning.affine import NotAffine, Value
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.liveness import assigned_names, leaves
-from polydl.frontend.meaning.lookup import NeedsData
-from polydl.frontend.meaning.symbols import Symbol, mentions
+from polydl.frontend.meaning.symbols import Symbol
 from polydl.model import isl
 from polydl.model.scop import Storage
-from polydl.model.types import ElementType
 
 _COUNT = "count a variable that is set right in front of the loop and stepped by its last statement alone"
 
@@ -29,64 +29,206 @@ _COUNT = "count a variable that is set right in front of the loop and stepped by
 class Iterations(Undecided):
     """A walk as far as loops go."""
 
-    def _for(self, node: Any) -> None:
-        if leaves(node.stmt) and not self.in_black_box:
-            body = self._without_jumps(node)
+    def _loop(self, node: Any) -> None:
+        """A `for`, `while` or `do` loop."""
+        loop = loop_of(node)
+        headed = isinstance(node, c_ast.For) and (node.init is not None or node.next is not None)
+        if loop.left and not self.in_black_box:
+            body = self._without_jumps(loop) if headed else None
             if body is None:
-                self._keep(node)
+                self._keep(node) if headed else self._while(node)
                 return
-            node = copy.copy(node)
-            node.stmt = body
-        if isinstance(node, Counted) and self._by_data(node):
-            self._while(node.spelled)
-            return
-        loop = for_loops.header(node, self.evaluator, self.places)
-        name = loop.variable
+            loop = replace(loop, body=body, left=False)
+        with self.scoped():
+            rest = self._begin(loop)
+            found = evolutions(loop, self)
+            counter = counters.counter_of(loop, found.each, self)
+            if counter is None and headed:
+                raise counters.complaint(loop, self)
+            taken = None if counter is None else self._counted(loop, counter, found, rest)
+            if taken is None and counter is not None and headed:
+                if node.init is None:
+                    raise self.places.error(counters.NO_START, node, counters.WRITE, topic="loop-headers")
+                if self.in_black_box:
+                    self._undecided_loop(counter, found)
+                    return
+        if taken is None:
+            self._keep(node) if headed else self._while(node)
+
+    def _without_jumps(self, loop: Loop) -> Any:
+        """The body of a loop that ends no iteration early; None where that takes the loop as it is."""
+        body = without_continue(loop.body, self)
+        return body if body is not None and not leaves(body) else structured(loop.body)
+
+    def _begin(self, loop: Loop) -> list[Any]:
+        """Give integers what a loop's header gives them. The other parts of it, which are no integers that are known.
+        Raises InputError."""
+        rest: list[Any] = []
+        found: Symbol | None
+        for part in loop.first:
+            match part:
+                case c_ast.Decl(type=c_ast.TypeDecl(), name=name) if name not in self.settings.data:
+                    self._not_around(name, part)
+                    found = self.declare(part, loop_variable=True)
+                    value = part.init
+                case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=name), rvalue=value) if (
+                    name not in self.settings.data
+                ):
+                    found = self.scope.find(name)
+                    if found is None and self.in_fragment:
+                        type_ = c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(["int"]))
+                        decl = c_ast.Decl(name, [], [], [], [], type_, None, None)
+                        found = self.scope.declare(decl, Storage.REGION, constant)
+                    if found is None:
+                        raise self.places.error(
+                            f"'{name}' is not declared", loop.node.init, "declare it in the loop", topic="declarations"
+                        )
+                case _:
+                    rest.append(part)
+                    continue
+            self._not_around(name, loop.node.init)
+            if found.integer is None:
+                rest.append(part)
+                continue
+            self.walked.temporaries.setdefault(name, found)
+            self.environment[name] = None
+            start = None if value is None else self._first_value(value)
+            self.environment[name] = None if start is None else (start, self.substituted(value))
+        return rest
+
+    def _not_around(self, name: str, node: Any) -> None:
+        """Raises InputError for the variable of a loop around."""
         if any(outer.name == name for outer, _ in self.loops):
             raise self.places.error(
                 f"the loop variable '{name}' is already that of an outer loop",
-                loop.declared or node.init or node,
+                node,
                 "give each loop its own",
                 topic="loop-variables",
             )
-        reached = self.domain
-        with self.scoped():
-            going_on = self.environment.get(name) if node.init is None else None
-            if node.init is None and going_on is None:
-                raise self.places.error(for_loops.NO_START, node, for_loops.WRITE, topic="loop-headers")
-            integer = self._loop_variable(loop)
-            start = self._first_value(loop) if going_on is None else going_on[0]
-            if isinstance(node, Counted) and not self.loops and start is not None:
-                self.walked.begun.setdefault(name, start)
-            taken = None if start is None else self._taken(loop, integer, start)
-            if isinstance(node, Counted) and taken is None:
-                raise NeedsData(name)
-            if taken is not None:
-                if isinstance(node, Counted) and node.once:
-                    for_loops.surely_runs(loop, reached, taken, self.places)
-                self.environment.update(self._iterations(loop, integer, taken, start))
-            elif going_on is not None:
-                raise self.places.error(for_loops.NO_START, node, for_loops.WRITE, topic="loop-headers")
-            elif self.in_black_box:
-                self._undecided_loop(loop, integer)
-                return
-        if taken is None or start is None:
-            self._keep(node)
-        elif loop.declared is None and not (self.in_fragment or self.in_black_box):
-            after = for_loops.value_afterwards(loop, integer, start, reached, taken, self.evaluator)
-            if after is not None:
-                self.environment[name] = after, None
 
-    def _without_jumps(self, node: Any) -> Any:
-        """The body of a loop that ends no iteration early; None where that takes the loop as it is."""
-        body = without_continue(node.stmt, self)
-        if body is not None and not leaves(body):
-            return body
-        return None if isinstance(node, Counted) else structured(node.stmt)
+    def _first_value(self, node: Any) -> Value | None:
+        """What a loop's variable begins with; None where data decide it. Raises InputError."""
+        try:
+            return self.evaluator.value(node, self.domain)
+        except NotAffine as error:
+            if error.data:
+                return None
+            raise self.values().not_affine("loop bound", error, node) from None
 
-    def _by_data(self, node: Counted) -> bool:
-        """Whether data decide how often a `while` or `do` loop that counts runs, as far as is known."""
-        return node.init.lvalue.name in self.settings.data
+    def _counted(self, loop: Loop, counter: Counter, found: Evolutions, rest: list[Any]) -> isl.Set | None:
+        """Walk a loop that is counted; the values that its dimension takes. None, and nothing walked, where data decide
+        them. Raises InputError."""
+        self._allowed(loop, counter, found)
+        symbol = self.scope.find(counter.judged)
+        assert symbol is not None, "it counts"
+        self.walked.temporaries.setdefault(counter.judged, symbol)
+        if counter.start is None:
+            return None
+        around, before = self.domain, self.environment
+        self.environment = dict(before)
+        try:
+            taken = self._taken(counter, found)
+        except NotAffine:
+            self.environment = before  # says `domain`
+            return None
+        values = self.environment
+        for part in rest:
+            self.walk(part)
+        self._iterations(loop, counter, taken)
+        if not (self.in_fragment or self.in_black_box):
+            self.environment.update(values_behind(found, counter, (around, taken), (before, values), self))
+        return taken
+
+    def _taken(self, counter: Counter, found: Evolutions) -> isl.Set:
+        """The current iterations with the values that a loop's dimension takes; the environment becomes what its body
+        sees where an iteration begins. Raises InputError, NotAffine."""
+        before = self.environment
+        made: dict[str, Known] = {}
+        if found.later or found.each.keys() - {counter.name}:
+            made = values_at(found, counter, counters.reached(counter, self.domain, self), before, self)
+        self.environment = dict(before)
+        self.forget(counter.loop.changed)
+        self.environment.update(made)
+        if counter.name is not None:
+            self.environment.pop(counter.name, None)
+        return counters.domain(counter, self.domain, self)
+
+    def _iterations(self, loop: Loop, counter: Counter, taken: isl.Set) -> None:
+        """Walk the body of a loop."""
+        try:
+            with self.inside(SourceLoop(counter.variable, counter.step < 0), counter.ctype):
+                self.domain = taken
+                self._parts(loop.taken, counter)
+                self.walk(loop.body)
+                self.no_pending()
+                self._parts(loop.step, counter)
+        finally:
+            self.forget(loop.changed)
+
+    def _parts(self, parts: tuple[Any, ...], counter: Counter) -> None:
+        """Walk what a loop does beside its body, but for the step of its dimension."""
+        for part in parts:
+            if counter.name is None or counter.name not in assigned_names(part):
+                self.walk(part)
+
+    def _undecided_loop(self, counter: Counter, found: Evolutions) -> None:
+        """Walk the body of a loop whose bounds data decide, for any value of its variables."""
+        loop, name = counter.loop, counter.judged
+        begin = counters.given(loop, name)
+        begun = {part.name if isinstance(part, c_ast.Decl) else part.lvalue.name: part for part in loop.first}
+        builder = self.values()
+        start = Given(name, builder.form(begin, self.domain), self.domain, "begin", int(counter.step > 0))
+        ends = [
+            Given(name, builder.form(bound, self.domain), self.domain, "end", past)
+            for bound, past in counters.bounds(counter)
+        ]
+        self.walked.given += [start, *ends]
+        for other in begun:
+            self._condition(counters.given(loop, other))
+        before = dict(self.undecided)
+        self.undecided |= {name: counter.ctype}
+        self.undecided |= {
+            other: symbol.integer
+            for other in begun
+            if other in found.each and (symbol := self.scope.find(other)) is not None and symbol.integer is not None
+        }
+        try:
+            self._condition(loop.condition)
+            self.forget(loop.changed)
+            self.walk(loop.body)
+            self.no_pending()
+        finally:
+            self.undecided = before
+            self.forget(loop.changed)
+
+    def _allowed(self, loop: Loop, counter: Counter, found: Evolutions) -> None:
+        """Raises InputError where the variables of a loop's header can be none."""
+        name, node = counter.judged, loop.node
+        symbol = self.scope.find(name)
+        assert symbol is not None, "it counts"
+        begun = {part.name: part for part in loop.first if isinstance(part, c_ast.Decl)}
+        reason = counters.refused(name, name in begun, symbol, self.settings, self.in_fragment)
+        if reason is not None:
+            why, hint = reason
+            where = node.init if isinstance(node, c_ast.For) and node.init is not None else node
+            raise self.places.error(why, where, hint, topic="loop-variables")
+        started = [one for one in found.each if counters.given(loop, one) is not None]
+        if len(started) > 1 and len([one for one in started if one in loop.judged]) > 1:
+            raise counters.several(loop, self)
+        for part in loop.step:
+            other = counters.target(part)
+            if other is None or other == name or counters.given(loop, other) is None or other in self.settings.data:
+                continue
+            if other in loop.inside:
+                raise self.places.error(
+                    f"the loop counts '{other}' too, and '{other}' changes in it",
+                    node.init,
+                    f"count '{name}' alone",
+                    topic="loop-headers",
+                )
+            integer = (own := self.scope.find(other)) is not None and own.is_integer
+            if integer and other not in found.each and other not in found.later:
+                raise counters.not_stepped(part, other, self)
 
     def _while(self, node: Any) -> None:
         """A `while` or `do` loop of which nothing says how often it runs."""
@@ -108,127 +250,3 @@ class Iterations(Undecided):
         self._condition(node.cond)
         self._branch(node.stmt)
         self.forget(changed)
-
-    def _first_value(self, loop: for_loops.Header) -> Value | None:
-        """What a loop's variable begins with; None where data decide it. Raises InputError."""
-        try:
-            return self.evaluator.value(loop.start, self.domain)
-        except NotAffine as error:
-            if error.data:
-                return None
-            raise self.values().not_affine("loop bound", error, loop.start) from None
-
-    def _taken(self, loop: for_loops.Header, integer: ElementType, start: Value) -> isl.Set | None:
-        """The current iterations with the values of a loop's variable; None where data decide them. Raises
-        InputError."""
-        self.loops.append((SourceLoop(loop.variable, loop.step < 0), integer))
-        try:
-            iterators = frozenset(outer.name for outer, _ in self.loops)
-            once = isinstance(loop.node, Counted) and loop.node.once
-            return for_loops.domain(loop, integer, start, self.domain, self.evaluator, self.places, iterators, once)
-        except NotAffine:
-            return None  # says `domain`
-        finally:
-            self.loops.pop()
-
-    def _iterations(
-        self, loop: for_loops.Header, integer: ElementType, taken: isl.Set, start: Value | None
-    ) -> dict[str, tuple[Value, Any] | None]:
-        """Walk the body of a loop. Gives what integers are worth behind it that each iteration adds the same to."""
-        node = loop.node
-        changed = assigned_names(node.stmt)
-        self._counters_allowed(loop, changed)
-        changed |= {other.variable for other in loop.others}
-        behind: dict[str, tuple[Value, Any] | None] = {}
-        around = self.domain
-        try:
-            with self.inside(SourceLoop(loop.variable, loop.step < 0), integer):
-                self.domain = taken
-                stepped = inductions.advances(loop, changed, taken, self)
-                done = None if start is None else inductions.iteration(loop, start, integer, self)
-                runs = inductions.trips(loop, frozenset(), around, self) if stepped.each else None
-                begins = {name: known for name in stepped.each if (known := self.environment[name]) is not None}
-                self.forget(changed)
-                for name, (begin, _) in begins.items():
-                    value = inductions.moved(begin, stepped.each[name], done, self)
-                    self.environment[name] = None if value is None else (value, None)
-                    if runs is not None and runs[1] and name not in stepped.doubtful:
-                        value = inductions.moved(begin, stepped.each[name], runs[0], self)
-                        behind[name] = None if value is None else (value, None)
-                for other in loop.others:
-                    target = c_ast.ID(other.variable, node.coord)
-                    self._assignment(other.declared or node.init, target, "=", other.value)
-                self.walk(node.stmt)
-                self.no_pending()
-        finally:
-            self.forget(changed)
-        return behind
-
-    def _undecided_loop(self, loop: for_loops.Header, integer: ElementType) -> None:
-        """Walk the body of a loop whose bounds data decide, for any value of its variables."""
-        changed = assigned_names(loop.node.stmt) | {other.variable for other in loop.others}
-        self._counters_allowed(loop, changed - {other.variable for other in loop.others})
-        builder = self.values()
-        begin = Given(loop.variable, builder.form(loop.start, self.domain), self.domain, "begin", int(loop.step > 0))
-        ends = [
-            Given(loop.variable, builder.form(bound, self.domain), self.domain, "end", past)
-            for bound, past in for_loops.bounds(loop)
-        ]
-        self.walked.given += [begin, *ends]
-        for start in (loop.start, *(other.start for other in loop.others)):
-            self._condition(start)
-        before = dict(self.undecided)
-        self.undecided |= {loop.variable: integer} | {other.variable: integer for other in loop.others}
-        try:
-            self._condition(loop.condition)
-            self.forget(changed)
-            self.walk(loop.node.stmt)
-            self.no_pending()
-        finally:
-            self.undecided = before
-            self.forget(changed)
-
-    def _counters_allowed(self, loop: for_loops.Header, changed: frozenset[str]) -> None:
-        """Declare what a loop counts beside its variable. Raises InputError where that cannot be derived from it."""
-        for other in loop.others:
-            if other.declared is not None:
-                self.declare(other.declared, loop_variable=True)
-            found = self.scope.find(other.variable)
-            moving = changed & {other.variable, *mentions(other.start), *mentions(loop.start)}
-            if found is None or not found.is_integer or moving:
-                why = (
-                    f"'{min(moving)}' changes in it" if moving else f"'{other.variable}' is no integer of this function"
-                )
-                raise self.places.error(
-                    f"the loop counts '{other.variable}' too, and {why}",
-                    loop.node.init,
-                    f"count '{loop.variable}' alone",
-                    topic="loop-headers",
-                )
-
-    def _loop_variable(self, loop: for_loops.Header) -> ElementType:
-        """The type of a loop's variable. Raises InputError when it can be none."""
-        name = loop.variable
-        if loop.declared is not None:
-            found: Symbol | None = self.declare(loop.declared, loop_variable=True)
-        else:
-            found = self.scope.find(name)
-            if found is None and self.in_fragment:
-                decl = c_ast.Decl(
-                    name, [], [], [], [], c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(["int"])), None, None
-                )
-                found = self.scope.declare(decl, Storage.REGION, constant)
-        if found is None:
-            raise self.places.error(
-                f"'{name}' is not declared", loop.node.init or loop.node, "declare it in the loop", topic="declarations"
-            )
-        reason = for_loops.refused(loop, found, self.settings, self.in_fragment)
-        if reason is not None:
-            why, hint = reason
-            raise self.places.error(why, loop.node.init or loop.node, hint, topic="loop-variables")
-        self.walked.temporaries.setdefault(name, found)
-        self.environment.pop(name, None)
-        assert found.integer is not None, "refused() lets no others through"
-        return found.integer
-
-    # assignments

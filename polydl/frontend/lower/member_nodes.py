@@ -22,15 +22,6 @@ class Row(c_ast.Decl):  # type: ignore[misc]
     spelled: Any
 
 
-class Counted(c_ast.For):  # type: ignore[misc]
-    """The `for` loop that a `while` or `do` loop is; see counting.py."""
-
-    spelled: Any
-    """The loop as it was written."""
-    once: bool
-    """A `do` loop: its first iteration runs whatever the condition says, which has to make no difference."""
-
-
 @dataclass(frozen=True, slots=True)
 class Step:
     """What stands behind a name: a member (`.`, `->`) or a subscript (`[]`)."""
@@ -129,9 +120,6 @@ class _Writer(c_generator.CGenerator):  # type: ignore[misc]
         items = node.block_items or []
         kept = {id(item.spelled) if isinstance(item, Row) else id(item): item for item in items}
         return str(super().visit_Compound(c_ast.Compound([*kept.values()], node.coord)))
-
-    def visit_Counted(self, node: Counted) -> str:  # noqa: N802
-        return str(self.visit(node.spelled))
 
 
 def written(node: Any) -> str:

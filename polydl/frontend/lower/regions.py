@@ -9,7 +9,7 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.base.errors import InputError, InputErrors, Span
-from polydl.frontend.lower.member_nodes import Counted
+from polydl.frontend.core.loop_forms import counts, loop_of
 from polydl.frontend.meaning.liveness import Beyond, Effect, effect, jumps
 from polydl.frontend.meaning.symbols import Scope, mentions, nodes
 from polydl.frontend.text.outline import balanced, check_threads, declaration_start, pragmas_before
@@ -261,16 +261,33 @@ class Finder:
             scope.declare(items[at], Storage.LOCAL, self.evaluate)
             at += 1
         loops = []
-        while at < len(items) and isinstance(items[at], (c_ast.For, c_ast.Pragma)):
+        while at < len(items) and (self._is_loop(function, items[at]) or isinstance(items[at], c_ast.Pragma)):
             loops.append(items[at])
             at += 1
         rest = items[at:]
         bare_return = len(rest) == 1 and isinstance(rest[0], c_ast.Return) and rest[0].expr is None
-        first = next((i for i in loops if isinstance(i, c_ast.For)), None)
+        first = next((i for i in loops if not isinstance(i, c_ast.Pragma)), None)
         if first is None or (rest and not bare_return):
             return self._no_nest(function, rest[0] if rest else None)
         before = items[: len(items) - len(loops) - len(rest)]
         return self._run(function, loops, scope, rest, before) or self._no_nest(function, first)
+
+    @staticmethod
+    def _is_loop(function: Any, item: Any) -> bool:
+        """Whether a statement is a loop that is looked at without pragmas: no `while` or `do` loop that counts on with a
+        parameter, unless that is nothing but a count."""
+        if not counts(item):
+            return False
+        if isinstance(item, c_ast.For) or function.decl.type.args is None:
+            return True
+        integers = {
+            one.name
+            for one in function.decl.type.args.params
+            if isinstance(one, c_ast.Decl) and isinstance(one.type, c_ast.TypeDecl)
+        }
+        loop = loop_of(item)
+        named = set(mentions(loop.body))
+        return all(name not in named for name in loop.judged if name in integers)
 
     def _no_nest(self, function: Any, stops: Any) -> InputError:
         """Why the loops of a function are no region by themselves."""
@@ -279,7 +296,7 @@ class Finder:
             return self.unit.places.error(
                 f"'{name}' has no loop", function.decl, "give a function with for loops", topic="regions"
             )
-        if isinstance(stops, c_ast.For):
+        if self._is_loop(function, stops):
             return self.unit.places.error(
                 f"'{name}': a macro makes this loop, and perhaps more",
                 stops,
@@ -296,7 +313,7 @@ class Finder:
     def _run(self, function: Any, loops: list[Any], scope: Scope, after: list[Any], before: list[Any]) -> Found | None:
         """Loops that follow each other as a region; None where macros make more than them."""
         source, places = self.unit.source, self.unit.places
-        own = [item for item in loops if isinstance(item, c_ast.For)]
+        own = [item for item in loops if not isinstance(item, c_ast.Pragma)]
         start, last = places.token_of(own[0]), places.token_of(own[-1])
         if start is None or last is None:
             return None
@@ -306,7 +323,7 @@ class Finder:
             except ValueError:
                 return None
         else:
-            whole, final = places.statement(_spelled(own[0])), places.statement(_spelled(own[-1]))
+            whole, final = places.statement(own[0]), places.statement(own[-1])
             if whole is None or final is None:
                 return None
             start, end = whole[0], final[1]
@@ -332,7 +349,7 @@ class Finder:
                 [*found.before, *found.items[:at]],
             )
             for at, item in enumerate(found.items)
-            if isinstance(item, c_ast.For) and len(found.items) > 1
+            if self._is_loop(found.function, item) and len(found.items) > 1
         ]  # fmt: skip
         return [run for run in runs if run is not None]
 
@@ -340,9 +357,10 @@ class Finder:
         """The runs of for loops in the bodies of those of a region."""
         inner: list[Found] = []
         for at, item in enumerate(found.items):
-            if isinstance(item, c_ast.For):
+            if self._is_loop(found.function, item):
                 scope = Scope(found.scope)
-                for decl in item.init.decls if isinstance(item.init, c_ast.DeclList) else ():
+                init = item.init if isinstance(item, c_ast.For) else None
+                for decl in init.decls if isinstance(init, c_ast.DeclList) else ():
                     scope.declare(decl, Storage.LOCAL, self.evaluate)
                 inner += self._runs(
                     found.function, item.stmt, scope, [*_again(item), *found.items[at + 1 :], *found.after]
@@ -356,9 +374,9 @@ class Finder:
         items = list(node.block_items or []) if isinstance(node, c_ast.Compound) else [node]
         while at < len(items):
             item = items[at]
-            if isinstance(item, c_ast.For):
+            if self._is_loop(function, item):
                 end = at
-                while end < len(items) and isinstance(items[end], c_ast.For):
+                while end < len(items) and self._is_loop(function, items[end]):
                     end += 1
                 # What is declared behind the loops is not visible in them.
                 run = self._run(function, items[at:end], scope.copy(), [*items[end:], *after], items[:at])
@@ -377,11 +395,6 @@ class Finder:
                     found += self._runs(function, item.stmt, scope, [*_again(item), *rest])
             at += 1
         return found
-
-
-def _spelled(loop: Any) -> Any:
-    """A loop as it stands in the file."""
-    return loop.spelled if isinstance(loop, Counted) else loop
 
 
 def _again(loop: Any) -> list[Any]:

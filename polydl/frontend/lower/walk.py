@@ -8,17 +8,17 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.base.errors import InputError
+from polydl.frontend.core.evolution import merged
 from polydl.frontend.lower import microkernels, written_out
 from polydl.frontend.lower.iterations import Iterations
-from polydl.frontend.lower.member_nodes import Counted, Row
+from polydl.frontend.lower.member_nodes import Row
 from polydl.frontend.lower.raw import RawCall
-from polydl.frontend.meaning.affine import NotAffine, Value, tidy
+from polydl.frontend.meaning.affine import NotAffine, tidy
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.ctypes import VOID
 from polydl.frontend.meaning.liveness import leaves
 from polydl.frontend.meaning.lookup import Settings
 from polydl.frontend.text.pragmas import Pragma
-from polydl.model import isl
 from polydl.model.scop import Storage
 from polydl.model.types import literal_value
 
@@ -38,9 +38,8 @@ class Walker(Iterations):
         super().__init__(settings)
         self._handlers: dict[type, Callable[[Any], None]] = {
             c_ast.Compound: self._compound,
-            c_ast.For: self._for,
-            Counted: self._for,
-            c_ast.While: self._while,
+            c_ast.For: self._loop,
+            c_ast.While: self._loop,
             c_ast.DoWhile: self._do,
             c_ast.If: self._if,
             c_ast.Decl: self._declaration,
@@ -110,7 +109,7 @@ class Walker(Iterations):
         if constant(node.cond, self.scope) == 0 and not leaves(node.stmt):
             self.walk(node.stmt)  # do … while (0), as macros have it
         else:
-            self._while(node)
+            self._loop(node)
 
     def _pragma(self, node: Any) -> None:
         words = str(node.string).split()
@@ -149,7 +148,7 @@ class Walker(Iterations):
             self._branch(node.iffalse)
         after_else, self.domain = self.environment, outer
         self.environment = {
-            name: self._merge(after_then.get(name), after_else.get(name), holds) for name in {*after_then, *after_else}
+            name: merged(after_then.get(name), after_else.get(name), holds) for name in {*after_then, *after_else}
         }
 
     def _microkernel(self, pragma: Pragma, node: Any) -> None:
@@ -178,17 +177,6 @@ class Walker(Iterations):
         body = RawCall(call.name.name, arguments, tuple(inner), form, pragma.index)
         domain = microkernels.executed(inner, self.domain, len(self.loops)) if pragma.kind == "call" else self.domain
         self.emit(microkernels.touched(inner), body, call, domain)
-
-    @staticmethod
-    def _merge(
-        then: tuple[Value, Any] | None, otherwise: tuple[Value, Any] | None, holds: isl.Set
-    ) -> tuple[Value, Any] | None:
-        if then is otherwise or then is None or otherwise is None:
-            return then if then is otherwise else None
-        if then[0].pw is None or otherwise[0].pw is None:
-            return None
-        one = then[0].pw.intersect_domain(holds)
-        return Value(one.union_add(otherwise[0].pw.subtract_domain(holds)).coalesce(), None, then[0].ctype), None
 
 
 def _same_in_every_type(node: Any) -> Any:

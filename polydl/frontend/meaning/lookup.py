@@ -127,7 +127,7 @@ class Lookup:
                 hint = f"count in a variable of the loops' own, and give '{name}' its value behind them"
                 raise NotAffine(f"'{name}' is changed here and read behind the region", node, data=True, hint=hint)
             raise NotAffine(f"'{name}' is computed from data or read before the scop gives it a value", node, data=True)
-        if name in self.settings.assigned:
+        if name in self.settings.assigned or name in self.environment:
             known = self.environment.get(name)
             if known is not None:
                 return known[0]

@@ -27,6 +27,7 @@ from polydl.model.isl.affine_functions import (
     multi,
     offset,
     parameter,
+    parameter_terms,
     pieces,
     terms,
     uses,
@@ -131,6 +132,7 @@ from polydl.model.isl.points import (
     range_onto,
     sample,
     stride,
+    substituted,
     symbolic_bounds,
 )
 from polydl.model.isl.quotas import (

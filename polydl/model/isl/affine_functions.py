@@ -120,6 +120,18 @@ def coefficients(of: Aff) -> tuple[int, ...] | None:
     return tuple(map(to_int, found)) if all(v.is_int() for v in found) else None
 
 
+def parameter_terms(of: Aff) -> dict[tuple[str, ...], int] | None:
+    """(parameter,) -> factor, () -> the constant term, those of 0 left out, of { [] -> [v] }; None for an expression with
+    fractions."""
+    number = offset(of)
+    names = parameters(of)
+    factors = [of.get_coefficient_val(PARAM, i) for i in range(len(names))]
+    if number is None or not all(v.is_int() for v in factors):
+        return None
+    found = {(name,): to_int(v) for name, v in zip(names, factors, strict=True)} | {(): number}
+    return {monomial: factor for monomial, factor in found.items() if factor}
+
+
 def divisors(of: Aff) -> list[Aff]:
     """The expressions of whose values a function takes the floor."""
     return [of.get_div(i) for i in range(of.dim(DIV))]

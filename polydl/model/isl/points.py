@@ -8,6 +8,7 @@ from typing import TypeVar
 from polydl.model.isl.affine_functions import constant, coordinates, multi, parameter
 from polydl.model.isl.isl_types import (
     IN,
+    DEFAULT_CONTEXT,
     OUT,
     PARAM,
     SET,
@@ -17,6 +18,7 @@ from polydl.model.isl.isl_types import (
     MultiAff,
     MultiPwAff,
     PwAff,
+    PwAffList,
     Set,
     Space,
     identifier,
@@ -75,6 +77,21 @@ def function_at(of: PwAff, values: Mapping[str, int]) -> PwAff:
     found = moved.pullback_multi_aff(inside).coalesce()
     unnamed = before.is_params() or not before.has_tuple_name(SET)
     return found if unnamed else function_named(found, before.get_tuple_name(SET))
+
+
+def substituted(of: PwAff, values: Mapping[str, PwAff]) -> PwAff:
+    """{ [] -> [v] }: the function with functions { [] -> [v] } in the place of some of its parameters."""
+    names = [name for name in parameters(of) if name in values]
+    if not names:
+        return of
+    moved = as_arguments(of, names)
+    nowhere = moved.get_domain_space().drop_dims(SET, 0, len(names))
+    given = PwAffList.alloc(DEFAULT_CONTEXT, len(names))
+    for name in names:
+        given = given.add(values[name])
+        nowhere = nowhere.align_params(values[name].get_domain_space())
+    space = Space.map_from_domain_and_range(nowhere, moved.get_domain_space().align_params(nowhere))
+    return moved.pullback_multi_pw_aff(MultiPwAff.from_pw_aff_list(space, given)).coalesce()
 
 
 def functions_at(of: MultiPwAff, values: Mapping[str, int]) -> MultiPwAff:

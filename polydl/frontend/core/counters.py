@@ -1,0 +1,497 @@
+"""What counts a loop, and the values that it takes, exactly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.base.errors import InputError
+from polydl.frontend.core.loop_forms import Loop, with_in_place
+from polydl.frontend.lower.raw import SourceLoop
+from polydl.frontend.lower.state import State
+from polydl.frontend.meaning.affine import NotAffine, Value, constant_aff, number, symbol, symbol_aff, tidy, universe
+from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.liveness import assigned_names
+from polydl.frontend.meaning.lookup import Settings
+from polydl.frontend.meaning.poly import Poly
+from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
+from polydl.frontend.text.places import Places
+from polydl.model import isl
+from polydl.model.scop import Storage
+from polydl.model.types import I32, I64, ElementType
+
+_EARLIER = "__polydl_earlier"
+NO_START = "the loop does not initialise its variable"
+WRITE = "write for (i = a; i < b; i += c)"
+_SEVERAL = "count one variable in the loop, and derive the others from it in the body"
+_OTHERWISE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
+_MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!=", "==": "=="}
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """What counts a loop: a variable of its condition that each iteration adds a number to, or a new one that counts
+    iterations from 0, where the values of that variable cannot be those of a loop's dimension."""
+
+    loop: Loop
+    variable: str
+    """The dimension."""
+    judged: str
+    """The variable of the condition."""
+    ctype: ElementType
+    """Of the dimension."""
+    step: int
+    """What is added to the dimension; not 0."""
+    start: Value | None
+    """What the dimension is where the condition is asked first; None: that is not known, or data decide it."""
+    shift: int
+    """What the condition adds to it: the body sees that much more than the condition."""
+    condition: Any
+    """In terms of what the body sees of the dimension."""
+
+    @property
+    def name(self) -> str | None:
+        """The variable that the dimension is; None for a new one."""
+        return self.judged if self.variable == self.judged else None
+
+    @property
+    def asked_at(self) -> isl.PwAff:
+        """What the variable is where the condition is asked, if it is the dimension."""
+        return symbol_aff(self.variable).sub(constant_aff(self.shift))
+
+    @property
+    def start_node(self) -> Any:
+        """Where it is given its first value, as far as the loop says so."""
+        return given(self.loop, self.judged) or self.loop.node
+
+
+@dataclass(frozen=True, slots=True)
+class Trips:
+    """How often a loop runs."""
+
+    exact: Value
+    running: Value
+    """The same where it runs at all: a simpler function."""
+    sure: bool
+    """Whether this is so elsewhere, too."""
+
+
+def counter_of(loop: Loop, each: Mapping[str, Value], state: State) -> Counter | None:
+    """What counts a loop; None where nothing in its condition evolves by a number. `each`: what iterations add."""
+    for name in loop.judged:
+        step = each[name].constant if name in each else None
+        found = state.scope.find(name)
+        if not step or found is None or found.integer is None:
+            continue
+        known = state.environment.get(name)
+        condition = _passing_zero(straight(loop.condition), name, step, found.integer)
+        steps = [part for part in (*loop.taken, *loop.step) if name in assigned_names(part)]
+        own = len(steps) == 1 and (name in loop.held or name not in loop.inside)
+        own = own and found.storage is not Storage.PARAMETER
+        if not own:
+            return Counter(loop, fresh(f"{name}_index", state), name, I64, 1, number(0, I64), 0, condition)
+        shift = step if any(steps[0] is part for part in loop.taken) else 0
+        start = None if known is None else known[0]
+        return Counter(loop, name, name, found.integer, step, start, shift, _shifted(condition, name, shift))
+    return None
+
+
+def given(loop: Loop, name: str) -> Any:
+    """The value that a loop's header gives a variable; None where it gives none."""
+    for part in loop.first:
+        match part:
+            case c_ast.Decl(name=own, init=c_ast.Node() as value) if own == name:
+                return value
+            case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=own), rvalue=value) if own == name:
+                return value
+    return None
+
+
+def fresh(name: str, state: State) -> str:
+    """A name that the file does not use, and no loop around."""
+    taken = {*re.findall(r"[A-Za-z_]\w*", state.settings.unit.preprocessed.text), *(one.name for one, _ in state.loops)}
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _passing_zero(condition: Any, name: str, step: int, ctype: ElementType) -> Any:
+    """`n != 0`, of an integer that is counted down by one, as `n > 0`: below zero it would leave its range."""
+    match condition:
+        case c_ast.BinaryOp(op="!=", left=left, right=c_ast.Constant(value="0")):
+            pass
+        case c_ast.BinaryOp(op="!=", left=c_ast.Constant(value="0"), right=left):
+            pass
+        case _:
+            left = condition
+    if not _near(left, name) or step != -1 or ctype.unsigned:
+        return condition
+    return c_ast.BinaryOp(">", left, c_ast.Constant("int", "0", condition.coord), condition.coord)
+
+
+def _near(node: Any, name: str) -> bool:
+    """Whether an expression is a variable, or that and a number."""
+    if isinstance(node, c_ast.BinaryOp) and node.op in ("+", "-") and isinstance(node.right, c_ast.Constant):
+        node = node.left
+    return isinstance(node, c_ast.ID) and node.name == name
+
+
+def _shifted(condition: Any, name: str, shift: int) -> Any:
+    """A condition in terms of a variable to which `shift` was added."""
+    if shift == 0:
+        return condition
+    instead = {}
+    for node in nodes(condition):
+        if isinstance(node, c_ast.ID) and node.name == name:
+            far = c_ast.Constant("int", str(abs(shift)), node.coord)
+            instead[id(node)] = c_ast.BinaryOp("+" if shift < 0 else "-", node, far, node.coord)
+    return with_in_place(instead, condition)
+
+
+def straight(condition: Any) -> Any:
+    """A condition on integers without `!` where comparisons say the same: `i < n` for `!(i >= n)`."""
+    match condition:
+        case c_ast.UnaryOp(op="!", expr=c_ast.UnaryOp(op="!", expr=same)):
+            return straight(same)
+        case c_ast.UnaryOp(op="!", expr=c_ast.BinaryOp(op=op, left=left, right=right)) if op in _OTHERWISE:
+            return c_ast.BinaryOp(_OTHERWISE[op], left, right, condition.coord)
+        case c_ast.UnaryOp(op="!", expr=c_ast.BinaryOp(op="||" | "&&" as op, left=left, right=right)):
+            parts = (straight(c_ast.UnaryOp("!", part, part.coord)) for part in (left, right))
+            return c_ast.BinaryOp("&&" if op == "||" else "||", *parts, condition.coord)
+    return condition
+
+
+def refused(name: str, declared: bool, found: Symbol, settings: Settings, in_fragment: bool) -> tuple[str, str] | None:
+    """Why a variable cannot count a loop, and the way out; None when it can. `declared`: by the loop.
+
+    Inside a pragma's loops (`in_fragment`) the variables exist in no scope of the program.
+    """
+    if not found.is_integer:
+        return f"the loop variable '{name}' is not an integer", "declare it as int"
+    if found.pinned:
+        return f"the loop variable '{name}' is {found.pinned}", "declare it in the loop"
+    if not declared and not in_fragment:
+        if found.storage is Storage.GLOBAL:
+            return f"the loop variable '{name}' is global", "declare it in the loop"
+        if name in settings.escaping and found.storage is Storage.PARAMETER:
+            return f"the function parameter '{name}' is written in the scop", "use a local loop variable"
+        if name in settings.escaping:
+            return (
+                f"the value of the loop variable '{name}' is used after the scop",
+                f"declare it in the loop: for (int {name} = ...)",
+            )
+    if name in settings.data:
+        return f"'{name}' is a loop variable here and holds data elsewhere in the scop", "use two names"
+    return None
+
+
+def complaint(loop: Loop, state: State) -> InputError:
+    """Why nothing counts a `for` loop."""
+    places, node = state.places, loop.node
+    if loop.condition is None:
+        return places.error("the loop has no condition", node, WRITE, topic="loop-headers")
+    begun = [name for part in loop.first if (name := begun_by(part)) is not None]
+    if len(begun) > 1:
+        if len([name for name in begun if name in mentions(loop.condition)]) != 1:
+            return several(loop, state)
+        begun = [name for name in begun if name in mentions(loop.condition)]
+    if not begun and node.init is not None:
+        why = "the loop initialises more than one variable, or none"
+        return places.error(why, node.init, WRITE, topic="loop-headers")
+    steps = [*loop.taken, *loop.step]
+    targets = [target(part) for part in steps if target(part) is not None]
+    name = begun[0] if begun else targets[0] if targets else None
+    if name is None or (not begun and state.environment.get(name) is None):
+        return places.error(NO_START, node, WRITE, topic="loop-headers")
+    if not steps:
+        return places.error("the loop has no increment", node, WRITE, topic="loop-headers")
+    found = state.scope.find(name)
+    for part in loop.first if found is None else ():
+        found = state.scope.declare(part, Storage.REGION, constant) if begun_by(part) == name else found
+    if found is not None:
+        reason = refused(name, name in _declared(loop), found, state.settings, state.in_fragment)
+        if reason is not None:
+            return places.error(reason[0], node.init or node, reason[1], topic="loop-variables")
+    for part in steps:
+        if target(part) == name:
+            return not_stepped(part, name, state)
+    if len(steps) == 1:
+        return not_stepped(steps[0], name, state)
+    return places.error(f"the loop does not count '{name}'", node, _SEVERAL, topic="loop-headers")
+
+
+def several(loop: Loop, state: State) -> InputError:
+    """That no one variable counts a loop."""
+    why = "the loop initialises more than one variable"
+    return state.places.error(why, loop.node.init, _SEVERAL, topic="loop-headers")
+
+
+def not_stepped(node: Any, name: str, state: State) -> InputError:
+    """Why a statement is no step of a loop's variable."""
+
+    def number_of(expr: Any) -> int | None:
+        try:
+            return state.evaluator.value(expr, universe()).constant
+        except NotAffine:
+            return None
+
+    match node:
+        case c_ast.Assignment(op="+=" | "-=", lvalue=c_ast.ID(name=own), rvalue=by) if own == name:
+            far = by
+        case c_ast.Assignment(
+            op="=", lvalue=c_ast.ID(name=own), rvalue=c_ast.BinaryOp(op="+" | "-", left=c_ast.ID(name=same), right=by)
+        ) if own == same == name:
+            far = by
+        case c_ast.Assignment(
+            op="=", lvalue=c_ast.ID(name=own), rvalue=c_ast.BinaryOp(op="+", left=by, right=c_ast.ID(name=same))
+        ) if own == same == name:
+            far = by
+        case _:
+            why = f"the increment does not add a constant to '{name}'"
+            return state.places.error(why, node, f"write {name}++ or {name} += c", topic="loop-headers")
+    if number_of(far) == 0:
+        why, hint = f"the step of '{name}' is zero: the loop never ends", "use another step"
+        return state.places.error(why, node, hint, topic="loop-headers")
+    why, hint = f"the step of '{name}' is not constant", "use a step that is a constant"
+    return state.places.error(why, far, hint, topic="loop-headers")
+
+
+def begun_by(part: Any) -> str | None:
+    """The variable that a part of a header gives a value to."""
+    match part:
+        case c_ast.Decl(name=name, init=c_ast.Node()):
+            return str(name)
+        case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=name)):
+            return str(name)
+        case _:
+            return None
+
+
+def target(part: Any) -> str | None:
+    """The variable that a part of a header changes; None for other expressions."""
+    target = getattr(part, "lvalue", None) or getattr(part, "expr", None)
+    return str(target.name) if isinstance(target, c_ast.ID) else None
+
+
+def _declared(loop: Loop) -> set[str]:
+    return {part.name for part in loop.first if isinstance(part, c_ast.Decl)}
+
+
+def reached(counter: Counter, where: isl.Set, state: State) -> isl.Set:
+    """`where` with all values from the first one on that a loop's dimension would take without a condition. Raises
+    NotAffine."""
+    at = symbol_aff(counter.variable)
+    begin = first(counter, where, state)
+    found = where.intersect(at.ge_set(begin) if counter.step > 0 else at.le_set(begin))
+    if abs(counter.step) != 1:
+        found = found.intersect(at.sub(begin).mod_val(isl.value(abs(counter.step))).zero_set())
+    if counter.ctype.unsigned:
+        # values below zero do not exist: the condition is judged on the values that do
+        found = found.intersect(at.ge_set(constant_aff(min(counter.shift, 0))))
+    return found
+
+
+def first(counter: Counter, where: isl.Set, state: State) -> isl.PwAff:
+    """What the body sees of the dimension in the first iteration. Raises NotAffine."""
+    assert counter.start is not None, "of others nobody asks"
+    node = counter.start_node
+    begin = state.evaluator.convert(counter.start, counter.ctype, node, where)
+    return state.evaluator.require(begin, node).add(constant_aff(counter.shift))
+
+
+def domain(counter: Counter, where: isl.Set, state: State) -> isl.Set:
+    """`where` with the values that a loop's dimension takes in the body.
+
+    It runs through its first value, that and the step, … and stops before the first value at which the condition
+    fails, which is not asked in the first iteration of a `do` loop. A bound (`i < e`, e without i) fails for ever once
+    it fails, so that the condition itself says which values are taken; any other condition has its values removed that
+    come after a failure. Raises InputError when the loop may not end, or may leave the range of its type; NotAffine
+    for a bound that data decide.
+    """
+    variable, step, places = counter.variable, counter.step, state.places
+    at = symbol_aff(variable)
+    state.loops.append((SourceLoop(variable, step < 0), counter.ctype))
+    try:
+        try:
+            seen, begin = reached(counter, where, state), at.eq_set(first(counter, where, state))
+        except NotAffine as error:
+            if error.data:
+                raise
+            raise _not_affine(places, error, counter.start_node) from None
+        asked = seen.subtract(begin) if counter.loop.once else seen
+        try:
+            holds = state.evaluator.condition(counter.condition, asked)
+        except NotAffine as error:
+            if error.data:
+                raise
+            raise _not_affine(places, error, counter.condition) from None
+        if counter.loop.once:
+            holds = holds.union(begin)
+        alone = not {*mentions(counter.condition)} & (counter.loop.changed - {variable})
+        if alone and _is_bound(counter.condition, variable, step):
+            result = seen.intersect(holds)
+        else:
+            stops = seen.subtract(holds)
+            endless = where.subtract(isl.some_values(stops, [variable]))
+            endless = endless.intersect(isl.some_values(seen.intersect(begin), [variable]))
+            if not endless.is_empty():
+                raise places.error(
+                    f"the loop over '{counter.judged}' may never end",
+                    counter.condition,
+                    f"write {counter.judged} {'<' if step > 0 else '>'} bound, or state what is known with "
+                    "'#pragma polydl assume(...)'",
+                    topic="loop-headers",
+                )
+            earlier = symbol_aff(_EARLIER)
+            failed = isl.rename_parameter(stops, variable, _EARLIER)
+            failed = failed.intersect(earlier.le_set(at) if step > 0 else earlier.ge_set(at))
+            result = seen.intersect(holds).subtract(isl.some_values(failed, [_EARLIER]))
+        _in_range(counter, result, frozenset(one.name for one, _ in state.loops), places)
+    finally:
+        state.loops.pop()
+    return tidy(result)
+
+
+def iteration(counter: Counter, state: State) -> Value | None:
+    """How many iterations of a loop are done where its body begins; None where its start is not known."""
+    if counter.start is None:
+        return None
+    begin = counter.start
+    if counter.shift:
+        begin = state.evaluator.combine(begin, number(counter.shift, I64), 1, I64)
+    here = symbol(counter.variable, counter.ctype)
+    return _divided(state.evaluator.combine(here, begin, -1, I64), counter.step)
+
+
+def _divided(distance: Value, step: int) -> Value | None:
+    sign = 1 if step > 0 else -1
+    pw = None if distance.pw is None else distance.pw.scale_val(isl.value(sign))
+    if abs(step) == 1:
+        poly = None if distance.poly is None else {m: c * sign for m, c in distance.poly.items()}
+        return Value(pw, poly, I64, distance.parts)
+    return None if pw is None else Value(pw.scale_down_val(isl.value(abs(step))), None, I64)
+
+
+def last(counter: Counter, taken: isl.Set) -> isl.PwAff | None:
+    """What a loop's dimension is in its last iteration, where it runs; None where that is not found."""
+    runs = isl.some_values(taken, [counter.variable])
+    values = isl.Map.from_domain_and_range(runs, isl.as_dimensions(taken, [counter.variable]).coalesce())
+    try:
+        extreme = values.lexmax() if counter.step > 0 else values.lexmin()
+    except isl.Error:
+        return None
+    (found,) = isl.components(extreme.as_pw_multi_aff())
+    return found
+
+
+def afterwards(counter: Counter, where: isl.Set, taken: isl.Set, state: State) -> isl.PwAff | None:
+    """What a loop's dimension is when it has run in the iterations `where` of the loops around it, in which it took the
+    values `taken`; None where that is not found."""
+    end = last(counter, taken)
+    if end is None:
+        return None
+    try:
+        begin = first(counter, where, state)
+    except NotAffine:
+        return None
+    still = where.subtract(isl.some_values(taken, [counter.variable]))
+    return end.add_constant_val(isl.value(counter.step)).union_add(begin.intersect_domain(still)).coalesce()
+
+
+def trips(counter: Counter, where: isl.Set, taken: isl.Set, state: State) -> Trips | None:
+    """How often a loop runs where it stands in `where`; None where that is not found."""
+    end = afterwards(counter, where, taken, state)
+    if end is None:
+        return None
+    begin = first(counter, where, state)
+    distance = end.sub(begin) if counter.step > 0 else begin.sub(end)
+    count = distance.scale_down_val(isl.value(abs(counter.step))).coalesce()
+    runs = isl.some_values(taken, [counter.variable])
+    running = count.intersect_domain(runs).coalesce()
+    running = running.gist(runs).coalesce() if running.n_piece() == 1 else count
+    still = where.subtract(runs)
+    sure = still.intersect(running.ne_set(constant_aff(0))).is_empty() and still.is_subset(running.domain())
+    return Trips(Value(count, None, I64), Value(running, polynomial(running), I64), sure)
+
+
+def polynomial(of: isl.PwAff) -> Poly | None:
+    """A function of one piece without divisions as a polynomial; None for others."""
+    found = isl.pieces(of)
+    if len(found) != 1 or isl.divisors(found[0][1]):
+        return None
+    return isl.parameter_terms(found[0][1])
+
+
+def _not_affine(places: Places, error: NotAffine, node: Any) -> InputError:
+    place = error.node if getattr(error.node, "coord", None) is not None else node
+    hint = error.hint or "a loop bound may use outer loop variables, parameters and constants, min and max"
+    return places.error(f"the loop bound is not affine: {error.why}", place, hint, topic=error.topic)
+
+
+def bounds(counter: Counter) -> list[tuple[Any, int]]:
+    """What a loop's variable is compared with so that the loop ends, each with 1 where the variable stays below it."""
+    found: list[tuple[Any, int]] = []
+    waiting = [counter.condition]
+    while waiting:
+        condition = waiting.pop()
+        if not isinstance(condition, c_ast.BinaryOp):
+            continue
+        if condition.op == "&&":
+            waiting += [condition.left, condition.right]
+            continue
+        for op, one, other in (
+            (condition.op, condition.left, condition.right),
+            (_MIRROR.get(condition.op, ""), condition.right, condition.left),
+        ):
+            if isinstance(one, c_ast.ID) and one.name == counter.variable and counter.step > 0:
+                found.append((other, int(op != "<=")))
+    return found
+
+
+def _is_bound(condition: Any, variable: str, step: int) -> bool:
+    """Whether a condition is a conjunction of bounds on the variable in the direction in which it runs."""
+    if not isinstance(condition, c_ast.BinaryOp):
+        return False
+    if condition.op == "&&":
+        return _is_bound(condition.left, variable, step) and _is_bound(condition.right, variable, step)
+    op, left, right = condition.op, condition.left, condition.right
+    if not _near(left, variable):
+        if op not in _MIRROR:
+            return False
+        op, left, right = _MIRROR[op], right, left
+    if not _near(left, variable) or variable in mentions(right):
+        return False
+    return op in (("<", "<=") if step > 0 else (">", ">="))
+
+
+def _in_range(counter: Counter, taken: isl.Set, iterators: frozenset[str], places: Places) -> None:
+    """Refuse loops whose last increment leaves the range of the variable's type."""
+    ctype = counter.ctype
+    following = symbol_aff(counter.variable).add(constant_aff(counter.step))
+    if (
+        counter.step < 0
+        and ctype.unsigned
+        and not counter.shift
+        and not taken.intersect(following.lt_set(constant_aff(0))).is_empty()
+    ):
+        raise places.error(
+            f"'{counter.judged}' is unsigned and wraps around below zero: the loop does not end there",
+            counter.condition,
+            f"declare '{counter.judged}' as int",
+            topic="integers",
+        )
+    if ctype.bits >= I32.bits and any(name not in iterators for name in isl.parameters(taken)):
+        # symbolic bounds of 32 and 64 bits are taken to stay in range (see affine.py); numeric ones are checked
+        return
+    beyond = taken.intersect(following.gt_set(constant_aff(ctype.maximum)))
+    if not beyond.is_empty():
+        raise places.error(
+            f"'{counter.judged}' leaves the range of '{ctype.c}'",
+            counter.condition,
+            "use a wider type for it",
+            topic="integers",
+        )

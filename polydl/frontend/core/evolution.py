@@ -1,0 +1,413 @@
+"""Scalar evolution: what integers that a loop changes are worth in each of its iterations.
+
+    k = 3;                                   k = {3, +, 2}: 3 + 2 * i where the body begins, 3 + 2 * n behind the loop
+    for (i = 0; i < n; i++) {
+        y[i] = x[k];
+        k += 2;
+    }
+
+One iteration is executed on symbols that stand for what the integers are where it begins. What then differs from its
+symbol by a number that no iteration changes is an add recurrence {start, +, step} (Bachmann, Wang and Zima, "Chains of
+recurrences", ISSAC 1994; LLVM's ScalarEvolution). What is a function of others' symbols alone follows them by an
+iteration (a wrap-around variable: Wolfe, "Beyond induction variables", PLDI 1992), as `t0` does in
+
+    for (t = a, t0 = t % 2; t < b; t++, t0 = t % 2) …
+
+The number may come of loops inside: `k++` in a loop of `w` iterations adds w, as long as w stays what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.base.errors import InputError
+from polydl.frontend.core import counters
+from polydl.frontend.core.loop_forms import Loop, loop_of
+from polydl.frontend.lower.state import State
+from polydl.frontend.meaning.affine import NotAffine, Value, constant_aff, symbol, symbol_aff
+from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.liveness import assigned_names
+from polydl.frontend.meaning.lookup import NeedsData
+from polydl.frontend.meaning.symbols import mentions
+from polydl.model import isl
+from polydl.model.scop import Storage
+from polydl.model.types import I64
+
+_BEGIN = "__polydl_begin_"
+"""Begins the symbols for what integers are where an iteration begins."""
+
+Known = tuple[Value, Any] | None
+"""What the environment of a walk has of an integer."""
+
+
+@dataclass(slots=True)
+class Evolutions:
+    """What an iteration of a loop does to the integers that it changes."""
+
+    each: dict[str, Value] = field(default_factory=dict)
+    """By name, what each iteration adds."""
+    later: dict[str, Value] = field(default_factory=dict)
+    """What others are behind an iteration, in terms of `symbols`; in an order in which each follows those before."""
+    doubtful: set[str] = field(default_factory=set)
+    """Those of `each` of which this holds where a loop inside runs, in which alone they are used."""
+
+
+def evolutions(loop: Loop, state: State) -> Evolutions:
+    """How the integers evolve that a loop changes, where the walk is in front of its first iteration."""
+    begins: dict[str, Value] = {}
+    names = loop.changed - loop.inside | loop.held if loop.left else loop.changed
+    for name in sorted(names):
+        found = state.scope.find(name)
+        if found is not None and found.integer is not None and name not in state.settings.data:
+            begins[name] = symbol(_BEGIN + name, found.integer)
+    result = Evolutions()
+    if not begins:
+        return result
+    execution = _Execution(state, loop, result.doubtful)
+    behind = execution.iteration(begins, body=not loop.left and not loop.inside.isdisjoint(begins.keys() - loop.held))
+    waiting = dict(begins)
+    for name, begin in begins.items():
+        end = behind.get(name)
+        if end is None:
+            continue
+        moved = state.evaluator.combine(end[0], begin, -1, I64)
+        if not _symbols(moved):
+            result.each[name] = moved
+            del waiting[name]
+    progress = True
+    while progress:
+        progress = False
+        for name in list(waiting):
+            end = behind.get(name)
+            if end is not None and end[0].pw is not None and not {*_symbols(end[0])} & waiting.keys():
+                result.later[name] = end[0]
+                del waiting[name]
+                progress = True
+    return result
+
+
+def _symbols(value: Value) -> set[str]:
+    """The integers on whose values where an iteration begins a value depends."""
+    if value.pw is not None:
+        names = set(isl.involved_parameters(value.pw))
+    else:
+        names = {name for monomial in value.poly or {} for name in monomial}
+        names = {inner for name in names for inner in _named(name, value)}
+    return {name.removeprefix(_BEGIN) for name in names if name.startswith(_BEGIN)}
+
+
+def _named(name: str, value: Value) -> tuple[str, ...]:
+    return isl.involved_parameters(value.parts[name]) if name in value.parts else (name,)
+
+
+def values_at(
+    found: Evolutions, counter: counters.Counter, reached: isl.Set, environment: Mapping[str, Known], state: State
+) -> dict[str, Known]:
+    """What the integers that evolve are where an iteration begins, its condition not asked yet; `environment`: what
+    they are in the first one; `reached`: iterations, perhaps more than there are."""
+    made: dict[str, Known] = {}
+    done = counters.iteration(counter, state)
+    for name, each in found.each.items():
+        begin = environment.get(name)
+        value = None if begin is None else moved(begin[0], each, done, state)
+        made[name] = None if value is None else (value, None)
+    if not found.later or done is None or done.pw is None:
+        return made | dict.fromkeys(found.later)
+    before = symbol_aff(counter.variable).sub(constant_aff(counter.step))
+    own = {} if counter.name is None else {counter.name: counter.asked_at}
+    for name, behind in found.later.items():
+        begin = environment.get(name)
+        now = {used: own[used] if used in own else _pw(made.get(used)) for used in _symbols(behind)}
+        made[name] = None
+        if begin is None or begin[0].pw is None or behind.pw is None:
+            continue
+        given = {_BEGIN + used: pw for used, pw in now.items() if pw is not None}
+        if len(given) < len(now):
+            continue
+        then = {used: isl.substituted(pw, {counter.variable: before}) for used, pw in given.items()}
+        follows = isl.substituted(behind.pw, then)
+        first = done.pw.eq_set(constant_aff(0))
+        if not reached.intersect(first).is_subset(begin[0].pw.eq_set(follows)):
+            rest = follows.subtract_domain(first)
+            follows = begin[0].pw.intersect_domain(first).union_add(rest).coalesce()
+        made[name] = Value(follows.gist(reached).coalesce(), None, begin[0].ctype), None
+    return made
+
+
+def values_behind(
+    found: Evolutions,
+    counter: counters.Counter,
+    where: tuple[isl.Set, isl.Set],
+    environments: tuple[Mapping[str, Known], Mapping[str, Known]],
+    state: State,
+) -> dict[str, Known]:
+    """What the integers that a loop changes are behind it, as far as they evolve.
+
+    `where`: where the loop stands, and its iterations; `environments`: in front of it, and where an iteration begins.
+    """
+    around, taken = where
+    before, inside = environments
+    others = (found.each.keys() - {counter.name}) | found.later.keys()
+    declared = {part.name for part in counter.loop.first if isinstance(part, c_ast.Decl)}
+    made: dict[str, Known] = {}
+    if counter.name is not None and counter.name not in declared:
+        end = counters.afterwards(counter, around, taken, state)
+        made[counter.name] = None if end is None else (Value(end, None, counter.ctype), None)
+    if not others - declared:
+        return made
+    count = counters.trips(counter, around, taken, state)
+    last = counters.last(counter, taken)
+    if count is None or last is None:
+        return made
+    for name in others - declared:
+        begin, value = before.get(name), None
+        if begin is not None and name in found.each and name not in found.doubtful:
+            value = moved(begin[0], found.each[name], count.running if count.sure else count.exact, state)
+        elif begin is not None and name in found.later and begin[0].pw is not None:
+            value = _behind_last(found.later[name], begin[0], counter, last, inside)
+        made[name] = None if value is None else (value, None)
+    return made
+
+
+def _behind_last(
+    behind: Value, begin: Value, counter: counters.Counter, last: isl.PwAff, inside: Mapping[str, Known]
+) -> Value | None:
+    """What an integer is behind a loop that follows others by an iteration."""
+    given = {_BEGIN + used: _pw(inside.get(used)) for used in _symbols(behind)}
+    if counter.name is not None and _BEGIN + counter.name in given:
+        given[_BEGIN + counter.name] = counter.asked_at
+    if behind.pw is None or begin.pw is None or any(pw is None for pw in given.values()):
+        return None
+    follows = isl.substituted(behind.pw, {used: pw for used, pw in given.items() if pw is not None})
+    end = isl.substituted(follows, {counter.variable: last}).intersect_domain(last.domain())
+    return Value(end.union_add(begin.pw.subtract_domain(last.domain())).coalesce(), None, begin.ctype)
+
+
+def _pw(known: Known) -> isl.PwAff | None:
+    return None if known is None else known[0].pw
+
+
+def moved(begin: Value, added: Value, count: Value | None, state: State) -> Value | None:
+    """The value behind so many iterations; None where it is not found."""
+    if count is None:
+        return None
+    try:
+        distance = state.evaluator.product(added, count, I64)
+        return state.evaluator.combine(begin, distance, 1, begin.ctype)
+    except NotAffine:
+        return None
+
+
+def merged(then: Known, otherwise: Known, holds: isl.Set | None) -> Known:
+    """What an integer is behind an `if` of which it is one of two values; `holds` None: data decide."""
+    if then is otherwise or then is None or otherwise is None:
+        return then if then is otherwise else None
+    one, other = then[0], otherwise[0]
+    if one.poly is not None and one.poly == other.poly and not one.parts and not other.parts:
+        return then
+    if one.pw is None or other.pw is None:
+        return None
+    if holds is None:
+        return then if one.pw.is_equal(other.pw) else None
+    both = one.pw.intersect_domain(holds).union_add(other.pw.subtract_domain(holds)).coalesce()
+    return Value(both, None, one.ctype), None
+
+
+@dataclass(frozen=True, slots=True)
+class _Execution:
+    """Executes an iteration of a loop as far as integers go."""
+
+    state: State
+    loop: Loop
+    doubtful: set[str]
+
+    def iteration(self, begins: Mapping[str, Value], *, body: bool) -> dict[str, Known]:
+        """What integers are behind an iteration, in terms of what they are where it begins; without its `body`, those
+        that nothing in it changes. It leaves no trace in the walk."""
+        state = self.state
+        before = (state.environment, state.domain, state.walked)
+        walked = state.walked
+        state.walked = replace(
+            walked, parameters=dict(walked.parameters), shaping=set(walked.shaping), derived=dict(walked.derived),
+            sized=dict(walked.sized), constants=dict(walked.constants), called=dict(walked.called),
+            temporaries=dict(walked.temporaries),
+        )  # fmt: skip
+        first = state.environment
+        state.environment = dict(first)
+        try:
+            with state.scoped():
+                state.forget(self.loop.changed)
+                state.environment.update({name: (value, None) for name, value in begins.items()})
+                for part in self.loop.taken:
+                    self.run(part)
+                if body:
+                    state.domain = self._where(begins, first)
+                    self.run(self.loop.body)
+                # what the header steps and the body changes, too, is refused by the walk
+                state.environment.update({name: (begins[name], None) for name in self.loop.held & begins.keys()})
+                for part in self.loop.step:
+                    self.run(part)
+            return state.environment
+        finally:
+            state.environment, state.domain, state.walked = before
+
+    def _where(self, begins: Mapping[str, Value], first: Mapping[str, Known]) -> isl.Set:
+        """What is known where an iteration begins."""
+        state, where = self.state, self.state.domain
+        for value in begins.values():
+            if value.ctype.unsigned and value.pw is not None:
+                where = where.intersect(value.pw.ge_set(constant_aff(0)))
+        if self.loop.condition is None:
+            return where
+        try:
+            holds = state.evaluator.condition(self.loop.condition, where)
+        except (NotAffine, NeedsData):
+            return where
+        if self.loop.once:
+            starts = where
+            for name, value in begins.items():
+                start = _pw(first.get(name))
+                if start is not None and value.pw is not None:
+                    starts = starts.intersect(value.pw.eq_set(start))
+            holds = holds.union(starts)
+        return where.intersect(holds)
+
+    def run(self, node: Any) -> None:
+        """Execute a statement."""
+        state = self.state
+        match node:
+            case c_ast.Compound():
+                with state.scoped():
+                    for item in node.block_items or ():
+                        self.run(item)
+            case c_ast.DeclList(decls=parts) | c_ast.ExprList(exprs=parts):
+                for part in parts:
+                    self.run(part)
+            case c_ast.Decl(name=str()):
+                found = state.scope.declare(node, Storage.REGION, constant)
+                state.environment[node.name] = None
+                if found is not None and node.init is not None:
+                    self._give(node.name, node.init)
+            case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=name), rvalue=c_ast.BinaryOp(op="+" | "-") as value) if (
+                isinstance(value.left, c_ast.ID) and value.left.name == name and not assigned_names(value)
+            ):
+                self._step(name, value.op, value.right)
+            case c_ast.Assignment(op="+=" | "-=", lvalue=c_ast.ID(name=name), rvalue=value) if not assigned_names(
+                value
+            ):
+                self._step(name, node.op[0], value)
+            case c_ast.UnaryOp(op="p++" | "++" | "p--" | "--", expr=c_ast.ID(name=name)):
+                self._step(name, node.op[-1], c_ast.Constant("int", "1", node.coord))
+            case c_ast.Assignment(lvalue=c_ast.ID(name=name), rvalue=value) if not assigned_names(value):
+                if node.op != "=":
+                    value = c_ast.BinaryOp(node.op[:-1], node.lvalue, value, node.coord)
+                self._give(name, value)
+            case c_ast.If():
+                self._if(node)
+            case c_ast.For() | c_ast.While() | c_ast.DoWhile():
+                self._loop(node)
+            case None:
+                pass
+            case _:
+                state.forget(assigned_names(node))
+
+    def _step(self, name: str, op: str, by: Any) -> None:
+        """Add to an integer. Whether it leaves the range of its type is seen where the walk does this step."""
+        state = self.state
+        known = state.environment.get(name)
+        state.forget(frozenset({name}))
+        if known is None:
+            return
+        try:
+            far = state.evaluator.value(by, state.domain)
+            made = state.evaluator.combine(known[0], far, 1 if op == "+" else -1, known[0].ctype)
+        except (NotAffine, NeedsData):
+            return
+        state.environment[name] = made, None
+
+    def _give(self, name: str, value: Any) -> None:
+        state = self.state
+        found = state.scope.find(name)
+        if found is None or found.integer is None or name in state.settings.data:
+            return
+        try:
+            made = state.evaluator.value(value, state.domain)
+            state.environment[name] = state.evaluator.convert(made, found.integer, value, state.domain), None
+        except (NotAffine, NeedsData):
+            state.environment[name] = None
+
+    def _if(self, node: Any) -> None:
+        state = self.state
+        before, outer = state.environment, state.domain
+        if not assigned_names(node):
+            return
+        holds: isl.Set | None
+        try:
+            holds = state.evaluator.condition(node.cond, outer)
+        except (NotAffine, NeedsData):
+            holds = None
+        arms = []
+        for arm, where in ((node.iftrue, holds), (node.iffalse, None if holds is None else holds.complement())):
+            state.environment = dict(before)
+            state.domain = outer if where is None else outer.intersect(where)
+            with state.scoped():
+                self.run(arm)
+            arms.append(state.environment)
+        state.domain = outer
+        then, otherwise = arms
+        state.environment = {name: merged(then.get(name), otherwise.get(name), holds) for name in {*then, *otherwise}}
+
+    def _loop(self, node: Any) -> None:
+        """A loop inside: what it adds is known where its iterations are counted."""
+        state, loop = self.state, loop_of(node)
+        changed = loop.changed | frozenset(name for part in loop.first for name in assigned_names(part))
+        with state.scoped():
+            for part in loop.first:
+                self.run(part)
+            behind = None if loop.left else self._behind(loop)
+        state.forget(changed)
+        state.environment.update(behind or {})
+
+    def _behind(self, loop: Loop) -> dict[str, Known] | None:
+        """What integers are behind a loop; None where that is not found."""
+        state = self.state
+        inner = evolutions(loop, state)
+        counter = counters.counter_of(loop, inner.each, state)
+        others = inner.each.keys() - {counter.name if counter is not None else None}
+        if counter is None or not others:
+            return None
+        environment, around = state.environment, state.domain
+        state.environment = dict(environment)
+        try:
+            reached = counters.reached(counter, around, state)
+            state.forget(loop.changed)
+            state.environment.update(values_at(inner, counter, reached, environment, state))
+            taken = counters.domain(counter, around, state)
+        except (NotAffine, NeedsData, InputError):
+            return None
+        finally:
+            state.environment = environment
+        count = counters.trips(counter, around, taken, state)
+        if count is None:
+            return None
+        made: dict[str, Known] = {}
+        for name in others:
+            begin = environment.get(name)
+            run = count.running
+            if not count.sure:
+                if self._inside_alone(name, loop):
+                    self.doubtful.add(name)
+                else:
+                    run = count.exact
+            value = None if begin is None else moved(begin[0], inner.each[name], run, state)
+            made[name] = None if value is None else (value, None)
+        self.doubtful.update(inner.doubtful & others)
+        return made
+
+    def _inside_alone(self, name: str, inner: Loop) -> bool:
+        """Whether the loop whose iteration is executed names an integer in a loop inside alone."""
+        return [*mentions(self.loop.node)].count(name) == [*mentions(inner.node)].count(name)

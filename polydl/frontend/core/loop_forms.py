@@ -1,0 +1,280 @@
+"""Every loop of C as one kind of loop: `for`, `while`, `do`, endless ones that an `if` leaves, conditions that count.
+
+for (i = 0, k = 9; i < n; i++, k--) …    first: i = 0, k = 9;  condition: i < n;  step: i++, k--
+while (i-- > 0) …                        condition: i > 0;  taken: i--
+do { …; } while (--n);                   step: --n;  condition: n;  once
+for (;;) { if (i >= n) break; …; i++; }  condition: !(i >= n);  step: i++
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.frontend.meaning.liveness import assigned_names, changed_names, jumps, leaves
+from polydl.frontend.meaning.symbols import mentions, nodes
+
+STEPS = ("p++", "++", "p--", "--")
+LOOPS = (c_ast.For, c_ast.While, c_ast.DoWhile)
+_MAYBE = (c_ast.TernaryOp, c_ast.FuncCall)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """first; while (condition) { taken; body; step; } taken;
+
+    The condition changes nothing. `once`: the body runs before the condition is asked for the first time.
+    """
+
+    node: Any
+    """The loop as it is written."""
+    first: tuple[Any, ...]
+    """Declarations and expressions in front of it, of its header."""
+    condition: Any
+    """None: it always holds."""
+    taken: tuple[Any, ...]
+    """What the condition steps, whether or not it holds."""
+    body: Any
+    step: tuple[Any, ...]
+    """What is done behind each iteration: in the header, or by the last statements of the body that step what the
+    condition is on."""
+    once: bool
+    inside: frozenset[str]
+    """Scalars that the body assigns to or declares."""
+    left: bool
+    """The body holds a `break` or `continue`."""
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """Scalars that an iteration assigns to or declares."""
+        return self.inside.union(*(assigned_names(part) for part in (*self.taken, *self.step)))
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """The variables of the condition that iterations change, in the order of the text."""
+        named = () if self.condition is None else dict.fromkeys(mentions(self.condition))
+        return tuple(name for name in named if name in self.changed)
+
+    @property
+    def held(self) -> frozenset[str]:
+        """Those of them that the header of a `for` loop steps: nothing else may change them."""
+        if not isinstance(self.node, c_ast.For) or self.node.next is None:
+            return frozenset()
+        return frozenset(name for part in self.step for name in assigned_names(part)).intersection(self.judged)
+
+
+def loop_of(node: Any) -> Loop:
+    """A `for`, `while` or `do` loop, taken apart."""
+    body = node.stmt
+    first: tuple[Any, ...] = ()
+    step: tuple[Any, ...] = ()
+    condition, once = node.cond, isinstance(node, c_ast.DoWhile)
+    if isinstance(node, c_ast.For):
+        first, step = listed(node.init), listed(node.next)
+    if _always(condition) and not once:
+        condition, body, once = _left(body, bare=not step)
+    taken: tuple[Any, ...] = ()
+    if condition is not None:
+        steps, pure = _apart(condition, once)
+        condition = pure
+        if once:
+            step += steps
+        else:
+            taken = steps
+    left = leaves(body)
+    if condition is not None and not step and not taken and not (left or jumps(body) or _returns(body)):
+        step, body = _step_apart(body, condition)
+    return Loop(node, first, condition, taken, body, step, once, assigned_names(body), left)
+
+
+def counts(node: Any) -> bool:
+    """Whether a statement is a loop that may be one of a region: each `for` loop, and `while` and `do` loops that step
+    a variable of their condition."""
+    if isinstance(node, c_ast.For):
+        return True
+    if not isinstance(node, (c_ast.While, c_ast.DoWhile)) or jumps(node.stmt) or _returns(node.stmt):
+        return False
+    loop = loop_of(node)
+    parts = (*loop.taken, loop.body, *loop.step)
+    steps = {stepped(inner) for part in parts for inner in nodes(part)}
+    return not loop.left and not steps.isdisjoint(loop.judged)
+
+
+def listed(node: Any) -> tuple[Any, ...]:
+    """The parts of what stands in a header between two semicolons."""
+    match node:
+        case None:
+            return ()
+        case c_ast.DeclList(decls=parts) | c_ast.ExprList(exprs=parts):
+            return tuple(parts)
+        case _:
+            return (node,)
+
+
+def stepped(node: Any) -> str | None:
+    """The variable that a statement changes, of the form of a step; None for other statements."""
+    match node:
+        case c_ast.UnaryOp(op=op, expr=c_ast.ID(name=name)) if op in STEPS:
+            return str(name)
+        case c_ast.Assignment(op="+=" | "-=", lvalue=c_ast.ID(name=name)):
+            return str(name)
+        case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=name), rvalue=c_ast.BinaryOp(op="+" | "-") as value):
+            return str(name) if name in mentions(value) else None
+        case _:
+            return None
+
+
+def statements(body: Any) -> list[Any]:
+    """The statements of a loop's body."""
+    items = list(body.block_items or []) if isinstance(body, c_ast.Compound) else [body]
+    return [item for item in items if not isinstance(item, c_ast.EmptyStatement)]
+
+
+def with_in_place(changed: Mapping[int, Any], node: Any) -> Any:
+    """A copy of a tree with some nodes, by identity, in the place of others."""
+    if id(node) in changed:
+        return changed[id(node)]
+    made = copy.copy(node)
+    for name in type(node).__slots__:
+        child = getattr(node, name, None)
+        if isinstance(child, c_ast.Node):
+            setattr(made, name, with_in_place(changed, child))
+        elif isinstance(child, list):
+            setattr(made, name, [with_in_place(changed, c) if isinstance(c, c_ast.Node) else c for c in child])
+    return made
+
+
+def sure_steps(expression: Any) -> list[Any]:
+    """The steps in an expression that surely happen, of variables that it names nowhere else."""
+    named = list(mentions(expression))
+    sure = nodes(expression, lambda n: isinstance(n, _MAYBE) or getattr(n, "op", "") in ("&&", "||", "sizeof"))
+    return [
+        n
+        for n in sure
+        if isinstance(n, c_ast.UnaryOp) and n.op in STEPS and isinstance(n.expr, c_ast.ID)
+        if named.count(n.expr.name) == 1
+    ]
+
+
+def _always(condition: Any) -> bool:
+    """Whether a loop's condition is none, or a number that always holds."""
+    return condition is None or (
+        isinstance(condition, c_ast.Constant) and condition.type == "int" and condition.value.rstrip("uUlL") == "1"
+    )
+
+
+def _left(body: Any, bare: bool) -> tuple[Any, Any, bool]:
+    """Condition and body of an endless loop whose body begins or ends with `if (c) break;`, and whether it runs once
+    before that is asked; `bare`: nothing is stepped behind the body."""
+    items = statements(body)
+    if len(items) > 1 and (stops := _breaks(items[0])) is not None:
+        return _negated(stops), c_ast.Compound(items[1:], body.coord), False
+    if len(items) > 1 and bare and (stops := _breaks(items[-1])) is not None:
+        # what the condition reads has to be what it is at the end of the body
+        declared = {item.name for item in items if isinstance(item, c_ast.Decl)}
+        if not declared & set(mentions(stops)):
+            return _negated(stops), c_ast.Compound(items[:-1], body.coord), True
+    return None, body, False
+
+
+def _breaks(item: Any) -> Any:
+    """The condition of `if (c) break;`; None for other statements."""
+    if not isinstance(item, c_ast.If) or item.iffalse is not None:
+        return None
+    then = item.iftrue
+    if isinstance(then, c_ast.Compound) and len(then.block_items or []) == 1:
+        (then,) = then.block_items
+    return item.cond if isinstance(then, c_ast.Break) else None
+
+
+def _negated(condition: Any) -> Any:
+    return c_ast.UnaryOp("!", condition, condition.coord)
+
+
+def _apart(condition: Any, once: bool) -> tuple[tuple[Any, ...], Any]:
+    """The steps of a condition, and the condition without them: on the values in front of them, or, of a loop that
+    runs `once` before, behind them."""
+    steps = sure_steps(condition)
+    if not steps:
+        return (), condition
+    instead: dict[int, Any] = {}
+    for one in steps:
+        up, behind = "+" in one.op, one.op.startswith("p")
+        value = one.expr
+        if behind == once:
+            # `i--` is one more than what i is behind it, `--i` one less than what it is in front of it
+            op = "+" if up != once else "-"
+            value = c_ast.BinaryOp(op, one.expr, c_ast.Constant("int", "1", one.coord), one.coord)
+        instead[id(one)] = value
+    return tuple(steps), with_in_place(instead, condition)
+
+
+def _step_apart(body: Any, condition: Any) -> tuple[tuple[Any, ...], Any]:
+    """The last statement of a body that steps a variable of the condition, where none behind it mentions that, and the
+    other statements; the body as it is where there is no such statement."""
+    items = statements(body)
+    for at in range(len(items) - 1, -1, -1):
+        variable = stepped(items[at])
+        if variable is None or variable not in mentions(condition):
+            continue
+        behind = items[at + 1 :]
+        moved = any(variable in mentions(item) for item in behind) or set(mentions(items[at])) & {
+            name for item in behind for name in assigned_names(item)
+        }
+        return ((), body) if moved else ((items[at],), c_ast.Compound([*items[:at], *behind], body.coord))
+    return (), body
+
+
+def _returns(body: Any) -> bool:
+    return any(isinstance(node, c_ast.Return) for node in nodes(body))
+
+
+_PLAIN = (
+    c_ast.Constant, c_ast.ID, c_ast.BinaryOp, c_ast.Cast, c_ast.TernaryOp, c_ast.Typename, c_ast.TypeDecl,
+    c_ast.IdentifierType,
+)  # fmt: skip
+
+
+def value_before(variable: str, before: Sequence[Any]) -> Any:
+    """The value that a variable is given in front of code, where it still is that value there; None where none is
+    found. Between the two may stand declarations, statements that set other variables, and returns."""
+    changed: set[str] = set()
+    for item in reversed(before):
+        match item:
+            case c_ast.Decl(name=name, init=value) if name == variable and not item.storage:
+                found = value
+            case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=name), rvalue=value) if name == variable:
+                found = value
+            case c_ast.Decl() | c_ast.Assignment(lvalue=c_ast.ID()):
+                if variable in mentions(item) or any(isinstance(node, c_ast.FuncCall) for node in nodes(item)):
+                    return None
+                changed |= assigned_names(item)
+                continue
+            case c_ast.EmptyStatement() | c_ast.Pragma():
+                continue
+            case c_ast.If(cond=condition, iftrue=then, iffalse=None) if _only_returns(then) and _still(condition):
+                continue
+            case _:
+                return None
+        plain = found is not None and all(
+            isinstance(node, _PLAIN) or (isinstance(node, c_ast.UnaryOp) and node.op in ("-", "+", "~"))
+            for node in nodes(found)
+        )
+        return found if plain and not changed & {variable, *mentions(found)} else None
+    return None
+
+
+def _only_returns(node: Any) -> bool:
+    items = statements(node)
+    return len(items) == 1 and isinstance(items[0], c_ast.Return)
+
+
+def _still(condition: Any) -> bool:
+    """Whether an expression changes nothing."""
+    return not changed_names(condition) and not any(
+        isinstance(node, (c_ast.FuncCall, c_ast.Assignment)) for node in nodes(condition)
+    )
