@@ -22,7 +22,7 @@ from polydl.schedule.transforms import Vectorize
 from polydl.target import preset
 from tests.programs.corpus import catalogue
 
-SPLIT_WHERE_PRINTED = {"red_black", "assumed"}
+SPLIT_WHERE_PRINTED = {"red_black", "assumed", "floyd_warshall", "transitive_closure"}
 """Their loops are cut into pieces when they are printed, at parities and at bounds that depend on each other; what is a
 row in a piece is not told from the tree."""
 
