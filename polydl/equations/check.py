@@ -17,8 +17,20 @@ from itertools import product
 
 from polydl.equations.lift import Equations, Source, reads
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Gather, Load, Unary
-from polydl.model.expr import is_zero, operands
+from polydl.model.expr import (
+    AffineValue,
+    Binary,
+    Call,
+    Conditional,
+    Const,
+    Convert,
+    Expr,
+    Gather,
+    Load,
+    Unary,
+    is_zero,
+    operands,
+)
 from polydl.model.functions import FMA
 from polydl.model.isl import quota
 from polydl.model.scop import Array, Assignment, BlackBox, Scop, Statement, Storage
@@ -120,7 +132,12 @@ class _Comparison:
     # What is touched.
 
     def _outside(self) -> str | None:
-        """Why the program after touches elements that the one before does not, and that may not be there."""
+        """Why the program after touches elements that the one before does not, and that may not be there, or has
+        instances that store nowhere."""
+        for name, s in self.after.statements.items():
+            if isinstance(s.body, Assignment) and self.before.statements.get(name) is not s:
+                if not self.after.unread(name, s.body.target).is_empty():
+                    return f"{name} does not always store"
         for name, array in self.after.scop.arrays.items():
             if self._unchanged(name):
                 continue
@@ -247,6 +264,12 @@ class _Comparison:
 
     def _other(self, points: isl.Set, one: _Of | _Made, two: _Of | _Made, around: tuple[str, ...]) -> str | None:
         """`_differ`, operation by operation."""
+        unread = [_unread(points, value) for value in (one, two)]
+        if unread[0] is not None or unread[1] is not None:
+            # Where a condition around it says that it is not read in either, it may be anything.
+            if unread[0] is None or unread[1] is None or not unread[0].is_equal(unread[1]):
+                return f"{_called(two)} is read elsewhere than {_called(one)}"
+            points = points.subtract(unread[0])
         for this, first in ((one, True), (two, False)):
             if isinstance(this, _Of) and isinstance(this.value, Load):
                 for where, made in self._loaded(points, this):
@@ -273,9 +296,9 @@ class _Comparison:
         inside = [self._inside(value) if isinstance(value, _Made) else None for value in (one, two)]
         assumed = [isinstance(value, _Made) and value.writer in self.assumed for value in (one, two)]
         copies = [value is not None and isinstance(value.value, Load) for value in inside]
-        for left, right in ((0, 1), (1, 0)):
-            if inside[left] is not None and (copies[left] or not assumed[left]):
-                return (inside[0], None) if left == 0 else (None, inside[1])
+        for side in (0, 1):
+            if inside[side] is not None and (copies[side] or not assumed[side]):
+                return (inside[0], None) if side == 0 else (None, inside[1])
         if not any(inside):
             return None
         return inside[0], inside[1]
@@ -373,6 +396,8 @@ class _Comparison:
                 whole = Unary(inner.op, wider[0]) if isinstance(inner, Unary) else Binary(inner.op, *wider)
                 yield from self._terms(points, replace(value, value=whole))
             case Load():
+                if _unread(points, value) is not None:
+                    raise _NotShown(f"{value.statement} does not always read")
                 for where, made in self._loaded(points, value):
                     yield from self._terms_made(where, made)
             case _:
@@ -415,6 +440,8 @@ class _Comparison:
             return
         match value.value:
             case Load():
+                if _unread(points, value) is not None:
+                    raise _NotShown(f"{value.statement} does not always read")
                 for where, made in self._loaded(points, value):
                     yield from self._factors(where, made)
             case AffineValue():
@@ -502,6 +529,18 @@ def _called(value: _Of | _Made) -> str:
     if isinstance(value, _Of):
         return f"what {value.statement} computes"
     return f"what is in {value.name} before" if value.writer is None else f"what {value.writer} stores"
+
+
+def _unread(points: isl.Set, value: _Of | _Made) -> isl.Set | None:
+    """The points for which a load reads nothing; None where there are none, and for other values."""
+    if not isinstance(value, _Of) or not isinstance(value.value, Load):
+        return None
+    unread = value.program.unread(value.statement, value.value.access)
+    if unread.is_empty():
+        return None
+    unread = unread if value.to is None else value.to.intersect_range(unread).domain()
+    found = unread.intersect(points)
+    return None if found.is_empty() else found
 
 
 def _number(of: _Of) -> isl.Map:

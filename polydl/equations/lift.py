@@ -2,9 +2,10 @@
 
     for i: { s = 0; for k: s += A[i][k]; B[i] = s; }
 
-is `B[i] = Reduce(sum, k, A[i, k])`: what a read gets is the value of the instance that wrote the element last (Feautrier,
-"Dataflow analysis of array and scalar references", 1991), and a chain of accumulations is one expression, in whatever
-order they ran (Gautam and Rajopadhye, "Simplifying Reductions", POPL 2006). Everything is computed when it is asked for.
+is `B[i] = Reduce(sum, k, A[i, k])`: what a read gets is the value of the instance that wrote the element last
+(Feautrier, "Dataflow analysis of array and scalar references", 1991), and a chain of accumulations is one expression,
+in whatever order they ran (Gautam and Rajopadhye, "Simplifying Reductions", POPL 2006). Everything is computed when it
+is asked for.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from polydl.model.combiners import SUM, Combiner, adds
 from polydl.model.conversions import converted, explicit
 from polydl.model.expr import AffineValue, Binary, Call, Const, Expr, Load, Unary, constant_number, loads, on_operands
 from polydl.model.functions import FMA
-from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.model.scop import Access, Assignment, Function, Scop, Statement
 from polydl.model.time import common_depth, map_from_affs, original_affs, time_affs
 from polydl.model.types import ElementType
 
@@ -31,8 +32,8 @@ class Source:
     """The statement that wrote them; None: they are those from before the program."""
     relation: isl.Map
     """{ S[i…] -> W[j…] } the instance that wrote what an instance reads; of a statement that is no assignment to one
-    element, { S[i…] -> [W[j…] -> X[e…]] }. From before the program: { S[i…] -> X[e…] }. Of an access to several elements
-    it starts from [S[i…] -> X[e…]]."""
+    element, { S[i…] -> [W[j…] -> X[e…]] }. From before the program: { S[i…] -> X[e…] }. Of an access to several
+    elements it starts from [S[i…] -> X[e…]]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class Equations:
                     relation = access.relation.intersect_domain(s.domain)
                     own[s.name] = own[s.name].union(relation) if s.name in own else relation
         self._sources: dict[tuple[str, int], tuple[Source, ...]] = {}
+        self._unread: dict[tuple[str, int], isl.Set] = {}
         self._stored: dict[str, Expr] = {}
 
     def writers(self, array: str) -> dict[str, isl.Map]:
@@ -89,17 +91,9 @@ class Equations:
         return not target.exact or not target.relation.is_single_valued()
 
     def stored(self, name: str) -> Expr:
-        """What an assignment stores: its operator included, with C's conversions, and with the functions of the file
-        as what they return."""
+        """What an assignment stores (`stored_value`), with the functions of the file as what they return."""
         if name not in self._stored:
-            s = self.statements[name]
-            body = s.body
-            assert isinstance(body, Assignment), "of a statement that is not opaque"
-            value = body.value
-            if body.op != "=":
-                assert body.target_read is not None, "a compound assignment reads what it changes"
-                value = Binary(body.op[:-1], Load(body.target_read), value)
-            self._stored[name] = self._typed(s, value, self.scop.arrays[s.accesses[body.target].array].element)
+            self._stored[name] = stored_value(self.scop, self.statements[name], functions=True)
         return self._stored[name]
 
     def added(self, name: str) -> tuple[int, Expr] | None:
@@ -109,22 +103,26 @@ class Equations:
         if not isinstance(body, Assignment) or self.is_opaque(name):
             return None
         element = self.scop.arrays[s.accesses[body.target].array].element
-        if adds(body.op):
-            sign = 1 if body.op == SUM.compounds[0].op else -1
-            return sign, self._typed(s, body.value, element)
         match body.value:
-            case Call(function, (one, two, Load(access))) if FMA.spellings.get(function) is element and body.op == "=":
-                target, read = s.accesses[body.target], s.accesses[access]
-                if read.array == target.array and read.relation.is_equal(target.relation):
-                    return 1, self._typed(s, Binary("*", one, two), element)
-        return None
+            case _ if adds(body.op):
+                sign, read, value = (1 if body.op == SUM.compounds[0].op else -1), body.target_read, body.value
+            case Call(function, (one, two, Load(read))) if FMA.spellings.get(function) is element and body.op == "=":
+                sign, value = 1, Binary("*", one, two)
+            case _:
+                return None
+        assert read is not None, "a compound assignment reads what it changes"
+        target, found = s.accesses[body.target], s.accesses[read]
+        if found.array != target.array or not found.relation.is_equal(target.relation):
+            return None
+        return sign, _typed(self.scop, s, value, element, True)
 
-    def _typed(self, s: Statement, value: Expr, element: ElementType) -> Expr:
-        def of_load(access: int) -> ElementType:
-            return self.scop.arrays[s.accesses[access].array].element
-
-        whole, own = explicit(with_functions(self.scop, value, of_load), of_load)
-        return _plain(converted(whole, own, element))
+    def unread(self, name: str, access: int) -> isl.Set:
+        """The instances of a statement in which an access touches nothing, as a condition around it decides."""
+        key = name, access
+        if key not in self._unread:
+            s = self.statements[name]
+            self._unread[key] = s.domain.subtract(s.accesses[access].relation.domain())
+        return self._unread[key]
 
     def sources(self, name: str, access: int) -> tuple[Source, ...]:
         """Where the values come from that an access of a statement finds, before the statement writes."""
@@ -146,9 +144,9 @@ class Equations:
     def sums(
         self, name: str, to: isl.Map, stops: Callable[[str], bool]
     ) -> Iterator[tuple[isl.Set, Source, list[Reduce]]]:
-        """What is in the element that an instance `to` = { [p…] -> S[i…] } adds to, after it did: for some of the points
-        each, where the value comes from that all is added to, and what is added. `stops` tells of the statements that
-        add where to look no further back: what they made is a value to add to."""
+        """What is in the element that an instance `to` = { [p…] -> S[i…] } adds to, after it did: for some of the
+        points each, where the value comes from that all is added to, and what is added. `stops` tells of the statements
+        that add where to look no further back: what they made is a value to add to."""
         s, target = self.statements[name], self.target(name)
         array = target.array
         element = to.apply_range(target.relation)
@@ -257,26 +255,48 @@ def _earlier(pairs: isl.Map, at: isl.Map | None, s: Statement, w: Statement, dep
     return isl.ascending(found, depth) if s.iterators[depth] in s.descending else isl.descending(found, depth)
 
 
-def with_functions(scop: Scop, value: Expr, of_load: Callable[[int], ElementType]) -> Expr:
+def stored_value(scop: Scop, statement: Statement, *, functions: bool = False) -> Expr:
+    """What an assignment stores, its operator included, with C's conversions; `functions`: with the functions of the
+    file as what they return."""
+    body = statement.body
+    assert isinstance(body, Assignment), "of a statement that is not opaque"
+    value = body.value
+    if body.op != "=":
+        assert body.target_read is not None, "a compound assignment reads what it changes"
+        value = Binary(body.op[:-1], Load(body.target_read), value)
+    return _typed(scop, statement, value, scop.arrays[statement.accesses[body.target].array].element, functions)
+
+
+def _typed(scop: Scop, statement: Statement, value: Expr, element: ElementType, functions: bool) -> Expr:
+    def of_load(access: int) -> ElementType:
+        return scop.arrays[statement.accesses[access].array].element
+
+    whole, own = explicit(with_functions(scop, value, of_load) if functions else value, of_load)
+    return _plain(converted(whole, own, element))
+
+
+def with_functions(
+    scop: Scop,
+    value: Expr,
+    of_load: Callable[[int], ElementType],
+    worth: Callable[[Function, Sequence[Expr]], bool] | None = None,
+) -> Expr:
     """An expression with what functions of the file return in place of their calls (`Scop.functions`), arguments
-    converted to the types of their parameters."""
-    if not scop.functions:
-        return value
+    converted to the types of their parameters; with `worth` of the calls only for which that says so."""
 
     def changed(one: Expr) -> Expr:
         one = on_operands(one, changed)
         function = scop.functions.get(one.function) if isinstance(one, Call) else None
         if function is None or not isinstance(one, Call) or len(one.arguments) != len(function.parameters):
             return one
-        given = []
-        for argument, element in zip(one.arguments, function.parameters, strict=True):
-            made = explicit(argument, of_load)[1]
-            if made.through is not element.through:
-                return one
-            given.append(converted(argument, made, element))
-        return function.of(given)
+        if worth is not None and not worth(function, one.arguments):
+            return one
+        types = [explicit(argument, of_load)[1] for argument in one.arguments]
+        if any(own.through is not wanted.through for own, wanted in zip(types, function.parameters, strict=True)):
+            return one
+        return function.of([converted(*one) for one in zip(one.arguments, types, function.parameters, strict=True)])
 
-    return changed(value)
+    return changed(value) if scop.functions else value
 
 
 def _plain(value: Expr) -> Expr:
@@ -294,6 +314,3 @@ def reads(statement: Statement) -> list[int]:
         return list(range(len(statement.accesses)))
     found = [*loads(body.value), *([body.target_read] if body.target_read is not None else [])]
     return sorted(set(found))
-
-
-__all__ = ["Access", "Equations", "Reduce", "Source", "reads", "with_functions"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
 
+from polydl.equations.check import check
 from polydl.model.scop import Scop
 
 
@@ -13,11 +14,23 @@ class Rewrite(Protocol):
     """What was done to a program; its text says it to people."""
 
     def broken(self, before: Scop, after: Scop) -> str | None:
-        """Why `after` does not compute what `before` computes, or is not what this says; None: it does and is.
+        """Why `after` is not shown to compute what `before` computes; None: it does.
 
         Decided from both programs alone, by their instances, accesses and order, whoever made `after`. Raises
         QuotaExceeded.
         """
+
+
+class Rule:
+    """A rewrite that is checked by what is checked of every other: the values that the programs leave behind."""
+
+    __slots__ = ()
+    regroups: ClassVar[bool] = True
+    """Whether it needs leave to reassociate."""
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """See `Rewrite.broken`."""
+        return check(before, after, reassociate=self.regroups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +40,14 @@ class Step:
     rewrite: Rewrite
     before: Scop
     after: Scop
+    _why: list[str | None] = field(default_factory=list, init=False, repr=False, compare=False)
+    """What the check said, once it was asked."""
 
     def broken(self) -> str | None:
         """See `Rewrite.broken`."""
-        return self.rewrite.broken(self.before, self.after)
+        if not self._why:
+            self._why.append(self.rewrite.broken(self.before, self.after))
+        return self._why[0]
 
     def __str__(self) -> str:
         return str(self.rewrite)
