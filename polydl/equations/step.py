@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import Protocol
 
-from polydl.equations.check import check
+from polydl.equations.equality import Instances, check
 from polydl.model.scop import Scop
 
 
@@ -25,12 +25,31 @@ class Rule:
     """A rewrite that is checked by what is checked of every other: the values that the programs leave behind."""
 
     __slots__ = ()
-    regroups: ClassVar[bool] = True
-    """Whether it needs leave to reassociate."""
+
+    @property
+    def regroups(self) -> bool:
+        """Whether it needs leave to reassociate."""
+        return False
+
+    def instances(self, before: Scop, after: Scop) -> Instances:
+        """What the check may assume first (`check`): where the instances of statements are that have got other names
+        or iterations."""
+        return {}
 
     def broken(self, before: Scop, after: Scop) -> str | None:
         """See `Rewrite.broken`."""
-        return check(before, after, reassociate=self.regroups)
+        return check(before, after, reassociate=self.regroups, instances=self.instances(before, after))
+
+
+class RegroupingRule(Rule):
+    """One that needs leave to reassociate."""
+
+    __slots__ = ()
+
+    @property
+    def regroups(self) -> bool:
+        """See `Rule.regroups`."""
+        return True
 
 
 @dataclass(frozen=True, slots=True)

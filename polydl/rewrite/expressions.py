@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from polydl.equations.lift import with_functions
-from polydl.equations.step import Rule, Step
+from polydl.equations.step import RegroupingRule, Rule, Step
 from polydl.equations.substitution import MOST, Rebuilt, expression_size, is_slow
 from polydl.model.expr import Binary, Call, Expr, Load, loads
 from polydl.model.functions import FMA
@@ -35,14 +34,13 @@ class Returned(Rule):
     """
 
     statements: tuple[str, ...]
-    regroups: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return f"{', '.join(self.statements)}: functions in place of their calls"
 
 
 @dataclass(frozen=True, slots=True)
-class MultiplyAdd(Rule):
+class MultiplyAdd(RegroupingRule):
     """A fused multiplication and addition becomes a sum of products, which the compiler may fuse again.
 
     before:    s = fma(a, b, s)

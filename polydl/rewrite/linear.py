@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from polydl.dependences.scalars import private_scalars, users
-from polydl.equations.step import Rule, Step, applied
+from polydl.equations.step import RegroupingRule, Step, applied
 from polydl.equations.substitution import Rebuilt
 from polydl.model.combiners import adds, taken_away
 from polydl.model.expr import Binary, Const, Expr, Load, Unary, is_zero, loads
@@ -23,7 +23,7 @@ from polydl.target.isa import has_register_blocks
 
 
 @dataclass(frozen=True, slots=True)
-class LinearSums(Rule):
+class LinearSums(RegroupingRule):
     """Private accumulators become the array element that a linear expression of them ends up in.
 
     before:    s = 0;  for k: s += x;  C[f(i)] = a * s + r

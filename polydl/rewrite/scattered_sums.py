@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from polydl.equations.step import Rule, Step, applied
+from polydl.equations.step import RegroupingRule, Step, applied
 from polydl.model import isl
 from polydl.model.combiners import adds
 from polydl.model.expr import Const, Load, loads
@@ -24,7 +24,7 @@ from polydl.target.isa import has_register_blocks
 
 
 @dataclass(frozen=True, slots=True)
-class Beside(Rule):
+class Beside(RegroupingRule):
     """What is added to array elements is added up in an array of its own first.
 
     before:    for i: for k: for j: C[f(i, j)] += x

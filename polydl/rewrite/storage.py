@@ -11,10 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from polydl.dependences.scalars import private_depth, private_scalars, users
-from polydl.equations.step import Rule, Step
+from polydl.equations.step import RegroupingRule, Rule, Step
 from polydl.model import isl
 from polydl.model.combiners import adds
 from polydl.model.expr import Load, is_zero, loads
@@ -35,7 +34,6 @@ class Lives(Rule):
     scalar: str
     lives: tuple[tuple[str, tuple[str, ...]], ...]
     """(scalar afterwards, names of the statements that use it), in textual order."""
-    regroups: ClassVar[bool] = False
 
     def __str__(self) -> str:
         names = "; ".join(f"{', '.join(names)}: {scalar}" for scalar, names in self.lives)
@@ -61,7 +59,6 @@ class InPlace(Rule):
     """Those that use the scalar, in textual order."""
     left_out: tuple[str, ...]
     """Those of them that only copy."""
-    regroups: ClassVar[bool] = False
 
     def __str__(self) -> str:
         copies = f"; {', '.join(self.left_out)} only copied it" if self.left_out else ""
@@ -69,15 +66,13 @@ class InPlace(Rule):
 
 
 @dataclass(frozen=True, slots=True)
-class AddedInPlace(InPlace):
+class AddedInPlace(RegroupingRule, InPlace):
     """A private sum is added to the array element that it ends up in, term by term.
 
     before:    s = 0;  for k: s += …;  C[f(i)] += s
     after:     for k: C[f(i)] += …
     requires:  as `InPlace`, and leave to reassociate
     """
-
-    regroups: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +89,6 @@ class Expanded(Rule):
     """Its name afterwards."""
     statements: tuple[str, ...]
     """Those that use the scalar, in textual order."""
-    regroups: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return f"{self.scalar} has an element for each of its values ({self.array})"

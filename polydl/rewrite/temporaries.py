@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from polydl.dependences.scalars import private_depth, private_scalars, users
 from polydl.equations.step import Rule, Step, applied
@@ -39,7 +38,6 @@ class Substituted(Rule):
     statements: tuple[str, ...]
     """Those that store, which go, in textual order."""
     readers: tuple[str, ...]
-    regroups: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return f"{', '.join(self.readers)} computes what {', '.join(self.statements)} held for it"

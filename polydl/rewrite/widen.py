@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from polydl.equations.step import Rule, Step
+from polydl.equations.step import RegroupingRule, Step
 from polydl.equations.substitution import Rebuilt
 from polydl.model import isl
 from polydl.model.combiners import adds
@@ -26,7 +26,7 @@ from polydl.target.products import inner_product
 
 
 @dataclass(frozen=True, slots=True)
-class Widened(Rule):
+class Widened(RegroupingRule):
     """The factors of a sum of products are copied into the type of the sum before the loops around it.
 
     before:    for i: for j: for k: s[i][j] += (double)A[i][k] * B[k][j]

@@ -11,7 +11,7 @@ import pytest
 from polydl import load
 from polydl.dependences.analysis import dependences
 from polydl.dependences.scalars import users
-from polydl.equations.check import check
+from polydl.equations.equality import check
 from polydl.equations.step import Rewrite, Step
 from polydl.model.expr import Const
 from polydl.model.isl import coordinates, domain_named, range_named

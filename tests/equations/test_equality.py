@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from polydl import load
-from polydl.equations.check import check
+from polydl.equations.equality import check
 from polydl.equations.step import Rule
 from polydl.model import isl
 from polydl.model.scop import Assignment, Scop, Statement

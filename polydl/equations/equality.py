@@ -11,11 +11,13 @@ recurrences are found instead of assumed).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 from polydl.equations.lift import Equations, Source, reads
+from polydl.equations.terms_of_sums import NotShown, Term, compare, times
 from polydl.model import isl
 from polydl.model.expr import (
     AffineValue,
@@ -40,14 +42,21 @@ _DEEPEST = 40
 _MOST_TERMS = 64
 
 
-def check(before: Scop, after: Scop, *, reassociate: bool) -> str | None:
+Instances = Mapping[str, Sequence[tuple[str, isl.Map]]]
+"""Per statement of a program the statements of another one that may store the same, each with the relation
+{ T[j…] -> S[i…] } to the instance that does."""
+
+
+def check(before: Scop, after: Scop, *, reassociate: bool, instances: Instances | None = None) -> str | None:
     """Why `after` is not shown to leave behind what `before` does; None: it does.
 
-    With `reassociate` sums may be added up in another order, products be distributed over them, and products not be
-    rounded to a narrower type than the sum that they are added to. Raises QuotaExceeded.
+    `instances`: per statement of `after` those of `before` that store the same, where it has another name or other
+    iterations: what to assume first, and nothing that is believed. With `reassociate` sums may be added up in another
+    order, products be distributed over them, and products not be rounded to a narrower type than the sum that they are
+    added to. Raises QuotaExceeded.
     """
     with quota(f"the values of {before.function}"):
-        return _Comparison(before, after, reassociate).difference()
+        return _Comparison(before, after, reassociate, instances or {}).difference()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,32 +85,25 @@ class _Made:
         return replace(self, to=self.to.intersect_domain(points))
 
 
-@dataclass(frozen=True, slots=True)
-class _Term:
-    """A product that is added, for each of some points."""
-
-    points: isl.Set
-    back: isl.Map | None
-    """{ [d…] -> [p…] } what it is added to; None: the points are that."""
-    sign: int
-    factors: tuple[tuple[str, tuple[isl.Map, ...]], ...]
-    """(what it is, the instances, elements and numbers { [d…] -> … } that it is made of)."""
-
-
-class _NotShown(Exception):
-    """Why two values are not shown to be the same."""
+_Pair = tuple[str, str]
+"""A statement of the program before, and one of the program after."""
 
 
 class _Comparison:
-    def __init__(self, before: Scop, after: Scop, reassociate: bool) -> None:
+    def __init__(self, before: Scop, after: Scop, reassociate: bool, instances: Instances) -> None:
         self.before, self.after, self.reassociate = Equations(before), Equations(after), reassociate
-        self.assumed = {
-            name
+        self.back: dict[_Pair, isl.Map | None] = {
+            (name, name): None
             for name, s in self.before.statements.items()
-            if (other := self.after.statements.get(name)) is not None and other.depth == s.depth
+            if (other := self.after.statements.get(name)) is not None
+            and other.depth == s.depth
+            and name not in instances
         }
-        self.used: set[str] = set()
-        """Statements whose assumptions the comparison that is going on rests on."""
+        """{ T[j…] -> S[i…] } per statement S before and T after that may store the same; None: in one iteration."""
+        self.back |= {(name, new): relation for new, olds in instances.items() for name, relation in olds}
+        self.assumed = set(self.back)
+        self.used: set[_Pair] = set()
+        """Those of the assumptions that the comparison that is going on rests on."""
         self._same_arrays: dict[str, bool] = {}
         self.known = before.context.params()
 
@@ -110,24 +112,33 @@ class _Comparison:
         why = self._outside()
         if why is not None:
             return why
-        rests: dict[str, set[str]] = {}
-        failed: dict[str, str] = {}
-        waiting = [name for name in self.before.statements if name in self.assumed]
+        rests: dict[_Pair, set[_Pair]] = {}
+        failed: dict[_Pair, str] = {}
+        waiting = list(self.back)
         while waiting:
-            name = waiting.pop(0)
+            pair = waiting.pop(0)
             self.used = set()
-            why = self._stores_other(name)
-            rests[name] = set(self.used)
+            why = self._stores_other(*pair)
+            rests[pair] = set(self.used)
             if why is not None:
-                failed[name] = why
-                self.assumed.discard(name)
-                again = [other for other in self.assumed if name in rests.get(other, ()) and other not in waiting]
-                waiting += again
+                failed[pair] = why
+                self.assumed.discard(pair)
+                waiting += [o for o in self.back if o in self.assumed and pair in rests.get(o, ()) and o not in waiting]
         for array in self._left_behind():
             why = self._leaves_other(array)
             if why is not None:
                 return next((f"{why}: {reason}" for reason in failed.values()), why)
         return None
+
+    def _is_assumed(self, program: Equations, name: str | None) -> bool:
+        """Whether a statement of a program is assumed to store what one of the other program does."""
+        side = 0 if program is self.before else 1
+        return any(pair[side] == name for pair in self.assumed)
+
+    def _all_the_same(self, writers: Iterable[str]) -> set[_Pair] | None:
+        """The assumptions that statements store the same in the same iterations; None where they are not all made."""
+        pairs = {(name, name) for name in writers}
+        return pairs if all(pair in self.assumed and self.back[pair] is None for pair in pairs) else None
 
     # What is touched.
 
@@ -162,7 +173,7 @@ class _Comparison:
             if array is None or array.storage in (Storage.REGION, Storage.SCRATCH):
                 continue
             writers = {*self.before.writers(name), *self.after.writers(name)}
-            if not (self._unchanged(name) and writers <= self.assumed):
+            if not self._unchanged(name) or self._all_the_same(writers) is None:
                 yield name
 
     def _unchanged(self, array: str) -> bool:
@@ -177,36 +188,30 @@ class _Comparison:
 
     # What is compared.
 
-    def _stores_other(self, name: str) -> str | None:
+    def _stores_other(self, name: str, new: str) -> str | None:
         """Why a statement does not store the same in both programs, wherever both have an instance."""
-        one, two = self.before.statements[name], self.after.statements[name]
-        opaque = self.before.is_opaque(name), self.after.is_opaque(name)
-        if one.body is two.body or (opaque == (False, False) and one.body == two.body):
-            if len(one.accesses) == len(two.accesses) and all(
-                self._reads_same(one, two, access) for access in reads(one)
-            ):
+        one, two, back = self.before.statements[name], self.after.statements[new], self.back[name, new]
+        if back is None and (one.body is two.body or one.body == two.body) and len(one.accesses) == len(two.accesses):
+            if all(self._reads_same(one, two, access) for access in reads(one)):
                 return None
-        if opaque == (False, False):
-            points = one.domain.intersect(two.domain).intersect_params(self.known)
-            first = _Of(self.before, name, None, self.before.stored(name))
-            second = _Of(self.after, name, None, self.after.stored(name))
-            return self._differ(points, first, second, ())
-        if opaque != (True, True) or not _same_text(one, two):
-            return f"{name} is something else"
+        if not self.before.is_opaque(name) and not self.after.is_opaque(new):
+            points = two.domain.intersect_params(self.known)
+            points = points.intersect(one.domain) if back is None else points.intersect(back.domain())
+            first = _Of(self.before, name, back, self.before.stored(name))
+            return self._differ(points, first, _Of(self.after, new, None, self.after.stored(new)), ())
+        if back is not None or not _same_text(one, two):
+            return f"{new} is something else than {name}"
         if not one.domain.is_equal(two.domain):
-            return f"{name} has other instances"
-        for access in reads(one):
-            why = self._found_other(one, two, access)
-            if why is not None:
-                return why
-        return None
+            return f"{new} has other instances than {name}"
+        return next((why for access in reads(one) if (why := self._found_other(one, two, access)) is not None), None)
 
     def _reads_same(self, one: Statement, two: Statement, access: int) -> bool:
+        """Whether an access reads what the same instances of the same statements wrote."""
         a, b = one.accesses[access], two.accesses[access]
         if a.array != b.array or not self._unchanged(a.array):
             return False
-        writers = set(self.before.writers(a.array))
-        if not writers <= self.assumed or not (a.relation is b.relation or a.relation.is_equal(b.relation)):
+        writers = self._all_the_same(self.before.writers(a.array))
+        if writers is None or not (a.relation is b.relation or a.relation.is_equal(b.relation)):
             return False
         self.used |= writers
         return True
@@ -257,8 +262,8 @@ class _Comparison:
         if why is None or not self.reassociate:
             return why
         try:
-            self._same_sums(points, list(self._terms(points, one)), list(self._terms(points, two)))
-        except _NotShown:
+            compare(points, list(self._terms(points, one)), list(self._terms(points, two)))
+        except NotShown:
             return why
         return None
 
@@ -294,7 +299,7 @@ class _Comparison:
     def _looked_into(self, one: _Of | _Made, two: _Of | _Made) -> tuple[_Of | None, _Of | None] | None:
         """What the values are made of, where one is to be looked into; None where none can be."""
         inside = [self._inside(value) if isinstance(value, _Made) else None for value in (one, two)]
-        assumed = [isinstance(value, _Made) and value.writer in self.assumed for value in (one, two)]
+        assumed = [isinstance(value, _Made) and self._is_assumed(value.program, value.writer) for value in (one, two)]
         copies = [value is not None and isinstance(value.value, Load) for value in inside]
         for side in (0, 1):
             if inside[side] is not None and (copies[side] or not assumed[side]):
@@ -311,11 +316,16 @@ class _Comparison:
     def _is_same(self, points: isl.Set, one: _Made, two: _Made) -> bool:
         if one.writer is None and two.writer is None:
             return one.name == two.name and _equal(points, one.to, two.to)
-        if one.writer != two.writer or one.writer not in self.assumed:
+        if one.writer is None or two.writer is None or (one.writer, two.writer) not in self.assumed:
             return False
-        same = _equal(points, one.to, _onto_range(two.to, one.to) if self.before.is_opaque(one.writer) else two.to)
+        back = self.back[one.writer, two.writer]
+        if self.before.is_opaque(one.writer):
+            there = _onto_range(two.to, one.to)
+        else:
+            there = two.to if back is None else two.to.apply_range(back)
+        same = _equal(points, one.to, there)
         if same:
-            self.used.add(one.writer)
+            self.used.add((one.writer, two.writer))
         return same
 
     def _other_operation(self, points: isl.Set, one: _Of, two: _Of, around: tuple[str, ...]) -> str | None:
@@ -346,11 +356,14 @@ class _Comparison:
         if first.array != second.array or len(a.subscripts) != len(b.subscripts):
             return True
         writers = {*self.before.writers(first.array), *self.after.writers(first.array)}
-        if writers and not (
-            (one.to is None and two.to is None) and self._unchanged(first.array) and writers <= self.assumed
+        pairs_of_them = self._all_the_same(writers)
+        if (
+            pairs_of_them is None
+            or not self._unchanged(first.array)
+            or (writers and not (one.to is None and two.to is None))
         ):
             return True
-        self.used |= writers
+        self.used |= pairs_of_them
         pairs = zip(a.subscripts, b.subscripts, strict=True)
         return any(self._differ(points, replace(one, value=x), replace(two, value=y), around) for x, y in pairs)
 
@@ -367,8 +380,8 @@ class _Comparison:
 
     # Sums.
 
-    def _terms(self, points: isl.Set, value: _Of | _Made) -> Iterator[_Term]:
-        """The products that a value is the sum of. Raises _NotShown."""
+    def _terms(self, points: isl.Set, value: _Of | _Made) -> Iterator[Term]:
+        """The products that a value is the sum of. Raises NotShown."""
         if isinstance(value, _Made):
             yield from self._terms_made(points, value)
             return
@@ -383,8 +396,8 @@ class _Comparison:
             case Binary("*", left, right):
                 ones, others = (list(self._terms(points, replace(value, value=side))) for side in (left, right))
                 if len(ones) * len(others) > _MOST_TERMS:
-                    raise _NotShown(f"{value.statement} adds more than {_MOST_TERMS} products")
-                yield from (_times(one, other) for one in ones for other in others)
+                    raise NotShown(f"{value.statement} adds more than {_MOST_TERMS} products")
+                yield from (times(one, other) for one in ones for other in others)
             case Call(function, (one, two, added)) if function in FMA.spellings:
                 whole = Binary("+", Binary("*", one, two), added)
                 yield from self._terms(points, replace(value, value=whole))
@@ -397,20 +410,46 @@ class _Comparison:
                 yield from self._terms(points, replace(value, value=whole))
             case Load():
                 if _unread(points, value) is not None:
-                    raise _NotShown(f"{value.statement} does not always read")
+                    raise NotShown(f"{value.statement} does not always read")
                 for where, made in self._loaded(points, value):
                     yield from self._terms_made(where, made)
             case _:
                 for where, what, maps in self._factors(points, value):
-                    yield _Term(where, None, 1, ((what, maps),))
+                    yield Term(where, None, 1, ((what, maps),))
 
-    def _terms_made(self, points: isl.Set, made: _Made) -> Iterator[_Term]:
-        if made.writer is None or made.writer in self.assumed:
-            self.used |= {made.writer} if made.writer is not None else set()
-            yield _Term(points, None, 1, ((_kind(made), (made.to.intersect_domain(points),)),))
+    def _atoms(self, points: isl.Set, made: _Made) -> Iterator[tuple[isl.Set, str, isl.Map]] | None:
+        """What a value is called in both programs, for some of the points each; None where it has to be looked into.
+        Raises NotShown."""
+        to = made.to.intersect_domain(points)
+        if made.writer is None:
+            return iter([(points, f"given {made.name}", to)])
+        if not self._is_assumed(made.program, made.writer):
+            return None
+        if made.program is self.before:
+            self.used |= {pair for pair in self.assumed if pair[0] == made.writer}
+            return iter([(points, f"made {made.writer}", to)])
+        return self._atoms_after(points, made.writer, to)
+
+    def _atoms_after(self, points: isl.Set, writer: str, to: isl.Map) -> Iterator[tuple[isl.Set, str, isl.Map]]:
+        for pair in [pair for pair in self.back if pair in self.assumed and pair[1] == writer]:
+            back = self.back[pair]
+            self.used.add(pair)
+            there = to if back is None else to.apply_range(back)
+            where = points if back is None else there.domain()
+            if not where.is_empty():
+                yield where, f"made {pair[0]}", there
+            points = points.subtract(where)
+        if not points.is_empty():
+            raise NotShown(f"some of what {writer} stores is not compared")
+
+    def _terms_made(self, points: isl.Set, made: _Made) -> Iterator[Term]:
+        atoms = self._atoms(points, made)
+        if atoms is not None:
+            yield from (Term(where, None, 1, ((kind, (to,)),)) for where, kind, to in atoms)
             return
+        assert made.writer is not None  # else it has a name
         if made.program.is_opaque(made.writer):
-            raise _NotShown(f"nothing is known of {made.writer}")
+            raise NotShown(f"nothing is known of {made.writer}")
         if made.program.added(made.writer) is None:
             inside = self._inside(made)
             assert inside is not None  # it is not opaque
@@ -418,7 +457,7 @@ class _Comparison:
             return
         to = made.to.intersect_domain(points)
         array = made.program.target(made.writer).array
-        for where, source, sums in made.program.sums(made.writer, to, lambda name: name in self.assumed):
+        for where, source, sums in made.program.sums(made.writer, to, partial(self._is_assumed, made.program)):
             yield from self._terms_made(where, _made(made.program, source, array))
             for one in sums:
                 of = _Of(made.program, one.statement.name, one.instance, one.body)
@@ -427,27 +466,28 @@ class _Comparison:
                     yield replace(term, back=back, sign=one.sign * term.sign)
 
     def _factors(self, points: isl.Set, value: _Of | _Made) -> Iterator[tuple[isl.Set, str, tuple[isl.Map, ...]]]:
-        """A value that is no sum as what is done, on what, for some of the points each. Raises _NotShown."""
+        """A value that is no sum as what is done, on what, for some of the points each. Raises NotShown."""
         if isinstance(value, _Made):
-            if value.writer is None or value.writer in self.assumed:
-                self.used |= {value.writer} if value.writer is not None else set()
-                yield points, _kind(value), (value.to.intersect_domain(points),)
+            atoms = self._atoms(points, value)
+            if atoms is not None:
+                yield from ((where, kind, (to,)) for where, kind, to in atoms)
                 return
+            assert value.writer is not None  # else it has a name
             inside = self._inside(value)
             if inside is None or value.program.added(value.writer) is not None:
-                raise _NotShown(f"{value.writer} adds up inside of something else")
+                raise NotShown(f"{value.writer} adds up inside of something else")
             yield from self._factors(points, inside)
             return
         match value.value:
             case Load():
                 if _unread(points, value) is not None:
-                    raise _NotShown(f"{value.statement} does not always read")
+                    raise NotShown(f"{value.statement} does not always read")
                 for where, made in self._loaded(points, value):
                     yield from self._factors(where, made)
             case AffineValue():
                 yield points, "number", (_number(value).intersect_domain(points),)
             case Gather():
-                raise _NotShown(f"data choose what {value.statement} reads")
+                raise NotShown(f"data choose what {value.statement} reads")
             case _:
                 parts = [list(self._factors(points, replace(value, value=one))) for one in operands(value.value)]
                 for choice in product(*parts):
@@ -459,70 +499,9 @@ class _Comparison:
                         maps = (one.intersect_domain(where) for _, _, made in choice for one in made)
                         yield where, what, tuple(maps)
 
-    def _same_sums(self, points: isl.Set, one: Sequence[_Term], two: Sequence[_Term]) -> None:
-        """Raises _NotShown where two sums have not the same terms."""
-        sides = [_tables(points, terms) for terms in (one, two)]
-        if sides[0].keys() != sides[1].keys():
-            raise _NotShown("other products are added")
-        for key, table in sides[0].items():
-            if not table.is_equal(sides[1][key]):
-                raise _NotShown("products of other values are added")
-
-
-def _tables(points: isl.Set, terms: Sequence[_Term]) -> dict[tuple[int, tuple[str, ...]], isl.Set]:
-    """By what is added, { [p…, i…] } all that it is made of, each of which is added once."""
-    found: dict[tuple[int, tuple[str, ...]], isl.Set] = {}
-    for term in terms:
-        factors = sorted(term.factors, key=lambda one: one[0])
-        key = term.sign, tuple(kind for kind, _ in factors)
-        back = isl.Map.identity(points.get_space().map_from_set()) if term.back is None else term.back
-        whole = back.intersect_domain(term.points).flatten_range()
-        for _, maps in factors:
-            for one in maps:
-                whole = whole.flat_range_product(one.flatten_range())
-        if whole.is_empty():
-            continue
-        whole = isl.range_named(whole, None)
-        table = whole.range()
-        if not whole.is_injective() or (key in found and not found[key].is_disjoint(table)):
-            raise _NotShown("the same product is added several times")
-        found[key] = found[key].union(table) if key in found else table
-    return found
-
-
-def _times(one: _Term, two: _Term) -> _Term:
-    """The product of two terms that are added to the same points."""
-    if two.back is not None and one.back is None:
-        one, two = two, one
-    if one.back is None:
-        points = one.points.intersect(two.points)
-        first, second = one, two
-        back = None
-    elif two.back is None:
-        points = one.points.intersect(one.back.intersect_range(two.points).domain())
-        first, second, back = one, _before(two, one.back), one.back
-    else:
-        pairs = one.back.intersect_domain(one.points).apply_range(two.back.intersect_domain(two.points).reverse())
-        points = pairs.wrap()
-        first, second = _before(one, pairs.domain_map()), _before(two, pairs.range_map())
-        back = pairs.domain_map().apply_range(one.back)
-    factors = tuple(
-        (kind, tuple(m.intersect_domain(points) for m in maps)) for kind, maps in (*first.factors, *second.factors)
-    )
-    return _Term(points, back, one.sign * two.sign, factors)
-
-
-def _before(term: _Term, to: isl.Map) -> _Term:
-    """A term whose factors start from other points, which lead to its own."""
-    return replace(term, factors=tuple((kind, tuple(to.apply_range(m) for m in maps)) for kind, maps in term.factors))
-
 
 def _made(program: Equations, source: Source, array: str) -> _Made:
     return _Made(program, source.writer, source.writer or array, source.relation)
-
-
-def _kind(made: _Made) -> str:
-    return f"{'given' if made.writer is None else 'made'} {made.name}"
 
 
 def _called(value: _Of | _Made) -> str:
