@@ -20,6 +20,7 @@ FLOORS = (
     {"target"},
     {"frontend"},
     {"dependences"},
+    {"equations"},
     {"rewrite"},
     {"schedule"},
     {"kernels"},

@@ -44,6 +44,11 @@ def map_from_affs(domain: isl.Set, affs: Sequence[isl.PwAff | isl.Aff]) -> isl.M
     return result
 
 
+def prefix(statement: Statement, depth: int) -> isl.Map:
+    """{ S[i…] -> [p…] } the iteration of the outer loops."""
+    return map_from_affs(statement.domain, isl.coordinates(statement.domain)[:depth])
+
+
 def original_schedule(scop: Scop) -> dict[str, isl.Map]:
     """Per statement, { S[i…] -> [p0, t0, p1, t1, …] }, all of the same length: executed in lexicographic order."""
     depth = max((s.depth for s in scop.statements), default=0)

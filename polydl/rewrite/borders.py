@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations, product
 
+from polydl.equations.step import Step
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
@@ -20,7 +21,6 @@ from polydl.model.time import map_from_affs
 from polydl.rewrite.equal_programs import cut_broken
 from polydl.rewrite.ranges import edges
 from polydl.rewrite.scratch_array import Box, box_of, is_box
-from polydl.rewrite.step import Step
 from polydl.rewrite.terms import part_of
 from polydl.target.isa import kernel_contraction
 
@@ -44,7 +44,7 @@ class Borders:
     """(statement, its parts), in textual order."""
 
     def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.rewrite.step.Rewrite`."""
+        """See `polydl.equations.step.Rewrite`."""
         return cut_broken(before, after, self.parts)
 
     def __str__(self) -> str:

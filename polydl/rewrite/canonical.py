@@ -21,31 +21,29 @@ from enum import Enum
 
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence, dependences
+from polydl.equations.step import Step, applied
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.rewrite.borders import apart, borders, borders_stay
 from polydl.rewrite.dead import LeftOut, without_dead
-from polydl.rewrite.expand import expand
-from polydl.rewrite.inline_returns import returned
+from polydl.rewrite.expand import expand, results_of_sums
+from polydl.rewrite.expressions import multiply_adds, returned
 from polydl.rewrite.interiors import interiors, wide_enough
 from polydl.rewrite.linear import linear_sums
-from polydl.rewrite.multiply_add import multiply_adds
 from polydl.rewrite.partial_results import partial
-from polydl.rewrite.private_scalars import in_place, lives_apart
 from polydl.rewrite.reroll import reroll
 from polydl.rewrite.scattered_sums import beside
 from polydl.rewrite.split import split
 from polydl.rewrite.staircase import staircase
-from polydl.rewrite.step import Step, applied
+from polydl.rewrite.storage import in_place, lives_apart
 from polydl.rewrite.strips import strips
-from polydl.rewrite.substitute import forward
 from polydl.rewrite.sums_in_lanes import sums_in_lanes
-from polydl.rewrite.temporaries import factors_in_place, results_of_blocks, results_of_sums
+from polydl.rewrite.temporaries import forward, results_of_blocks
 from polydl.rewrite.terms import terms_apart
 from polydl.rewrite.upwards import upwards
 from polydl.rewrite.widen import widen
-from polydl.rewrite.zero_points import zero_points, zero_points_stay
+from polydl.rewrite.zero_points import factors_in_place, zero_points, zero_points_stay
 
 
 class Form(Enum):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from polydl.equations.step import Step
 from polydl.model.scop import Scop, Statement, Storage
-from polydl.rewrite.step import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class LeftOut:
     """Names of those without instances: remainders of loops, of sizes that leave none."""
 
     def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.rewrite.step.Rewrite`."""
+        """See `polydl.equations.step.Rewrite`."""
         names = (*self.statements, *self.never)
         gone = [s for s in before.statements if s.name in self.statements]
         kept = tuple(s for s in before.statements if s.name not in names)

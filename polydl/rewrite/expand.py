@@ -11,61 +11,24 @@ in blocks of registers, and where the elements are no more than the program has 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import nests
 from polydl.dependences.scalars import private_scalars, users
+from polydl.equations.step import Step, applied
 from polydl.model.combiners import adds
+from polydl.model.expr import loads
 from polydl.model.isl import quota
-from polydl.model.scop import Assignment, Scop, Statement, without_scalar
+from polydl.model.scop import Assignment, Scop, Statement
 from polydl.rewrite.contract import PREFIX
-from polydl.rewrite.lifetimes import Lifetimes, lifetimes, prefix
-from polydl.rewrite.private_scalars import in_place
 from polydl.rewrite.reroll import reroll
-from polydl.rewrite.scratch_array import box_of, element_of, free_name, has_room, is_box, scratch_array
+from polydl.rewrite.scratch_array import free_name, is_box
 from polydl.rewrite.staircase import staircase
-from polydl.rewrite.step import Step, applied
-from polydl.rewrite.substitute import forward
+from polydl.rewrite.storage import Expanded, expanded, in_place
+from polydl.rewrite.temporaries import forward, substituted_runs
 from polydl.rewrite.terms import terms_apart
 from polydl.rewrite.widen import widen
 from polydl.target.isa import has_register_blocks
-
-
-@dataclass(frozen=True, slots=True)
-class Expanded:
-    """A private scalar becomes an array with an element for each of its values.
-
-    before:    for i: { s = …; … s …; }
-    after:     for i: { S[i] = …; … S[i] …; }
-    requires:  the scalar is private to the loops around all its statements: each value of it is read by these alone
-    """
-
-    scalar: str
-    array: str
-    """Its name afterwards."""
-    statements: tuple[str, ...]
-    """Those that use the scalar, in textual order."""
-
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.rewrite.step.Rewrite`."""
-        using = users(before, self.scalar)
-        if tuple(s.name for s in using) != self.statements:
-            return f"other statements use {self.scalar}"
-        if not all(isinstance(s.body, Assignment) for s in using):
-            return f"the text of a statement names {self.scalar}"
-        with quota(f"the lifetimes of {self.scalar}"):
-            lives = lifetimes(before, self.scalar, self.statements)
-            if isinstance(lives, str):
-                return lives
-            made = _made(before, lives, self.scalar, self.array)
-        if made is None or self.array in before.arrays:
-            return f"there is no array for the values of {self.scalar}"
-        same = after.statements == made.statements and after.arrays[self.array] == made.arrays[self.array]
-        return None if same else f"more than {self.scalar} was changed"
-
-    def __str__(self) -> str:
-        return f"{self.scalar} has an element for each of its values ({self.array})"
 
 
 def expand(scop: Scop) -> Iterator[Step]:
@@ -77,16 +40,36 @@ def expand(scop: Scop) -> Iterator[Step]:
             scop = step.after
 
 
+def results_of_sums(scop: Scop) -> Iterator[Step]:
+    """Substitute the temporaries between a private accumulator that gets an array of its own by it, and the element
+    that is made of it (`Substituted`). Raises QuotaExceeded."""
+
+    def wanted(after: Scop, last: Statement) -> bool:
+        assert isinstance(last.body, Assignment)
+        read = {last.accesses[i].array for i in loads(last.body.value)}
+        adding = {a.array for s in after.statements if _adds_inside(s, last) for a in s.accesses if a.write}
+        if not read & adding:
+            return False
+        return any(isinstance(step.rewrite, Expanded) and step.rewrite.scalar in read for step in expand(after))
+
+    yield from substituted_runs(scop, wanted)
+
+
+def _adds_inside(statement: Statement, last: Statement) -> bool:
+    """Whether a statement adds up in loops inside of those of another."""
+    body = statement.body
+    inside = statement.iterators[: last.depth] == last.iterators and statement.depth > last.depth
+    return inside and isinstance(body, Assignment) and adds(body.op)
+
+
 def _step(scop: Scop, name: str) -> Step | None:
     using = users(scop, name)
     if not any(_adds(s, name) for s in using) or not all(isinstance(s.body, Assignment) for s in using):
         return None
-    names = tuple(s.name for s in using)
     array = free_name(scop, f"{PREFIX}{name}_each")
-    with quota(f"the lifetimes of {name}"):
-        lives = lifetimes(scop, name, names)
-        made = None if isinstance(lives, str) else _made(scop, lives, name, array)
-    return None if made is None else Step(Expanded(name, array, names), scop, made)
+    with quota(f"the values of {name}"):
+        made = expanded(scop, name, array, private_scalars(scop)[name])
+    return None if made is None else Step(Expanded(name, array, tuple(s.name for s in using)), scop, made)
 
 
 def _adds(statement: Statement, name: str) -> bool:
@@ -124,24 +107,3 @@ def left(scop: Scop, added: int = 0) -> tuple[int, int]:
     sums = [s for s in scop.statements if isinstance(s.body, Assignment) and adds(s.body.op)]
     blocks = [s for s in sums if has_register_blocks(scop, s)]
     return len(sums) - len(blocks) - added, sum(not is_box(s) for s in blocks)
-
-
-def _made(scop: Scop, lives: Lifetimes, scalar: str, array: str) -> Scop | None:
-    """The program with an array in place of a scalar; None where the number of its values is not known, or large."""
-    points = prefix(lives.members[0], lives.depth).range()
-    box = box_of(points)
-    if box is None or not has_room(scop, [box]):
-        return None
-    element = element_of(points, array, box)
-
-    def redirected(statement: Statement) -> Statement:
-        place = prefix(statement, lives.depth).apply_range(element)
-        accesses = tuple(
-            replace(a, array=array, relation=place) if a.array == scalar else a for a in statement.accesses
-        )
-        return replace(statement, accesses=accesses)
-
-    names = {s.name for s in lives.members}
-    statements = tuple(redirected(s) if s.name in names else s for s in scop.statements)
-    arrays = {**scop.arrays, array: scratch_array(array, scop.arrays[scalar].element, box)}
-    return without_scalar(replace(scop, arrays=arrays, statements=statements), scalar)

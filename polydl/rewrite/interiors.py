@@ -13,6 +13,7 @@ from functools import partial, reduce
 from itertools import product
 
 from polydl.dependences.analysis import dependences
+from polydl.equations.step import Step, applied
 from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.expr import Conditional, Expr, Load, loads, on_operands
@@ -20,10 +21,9 @@ from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.strides import affine_rows
 from polydl.rewrite.equal_programs import cut_broken, taken
-from polydl.rewrite.private_scalars import lives_apart
 from polydl.rewrite.ranges import Range, edges, whole_of
 from polydl.rewrite.scratch_array import box_of
-from polydl.rewrite.step import Step, applied
+from polydl.rewrite.storage import lives_apart
 from polydl.rewrite.terms import part_of
 from polydl.target.isa import kernel_contraction
 
@@ -55,7 +55,7 @@ class Interiors:
     """(statement, its parts), in textual order."""
 
     def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.rewrite.step.Rewrite`."""
+        """See `polydl.equations.step.Rewrite`."""
         return cut_broken(before, after, self.parts)
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Apart:
     """Those that have other loops, in textual order."""
 
     def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.rewrite.step.Rewrite`."""
+        """See `polydl.equations.step.Rewrite`."""
         return cut_broken(before, after, ())
 
     def __str__(self) -> str:

@@ -11,58 +11,30 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from polydl.dependences.scalars import private_scalars, users
+from polydl.equations.step import RegroupingRule, Step, applied
+from polydl.equations.substitution import Rebuilt
 from polydl.model.combiners import adds, taken_away
 from polydl.model.expr import Binary, Const, Expr, Load, Unary, is_zero, loads
-from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement, without_scalar
-from polydl.rewrite.lifetimes import Lifetimes, lifetimes, prefix, touched_meanwhile, written_meanwhile
-from polydl.rewrite.private_scalars import in_place
-from polydl.rewrite.rebuilt import Rebuilt
-from polydl.rewrite.step import Step, applied
-from polydl.rewrite.substitute import forward
+from polydl.model.time import prefix
+from polydl.rewrite.storage import in_place
+from polydl.rewrite.temporaries import forward
 from polydl.target.isa import has_register_blocks
 
 
 @dataclass(frozen=True, slots=True)
-class LinearSums:
+class LinearSums(RegroupingRule):
     """Private accumulators become the array element that a linear expression of them ends up in.
 
     before:    s = 0;  for k: s += x;  C[f(i)] = a * s + r
     after:     C[f(i)] = r;  for k: C[f(i)] += a * x
     requires:  leave to reassociate; each accumulator s private to the last statement's iteration and of C's type, a the
-               same all the time; nothing else touches C[f(i)] or writes what r reads while the accumulators live, but
-               what adds to C[f(i)] where the last statement only adds to it
+               same all the time; nothing else reads C[f(i)] or writes what r reads while the accumulators live
     """
 
     scalars: tuple[str, ...]
     last: str
     """The statement that writes the element."""
-
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.rewrite.step.Rewrite`."""
-        with quota(f"the lifetimes of {', '.join(self.scalars)}"):
-            last = before.statement(self.last)
-            sum_ = _linear(before, last, self.scalars)
-            if isinstance(sum_, str):
-                return sum_
-            body = last.body
-            assert isinstance(body, Assignment)  # says `_linear`
-            own = {i for i in (body.target, body.target_read, *loads(body.value)) if i is not None}
-            own = {i for i in own if _same_element(last, i, body.target)}
-            allowed = {(last.name, i) for i in own} | _additions(before, last, sum_.op)
-            others = [
-                (last, i) for i in loads(body.value) if i not in own and last.accesses[i].array not in self.scalars
-            ]
-            for scalar in self.scalars:
-                lives = _lives(before, scalar, last)
-                if isinstance(lives, str):
-                    return lives
-                why = touched_meanwhile(before, lives, (last, body.target), allowed)
-                why = why or written_meanwhile(before, lives, others)
-                if why is not None:
-                    return why
-            same = after.statements == _made(before, last, sum_).statements
-            return None if same else f"more than {', '.join(self.scalars)} was changed"
 
     def __str__(self) -> str:
         return f"{', '.join(self.scalars)}: {self.last} is done to the terms of the sum instead"
@@ -81,9 +53,9 @@ def linear_sums(scop: Scop) -> Iterator[Step]:
         scalars = tuple(dict.fromkeys(name for name in read if len(users(scop, name)) > 2))
         copied = len(scalars) == 1 and not _reads_target(statement)
         if not scalars or (copied and not any(scop.arrays[name].is_scalar for name in written)):
-            continue  # `scalars.in_place` is for the latter: it needs no other order of a sum
+            continue  # `storage.in_place` is for the latter: it needs no other order of a sum
         sum_ = _linear(scop, statement, scalars)
-        if isinstance(sum_, str):
+        if sum_ is None:
             continue
         step = Step(LinearSums(scalars, statement.name), scop, _made(scop, statement, sum_))
         if step.broken() is not None:
@@ -105,45 +77,21 @@ def _reads_target(statement: Statement) -> bool:
     return added or any(statement.accesses[i].array == target for i in loads(body.value))
 
 
-def _additions(scop: Scop, last: Statement, op: str) -> set[tuple[str, int | None]]:
-    """(statement, number) of the accesses to the array that `last` adds to, and does not read otherwise, by statements
-    that do the same: the order of all these may change."""
-    found: set[tuple[str, int | None]] = set()
-    assert isinstance(last.body, Assignment)  # says `_linear`
-    array = last.accesses[last.body.target].array
-    read = [i for i in loads(last.body.value) if last.accesses[i].array == array]
-    if op == "=" or len(read) > (last.body.op == "="):
-        return found  # the one read of `C = C + …` is not counted
-    for s in scop.statements:
-        body = s.body
-        if isinstance(body, Assignment) and adds(body.op) and s.accesses[body.target].array == array:
-            if all(s.accesses[i].array != array for i in loads(body.value)):
-                found |= {(s.name, body.target), (s.name, body.target_read)}
-    return found
-
-
 def _same_element(statement: Statement, one: int, two: int) -> bool:
     a, b = statement.accesses[one], statement.accesses[two]
     return a.array == b.array and bool(a.relation.is_equal(b.relation))
 
 
-def _lives(scop: Scop, scalar: str, last: Statement) -> Lifetimes | str:
-    """The lives of an accumulator that begins at zero, is added to and ends in `last`; else why it is none."""
+def _is_sum(scop: Scop, scalar: str, last: Statement) -> bool:
+    """Whether a scalar begins at zero, is added to and ends in `last`, in the loops of that."""
     first, *adding, end = users(scop, scalar)
-    body = first.body
-    if end is not last or not isinstance(body, Assignment) or not is_zero(body.value):
-        return f"{scalar} does not begin at zero and end in {last.name}"
-    for s in adding:
-        own = s.body
-        if not isinstance(own, Assignment) or not adds(own.op) or s.accesses[own.target].array != scalar:
-            return f"{s.name} does not add to {scalar}"
-        if any(s.accesses[i].array == scalar for i in loads(own.value)):
-            return f"{s.name} reads {scalar}, to which it adds"
-    lives = lifetimes(scop, scalar, [s.name for s in (first, *adding, end)])
-    if isinstance(lives, str):
-        return lives
-    same = last.depth == lives.depth and prefix(last, lives.depth).range().is_equal(prefix(first, lives.depth).range())
-    return lives if same else f"{last.name} does not run once for each value of {scalar}"
+    begins = isinstance(first.body, Assignment) and first.body.op == "=" and is_zero(first.body.value)
+    return begins and end is last and first.depth == last.depth and all(_adds_to(s, scalar) for s in adding)
+
+
+def _adds_to(statement: Statement, scalar: str) -> bool:
+    body = statement.body
+    return isinstance(body, Assignment) and adds(body.op) and statement.accesses[body.target].array == scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,19 +106,15 @@ class _Sum:
     """The other terms."""
 
 
-def _linear(scop: Scop, last: Statement, scalars: Sequence[str]) -> _Sum | str:
-    """What a statement makes of accumulators, or why that is no sum that is linear in each, once, with factors that are
-    the same all the time."""
+def _linear(scop: Scop, last: Statement, scalars: Sequence[str]) -> _Sum | None:
+    """What a statement makes of accumulators; None where that is no sum that is linear in each, once, with factors that
+    are the same all the time."""
     body = last.body
     if not isinstance(body, Assignment) or (body.op != "=" and not adds(body.op)):
-        return f"{last.name} does not store a sum"
+        return None
     array = scop.arrays[last.accesses[body.target].array]
-    if array.name in scalars or any(scop.arrays[scalar].element is not array.element for scalar in scalars):
-        return f"{', '.join(scalars)}: not of the type of {array.name}"
-    for scalar in scalars:
-        lives = _lives(scop, scalar, last)
-        if isinstance(lives, str):
-            return lives
+    if not all(scop.arrays[x].element is array.element and _is_sum(scop, x, last) for x in scalars):
+        return None
     written = {a.array for s in scop.statements for a in s.accesses if a.write}
 
     def fixed(factor: Expr) -> bool:
@@ -196,14 +140,14 @@ def _linear(scop: Scop, last: Statement, scalars: Sequence[str]) -> _Sum | str:
         held = [p for p in parts if isinstance(p, Load) and last.accesses[p.access].array in scalars]
         if not held:
             if any(last.accesses[i].array in scalars for i in loads(term)):
-                return f"{last.name} is not linear in {', '.join(scalars)}"
+                return None
             signed = Unary("-", term) if negative and rest is None else term
             rest = signed if rest is None else Binary("-" if negative else "+", rest, term)
             continue
         scalar = last.accesses[held[0].access].array
         others = tuple(p for p in parts if p is not held[0])
         if len(held) > 1 or scalar in factors or not all(map(fixed, others)):
-            return f"{last.name} is not linear in {scalar}"
+            return None
         factors[scalar] = negative != (op == "-="), others
     return _Sum(op, factors, rest)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from polydl.dependences.analysis import Dependence, dependences
+from polydl.equations.step import Step
 from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.scop import Scop, Statement
@@ -27,7 +28,6 @@ from polydl.rewrite.results_in_parts import (
     target_of,
 )
 from polydl.rewrite.scratch_array import ends_of
-from polydl.rewrite.step import Step
 from polydl.target.isa import has_register_blocks
 
 LEAST = 1 << 15

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from polydl.equations.step import Step
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Const, Expr, on_operands
 from polydl.model.isl import quota
@@ -21,7 +22,6 @@ from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import map_from_affs
 from polydl.rewrite.equal_programs import moved_broken, part_broken
 from polydl.rewrite.fusion import moved
-from polydl.rewrite.step import Step
 from polydl.target.isa import kernel_contraction
 
 
@@ -50,7 +50,7 @@ class Rolled:
     reassociate: bool
 
     def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.rewrite.step.Rewrite`."""
+        """See `polydl.equations.step.Rewrite`."""
         gone = {part.name for _, parts in self.wholes for part in parts}
         names = [*(s.name for s in before.statements if s.name not in gone), *(name for name, _ in self.wholes)]
         if sorted(s.name for s in after.statements) != sorted(names) or len(set(names)) < len(names):

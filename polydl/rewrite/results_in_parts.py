@@ -41,7 +41,7 @@ class Partial:
     """Parts that there are at a time, after which they are put together; 0: all."""
 
     def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.rewrite.step.Rewrite`."""
+        """See `polydl.equations.step.Rewrite`."""
         with quota(f"the parts of {', '.join(self.statements)}"):
             why = not_apart(before, self.statements, self.depth)
             if why is not None:

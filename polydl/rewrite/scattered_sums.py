@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from polydl.equations.step import RegroupingRule, Step, applied
 from polydl.model import isl
 from polydl.model.combiners import adds
 from polydl.model.expr import Const, Load, loads
@@ -18,14 +19,12 @@ from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
 from polydl.model.strides import strides_of
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.expand import alone, finished, left
-from polydl.rewrite.lifetimes import prefix
 from polydl.rewrite.scratch_array import box_of, element_of, free_name, has_room, scratch_array
-from polydl.rewrite.step import Step, applied
 from polydl.target.isa import has_register_blocks
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(RegroupingRule):
     """What is added to array elements is added up in an array of its own first.
 
     before:    for i: for k: for j: C[f(i, j)] += x
@@ -37,19 +36,6 @@ class Beside:
     statement: str
     array: str
     """The one of its own."""
-
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.rewrite.step.Rewrite`."""
-        with quota(f"the sums of {self.statement}"):
-            made = _made(before, before.statement(self.statement), self.array)
-        if isinstance(made, str):
-            return made
-        if self.array in before.arrays or {f"{self.statement}z", f"{self.statement}e"} & {
-            s.name for s in before.statements
-        }:
-            return f"{self.array} is not new"
-        same = after.statements == made.statements and after.arrays[self.array] == made.arrays[self.array]
-        return None if same else f"more than {self.statement} was changed"
 
     def __str__(self) -> str:
         return f"{self.statement} adds up in an array of its own ({self.array}), which is added to the result"
@@ -128,9 +114,6 @@ def _made(scop: Scop, statement: Statement, array: str) -> Scop | str:
         return f"{statement.name} adds to an element in several iterations of its outer loops"
     if box is None or not has_room(scop, [box]):
         return f"how many elements {statement.name} adds to is not known"
-    why = _touched(scop, statement, depth)
-    if why is not None:
-        return why
     own = element_of(elements, array, box)
     element = scop.arrays[target.array].element
     iterators = tuple(statement.iterators[dim] for dim in outputs)
@@ -171,19 +154,3 @@ def _made(scop: Scop, statement: Statement, array: str) -> Scop | str:
     ordered = tuple(sorted(statements, key=lambda s: s.position))
     arrays = {**scop.arrays, array: scratch_array(array, element, box)}
     return replace(scop, statements=ordered, arrays=arrays)
-
-
-def _touched(scop: Scop, statement: Statement, depth: int) -> str | None:
-    """Which other statement touches an element in the loop at `depth` that this one adds to there; None: none does."""
-    assert isinstance(statement.body, Assignment)
-    target = statement.accesses[statement.body.target]
-    mine = prefix(statement, depth).reverse().apply_range(target.relation)
-    for s in scop.statements:
-        if s is statement or s.position[: depth + 1] != statement.position[: depth + 1]:
-            continue
-        for access in s.accesses:
-            if access.array == target.array:
-                other = prefix(s, depth).reverse().apply_range(access.relation)
-                if not mine.intersect(other).is_empty():
-                    return f"{s.name} touches the elements of {access.array} that {statement.name} adds to"
-    return None

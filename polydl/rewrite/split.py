@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.legality import conflicts
+from polydl.equations.step import Step
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.rewrite.equal_programs import cut_broken
-from polydl.rewrite.step import Step
 from polydl.rewrite.terms import part_of
 
 _MOST_STATEMENTS = 4
@@ -35,7 +35,7 @@ class Cut:
     """(statement, its parts), in textual order."""
 
     def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.rewrite.step.Rewrite`."""
+        """See `polydl.equations.step.Rewrite`."""
         return cut_broken(before, after, self.parts)
 
     def __str__(self) -> str:

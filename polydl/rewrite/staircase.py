@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from polydl.equations.step import Step
 from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.expr import affine_values
@@ -19,7 +20,6 @@ from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
 from polydl.model.time import map_from_affs
 from polydl.rewrite.equal_programs import order_broken, same_value
 from polydl.rewrite.scratch_array import elements_of, ends_of
-from polydl.rewrite.step import Step
 from polydl.target.isa import has_register_blocks, kernel_contraction
 
 _BANDS = 4
@@ -45,7 +45,7 @@ class Completed:
     """(statement, its parts), in textual order."""
 
     def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.rewrite.step.Rewrite`."""
+        """See `polydl.equations.step.Rewrite`."""
         if before.arrays[self.array].storage is not Storage.SCRATCH or self.array in before.live_out:
             return f"{self.array} is known outside of the region"
         parts = {s.name: (s.name,) for s in before.statements} | dict(self.parts)

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from polydl.equations.step import Step
 from polydl.model import isl
 from polydl.model.expr import affine_values
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.rewrite.equal_programs import moved_broken, part_broken
 from polydl.rewrite.fusion import moved
-from polydl.rewrite.step import Step
 
 _Strips = tuple[tuple[str, tuple[str, ...]], ...]
 """(statement, its loops over tiles, outermost first)."""
@@ -38,7 +38,7 @@ class Joined:
     reassociate: bool
 
     def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.rewrite.step.Rewrite`."""
+        """See `polydl.equations.step.Rewrite`."""
         gone = dict(self.strips)
         names = {s.name: _new_name(s.name) if s.name in gone else s.name for s in before.statements}
         if [s.name for s in after.statements] != list(names.values()):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from polydl.equations.step import Step
 from polydl.model.scop import BlackBox, Scop, Statement
-from polydl.rewrite.step import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class InLanes:
     statements: tuple[str, ...]
 
     def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.rewrite.step.Rewrite`."""
+        """See `polydl.equations.step.Rewrite`."""
         if any(not _lanes(before.statement(name)) for name in self.statements):
             return f"{', '.join(self.statements)}: not all of them only add up"
         same = after.statements == _made(before, self.statements).statements

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from polydl.equations.step import Step
 from polydl.model import isl
 from polydl.model.combiners import adds
 from polydl.model.expr import AffineValue, Binary, Expr, Load, loads, on_operands
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import common_depth
 from polydl.rewrite.equal_programs import order_broken, part_broken, same_access, same_value
-from polydl.rewrite.step import Step
 from polydl.target.isa import kernel_contraction
 
 
@@ -41,7 +41,7 @@ class Terms:
     """(statement, the statements that add one term each), in textual order."""
 
     def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.rewrite.step.Rewrite`."""
+        """See `polydl.equations.step.Rewrite`."""
         parts = {s.name: (s.name,) for s in before.statements} | dict(self.parts)
         if sorted(s.name for s in after.statements) != sorted(n for s in before.statements for n in parts[s.name]):
             return f"other statements than {', '.join(name for name, _ in self.parts)} were taken apart"

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
+from polydl.equations.step import Step
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.rewrite.equal_programs import order_broken
-from polydl.rewrite.step import Step
 
 _Loop = tuple[tuple[int, ...], str]
 """Where a loop stands, and its variable: all statements in it have these positions up to its depth."""
@@ -32,7 +32,7 @@ class Upwards:
     reassociate: bool
 
     def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.rewrite.step.Rewrite`."""
+        """See `polydl.equations.step.Rewrite`."""
         if after.statements != tuple(_turned(s, self.loops) for s in before.statements):
             return "more than the direction of loops was changed"
         parts = {s.name: (s.name,) for s in before.statements}

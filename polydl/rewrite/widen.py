@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from polydl.equations.step import RegroupingRule, Step
+from polydl.equations.substitution import Rebuilt
 from polydl.model import isl
 from polydl.model.combiners import adds
 from polydl.model.conversions import explicit
@@ -18,15 +20,13 @@ from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.types import ElementType
 from polydl.rewrite.contract import PREFIX
-from polydl.rewrite.rebuilt import Rebuilt
 from polydl.rewrite.scratch_array import Box, box_of, element_of, free_name, has_room, scratch_array
-from polydl.rewrite.step import Step
 from polydl.target.isa import VECTOR_TYPES, has_register_blocks, kernel_contraction
 from polydl.target.products import inner_product
 
 
 @dataclass(frozen=True, slots=True)
-class Widened:
+class Widened(RegroupingRule):
     """The factors of a sum of products are copied into the type of the sum before the loops around it.
 
     before:    for i: for j: for k: s[i][j] += (double)A[i][k] * B[k][j]
@@ -38,21 +38,6 @@ class Widened:
     statement: str
     copies: tuple[tuple[str, str, str], ...]
     """(array, its copy, the statement that copies)."""
-
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.rewrite.step.Rewrite`."""
-        statement = before.statement(self.statement)
-        with quota(f"the copies that {self.statement} reads"):
-            made = _made(before, statement, self.copies)
-            if isinstance(made, str):
-                return made
-            why = _written(before, statement, [array for array, _, _ in self.copies])
-        if why is not None:
-            return why
-        new = [copy for _, copy, _ in self.copies]
-        same = after.statements == made.statements and all(after.arrays[n] == made.arrays[n] for n in new)
-        fresh = len({*new, *before.arrays}) == len(new) + len(before.arrays)
-        return None if same and fresh else f"more than the factors of {self.statement} was changed"
 
     def __str__(self) -> str:
         names = ", ".join(array for array, _, _ in self.copies)
@@ -95,16 +80,6 @@ def _step(scop: Scop, statement: Statement) -> Step | None:
     with quota(f"the copies that {statement.name} reads"):
         made = _made(scop, statement, copies)
     return None if isinstance(made, str) else Step(Widened(statement.name, copies), scop, made)
-
-
-def _written(scop: Scop, statement: Statement, arrays: Sequence[str]) -> str | None:
-    """Which statement may write an array that is copied after the copy was made; None: none does."""
-    for s in scop.statements:
-        if s.position[0] == statement.position[0]:
-            for access in s.accesses:
-                if access.write and access.array in arrays:
-                    return f"{s.name} writes {access.array} in the loops around {statement.name}"
-    return None
 
 
 def _made(scop: Scop, statement: Statement, copies: Sequence[tuple[str, str, str]]) -> Scop | str:

@@ -15,20 +15,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from polydl.dependences.scalars import private_depth
+from polydl.dependences.scalars import private_depth, private_scalars, users
+from polydl.equations.step import Step
 from polydl.model import isl
 from polydl.model.combiners import adds
 from polydl.model.conversions import converted, explicit
-from polydl.model.expr import AffineValue, Binary, Const, Expr, Load, constant_number, is_zero
+from polydl.model.expr import AffineValue, Binary, Const, Convert, Expr, Load, constant_number, is_zero
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Array, Assignment, Scop, Statement
 from polydl.model.time import common_depth
 from polydl.model.types import I32, U32
 from polydl.rewrite.contract import PREFIX
-from polydl.rewrite.lifetimes import prefix
 from polydl.rewrite.modular import products, unsigned_sum
 from polydl.rewrite.scratch_array import Box, box_of, element_of, free_name, has_room, scratch_array
-from polydl.rewrite.step import Step
+from polydl.rewrite.storage import expanded
+from polydl.rewrite.temporaries import only_read, substituted, substituted_runs
 from polydl.rewrite.zero_point_products import Split, element_of_sum, held_type, kept_iterators, split_of
 from polydl.target.isa import has_register_blocks
 
@@ -49,7 +50,7 @@ class ZeroPoints:
     """Arrays of the sums of single factors."""
 
     def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.rewrite.step.Rewrite`."""
+        """See `polydl.equations.step.Rewrite`."""
         with quota(f"the zero points of {self.statement}"):
             made = _made(before, before.statement(self.statement), self.sums)
         if isinstance(made, str):
@@ -85,18 +86,45 @@ def useful(scop: Scop, name: str) -> bool:
     depth = private_depth(scop, target.array) if scop.arrays[target.array].is_scalar else None
     if not depth:
         return has_register_blocks(scop, statement)
-    points = isl.project_onto(statement.domain, range(depth)).reset_tuple_id()
-    box = box_of(points)
-    if box is None:
-        return False
-    array = free_name(scop, f"{PREFIX}{target.array}_each")
-    place = prefix(statement, depth).apply_range(element_of(points, array, box))
-    accesses = tuple(
-        replace(a, array=array, relation=place) if a.array == target.array else a for a in statement.accesses
-    )
-    tried = replace(statement, accesses=accesses)
-    arrays = {**scop.arrays, array: scratch_array(array, scop.arrays[target.array].element, box)}
-    return has_register_blocks(replace(scop, arrays=arrays, statements=(tried,)), tried)
+    tried = expanded(scop, target.array, free_name(scop, f"{PREFIX}{target.array}_each"), depth)
+    return tried is not None and has_register_blocks(tried, tried.statement(name))
+
+
+def factors_in_place(scop: Scop) -> Iterator[Step]:
+    """Substitute the temporaries of sums of integers that become contractions in blocks of registers by it, perhaps
+    with zero points. Raises QuotaExceeded."""
+
+    def wanted(after: Scop, last: Statement) -> bool:
+        body = last.body
+        assert isinstance(body, Assignment)
+        if not adds(body.op) or after.arrays[last.accesses[body.target].array].element is not I32:
+            return False
+        if any(
+            isinstance(step.rewrite, ZeroPoints) and step.rewrite.statement == last.name for step in zero_points(after)
+        ):
+            return True
+        return useful(after, last.name)
+
+    for name in private_scalars(scop):
+        first, *reading = users(scop, name)
+        if not _is_integer_from_outside(scop, name, first, reading):
+            continue
+        step = substituted(scop, [first.name])
+        if step is not None and step.broken() is None:
+            if any(wanted(step.after, step.after.statement(s.name)) for s in reading):
+                yield step
+                scop = step.after
+    yield from substituted_runs(scop, wanted)
+
+
+def _is_integer_from_outside(scop: Scop, name: str, first: Statement, reading: Sequence[Statement]) -> bool:
+    """Whether a scalar holds an integer that is read before the loops that use it."""
+    body = first.body
+    value = body.value if isinstance(body, Assignment) and body.op == "=" else Const("0")
+    while isinstance(value, Convert):
+        value = value.operand
+    deeper = any(s.depth > first.depth for s in reading)
+    return isinstance(value, Load) and deeper and only_read(reading, name) and scop.arrays[name].element.is_int
 
 
 def _step(scop: Scop, statement: Statement) -> Step | None:

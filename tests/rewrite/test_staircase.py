@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 import polydl
+from polydl.equations.step import Step
 from polydl.measure import Status
 from polydl.model import isl
 from polydl.model.scop import Scop
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.scratch_array import is_box
 from polydl.rewrite.staircase import Completed
-from polydl.rewrite.step import Step
 from polydl.target.isa import has_register_blocks
 
 HEAD = "void f(float A[restrict 70][9], float B[restrict 70][9], float C[restrict 70][70], double D[restrict 70][70])"

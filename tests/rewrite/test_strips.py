@@ -11,12 +11,12 @@ import pytest
 
 from polydl import load
 from polydl.dependences.nests import nests
+from polydl.equations.step import Step
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model import isl
 from polydl.model.scop import Scop
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.step import Step
 from polydl.rewrite.strips import Joined, strips
 from polydl.schedule.loops import start
 from polydl.schedule.ordered import Ordered

@@ -14,6 +14,7 @@ import pytest
 from polydl import load
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import dependences
+from polydl.equations.step import applied
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.in_child import Hung, in_child
@@ -22,7 +23,6 @@ from polydl.rank.estimate import Estimate
 from polydl.rank.tree_estimate import footprints_of, tree_estimate
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.split import split
-from polydl.rewrite.step import applied
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
 from polydl.schedule.goal import components

@@ -8,12 +8,12 @@ import pytest
 
 from polydl import load
 from polydl.dependences.analysis import dependences
+from polydl.equations.step import applied
 from polydl.lower.cexpr import HELPER_TEXT
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.scop import Scop
-from polydl.rewrite.private_scalars import in_place
-from polydl.rewrite.step import applied
+from polydl.rewrite.storage import in_place
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
 from polydl.schedule.innermost_passes import WRITTEN_OUT

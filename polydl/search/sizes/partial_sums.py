@@ -11,11 +11,11 @@ from polydl.base.effort import Effort
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.nests import nests
+from polydl.equations.step import applied
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.rewrite.partial_results import partial_in_rounds
-from polydl.rewrite.step import applied
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
 from polydl.schedule.ordered import Ordered

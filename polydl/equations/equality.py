@@ -1,0 +1,647 @@
+"""Do two programs compute the same? Decided from their equations alone, whoever made the second from the first.
+
+Statements of the same name are assumed to store the same in the same iteration, and what each stores is compared under
+these assumptions: an instance reads only what ran before it, so that all of them hold by induction over time, once none
+fails. Those that fail are dropped, their values are what they are made of, and the others are compared again. At last
+what the programs leave behind is compared. Sums are compared as the terms that they consist of (Verdoolaege, Janssens,
+Bruynooghe, "Equivalence checking of static affine programs using widening to handle recurrences", TOPLAS 2012, where
+recurrences are found instead of assumed).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+
+from polydl.equations.lift import Equations, Source, reads
+from polydl.equations.terms_of_sums import NotShown, Term, compare, times
+from polydl.model import isl
+from polydl.model.expr import (
+    AffineValue,
+    Binary,
+    Call,
+    Conditional,
+    Const,
+    Convert,
+    Expr,
+    Gather,
+    Load,
+    Unary,
+    is_zero,
+    operands,
+)
+from polydl.model.functions import FMA
+from polydl.model.isl import quota
+from polydl.model.scop import Array, Assignment, BlackBox, Scop, Statement, Storage
+
+_DEEPEST = 40
+"""How many values inside of each other are looked into: what is put together of more is not shown to be the same."""
+_MOST_TERMS = 64
+
+
+Instances = Mapping[str, Sequence[tuple[str, isl.Map]]]
+"""Per statement of a program the statements of another one that may store the same, each with the relation
+{ T[j…] -> S[i…] } to the instance that does."""
+
+
+def check(before: Scop, after: Scop, *, reassociate: bool, instances: Instances | None = None) -> str | None:
+    """Why `after` is not shown to leave behind what `before` does; None: it does.
+
+    `instances`: per statement of `after` those of `before` that store the same, where it has another name or other
+    iterations: what to assume first, and nothing that is believed. With `reassociate` sums may be added up in another
+    order, products be distributed over them, and products not be rounded to a narrower type than the sum that they are
+    added to. Raises QuotaExceeded.
+    """
+    with quota(f"the values of {before.function}"):
+        return _Comparison(before, after, reassociate, instances or {}).difference()
+
+
+@dataclass(frozen=True, slots=True)
+class _Of:
+    """An expression of a statement, for instances of it."""
+
+    program: Equations
+    statement: str
+    to: isl.Map | None
+    """{ [p…] -> S[i…] }; None: the points are the instances."""
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What an instance of a statement stores, or (writer None) what is in an element before the program."""
+
+    program: Equations
+    writer: str | None
+    name: str
+    """Of the statement or the array."""
+    to: isl.Map
+    """See `Source.relation`."""
+
+    def at(self, points: isl.Set) -> _Made:
+        return replace(self, to=self.to.intersect_domain(points))
+
+
+_Pair = tuple[str, str]
+"""A statement of the program before, and one of the program after."""
+
+
+class _Comparison:
+    def __init__(self, before: Scop, after: Scop, reassociate: bool, instances: Instances) -> None:
+        self.before, self.after, self.reassociate = Equations(before), Equations(after), reassociate
+        self.back: dict[_Pair, isl.Map | None] = {
+            (name, name): None
+            for name, s in self.before.statements.items()
+            if (other := self.after.statements.get(name)) is not None
+            and other.depth == s.depth
+            and name not in instances
+        }
+        """{ T[j…] -> S[i…] } per statement S before and T after that may store the same; None: in one iteration."""
+        self.back |= {(name, new): relation for new, olds in instances.items() for name, relation in olds}
+        self.assumed = set(self.back)
+        self.used: set[_Pair] = set()
+        """Those of the assumptions that the comparison that is going on rests on."""
+        self._same_arrays: dict[str, bool] = {}
+        self.known = before.context.params()
+
+    def difference(self) -> str | None:
+        """See `check`."""
+        why = self._outside()
+        if why is not None:
+            return why
+        rests: dict[_Pair, set[_Pair]] = {}
+        failed: dict[_Pair, str] = {}
+        waiting = list(self.back)
+        while waiting:
+            pair = waiting.pop(0)
+            self.used = set()
+            why = self._stores_other(*pair)
+            rests[pair] = set(self.used)
+            if why is not None:
+                failed[pair] = why
+                self.assumed.discard(pair)
+                waiting += [o for o in self.back if o in self.assumed and pair in rests.get(o, ()) and o not in waiting]
+        for array in self._left_behind():
+            why = self._leaves_other(array)
+            if why is not None:
+                return next((f"{why}: {reason}" for reason in failed.values()), why)
+        return None
+
+    def _is_assumed(self, program: Equations, name: str | None) -> bool:
+        """Whether a statement of a program is assumed to store what one of the other program does."""
+        side = 0 if program is self.before else 1
+        return any(pair[side] == name for pair in self.assumed)
+
+    def _all_the_same(self, writers: Iterable[str]) -> set[_Pair] | None:
+        """The assumptions that statements store the same in the same iterations; None where they are not all made."""
+        pairs = {(name, name) for name in writers}
+        return pairs if all(pair in self.assumed and self.back[pair] is None for pair in pairs) else None
+
+    # What is touched.
+
+    def _outside(self) -> str | None:
+        """Why the program after touches elements that the one before does not, and that may not be there, or has
+        instances that store nowhere."""
+        for name, s in self.after.statements.items():
+            if isinstance(s.body, Assignment) and self.before.statements.get(name) is not s:
+                if not self.after.unread(name, s.body.target).is_empty():
+                    return f"{name} does not always store"
+        for name, array in self.after.scop.arrays.items():
+            if self._unchanged(name):
+                continue
+            touched = _touched(self.after.scop, name, self.known)
+            if touched is None:
+                continue
+            known = self.before.scop.arrays.get(name)
+            there = _touched(self.before.scop, name, self.known) if known is not None else None
+            if known is not None and (known.element, known.storage) != (array.element, array.storage):
+                return f"{name} is another array"
+            if there is None or not touched.is_subset(there):
+                if known is not None and array.extents:
+                    return f"elements of {name} are touched that were not"
+                if array.extents and not touched.is_subset(_elements(array, touched)):
+                    return f"{name} is too short"
+        return None
+
+    def _left_behind(self) -> Iterator[str]:
+        """The arrays that are read after the program and whose contents may be others."""
+        for name in sorted(self.before.scop.live_out):
+            array = self.before.scop.arrays.get(name)
+            if array is None or array.storage in (Storage.REGION, Storage.SCRATCH):
+                continue
+            writers = {*self.before.writers(name), *self.after.writers(name)}
+            if not self._unchanged(name) or self._all_the_same(writers) is None:
+                yield name
+
+    def _unchanged(self, array: str) -> bool:
+        """Whether the same instances of the same statements touch the same elements of an array in the same order."""
+        if array not in self._same_arrays:
+            one, two = (_users(program.scop, array) for program in (self.before, self.after))
+            same = len(one) == len(two) and all(
+                a.name == b.name and _same_touch(a, b, array) for a, b in zip(one, two, strict=True)
+            )
+            self._same_arrays[array] = same and _order(one) == _order(two)
+        return self._same_arrays[array]
+
+    # What is compared.
+
+    def _stores_other(self, name: str, new: str) -> str | None:
+        """Why a statement does not store the same in both programs, wherever both have an instance."""
+        one, two, back = self.before.statements[name], self.after.statements[new], self.back[name, new]
+        if back is None and (one.body is two.body or one.body == two.body) and len(one.accesses) == len(two.accesses):
+            if all(self._reads_same(one, two, access) for access in reads(one)):
+                return None
+        if not self.before.is_opaque(name) and not self.after.is_opaque(new):
+            points = two.domain.intersect_params(self.known)
+            points = points.intersect(one.domain) if back is None else points.intersect(back.domain())
+            first = _Of(self.before, name, back, self.before.stored(name))
+            return self._differ(points, first, _Of(self.after, new, None, self.after.stored(new)), ())
+        if back is not None or not _same_text(one, two):
+            return f"{new} is something else than {name}"
+        if not one.domain.is_equal(two.domain):
+            return f"{new} has other instances than {name}"
+        return next((why for access in reads(one) if (why := self._found_other(one, two, access)) is not None), None)
+
+    def _reads_same(self, one: Statement, two: Statement, access: int) -> bool:
+        """Whether an access reads what the same instances of the same statements wrote."""
+        a, b = one.accesses[access], two.accesses[access]
+        if a.array != b.array or not self._unchanged(a.array):
+            return False
+        writers = self._all_the_same(self.before.writers(a.array))
+        if writers is None or not (a.relation is b.relation or a.relation.is_equal(b.relation)):
+            return False
+        self.used |= writers
+        return True
+
+    def _found_other(self, one: Statement, two: Statement, access: int) -> str | None:
+        """Why an access of a statement that nothing is known of finds other values."""
+        a, b = one.accesses[access], two.accesses[access]
+        if self._reads_same(one, two, access):
+            return None
+        if not isl.range_named(a.relation, "").is_equal(isl.range_named(b.relation, "")):
+            return f"{two.name} reads other elements of {b.array}"
+        for left in self.before.sources(one.name, access):
+            for right in self.after.sources(two.name, access):
+                other = _onto(right.relation, left.relation, a.array)
+                points = left.relation.domain().intersect(other.domain()).intersect_params(self.known)
+                if not points.is_empty():
+                    made = _made(self.before, left, a.array), _made(self.after, replace(right, relation=other), b.array)
+                    why = self._differ(points, *made, ())
+                    if why is not None:
+                        return why
+        return None
+
+    def _leaves_other(self, array: str) -> str | None:
+        """Why an array has other contents after the programs."""
+        found = f"{array} is not the same afterwards"
+        if array not in self.after.scop.arrays or array not in self.after.scop.live_out:
+            return found
+        elements: isl.Set | None = None
+        for program in (self.before, self.after):
+            for relation in program.writers(array).values():
+                elements = relation.range() if elements is None else elements.union(relation.range())
+        if elements is None:
+            return None
+        elements = elements.intersect_params(self.known)
+        for left in self.before.finally_in(array, elements):
+            for right in self.after.finally_in(array, elements):
+                points = left.relation.domain().intersect(right.relation.domain())
+                if not points.is_empty():
+                    one, two = _made(self.before, left, array), _made(self.after, right, array)
+                    why = self._differ(points, one, two, ())
+                    if why is not None:
+                        return f"{found}: {why}"
+        return None
+
+    def _differ(self, points: isl.Set, one: _Of | _Made, two: _Of | _Made, around: tuple[str, ...]) -> str | None:
+        """Why two values are not the same for all points. `around`: statements whose values are looked into."""
+        why = self._other(points, one, two, around)
+        if why is None or not self.reassociate:
+            return why
+        try:
+            compare(points, list(self._terms(points, one)), list(self._terms(points, two)))
+        except NotShown:
+            return why
+        return None
+
+    def _other(self, points: isl.Set, one: _Of | _Made, two: _Of | _Made, around: tuple[str, ...]) -> str | None:
+        """`_differ`, operation by operation."""
+        unread = [_unread(points, value) for value in (one, two)]
+        if unread[0] is not None or unread[1] is not None:
+            # Where a condition around it says that it is not read in either, it may be anything.
+            if unread[0] is None or unread[1] is None or not unread[0].is_equal(unread[1]):
+                return f"{_called(two)} is read elsewhere than {_called(one)}"
+            points = points.subtract(unread[0])
+        for this, first in ((one, True), (two, False)):
+            if isinstance(this, _Of) and isinstance(this.value, Load):
+                for where, made in self._loaded(points, this):
+                    why = self._other(where, made, two, around) if first else self._other(where, one, made, around)
+                    if why is not None:
+                        return why
+                return None
+        if isinstance(one, _Made) and isinstance(two, _Made) and self._is_same(points, one, two):
+            return None
+        inner = self._looked_into(one, two)
+        if inner is not None:
+            names = [made.name for made, new in zip((one, two), inner, strict=True) if isinstance(made, _Made) and new]
+            stack = (*around, *names)
+            if len(stack) > _DEEPEST or any(stack.count(name) > 2 for name in names):
+                return f"what {names[0]} stores is not compared"
+            left, right = (new or old for new, old in zip(inner, (one, two), strict=True))
+            return self._other(points, left, right, stack)
+        if isinstance(one, _Made) or isinstance(two, _Made):
+            return f"{_called(two)} is not {_called(one)}"
+        return self._other_operation(points, one, two, around)
+
+    def _looked_into(self, one: _Of | _Made, two: _Of | _Made) -> tuple[_Of | None, _Of | None] | None:
+        """What the values are made of, where one is to be looked into; None where none can be."""
+        inside = [self._inside(value) if isinstance(value, _Made) else None for value in (one, two)]
+        assumed = [isinstance(value, _Made) and self._is_assumed(value.program, value.writer) for value in (one, two)]
+        copies = [value is not None and isinstance(value.value, Load) for value in inside]
+        for side in (0, 1):
+            if inside[side] is not None and (copies[side] or not assumed[side]):
+                return (inside[0], None) if side == 0 else (None, inside[1])
+        if not any(inside):
+            return None
+        return inside[0], inside[1]
+
+    def _inside(self, made: _Made) -> _Of | None:
+        if made.writer is None or made.program.is_opaque(made.writer):
+            return None
+        return _Of(made.program, made.writer, made.to, made.program.stored(made.writer))
+
+    def _is_same(self, points: isl.Set, one: _Made, two: _Made) -> bool:
+        if one.writer is None and two.writer is None:
+            return one.name == two.name and _equal(points, one.to, two.to)
+        if one.writer is None or two.writer is None or (one.writer, two.writer) not in self.assumed:
+            return False
+        back = self.back[one.writer, two.writer]
+        if self.before.is_opaque(one.writer):
+            there = _onto_range(two.to, one.to)
+        else:
+            there = two.to if back is None else two.to.apply_range(back)
+        same = _equal(points, one.to, there)
+        if same:
+            self.used.add((one.writer, two.writer))
+        return same
+
+    def _other_operation(self, points: isl.Set, one: _Of, two: _Of, around: tuple[str, ...]) -> str | None:
+        why = f"{two.statement} does not compute what {one.statement} computed"
+        a, b = one.value, two.value
+        if isinstance(a, Gather) and isinstance(b, Gather):
+            return why if self._gathers_other(points, one, two, around) else None
+        if isinstance(a, AffineValue) and isinstance(b, AffineValue):
+            return None if _equal(points, _number(one), _number(two)) else why
+        if _operation(a) != _operation(b):
+            return why
+        for left, right in zip(operands(a), operands(b), strict=True):
+            first, second = replace(one, value=left), replace(two, value=right)
+            ring = isinstance(a, Binary) and a.op in "+-*"
+            found = (self._other if ring else self._differ)(points, first, second, around)
+            if found is not None:
+                return found
+        return None
+
+    def _gathers_other(self, points: isl.Set, one: _Of, two: _Of, around: tuple[str, ...]) -> bool:
+        """Whether what data choose is not shown to be the same: other subscripts, or other values to choose from."""
+        a, b = one.value, two.value
+        assert isinstance(a, Gather) and isinstance(b, Gather)
+        first, second = (
+            program.program.statements[program.statement].accesses[value.element.access]
+            for program, value in ((one, a), (two, b))
+        )
+        if first.array != second.array or len(a.subscripts) != len(b.subscripts):
+            return True
+        writers = {*self.before.writers(first.array), *self.after.writers(first.array)}
+        pairs_of_them = self._all_the_same(writers)
+        if (
+            pairs_of_them is None
+            or not self._unchanged(first.array)
+            or (writers and not (one.to is None and two.to is None))
+        ):
+            return True
+        self.used |= pairs_of_them
+        pairs = zip(a.subscripts, b.subscripts, strict=True)
+        return any(self._differ(points, replace(one, value=x), replace(two, value=y), around) for x, y in pairs)
+
+    def _loaded(self, points: isl.Set, of: _Of) -> Iterator[tuple[isl.Set, _Made]]:
+        """The values that a load gets, for some of the points each."""
+        assert isinstance(of.value, Load)
+        array = of.program.statements[of.statement].accesses[of.value.access].array
+        for source in of.program.sources(of.statement, of.value.access):
+            relation = source.relation if of.to is None else of.to.apply_range(source.relation)
+            relation = relation.intersect_domain(points)
+            where = relation.domain()
+            if not where.is_empty():
+                yield where, _made(of.program, replace(source, relation=relation), array)
+
+    # Sums.
+
+    def _terms(self, points: isl.Set, value: _Of | _Made) -> Iterator[Term]:
+        """The products that a value is the sum of. Raises NotShown."""
+        if isinstance(value, _Made):
+            yield from self._terms_made(points, value)
+            return
+        match value.value:
+            case Binary("+" | "-" as op, left, right):
+                yield from self._terms(points, replace(value, value=left))
+                for term in self._terms(points, replace(value, value=right)):
+                    yield term if op == "+" else replace(term, sign=-term.sign)
+            case Unary("+" | "-" as op, operand):
+                for term in self._terms(points, replace(value, value=operand)):
+                    yield term if op == "+" else replace(term, sign=-term.sign)
+            case Binary("*", left, right):
+                ones, others = (list(self._terms(points, replace(value, value=side))) for side in (left, right))
+                if len(ones) * len(others) > _MOST_TERMS:
+                    raise NotShown(f"{value.statement} adds more than {_MOST_TERMS} products")
+                yield from (times(one, other) for one in ones for other in others)
+            case Call(function, (one, two, added)) if function in FMA.spellings:
+                whole = Binary("+", Binary("*", one, two), added)
+                yield from self._terms(points, replace(value, value=whole))
+            case Const() | Convert() if _is_nothing(value.value):
+                return
+            case Convert(source, target, inner) if source.is_float and target.holds(source) and _is_ring(inner):
+                # A product is not rounded to the narrower type then.
+                wider = [Convert(source, target, one) for one in operands(inner)]
+                whole = Unary(inner.op, wider[0]) if isinstance(inner, Unary) else Binary(inner.op, *wider)
+                yield from self._terms(points, replace(value, value=whole))
+            case Load():
+                if _unread(points, value) is not None:
+                    raise NotShown(f"{value.statement} does not always read")
+                for where, made in self._loaded(points, value):
+                    yield from self._terms_made(where, made)
+            case _:
+                for where, what, maps in self._factors(points, value):
+                    yield Term(where, None, 1, ((what, maps),))
+
+    def _atoms(self, points: isl.Set, made: _Made) -> Iterator[tuple[isl.Set, str, isl.Map]] | None:
+        """What a value is called in both programs, for some of the points each; None where it has to be looked into.
+        Raises NotShown."""
+        to = made.to.intersect_domain(points)
+        if made.writer is None:
+            return iter([(points, f"given {made.name}", to)])
+        if not self._is_assumed(made.program, made.writer):
+            return None
+        if made.program is self.before:
+            self.used |= {pair for pair in self.assumed if pair[0] == made.writer}
+            return iter([(points, f"made {made.writer}", to)])
+        return self._atoms_after(points, made.writer, to)
+
+    def _atoms_after(self, points: isl.Set, writer: str, to: isl.Map) -> Iterator[tuple[isl.Set, str, isl.Map]]:
+        for pair in [pair for pair in self.back if pair in self.assumed and pair[1] == writer]:
+            back = self.back[pair]
+            self.used.add(pair)
+            there = to if back is None else to.apply_range(back)
+            where = points if back is None else there.domain()
+            if not where.is_empty():
+                yield where, f"made {pair[0]}", there
+            points = points.subtract(where)
+        if not points.is_empty():
+            raise NotShown(f"some of what {writer} stores is not compared")
+
+    def _terms_made(self, points: isl.Set, made: _Made) -> Iterator[Term]:
+        atoms = self._atoms(points, made)
+        if atoms is not None:
+            yield from (Term(where, None, 1, ((kind, (to,)),)) for where, kind, to in atoms)
+            return
+        assert made.writer is not None  # else it has a name
+        if made.program.is_opaque(made.writer):
+            raise NotShown(f"nothing is known of {made.writer}")
+        if made.program.added(made.writer) is None:
+            inside = self._inside(made)
+            assert inside is not None  # it is not opaque
+            yield from self._terms(points, inside)
+            return
+        to = made.to.intersect_domain(points)
+        array = made.program.target(made.writer).array
+        for where, source, sums in made.program.sums(made.writer, to, partial(self._is_assumed, made.program)):
+            yield from self._terms_made(where, _made(made.program, source, array))
+            for one in sums:
+                of = _Of(made.program, one.statement.name, one.instance, one.body)
+                for term in self._terms(one.domain, of):
+                    back = one.projection if term.back is None else term.back.apply_range(one.projection)
+                    yield replace(term, back=back, sign=one.sign * term.sign)
+
+    def _factors(self, points: isl.Set, value: _Of | _Made) -> Iterator[tuple[isl.Set, str, tuple[isl.Map, ...]]]:
+        """A value that is no sum as what is done, on what, for some of the points each. Raises NotShown."""
+        if isinstance(value, _Made):
+            atoms = self._atoms(points, value)
+            if atoms is not None:
+                yield from ((where, kind, (to,)) for where, kind, to in atoms)
+                return
+            assert value.writer is not None  # else it has a name
+            inside = self._inside(value)
+            if inside is None or value.program.added(value.writer) is not None:
+                raise NotShown(f"{value.writer} adds up inside of something else")
+            yield from self._factors(points, inside)
+            return
+        match value.value:
+            case Load():
+                if _unread(points, value) is not None:
+                    raise NotShown(f"{value.statement} does not always read")
+                for where, made in self._loaded(points, value):
+                    yield from self._factors(where, made)
+            case AffineValue():
+                yield points, "number", (_number(value).intersect_domain(points),)
+            case Gather():
+                raise NotShown(f"data choose what {value.statement} reads")
+            case _:
+                parts = [list(self._factors(points, replace(value, value=one))) for one in operands(value.value)]
+                for choice in product(*parts):
+                    where = points
+                    for some, _, _ in choice:
+                        where = where.intersect(some)
+                    if not where.is_empty():
+                        what = f"{_operation(value.value)}({', '.join(kind for _, kind, _ in choice)})"
+                        maps = (one.intersect_domain(where) for _, _, made in choice for one in made)
+                        yield where, what, tuple(maps)
+
+
+def _made(program: Equations, source: Source, array: str) -> _Made:
+    return _Made(program, source.writer, source.writer or array, source.relation)
+
+
+def _called(value: _Of | _Made) -> str:
+    if isinstance(value, _Of):
+        return f"what {value.statement} computes"
+    return f"what is in {value.name} before" if value.writer is None else f"what {value.writer} stores"
+
+
+def _unread(points: isl.Set, value: _Of | _Made) -> isl.Set | None:
+    """The points for which a load reads nothing; None where there are none, and for other values."""
+    if not isinstance(value, _Of) or not isinstance(value.value, Load):
+        return None
+    unread = value.program.unread(value.statement, value.value.access)
+    if unread.is_empty():
+        return None
+    unread = unread if value.to is None else value.to.intersect_range(unread).domain()
+    found = unread.intersect(points)
+    return None if found.is_empty() else found
+
+
+def _number(of: _Of) -> isl.Map:
+    """{ [p…] -> [v] }"""
+    assert isinstance(of.value, AffineValue)
+    number = isl.domain_named(isl.Map.from_pw_aff(of.value.value), of.statement)
+    return number if of.to is None else of.to.apply_range(number)
+
+
+def _operation(value: Expr) -> str:
+    """What is done, apart from what it is done on."""
+    match value:
+        case Const(text):
+            return text
+        case Unary(op, _):
+            return f"unary {op}"
+        case Binary(op, _, _):
+            return op
+        case Call(function, arguments, element):
+            return f"{function}/{len(arguments)} {element.c}"
+        case Conditional():
+            return "?"
+        case Convert(source, target, _):
+            return f"{source.c} to {target.c}"
+        case _:
+            return type(value).__name__
+
+
+def _is_ring(value: Expr) -> bool:
+    return (isinstance(value, Binary) and value.op in "+-*") or (isinstance(value, Unary) and value.op == "-")
+
+
+def _is_nothing(value: Expr) -> bool:
+    """Whether a value is a zero, of whatever type."""
+    return _is_nothing(value.operand) if isinstance(value, Convert) else is_zero(value)
+
+
+def _equal(points: isl.Set, one: isl.Map, two: isl.Map) -> bool:
+    return bool(one.intersect_domain(points).is_equal(two.intersect_domain(points)))
+
+
+def _onto(relation: isl.Map, like: isl.Map, array: str) -> isl.Map:
+    """A relation that starts from [S[i…] -> X[e…]], where X has the name `array` in the other program."""
+    if not relation.domain().is_wrapping():
+        return relation
+    pairs = relation.domain().unwrap()
+    if isl.range_name(pairs) == array:
+        return relation
+    renamed = isl.range_named(isl.Map.identity(pairs.range().get_space().map_from_set()), array).reverse()
+    return isl.Map.identity(pairs.domain().get_space().map_from_set()).product(renamed).apply_range(relation)
+
+
+def _onto_range(relation: isl.Map, like: isl.Map) -> isl.Map:
+    """A relation that leads to [S[i…] -> X[e…]], where X has the name that it has in the other one."""
+    array = isl.range_name(like.range_factor_range())
+    return relation.range_factor_domain().range_product(isl.range_named(relation.range_factor_range(), array))
+
+
+def _touched(scop: Scop, array: str, known: isl.Set) -> isl.Set | None:
+    """The elements of an array that a program touches; None: it touches none."""
+    found: isl.Set | None = None
+    for s in scop.statements:
+        for access in s.accesses:
+            if access.array == array:
+                elements = access.relation.intersect_domain(s.domain).range()
+                found = elements if found is None else found.union(elements)
+    return None if found is None else found.intersect_params(known)
+
+
+def _elements(array: Array, like: isl.Set) -> isl.Set:
+    """The elements that an array has."""
+    found = isl.Set.universe(like.get_space())
+    for at, extent in zip(isl.coordinates(like), array.extents, strict=True):
+        place = isl.PwAff.from_aff(at)
+        found = found.intersect(place.nonneg_set())
+        if extent is not None:
+            found = found.intersect(place.lt_set(isl.lifted(extent, like)))
+    return found
+
+
+def _users(scop: Scop, array: str) -> list[Statement]:
+    return [s for s in scop.statements if any(a.array == array for a in s.accesses)]
+
+
+def _same_touch(one: Statement, two: Statement, array: str) -> bool:
+    """Whether two statements touch the same elements in the same iterations."""
+    if one is two:
+        return True
+    loops = ([name in s.descending for name in s.iterators] for s in (one, two))
+    if next(loops) != next(loops) or not (one.domain is two.domain or one.domain.is_equal(two.domain)):
+        return False
+    first, second = ([a for a in s.accesses if a.array == array] for s in (one, two))
+    return len(first) == len(second) and all(
+        (a.write, a.exact) == (b.write, b.exact) and (a.relation is b.relation or a.relation.is_equal(b.relation))
+        for a, b in zip(first, second, strict=True)
+    )
+
+
+def _order(statements: Sequence[Statement]) -> list[tuple[int, ...]]:
+    """Where statements stand relative to each other."""
+    places = [s.position for s in statements]
+    return [
+        tuple(
+            len({q[level] for q in places if len(q) > level and q[:level] == place[:level] and q[level] < number})
+            for level, number in enumerate(place)
+        )
+        for place in places
+    ]
+
+
+def _same_text(one: Statement, two: Statement) -> bool:
+    """Whether two statements that are no assignments are the same, but for the names of arrays."""
+    if one.iterators != two.iterators or len(one.accesses) != len(two.accesses):
+        return False
+    if any((a.write, a.exact) != (b.write, b.exact) for a, b in zip(one.accesses, two.accesses, strict=True)):
+        return False
+    if isinstance(one.body, BlackBox) and isinstance(two.body, BlackBox):
+        text = one.body.text
+        for a, b in zip(one.accesses, two.accesses, strict=True):
+            if a.array != b.array:
+                # No name in a region hides another, and none is a member's.
+                text = re.sub(rf"\b{re.escape(a.array)}\b", b.array, text)
+        return replace(one.body, text=text) == two.body
+    arrays = all(a.array == b.array for a, b in zip(one.accesses, two.accesses, strict=True))
+    return arrays and not isinstance(one.body, Assignment) and one.body == two.body

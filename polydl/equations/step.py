@@ -1,0 +1,79 @@
+"""A rewrite of a program as a value: what it did, and a check that the program computes the same afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from polydl.equations.equality import Instances, check
+from polydl.model.scop import Scop
+
+
+class Rewrite(Protocol):
+    """What was done to a program; its text says it to people."""
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """Why `after` is not shown to compute what `before` computes; None: it does.
+
+        Decided from both programs alone, by their instances, accesses and order, whoever made `after`. Raises
+        QuotaExceeded.
+        """
+
+
+class Rule:
+    """A rewrite that is checked by what is checked of every other: the values that the programs leave behind."""
+
+    __slots__ = ()
+
+    @property
+    def regroups(self) -> bool:
+        """Whether it needs leave to reassociate."""
+        return False
+
+    def instances(self, before: Scop, after: Scop) -> Instances:
+        """What the check may assume first (`check`): where the instances of statements are that have got other names
+        or iterations."""
+        return {}
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """See `Rewrite.broken`."""
+        return check(before, after, reassociate=self.regroups, instances=self.instances(before, after))
+
+
+class RegroupingRule(Rule):
+    """One that needs leave to reassociate."""
+
+    __slots__ = ()
+
+    @property
+    def regroups(self) -> bool:
+        """See `Rule.regroups`."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A rewrite with the programs on both sides of it."""
+
+    rewrite: Rewrite
+    before: Scop
+    after: Scop
+    _why: list[str | None] = field(default_factory=list, init=False, repr=False, compare=False)
+    """What the check said, once it was asked."""
+
+    def broken(self) -> str | None:
+        """See `Rewrite.broken`."""
+        if not self._why:
+            self._why.append(self.rewrite.broken(self.before, self.after))
+        return self._why[0]
+
+    def __str__(self) -> str:
+        return str(self.rewrite)
+
+
+def applied(scop: Scop, steps: Iterable[Step]) -> Scop:
+    """The program after the last step; the program itself where there is none."""
+    for step in steps:
+        scop = step.after
+    return scop
