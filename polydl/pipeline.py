@@ -250,7 +250,7 @@ def optimize(
     done: list[Optimized] = []
     failed: list[tuple[Scop, PolyDLError]] = []
     for scop in program.scops:
-        left = budget - sum(one.report.spent for one in done if one.report is not None)
+        left = budget - sum(one.spent for one in done)
         share = max(0.0, left) / (len(program.scops) - len(done) - len(failed))
         share *= _FOR_VARIANTS if o.curve else 1
         try:
@@ -351,7 +351,8 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     left = seconds / 2 if o.curve else max(0.0, seconds - report.spent)
     timer = timer_of(scop, o, report, ranking.machine, replace(options, seconds=left, data={}))
     others = _other_sizes(ranking, chosen, o, timer) if chosen is not None else ""
-    done = Optimized(ranking, report, chosen, illegal, proofs, analysis_seconds, others)
+    spent = sum(timer.spent) if timer is not None else 0.0
+    done = Optimized(ranking, report, chosen, illegal, proofs, analysis_seconds, others, others_spent=spent)
     # The harness has arrays of two dimensions for those of pointers to rows, as long as they are at these sizes.
     if done.code is not None and report.original.median <= _QUICK and pointed(scop) is None:
         tell = partial(progress, "sizes") if progress else None

@@ -186,6 +186,13 @@ class Optimized:
     original loops; empty: there are none."""
     curve: SizeCurve | None = None
     """The output at several sizes beside the original; None: not asked for, or no size is a parameter."""
+    others_spent: float = 0.0
+    """Seconds that timing at other sizes took."""
+
+    @property
+    def spent(self) -> float:
+        """Seconds of the budget that this took."""
+        return self.others_spent + (self.report.spent if self.report is not None else 0.0)
 
     @property
     def code(self) -> Generated | None:

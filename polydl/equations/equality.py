@@ -443,6 +443,9 @@ class _Comparison:
             raise NotShown(f"some of what {writer} stores is not compared")
 
     def _terms_made(self, points: isl.Set, made: _Made) -> Iterator[Term]:
+        held = self._inside(made)
+        if held is not None and _is_nothing(held.value):
+            return
         atoms = self._atoms(points, made)
         if atoms is not None:
             yield from (Term(where, None, 1, ((kind, (to,)),)) for where, kind, to in atoms)

@@ -74,7 +74,7 @@ def moved(
     accesses = tuple(replace(a, relation=back.apply_range(a.relation).coalesce()) for a in statement.accesses)
     body = statement.body
     assert isinstance(body, Assignment)
-    body = replace(body, value=_in_new_loops(body.value, back.as_pw_multi_aff()))
+    body = replace(body, value=in_new_loops(body.value, back.as_pw_multi_aff()))
     now = replace(
         statement,
         iterators=iterators,
@@ -87,10 +87,11 @@ def moved(
     return Moved(now, place)
 
 
-def _in_new_loops(value: Expr, back: isl.PwMultiAff) -> Expr:
+def in_new_loops(value: Expr, back: isl.PwMultiAff) -> Expr:
+    """An expression of a statement whose iterations `back` leads to, of those that it starts from."""
     if isinstance(value, AffineValue):
         return AffineValue(value.value.pullback_pw_multi_aff(back).coalesce())
-    return on_operands(value, lambda one: _in_new_loops(one, back))
+    return on_operands(value, lambda one: in_new_loops(one, back))
 
 
 def _replaced(state: Rewritten, changed: Mapping[str, Moved], order: Sequence[str]) -> Rewritten:

@@ -17,6 +17,7 @@ from polydl.model.expr import Const, Load, loads
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
 from polydl.model.strides import strides_of
+from polydl.model.time import map_from_affs
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.expand import alone, finished, left
 from polydl.rewrite.scratch_array import box_of, element_of, free_name, has_room, scratch_array
@@ -28,7 +29,7 @@ class Beside(RegroupingRule):
     """What is added to array elements is added up in an array of its own first.
 
     before:    for i: for k: for j: C[f(i, j)] += x
-    after:     for i: { for j: T[f(i, j)] = 0;  for k: for j: T[f(i, j)] += x;  for j: C[f(i, j)] += T[f(i, j)]; }
+    after:     for i: { for j: T[i, j] = 0;  for k: for j: T[i, j] += x;  for j: C[f(i, j)] += T[i, j]; }
     requires:  leave to reassociate; f leads to another element for each (i, j); in an iteration of the loops around all
                three nothing else touches these elements in the second
     """
@@ -108,13 +109,15 @@ def _made(scop: Scop, statement: Statement, array: str) -> Scop | str:
     if len(outputs) == statement.depth or not outputs:
         return f"{statement.name} adds once to each element"
     places = isl.domain_onto(target.relation.intersect_domain(statement.domain), outputs)
-    elements = target.relation.intersect_domain(statement.domain).range()
-    box = box_of(elements)
+    iterations = isl.project_onto(statement.domain, outputs)
+    box = box_of(iterations)
     if not places.is_injective() or not places.is_single_valued():
         return f"{statement.name} adds to an element in several iterations of its outer loops"
     if box is None or not has_room(scop, [box]):
         return f"how many elements {statement.name} adds to is not known"
-    own = element_of(elements, array, box)
+    own = element_of(iterations, array, box)
+    loops = isl.coordinates(statement.domain)
+    held = map_from_affs(statement.domain, [loops[d] for d in outputs]).apply_range(isl.domain_named(own, None))
     element = scop.arrays[target.array].element
     iterators = tuple(statement.iterators[dim] for dim in outputs)
     around = statement.position
@@ -123,7 +126,7 @@ def _made(scop: Scop, statement: Statement, array: str) -> Scop | str:
         name = f"{statement.name}{suffix}"
         domain = isl.named(isl.project_onto(statement.domain, outputs).set_tuple_name(name), iterators)
         place = isl.domain_named(places, name, iterators).intersect_domain(domain)
-        here = Access(array, at == 0, place.apply_range(own), target.span)
+        here = Access(array, at == 0, isl.domain_named(own, name, iterators).intersect_domain(domain), target.span)
         position = (*(3 * p for p in around[:depth]), 3 * around[depth] + at, *[0] * (len(outputs) - depth))
         if at == 0:
             accesses: tuple[Access, ...] = (here,)
@@ -141,9 +144,7 @@ def _made(scop: Scop, statement: Statement, array: str) -> Scop | str:
     inner = replace(
         statement,
         accesses=tuple(
-            replace(a, array=array, relation=a.relation.intersect_domain(statement.domain).apply_range(own))
-            if number in (body.target, body.target_read)
-            else a
+            replace(a, array=array, relation=held) if number in (body.target, body.target_read) else a
             for number, a in enumerate(statement.accesses)
         ),
     )

@@ -98,7 +98,8 @@ def test_a_run_that_goes_on_beyond_the_time_is_ended(monkeypatch: pytest.MonkeyP
 
 
 def test_scops_share_what_is_left(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two scops and ten seconds, of which the first takes one: nine for the second."""
+    """Two scops and ten seconds, of which the first takes one: nine for the second. A quarter of each is for timing
+    what runs at other sizes."""
     source.write_text(TEXT + TEXT.replace("product", "other"))
     given: list[float] = []
 
@@ -110,7 +111,7 @@ def test_scops_share_what_is_left(source: Path, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(pipeline, "measure", measured)
     polydl.optimize(source, sizes={"n": 16}, budget=10, space="small", top_k=1, machine="epyc-zen5")
-    assert given == [5.0, 9.0]
+    assert given == [0.75 * 5.0, 0.75 * 9.0]
 
 
 def test_as_typed() -> None:

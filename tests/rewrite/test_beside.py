@@ -41,6 +41,7 @@ def scop_of(body: str) -> Scop:
         (f"{IN} {{ {REAL} {IMAGINARY} }}", 4),
         (f"{OUT} C[i][j][1] -= A[i][k][0] * B[k][j][1];", 1),
         (f"{OUT} C[8 - i][j][1] += 2.0f * A[i][k][0] * B[k][j][1];", 1),
+        (f"{OUT} C[i][8 - j][1] += A[i][k][0] * B[k][j][1];", 1),
         (AROUND, 1),
     ],
 )
@@ -60,7 +61,6 @@ LEFT_ALONE = {
     ),
     "it is a product of itself": f"{OUT} C[i][j][0] += A[i][k][0] * C[j][k][0];",
     "the columns are neighbours": f"{OUT} D[i][j] += A[i][k][0] * B[k][j][0];",
-    "the columns run downwards": f"{OUT} C[i][8 - j][1] += A[i][k][0] * B[k][j][1];",
     "no contraction comes of it": f"{OUT} C[i][j][0] += A[i][k][0] * B[k][j][0] * B[k][j][1];",
 }
 

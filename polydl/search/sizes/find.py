@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 from polydl.base.errors import InputError, InputErrors, QuotaExceeded
@@ -73,7 +74,11 @@ def timer_of(scop: Scop, o: Options, report: Report, machine: Machine, options: 
     def timed(codes: Mapping[int, Generated], sizes: Sequence[Mapping[str, int]]) -> FloatArray:
         names = [guard.name for guard in scop.guards if not guard.macro]
         own = [{name: one[name] for name in names if name in one} for one in sizes]
+        begin = time.perf_counter()
         first = report.original.median
-        return way_times(scop, first, lambda one: with_sizes(scop, o, one), codes, own, o.toolchain(), options)
+        found = way_times(scop, first, lambda one: with_sizes(scop, o, one), codes, own, o.toolchain(), options)
+        spent.append(time.perf_counter() - begin)
+        return found
 
-    return Timer(sizes_to_time(scop.symbolic, tuned, report.original.median, machine), timed)
+    spent: list[float] = []
+    return Timer(sizes_to_time(scop.symbolic, tuned, report.original.median, machine), timed, spent)

@@ -1,0 +1,174 @@
+"""Sums that scatter, as sums that gather.
+
+    for o: for r: y[2 * o + r] += x[o] * w[r];        (the gradient of a strided convolution; a transposed one)
+
+Several iterations add to one element, and neither loop leads along the result. Terms whose r leave the same remainder
+are a sum each, over elements that are as far apart as the stride:
+
+    for u: for t: y[2 * u]     += x[u - t] * w[2 * t];
+    for u: for t: y[2 * u + 1] += x[u - t] * w[2 * t + 1];
+
+source:    a change of basis of reductions: Gautam and Rajopadhye, "Simplifying Reductions", POPL 2006; as sub-pixel
+           convolution: Shi et al., CVPR 2016
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from polydl.equations.step import RegroupingRule, Step, applied
+from polydl.model import isl
+from polydl.model.combiners import adds
+from polydl.model.isl import floor_div, quota
+from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.strides import affine_rows
+from polydl.model.time import map_from_affs
+from polydl.rewrite.fusion import in_new_loops
+from polydl.rewrite.scattered_sums import beside
+from polydl.target.isa import has_register_blocks
+
+_MOST_PARTS = 16
+"""Sums that one becomes, at most: the product of the strides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered(RegroupingRule):
+    """What is scattered over an array becomes sums, one for each remainder, that each element gathers.
+
+    before:    for o: for r: y[S * o + D * r] += x[o] * w[r]
+    after:     for u: for t: y[S * u + D * q] += x[u - d * t] * w[m * t + q], for q in [0, m); m = S / gcd(S, D),
+               d = D / gcd(S, D)
+    requires:  leave to reassociate
+    """
+
+    parts: tuple[tuple[str, tuple[str, ...]], ...]
+    """(statement, those that it became)."""
+
+    def __str__(self) -> str:
+        return "; ".join(f"what {name} scatters is gathered: {', '.join(own)}" for name, own in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scattered:
+    """A subscript S * o + D * r + c."""
+
+    along: str
+    """o."""
+    over: str
+    """r."""
+    stride: int
+    dilation: int
+
+    @property
+    def parts(self) -> int:
+        """Remainders of r."""
+        return self.stride // math.gcd(self.stride, self.dilation)
+
+    @property
+    def shift(self) -> int:
+        """By how much o moves for one step of what is left of r."""
+        return self.dilation // math.gcd(self.stride, self.dilation)
+
+
+def gathered(scop: Scop) -> Iterator[Step]:
+    """Gather the sums that scatter (`Gathered`), where each becomes contractions that a microkernel keeps in blocks of
+    registers. Raises QuotaExceeded."""
+    for name in [s.name for s in scop.statements]:
+        statement = scop.statement(name)
+        with quota(f"the sums of {name}"):
+            subscripts = _scattered(scop, statement)
+            if not subscripts:
+                continue
+            after, parts = _after(scop, statement, subscripts)
+        tried = applied(after, beside(after))
+        if parts and all(has_register_blocks(tried, tried.statement(part)) for part in parts):
+            step = Step(Gathered(((name, parts),)), scop, after)
+            yield step
+            scop = after
+
+
+def _scattered(scop: Scop, statement: Statement) -> list[_Scattered]:
+    """The subscripts of an accumulation that two loops make together; empty where one is another kind of sum, or the
+    statement does not stand alone in its loops."""
+    body = statement.body
+    if not isinstance(body, Assignment) or not adds(body.op) or statement.descending:
+        return []
+    others = [s for s in scop.statements if s is not statement]
+    if any(s.position[:1] == statement.position[:1] for s in others):
+        return []
+    rows = affine_rows(statement, statement.accesses[body.target])
+    found: list[_Scattered] = []
+    used: set[str] = set()
+    for row, _ in rows or ():
+        loops = {name: factor for name, factor in row.items() if factor}
+        if used & loops.keys() or any(factor < 0 for factor in loops.values()) or len(loops) > 2:
+            return []
+        used |= loops.keys()
+        if len(loops) == 2:
+            over, along = sorted(loops, key=lambda name: _extent(statement, name))
+            found.append(_Scattered(along, over, loops[along], loops[over]))
+    return found if math.prod(one.parts for one in found) <= _MOST_PARTS else []
+
+
+def _extent(statement: Statement, loop: str) -> float:
+    low, high = isl.least(statement.domain, loop), isl.greatest(statement.domain, loop)
+    return math.inf if low is None or high is None else high - low
+
+
+def _after(scop: Scop, statement: Statement, subscripts: Sequence[_Scattered]) -> tuple[Scop, tuple[str, ...]]:
+    """The program with a statement gathered, and the names of what it became."""
+    own: list[Statement] = []
+    choices = list(product(*(range(one.parts) for one in subscripts)))
+    for number, remainders in enumerate(choices):
+        position = (statement.position[0] * len(choices) + number, *statement.position[1:])
+        part = _part(statement, subscripts, remainders, f"{statement.name}g{number}", position)
+        if part is not None:
+            own.append(part)
+    others = [
+        replace(s, position=(s.position[0] * len(choices), *s.position[1:]))
+        for s in scop.statements
+        if s is not statement
+    ]
+    made = replace(scop, statements=tuple(sorted([*others, *own], key=lambda s: s.position)))
+    return made, tuple(s.name for s in own)
+
+
+def _part(
+    statement: Statement,
+    subscripts: Sequence[_Scattered],
+    remainders: Sequence[int],
+    name: str,
+    position: tuple[int, ...],
+) -> Statement | None:
+    """The instances with these remainders, in the loops that gather; None: there are none."""
+    iterators = dict(zip(statement.iterators, isl.coordinates(statement.domain), strict=True))
+    new, domain = dict(iterators), statement.domain
+    for one, remainder in zip(subscripts, remainders, strict=True):
+        steps = floor_div(iterators[one.over].add_constant_val(isl.value(-remainder)), one.parts)
+        left = iterators[one.over].sub(steps.scale_val(isl.value(one.parts))).add_constant_val(isl.value(-remainder))
+        domain = domain.intersect(isl.PwAff.from_aff(left).zero_set())
+        new[one.over] = steps
+        new[one.along] = iterators[one.along].add(steps.scale_val(isl.value(one.shift)))
+    if domain.is_empty():
+        return None
+    there = map_from_affs(statement.domain, list(new.values())).intersect_domain(domain).range()
+    there = isl.named(there.set_tuple_name(name), statement.iterators).coalesce()
+    # Back again without a division: the subscripts of what is read stay plain.
+    back = dict(zip(statement.iterators, isl.coordinates(there), strict=True))
+    for one, remainder in zip(subscripts, remainders, strict=True):
+        back[one.along] = back[one.along].sub(back[one.over].scale_val(isl.value(one.shift)))
+        back[one.over] = back[one.over].scale_val(isl.value(one.parts)).add_constant_val(isl.value(remainder))
+    place = isl.range_named(map_from_affs(there, list(back.values())), statement.name, statement.iterators)
+    body = statement.body
+    assert isinstance(body, Assignment)
+    accesses = tuple(
+        replace(a, relation=place.apply_range(a.relation).gist_domain(there).intersect_domain(there).coalesce())
+        for a in statement.accesses
+    )
+    value = in_new_loops(body.value, place.as_pw_multi_aff())
+    return replace(
+        statement, name=name, domain=there, position=position, accesses=accesses, body=replace(body, value=value)
+    )

@@ -1,0 +1,92 @@
+"""Sums that scatter become sums that gather: gradients of convolutions, transposed ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import polydl
+from polydl.equations.step import Step
+from polydl.measure import Status
+from polydl.model import isl
+from polydl.model.scop import Scop
+from polydl.rewrite.canonical import canonical
+from polydl.rewrite.gathered_sums import Gathered, gathered
+from polydl.rewrite.terms import part_of
+from polydl.target.isa import has_register_blocks
+
+HEAD = "void f(const float x[restrict 40][40], const float w[restrict 9][40], float y[restrict 200][40], int n)"
+
+
+def scop_of(body: str) -> Scop:
+    (scop,) = polydl.load(f"{HEAD}\n{{\n#pragma scop\n{body}\n#pragma endscop\n}}\n", sizes={"n": 33}).scops
+    return scop
+
+
+def scattering(subscript: str, condition: str = "") -> str:
+    return (
+        "for (int o = 0; o < 32; o++) for (int k = 0; k < 24; k++) for (int r = 0; r < 5; r++) "
+        f"for (int j = 0; j < 36; j++) {condition} y[{subscript}][j] += x[o][k] * w[r][j];"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "parts"),
+    [
+        (scattering("o + r"), 1),
+        (scattering("2 * o + r"), 2),
+        (scattering("3 * o + 2 * r + 1"), 3),
+        (scattering("2 * o + 4 * r"), 1),
+        (scattering("4 * o + 2 * r"), 2),
+        (scattering("2 * o + r - 2", "if (2 * o + r >= 2 && 2 * o + r < 60)"), 2),
+    ],
+)
+def test_each_remainder_is_a_sum(body: str, parts: int) -> None:
+    scop = scop_of(body)
+    (step,) = gathered(scop)
+    assert isinstance(step.rewrite, Gathered)
+    assert step.broken() is None
+    ((_, own),) = step.rewrite.parts
+    assert len(own) == parts
+    found = canonical(scop)
+    assert not found.refused
+    assert sum(has_register_blocks(found.scop, s) for s in found.scop.statements) >= parts
+
+
+@pytest.mark.parametrize("body", [scattering("o - r + 4"), scattering("o + r + k")])
+def test_other_sums_stay(body: str) -> None:
+    assert not list(gathered(scop_of(body)))
+
+
+@pytest.mark.parametrize("wrong", ["shifted", "another remainder", "one is missing", "twice"])
+def test_mistakes_are_found(wrong: str) -> None:
+    (step,) = gathered(scop_of(scattering("2 * o + r")))
+    first, *others = step.after.statements
+    if wrong == "shifted":
+        # Reads x of the next o.
+        read = next(n for n, a in enumerate(first.accesses) if a.array == "x")
+        moved = isl.Map("{ x[a, b] -> x[a + 1, b] }")
+        relation = first.accesses[read].relation.apply_range(moved)
+        accesses = [replace(a, relation=relation) if n == read else a for n, a in enumerate(first.accesses)]
+        statements = (replace(first, accesses=tuple(accesses)), *others)
+    elif wrong == "another remainder":
+        filters = [next(n for n, a in enumerate(s.accesses) if a.array == "w") for s in (first, *others)]
+        relation = isl.domain_named(others[0].accesses[filters[1]].relation, first.name)
+        accesses = [replace(a, relation=relation) if n == filters[0] else a for n, a in enumerate(first.accesses)]
+        statements = (replace(first, accesses=tuple(accesses)), *others)
+    elif wrong == "one is missing":
+        statements = (first,)
+    else:
+        again = part_of(others[0], others[0].domain, "again", (99, *others[0].position[1:]))
+        statements = (first, *others, again)
+    mutated = replace(step.after, statements=tuple(statements))
+    assert Step(step.rewrite, step.before, mutated).broken() is not None
+
+
+def test_it_computes_the_same() -> None:
+    text = f"{HEAD}\n{{\n{scattering('3 * o + 2 * r + 1')}\n}}\n"
+    done = polydl.optimize(text, sizes={"n": 33}, space="small", top_k=3, budget=None)
+    report = done.scops[0].report
+    assert report is not None
+    assert {m.status for m in report.measurements} == {Status.VERIFIED}
