@@ -7,7 +7,7 @@ scalar references", 1991, without its last-write refinement).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -101,13 +101,15 @@ def _restrict_order(relation: isl.Map, source: Statement, target: Statement, dep
     return isl.ascending(relation, depth)
 
 
-def _between(source: Statement, target: Statement, private: Mapping[str, int], known: isl.Set) -> Iterable[Dependence]:
+def _between(
+    source: Statement, target: Statement, private: Mapping[str, int], known: isl.Set, *, reads: bool
+) -> Iterable[Dependence]:
     shared = common_depth(source, target)
     textually_before = source.position[: shared + 1] < target.position[: shared + 1]
     accumulators = _accumulator_accesses(source) if source.name == target.name else frozenset()
     for i, a in enumerate(source.accesses):
         for j, b in enumerate(target.accesses):
-            if a.array != b.array:
+            if a.array != b.array or not (reads or a.write or b.write):
                 continue
             same_element = a.relation.apply_range(b.relation.reverse())
             same_element = isl.agree(same_element, range(private.get(a.array, 0)))
@@ -144,6 +146,15 @@ def _merged(dependences: Iterable[Dependence]) -> tuple[Dependence, ...]:
     return tuple(merged.values())
 
 
+def _sharing(statements: Sequence[Statement]) -> Iterator[tuple[Statement, Statement]]:
+    """The pairs of statements that access an array both, in textual order."""
+    arrays = [{access.array for access in statement.accesses} for statement in statements]
+    for own, source in zip(arrays, statements, strict=True):
+        for other, target in zip(arrays, statements, strict=True):
+            if not own.isdisjoint(other):
+                yield source, target
+
+
 def dependences(scop: Scop, *, reads: bool = True) -> tuple[Dependence, ...]:
     """All dependences of a scop, one entry per kind, array, pair of statements and carrying loop.
 
@@ -155,5 +166,4 @@ def dependences(scop: Scop, *, reads: bool = True) -> tuple[Dependence, ...]:
     with quota(f"the dependence analysis of {scop.function}"):
         private = private_scalars(scop)
         known = scop.context.params()
-        found = _merged(d for s in scop.statements for t in scop.statements for d in _between(s, t, private, known))
-    return tuple(d for d in found if reads or d.kind is not Kind.RAR)
+        return _merged(d for s, t in _sharing(scop.statements) for d in _between(s, t, private, known, reads=reads))

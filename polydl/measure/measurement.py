@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from polydl.measure.given_data import Data
 from polydl.base.units import difference_text
+from polydl.measure.given_data import Data
 
 ORIGINAL = "original"
 """Id of the region as it is written in the user's file; a candidate has the id of its variant."""

@@ -173,6 +173,7 @@ def latency(several: Sequence[Inner], target: Isa) -> float:
     """Cycles between the starts of two iterations that wait for each other, 0 where none does: the longest path from a
     value read to the one that it becomes, over the iterations in between."""
     waits = 0.0
+    writers = _writers(several)
     for one in several:
         body = one.work.statement.body
         if not isinstance(body, Assignment):
@@ -180,11 +181,20 @@ def latency(several: Sequence[Inner], target: Isa) -> float:
         for reader in one.work.statement.accesses:
             if reader.write:
                 continue
-            for other in several:
+            for other in writers.get(reader.array, ()):
                 distance = _distance(other, one, reader)
                 if distance:
                     waits = max(waits, _path(one.work, reader, target) / distance)
     return waits
+
+
+def _writers(several: Sequence[Inner]) -> dict[str, list[Inner]]:
+    """The statements that write an array, by its name."""
+    found: dict[str, list[Inner]] = {}
+    for one in several:
+        for array in dict.fromkeys(access.array for access in one.work.statement.accesses if access.write):
+            found.setdefault(array, []).append(one)
+    return found
 
 
 def _distance(writer: Inner, reader: Inner, read: Access) -> float:
@@ -270,9 +280,10 @@ def rowable(several: Sequence[Inner], *, reassociate: bool) -> bool:
         return False
     if any(move not in (0, 1) for one in several for move in one.work.moves(one.step)):
         return False
+    writers = _writers(several)
     for one in several:
         for number, read in enumerate(one.work.statement.accesses):
-            for other in several:
+            for other in writers.get(read.array, ()):
                 if not read.write and _distance(other, one, read) and not _stays(one, number, reassociate):
                     return False
     return True

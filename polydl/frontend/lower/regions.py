@@ -324,16 +324,18 @@ class Finder:
         loop."""
         return self._runs(function, function.body, self.function_scope(function), [])
 
-    def apart(self, found: Found) -> list[Found]:
-        """The loops of a region of several, each by itself."""
-        runs = [
-            self._run(
-                found.function, [item], found.scope.copy(), [*found.items[at + 1 :], *found.after],
-                [*found.before, *found.items[:at]],
-            )
-            for at, item in enumerate(found.items)
-            if isinstance(item, c_ast.For) and len(found.items) > 1
-        ]  # fmt: skip
+    def apart(self, found: Found, most: int = 1) -> list[Found]:
+        """The loops of a region of more than `most`, in runs of so many: one after the other, or each by itself."""
+        runs: list[Found | None] = []
+        at = 0
+        while at < len(found.items) and len(found.items) > most:
+            end = at
+            while end < min(at + most, len(found.items)) and isinstance(found.items[end], c_ast.For):
+                end += 1
+            if end > at:
+                after, before = [*found.items[end:], *found.after], [*found.before, *found.items[:at]]
+                runs.append(self._run(found.function, found.items[at:end], found.scope.copy(), after, before))
+            at = max(end, at + 1)
         return [run for run in runs if run is not None]
 
     def inside(self, found: Found) -> list[Found]:
