@@ -158,7 +158,7 @@ class _Reading:
     def _in_runs(self, runs: Sequence[Found]) -> bool:
         """Read regions, all of them or none."""
         known, before = len(self.errors), len(self.scops)
-        if runs and all([self._read(run) for run in runs]):
+        if runs and all(self._read(run) for run in runs):
             return True
         del self.errors[known:], self.scops[before:]
         return False

@@ -54,7 +54,7 @@ class Found:
 
     def escapes(self, name: str) -> bool:
         """Whether the value that a scalar has after the region may be read."""
-        if jumps(self.function.body) and any(name in mentions(node) for node in self.after):
+        if any(name in mentions(node) for node in self.after) and jumps(self.function.body):
             return True
         return effect(self.after, name) is Effect.READS
 
