@@ -16,9 +16,11 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.scalars import private_depth, private_scalars
 from polydl.frontend import load
 from polydl.locality.contiguity import _Progression, _seen_before, _Subscript
+from polydl.lower.emit import generate
 from polydl.model.scop import Scop
 from polydl.rewrite import temporaries
 from polydl.search import variant as variants
+from polydl.search.shortlist import shortlist
 
 NEST = """
     for (int i = 1; i < n - 1; i++)
@@ -133,7 +135,6 @@ def test_what_was_not_done_is_said(tmp_path: Path) -> None:
 def test_a_variant_whose_code_is_too_much_is_left_out_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     ranking = polydl.rank(nests(1), "small", "epyc-zen5", sizes={"n": 60}, threads=2)
     first = next(one for one in ranking if not one.as_written)
-    generate = variants.generate
 
     def too_much(program: Scop, tree: object) -> object:
         if tree is first.tree:
@@ -141,6 +142,6 @@ def test_a_variant_whose_code_is_too_much_is_left_out_alone(monkeypatch: pytest.
         return generate(program, tree)  # type: ignore[arg-type]
 
     monkeypatch.setattr(variants, "generate", too_much)
-    chosen, refused = polydl.pipeline.shortlist(ranking.variants, 2)
+    chosen, refused = shortlist(ranking.variants, 2)
     assert refused == (f"{first.id}: code generation needs more than 3 isl operations",)
     assert chosen and first.id not in {one.id for one in chosen}
