@@ -311,6 +311,7 @@ class CommonChanges(TypedDict, total=False):
     link: tuple[str, ...]
     timeout: float | None
     budget: float | None
+    data: Mapping[str, Any]
     cold: bool
     loops: str
     blocks: str

@@ -320,6 +320,8 @@ class OptimizeResult:
     unread: tuple[str, ...] = ()
     """Other loops of the file, which stay as they are, each with its place and the reason: what they use is not
     supported, they could not be run, or they were too much to analyse."""
+    less: str = ""
+    """How much less was searched than in small files, for people; empty: nothing."""
 
     @property
     def timed_at(self) -> str:

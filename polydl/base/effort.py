@@ -1,8 +1,9 @@
-"""How much the search for code for all sizes may do. Counts, so that the same is found on every machine."""
+"""How much the search for fused variants and for code for all sizes may do. Counts, so that the same is found on every
+machine."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,16 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much the search for code for all sizes may do."""
+    """How much the search for fused variants and for code for all sizes may do."""
 
+    in_full: int = 48
+    """Statements of a file up to which it does all that the others say; of files with more, a part in inverse
+    proportion (`of_file`)."""
+    fused_bases: int = 40
+    """Variants of the search that are tried as the base of a fused one."""
+    fused_texts: int = 24
+    """Texts that are made to find fused variants: bases that differ only in loops that are cut for rows make the same
+    text, and of loops that no vectors run along each base makes none."""
     blocks: Comparison = Comparison(points=256, judging=32, variants=8, near=0.01, characters=150_000)
     """Of contractions in blocks: of a convolution's five sizes 112 points leave 9 % to the best way at others, 256
     leave 4 %."""
@@ -68,3 +77,15 @@ class Effort:
     child_seconds: int = 10
     """Of processor time, after which the code of a variant is taken to hang: it takes two at most where it comes at
     all. What few counted operations of isl may take is known in no other way."""
+
+    def part(self, statements: int) -> float:
+        """Of what it does for few statements, what is done for so many."""
+        return min(1.0, self.in_full / max(statements, 1))
+
+    def of_file(self, statements: int) -> Effort:
+        """What is done for a file of so many statements, in all of its scops together."""
+        part = self.part(statements)
+        if part == 1:
+            return self
+        names = ("fused_bases", "fused_texts", "nests_at_sizes", "looked_at", "statements", "drawn")
+        return replace(self, **{name: max(1, round(part * getattr(self, name))) for name in names})

@@ -46,6 +46,8 @@ def optimize(
     if cluster is not None:
         if options.curve:
             raise InputError("--curve and --cluster together", hint="times of a curve are of this machine")
+        if options.data:
+            raise InputError("--data and --cluster together", hint="the files of the data are on this machine")
         from polydl.cli import on_cluster
 
         if no_run or depfile is not None or save is not None:

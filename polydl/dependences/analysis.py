@@ -7,7 +7,7 @@ scalar references", 1991, without its last-write refinement).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -116,7 +116,13 @@ def _restrict_order(relation: isl.Map, source: Statement, target: Statement, dep
 
 
 def _between(
-    source: Statement, target: Statement, own: _Accumulators | None, private: Mapping[str, int], known: isl.Set
+    source: Statement,
+    target: Statement,
+    own: _Accumulators | None,
+    private: Mapping[str, int],
+    known: isl.Set,
+    *,
+    reads: bool,
 ) -> Iterable[Dependence]:
     """`own`: what the source accumulates into."""
     shared = common_depth(source, target)
@@ -124,7 +130,7 @@ def _between(
     mine = own if source.name == target.name else None
     for i, a in enumerate(source.accesses):
         for j, b in enumerate(target.accesses):
-            if a.array != b.array:
+            if a.array != b.array or not (reads or a.write or b.write):
                 continue
             same_element = a.relation.apply_range(b.relation.reverse())
             same_element = isl.agree(same_element, range(private.get(a.array, 0)))
@@ -160,6 +166,15 @@ def _merged(dependences: Iterable[Dependence]) -> tuple[Dependence, ...]:
     return tuple(merged.values())
 
 
+def _sharing(statements: Sequence[Statement]) -> Iterator[tuple[Statement, Statement]]:
+    """The pairs of statements that access an array both, in textual order."""
+    arrays = [{access.array for access in statement.accesses} for statement in statements]
+    for own, source in zip(arrays, statements, strict=True):
+        for other, target in zip(arrays, statements, strict=True):
+            if not own.isdisjoint(other):
+                yield source, target
+
+
 def dependences(scop: Scop, *, reads: bool = True) -> tuple[Dependence, ...]:
     """All dependences of a scop, one entry per kind, array, pair of statements and carrying loop.
 
@@ -172,7 +187,8 @@ def dependences(scop: Scop, *, reads: bool = True) -> tuple[Dependence, ...]:
         private = private_scalars(scop)
         known = scop.context.params()
         into = {s.name: _accumulators(scop, s) for s in scop.statements}
-        found = _merged(
-            d for s in scop.statements for t in scop.statements for d in _between(s, t, into[s.name], private, known)
+        return _merged(
+            d
+            for s, t in _sharing(scop.statements)
+            for d in _between(s, t, into[s.name], private, known, reads=reads)
         )
-    return tuple(d for d in found if reads or d.kind is not Kind.RAR)

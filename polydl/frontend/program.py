@@ -155,6 +155,14 @@ class _Reading:
             return False
         return True
 
+    def _in_runs(self, runs: Sequence[Found]) -> bool:
+        """Read regions, all of them or none."""
+        known, before = len(self.errors), len(self.scops)
+        if runs and all(self._read(run) for run in runs):
+            return True
+        del self.errors[known:], self.scops[before:]
+        return False
+
     def within(self, found: Found, calls: object = None) -> None:
         """Read loops, or each of them, or those inside of them where they are no region as a whole, or one that would
         be kept as it is written. `calls`: the same with functions in place of their calls, which is a region as a whole
@@ -165,7 +173,8 @@ class _Reading:
         del self.errors[known:]
         whole = self.scops.pop() if self._read(found) else None
         if whole is not None and any(s.depth or not isinstance(s.body, BlackBox) for s in whole.statements):
-            self.scops.append(whole)
+            if len(found.items) <= _MANY_NESTS or not self._in_runs(self.finder.apart(found, _NESTS)):
+                self.scops.append(whole)
             return
         known, before = len(self.errors), len(self.scops)
         for inner in self.finder.apart(found) or self.finder.inside(found):
@@ -173,6 +182,13 @@ class _Reading:
         del self.errors[known:]  # What is said of the whole nest says enough.
         if whole is not None and len(self.scops) == before:
             self.scops.append(whole)
+
+
+_MANY_NESTS = 24
+"""Nests, one after the other, from which on a region is several: pairs of statements are asked for dependences, so that
+the search takes time with the square of their number."""
+_NESTS = 12
+"""Of each of these regions, at most."""
 
 
 def _marked(reading: _Reading) -> tuple[Scop, ...]:

@@ -166,6 +166,7 @@ def optimize_json(result: OptimizeResult) -> dict[str, Any]:
         **scops[0],
         "any_value": dict(result.any_value),
         "left_out": result.left_out,
+        "less": result.less,
         "unread": list(result.unread),
         "seconds": dict(result.seconds),
     }

@@ -129,7 +129,7 @@ def show_optimized(result: OptimizeResult, *, ran: bool, console: Console | None
             say(console, f"{done.ranking.scop.function}: {done.verdict}", "bold")
         if done.curve is not None:
             _curve_table(console, done.curve)
-    for text in (result.timed_at, result.left_out, *result.unread):
+    for text in (result.timed_at, result.left_out, result.less, *result.unread):
         if text:
             say(console, f"note: {text}", "yellow")
     if result.seconds["analysis"] > result.budget:

@@ -404,11 +404,15 @@ def expressions(node: Node) -> tuple[Expr, ...]:
 
 def mentions(node: Node, name: str) -> bool:
     """Whether code uses a variable; text that others wrote is taken to use every identifier in it."""
+    return name in mentioned(node)
+
+
+def mentioned(node: Node) -> set[str]:
+    """The variables that code uses: see `mentions`."""
     if isinstance(node, Raw):
-        words = "".join(c if c.isalnum() or c == "_" else " " for line in node.lines for c in f"{line} ")
-        return name in words.split()
-    own = any(name in names(expr) for expr in expressions(node))
-    return own or any(mentions(child, name) for child in children(node) if not isinstance(child, Hint))
+        return set("".join(c if c.isalnum() or c == "_" else " " for line in node.lines for c in f"{line} ").split())
+    found = {name for expr in expressions(node) for name in names(expr)}
+    return found.union(*(mentioned(child) for child in children(node) if not isinstance(child, Hint)))
 
 
 def with_value(node: Node, name: str, value: Expr) -> Node:

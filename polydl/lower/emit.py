@@ -13,7 +13,7 @@ from polydl.lower.ast import Writer
 from polydl.lower.cexpr import COMPLEX_TEXT, HELPER_TEXT, FromIsl, Helpers
 from polydl.lower.copies import copies
 from polydl.lower.cprint import lines
-from polydl.lower.ctree import Binary, Cast, Evaluate, Expr, Hint, Invoke, Node, Pragma, Raw, Scope, mentions
+from polydl.lower.ctree import Binary, Cast, Evaluate, Expr, Hint, Invoke, Node, Pragma, Raw, Scope, mentioned
 from polydl.lower.hilbert import curve_prologue
 from polydl.lower.instance import Names
 from polydl.lower.instance_marks import BEGIN
@@ -201,7 +201,8 @@ def unused_storage(scop: Scop, code: Sequence[Node]) -> list[Node]:
     contracted = [a.name for a in inner if a.name.startswith(PREFIX)]
     named = [n for name in contracted for n in (name, name.removeprefix(PREFIX)) if n in scop.arrays]
     scalars = [a.name for a in inner if a.is_scalar]
-    left = [n for n in scalars if n not in named and not any(mentions(node, n) for node in code)]
+    used = set[str]().union(*map(mentioned, code))
+    left = [n for n in scalars if n not in named and n not in used]
     return [_used([name]) for name in (*named, *left)]
 
 

@@ -114,4 +114,5 @@ def neighbours(of: Values, rng: np.random.Generator, count: int) -> npt.NDArray[
     edge = max(1, round(size ** (1 / 3)))
     at = np.arange(count, dtype=np.int64) * size // max(count, 1)
     steps = rng.integers(0, 2, (3, count))
-    return of.least + np.minimum(at + steps[0] + steps[1] * edge + steps[2] * edge * edge, size - 1)
+    near = np.minimum(at + steps[0] + steps[1] * edge + steps[2] * edge * edge, size - 1)
+    return np.asarray(of.least + near, dtype=np.int64)

@@ -138,8 +138,8 @@ def describe_buffers(
     """The buffers of a scop whose sizes all have values.
 
     `description` has a row (element bytes, object bytes, is pointer) for each of `passed_arrays`, as the compiled unit
-    reports it; `given`: data of the user's, by the names of arrays. Raises InputError for element types that have another size than polydl takes them to have, and for
-    extents without a bound.
+    reports it; `given`: data of the user's, by the names of arrays. Raises InputError for element types that have
+    another size than polydl takes them to have, for extents without a bound, and for data that do not fit.
     """
     written = written_arrays(scop)
     values = {guard.name: guard.value for guard in scop.guards if not guard.macro}

@@ -176,6 +176,7 @@ def latency(several: Sequence[Inner], target: Isa) -> float:
     """Cycles between the starts of two iterations that wait for each other, 0 where none does: the longest path from a
     value read to the one that it becomes, over the iterations in between."""
     waits = 0.0
+    writers = _writers(several)
     for one in several:
         body = one.work.statement.body
         if not isinstance(body, Assignment):
@@ -183,11 +184,20 @@ def latency(several: Sequence[Inner], target: Isa) -> float:
         for reader in one.work.statement.accesses:
             if reader.write:
                 continue
-            for other in several:
+            for other in writers.get(reader.array, ()):
                 distance = _distance(other, one, reader)
                 if distance:
                     waits = max(waits, _path(one.work, reader, target) / distance)
     return waits
+
+
+def _writers(several: Sequence[Inner]) -> dict[str, list[Inner]]:
+    """The statements that write an array, by its name."""
+    found: dict[str, list[Inner]] = {}
+    for one in several:
+        for array in dict.fromkeys(access.array for access in one.work.statement.accesses if access.write):
+            found.setdefault(array, []).append(one)
+    return found
 
 
 def _distance(writer: Inner, reader: Inner, read: Access) -> float:

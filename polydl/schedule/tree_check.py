@@ -213,6 +213,11 @@ def _mixed(
     of its value no other iteration may write.
     """
     private = private_scalars(scop)
+    writers: dict[str, list[Statement]] = {name: [] for name in private}
+    for statement in of.values():
+        for access in statement.accesses:
+            if access.write and access.array in writers:
+                writers[access.array].append(statement)
     with quota("the legality check"):
         for d in found:
             if d.array not in private or d.kind is not Kind.RAW:
@@ -220,24 +225,21 @@ def _mixed(
             depth = private[d.array]
             life = d.relation.apply_domain(schedule[d.source]).apply_range(schedule[d.target])
             together = _agreed(life)
-            for writer in of.values():
-                for access in writer.accesses:
-                    if access.array != d.array or not access.write:
-                        continue
-                    # What lies between two times that begin alike begins like them: mostly nothing is left of it.
-                    head, tail = range(together), range(together, isl.range_arity(life))
-                    source, read, time = (schedule[name] for name in (d.source, d.target, writer.name))
-                    alike = isl.range_onto(source, head).apply_range(isl.range_onto(time, head).reverse())
-                    other = isl.differ(alike, range(depth))
-                    if other.is_empty():
-                        continue
-                    source, read, time = (isl.range_onto(one, tail) for one in (source, read, time))
-                    # { write -> another iteration's write w, not before it }
-                    later = other.intersect(source.lex_le_map(time))
-                    # { w -> read of the value, not before it }
-                    to_read = later.reverse().apply_range(d.relation).intersect(time.lex_le_map(read))
-                    if not to_read.is_empty():
-                        return f"the values of {d.array} of two iterations would overlap"
+            for writer in writers[d.array]:
+                # What lies between two times that begin alike begins like them: mostly nothing is left of it.
+                head, tail = range(together), range(together, isl.range_arity(life))
+                source, read, time = (schedule[name] for name in (d.source, d.target, writer.name))
+                alike = isl.range_onto(source, head).apply_range(isl.range_onto(time, head).reverse())
+                other = isl.differ(alike, range(depth))
+                if other.is_empty():
+                    continue
+                source, read, time = (isl.range_onto(one, tail) for one in (source, read, time))
+                # { write -> another iteration's write w, not before it }
+                later = other.intersect(source.lex_le_map(time))
+                # { w -> read of the value, not before it }
+                to_read = later.reverse().apply_range(d.relation).intersect(time.lex_le_map(read))
+                if not to_read.is_empty():
+                    return f"the values of {d.array} of two iterations would overlap"
     return None
 
 

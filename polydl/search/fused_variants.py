@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from polydl.base.effort import Effort
 from polydl.base.errors import IllegalVariant
 from polydl.dependences.nests import Nest
 from polydl.kernels.instructions import arithmetic
@@ -25,8 +26,6 @@ from polydl.search.choose_jam import best_jam
 from polydl.search.variant import Variant
 from polydl.target import Machine
 
-LOOKED_AT = 40
-"""Variants of the search that are tried as the base of a fused one."""
 SCHEDULES = 6
 """Variants with regions that have schedules of their own, beside those."""
 PROMISE = 0.98
@@ -34,13 +33,10 @@ PROMISE = 0.98
 from others among the few that are timed."""
 MOST = 8
 """Variants with something fused that are made, of the best bases: more than that are not measured."""
-MOST_TEXTS = 24
-"""Texts that are made to find those: bases that differ only in loops that are cut for rows make the same text, and of
-loops that no vectors run along each base makes none."""
 
 
 def fused_variants(
-    ranked: Sequence[Variant], made: FusedScop, estimator: Estimator
+    ranked: Sequence[Variant], made: FusedScop, estimator: Estimator, effort: Effort
 ) -> tuple[tuple[Variant, ...], tuple[str, ...]]:
     """Legal variants with something fused or in rows of vectors, made of the best ones, each with its estimate; and
     groups that could be fused but not in the microkernels of the best variants, with the reason.
@@ -50,16 +46,18 @@ def fused_variants(
     QuotaExceeded.
     """
     refused: dict[str, None] = {}
-    alone = islice(_variants(_nests_alone(ranked, estimator.threads), made, estimator, refused), MOST)
+    bases = _nests_alone(ranked, estimator.threads, effort.fused_bases)
+    alone = islice(_variants(bases, made, estimator, refused, effort.fused_texts), MOST)
     found = {variant.id: variant for variant in alone}
-    regions = _variants(_with_schedules(ranked, estimator.threads), made, estimator, refused)
+    several = _with_schedules(ranked, estimator.threads)
+    regions = _variants(several, made, estimator, refused, effort.fused_texts)
     for variant in islice((v for v in regions if v.id not in found), MOST // 2):
         found[variant.id] = variant
     return tuple(found.values()), tuple(refused)
 
 
 def _variants(
-    ranked: Iterable[Variant], made: FusedScop, estimator: Estimator, refused: dict[str, None]
+    ranked: Iterable[Variant], made: FusedScop, estimator: Estimator, refused: dict[str, None], most_texts: int
 ) -> Iterator[Variant]:
     groups = plan(estimator.nests).groups
     merges = tuple(NestRecipe(m.second, (Fuse(m.first, m.loops),)) for m in made.merges)
@@ -88,10 +86,10 @@ def _variants(
                 without = [part if part.how is None else replace(part, later=()) for part in parts]
                 if estimate.score > PROMISE * estimator.whole(program_tree(without), base.estimate).score:
                     continue
-            if made_texts == MOST_TEXTS:
+            if made_texts == most_texts:
                 return
             made_texts += 1
-            if variant.illegal is not None:
+            if variant.unusable is not None:
                 continue
             code = variant.generated
             if code.region in texts or (in_rows and not code.rows):
@@ -105,15 +103,16 @@ def _names(group: Group) -> set[str]:
     return {group.heavy.name, *(f.nest.name for f in (*group.before, *group.after))}
 
 
-def _nests_alone(ranked: Sequence[Variant], threads: int) -> Iterator[Variant]:
-    """Variants to start from: the best; where no nest has a microkernel, the best in the written order before it. Of
-    those with regions that have schedules of their own, the ones with a microkernel, whose neighbours may be fused."""
+def _nests_alone(ranked: Sequence[Variant], threads: int, most: int) -> Iterator[Variant]:
+    """Variants to start from: the `most` best; where no nest has a microkernel, the best in the written order before
+    it. Of those with regions that have schedules of their own, the ones with a microkernel, whose neighbours may be
+    fused."""
     fitting = (v for v in ranked if not v.scheduled or any(s.kernel for s in v.structures))
-    plain = list(islice(fitting, 20 * LOOKED_AT))
+    plain = list(islice(fitting, 20 * most))
     written = [v for v in plain if not any(isinstance(t, Permute | Tile) for n in v.recipe.nests for t in n.transforms)]
     if not any(s.kernel for v in plain[:1] for s in v.structures):
         yield from (_cut_for_rows(v, threads) for v in written[:1])
-    yield from (_cut_for_rows(v, threads) for v in plain[:LOOKED_AT])
+    yield from (_cut_for_rows(v, threads) for v in plain[:most])
 
 
 def _with_schedules(ranked: Sequence[Variant], threads: int) -> Iterator[Variant]:

@@ -22,10 +22,10 @@ means)."""
 def shortlist(
     variants: Sequence[Variant], most: int, *, varied: bool = True
 ) -> tuple[tuple[Variant, ...], tuple[str, ...]]:
-    """The first `most` variants that are legal and make C texts of their own; and which were illegal, with the reason.
+    """The first `most` variants that are legal and make C texts of their own; and which were illegal, or too much to
+    check or to generate, with the reason.
 
     The program as it is written is none of them. `varied`: those of one family take turns with others.
-    Raises QuotaExceeded.
     """
     chosen: list[Variant] = []
     illegal: list[str] = []
@@ -35,8 +35,8 @@ def shortlist(
             break
         if variant.as_written:
             continue
-        if variant.illegal is not None:
-            illegal.append(f"{variant.id}: {variant.illegal}")
+        if variant.unusable is not None:
+            illegal.append(f"{variant.id}: {variant.unusable}")
         elif variant.generated.region not in texts:
             texts.add(variant.generated.region)
             chosen.append(variant)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from polydl.base import html
-from polydl.base.errors import IllegalVariant
+from polydl.base.errors import IllegalVariant, QuotaExceeded
 from polydl.base.units import seconds_text
 from polydl.dependences.analysis import Dependence
 from polydl.lower.emit import Generated, generate
@@ -124,10 +124,21 @@ class Variant:
             return error.reason
         return check(self.program, tree, self.origin.dependences, reassociate=self.origin.reassociate)
 
+    @cached_property
+    def unusable(self) -> str | None:
+        """Why it is not measured: the dependence that it breaks, or that its check or its code is too much for isl;
+        None: it is legal, and its code is made."""
+        try:
+            if self.illegal is None:
+                self.generated  # noqa: B018  (made once and kept)
+            return self.illegal
+        except QuotaExceeded as error:
+            return error.reason
+
     def estimated(self, estimate: Estimate) -> Variant:
         """The same with an estimate; its C and what is known of its legality are kept."""
         made = replace(self, estimate=estimate)
-        for name in ("tree", "generated", "illegal"):
+        for name in ("tree", "generated", "illegal", "unusable"):
             if name in self.__dict__:
                 made.__dict__[name] = self.__dict__[name]
         return made

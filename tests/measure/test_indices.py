@@ -98,4 +98,4 @@ def test_inputs_hold_them_whatever_the_data(tmp_path: Path) -> None:
         ptr, col = by_name["ptr"].astype("i8"), by_name["col"]
         assert (ptr.min(), ptr.max(), (np.diff(ptr) >= 0).all()) == (0, 99, True)
         assert col.dtype == np.int16
-        assert (int(col.min()), int(col.max())) == (0, 6)
+        assert 0 <= int(col.min()) < int(col.max()) <= 6

@@ -54,7 +54,7 @@ class Found:
 
     def escapes(self, name: str) -> bool:
         """Whether the value that a scalar has after the region may be read."""
-        if jumps(self.function.body) and any(name in mentions(node) for node in self.after):
+        if any(name in mentions(node) for node in self.after) and jumps(self.function.body):
             return True
         return effect(self.after, name) is Effect.READS
 
@@ -341,16 +341,18 @@ class Finder:
         loop."""
         return self._runs(function, function.body, self.function_scope(function), [])
 
-    def apart(self, found: Found) -> list[Found]:
-        """The loops of a region of several, each by itself."""
-        runs = [
-            self._run(
-                found.function, [item], found.scope.copy(), [*found.items[at + 1 :], *found.after],
-                [*found.before, *found.items[:at]],
-            )
-            for at, item in enumerate(found.items)
-            if self._is_loop(found.function, item) and len(found.items) > 1
-        ]  # fmt: skip
+    def apart(self, found: Found, most: int = 1) -> list[Found]:
+        """The loops of a region of more than `most`, in runs of so many: one after the other, or each by itself."""
+        runs: list[Found | None] = []
+        at = 0
+        while at < len(found.items) and len(found.items) > most:
+            end = at
+            while end < min(at + most, len(found.items)) and self._is_loop(found.function, found.items[end]):
+                end += 1
+            if end > at:
+                after, before = [*found.items[end:], *found.after], [*found.before, *found.items[:at]]
+                runs.append(self._run(found.function, found.items[at:end], found.scope.copy(), after, before))
+            at = max(end, at + 1)
         return [run for run in runs if run is not None]
 
     def inside(self, found: Found) -> list[Found]:

@@ -1,0 +1,147 @@
+"""Programs of many statements: what is counted falls with them, results stay as they are, and no limit is for all."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import polydl
+from polydl.base.effort import Effort
+from polydl.base.errors import QuotaExceeded
+from polydl.dependences.analysis import dependences
+from polydl.dependences.scalars import private_depth, private_scalars
+from polydl.frontend import load
+from polydl.locality.contiguity import _Progression, _seen_before, _Subscript
+from polydl.lower.emit import generate
+from polydl.model.scop import Scop
+from polydl.rewrite import temporaries
+from polydl.search import variant as variants
+from polydl.search.shortlist import shortlist
+
+NEST = """
+    for (int i = 1; i < n - 1; i++)
+        for (int j = 1; j < n - 1; j++)
+            {to}[i][j] = 0.{number} * {of}[i][j] + 0.2 * ({of}[i - 1][j] + {of}[i + 1][j]) + {of}[i][j - 1] * 0.1;"""
+
+
+def nests(count: int) -> str:
+    body = "".join(NEST.format(to="ba"[k % 2], of="ab"[k % 2], number=k + 1) for k in range(count))
+    return f"void many(int n, double a[restrict n][n], double b[restrict n][n])\n{{{body}\n}}\n"
+
+
+@pytest.mark.parametrize(("count", "regions"), [(24, [24]), (25, [12, 12, 1]), (60, [12] * 5)])
+def test_many_nests_are_several_regions(count: int, regions: list[int]) -> None:
+    scops = load(_file(nests(count)), sizes={"n": 100}).scops
+    assert [len(scop.statements) for scop in scops] == regions
+    assert all(one.region.end <= other.region.start for one, other in pairwise(scops))
+
+
+def _file(text: str) -> Path:
+    from polydl.frontend.inline import located
+
+    return located(text)[0]
+
+
+def transform(points: int) -> str:
+    """Sums of a row into temporaries, and sums of these: all in one body."""
+    rows = range(points)
+    terms = {
+        (k, x): " + ".join(f"{(k * m + x) % 5}.5f * in[{points} * r + {x}][{points} * q + {m}]" for m in rows)
+        for x in rows
+        for k in rows
+    }
+    first = [f"float t{k}{x} = {sums};" for (k, x), sums in terms.items()]
+    second = [
+        f"out[{points} * r + {k}][{points} * q + {x}] = {' + '.join(f'{(k + m) % 3}.5f * t{x}{m}' for m in rows)};"
+        for x in rows
+        for k in rows
+    ]
+    extents = f"[restrict {points} * rows][{points} * columns]"
+    body = "\n".join([*first, *second])
+    loops = "for (int r = 0; r < rows; r++) for (int q = 0; q < columns; q++) {"
+    return f"void f(int rows, int columns, const float in{extents}, float out{extents})\n{{ {loops}\n{body}\n}} }}\n"
+
+
+def small() -> Scop:
+    (scop,) = load(_file(transform(3)), sizes={"rows": 20, "columns": 24}).scops
+    return scop
+
+
+def test_private_scalars_are_those_of_each_name_by_itself() -> None:
+    scop = small()
+    found = {name: depth for name in scop.arrays if (depth := private_depth(scop, name)) is not None}
+    assert private_scalars(scop) == found and len(found) == 9
+
+
+def test_dependences_without_reads_are_all_but_those() -> None:
+    scop = small()
+    every = dependences(scop)
+    kept = [d for d in every if d.kind.name != "RAR"]
+    found = dependences(scop, reads=False)
+    assert [(d.kind, d.array, d.source, d.target, d.depth) for d in found] == [
+        (d.kind, d.array, d.source, d.target, d.depth) for d in kept
+    ]
+    assert len(every) > len(kept) and all(a.relation.is_equal(b.relation) for a, b in zip(found, kept, strict=True))
+
+
+def test_runs_are_the_longest_that_hold() -> None:
+    scop = small()
+    for place, statement in enumerate(scop.statements):
+        every = [[*scop.statements[first : place + 1]] for first in range(place)]
+        right = next((run for run in every if temporaries._broken(scop, run) is None), [statement])
+        assert temporaries._run(scop, statement.name) == right
+
+
+def test_images_are_compared_as_one_by_one() -> None:
+    rng = np.random.default_rng(0)
+
+    def image() -> tuple[_Subscript, ...]:
+        made = (_Progression(*(rng.integers(1, 3, 40) for _ in range(3))) for _ in range(2))
+        return tuple(_Subscript(one, np.ones(40, dtype=np.bool_)) for one in made)
+
+    images = [image() for _ in range(30)]
+    elements = [
+        [
+            tuple((int(one.values.start[r]), int(one.values.count[r]), int(one.values.last[r])) for one in image_)
+            for r in range(40)
+        ]
+        for image_ in images
+    ]
+    expected = [[elements[f][r] in {elements[e][r] for e in range(f)} for r in range(40)] for f in range(30)]
+    assert _seen_before(images).tolist() == expected
+    assert 100 < sum(map(sum, expected)) < 1200
+
+
+def test_effort_falls_with_the_statements_of_a_file() -> None:
+    usual = Effort()
+    assert usual.of_file(48) is usual
+    less = usual.of_file(96)
+    assert (less.statements, less.fused_bases, less.fused_texts) == (1500, 20, 12)
+    assert usual.of_file(10**6).fused_texts == 1
+    assert dataclasses.replace(less, **{f: getattr(usual, f) for f in ("child_seconds",)}) == less
+
+
+def test_what_was_not_done_is_said(tmp_path: Path) -> None:
+    effort = Effort(in_full=4, statements=40, first=2)
+    result = polydl.optimize(nests(8), sizes={"n": 60}, run=False, space="small", effort=effort)
+    assert result.less == "with 8 statements, the search for fused variants and for other sizes did 50% of the usual"
+    assert not polydl.optimize(nests(2), sizes={"n": 60}, run=False, space="small", effort=Effort(statements=40)).less
+
+
+def test_a_variant_whose_code_is_too_much_is_left_out_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranking = polydl.rank(nests(1), "small", "epyc-zen5", sizes={"n": 60}, threads=2)
+    first = next(one for one in ranking if not one.as_written)
+
+    def too_much(program: Scop, tree: object) -> object:
+        if tree is first.tree:
+            raise QuotaExceeded("code generation needs more than 3 isl operations")
+        return generate(program, tree)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(variants, "generate", too_much)
+    chosen, refused = shortlist(ranking.variants, 2)
+    assert refused == (f"{first.id}: code generation needs more than 3 isl operations",)
+    assert chosen and first.id not in {one.id for one in chosen}
