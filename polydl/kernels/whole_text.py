@@ -32,7 +32,9 @@ class Whole(Vectors):
     def text(self, value: Expr) -> str:
         """C text of a vector with the lower bits of what C computes. Raises NotVectorised."""
         self.check_type(value)
-        number = _number(value)
+        number = None if isinstance(value, Unary) and value.op == "~" else _number(value)
+        if isinstance(value, Const) and number is not None and number <= self.element.maximum:
+            return f"{self.prefix}_all({value.text})"
         if number is not None:
             wrapped = number % (1 << self.element.bits)
             return self.constant(wrapped if wrapped <= self.element.maximum else wrapped - (1 << self.element.bits))

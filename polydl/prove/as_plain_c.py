@@ -18,7 +18,7 @@ from polydl.kernels.microkernel import MOST_CASES
 from polydl.model.scop import Scop
 from polydl.model.types import I32
 from polydl.prove.integers import Unreadable
-from polydl.target.isa import VECTOR_TYPES, Isa
+from polydl.target.isa import ROW_TYPES, WHOLE_TYPES, Isa, lanes_name
 from polydl.target.products import DOT_8, PRODUCTS
 
 _ONE_LANE = """\
@@ -119,8 +119,11 @@ def head(prefix: str, isa: Isa | None) -> str:
     """What stands in place of the vector prologues: macros and types with which pycparser can read the rest."""
     found = _ONE_LANE + _EACH + (f"#define {isa.macro} 1\n" if isa is not None else "")
     found += "".join(f"#define POLYDL_{p.call.upper()}\n" for p in (*PRODUCTS, *DOT_8.values()) if p.in_words)
-    for element in (*VECTOR_TYPES, I32):
-        found += f"#define POLYDL_{element.name.upper()}_LANES {1 if isa is None else isa.lanes(element)}\n"
+    for name, element in (*((lanes_name(row), row) for row in ROW_TYPES), (I32.name, I32)):
+        found += f"#define POLYDL_{name.upper()}_LANES {1 if isa is None else isa.lanes(element)}\n"
+    for element in WHOLE_TYPES:
+        name = lanes_name(element)
+        found += f"#define POLYDL_{name.upper()}\ntypedef {element.c} polydl_{name};\ntypedef int polydl_{name}_part;\n"
     return re.sub(r"\bpolydl_", prefix, re.sub(r"\bPOLYDL_", prefix.upper(), found))
 
 

@@ -26,7 +26,7 @@ from polydl.prove.vector_lanes import (
     shuffled,
     value_of,
 )
-from polydl.target.isa import VECTOR_TYPES
+from polydl.target.isa import ROW_TYPES, lanes_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class Evaluator:
         if name in ("unpack_low", "unpack_high", "fold"):
             return shuffled(name, vectors[0], vectors[1], group)
         if name in LANE_BY_LANE:
-            suffix = next(t.suffix or "" for t in VECTOR_TYPES if t.name == kind)
+            suffix = next(t.suffix or "" for t in ROW_TYPES if lanes_name(t) == kind)
             return tuple(of_lanes(name, suffix, tuple(map(value_of, lanes))) for lanes in zip(*vectors, strict=True))
         raise Unreadable(f"the vector function {name}")
 

@@ -84,7 +84,7 @@ _CONVERTED = re.compile(
 )
 
 
-_STORE = re.compile(r"polydl\d*_(?:f\d\d|i32)_store(_[a-z]+\d+)?")
+_STORE = re.compile(r"polydl\d*_(?:f\d\d|i32|[iu]\d+s)_store(_[a-z]+\d+)?")
 
 
 def _step(text: str) -> int | None:
@@ -202,9 +202,7 @@ def _straight(item: Any, env: dict[str, Any], strides: Strides, stores: list[tup
             other = item.iffalse.iffalse if isinstance(item.iffalse, c_ast.If) else item.iffalse
             if not (same_in_part if why == "cut" else _same_past_caches)(item.iftrue, other):
                 raise Unreadable("a store of a remainder, or past the caches, that differs from the usual one")
-        case c_ast.FuncCall(name=c_ast.ID(name=name)) if re.fullmatch(
-            r"polydl\d*_(?:f\d\d|i32)_store(_[a-z]+\d+)?", name
-        ):
+        case c_ast.FuncCall(name=c_ast.ID(name=name)) if _STORE.fullmatch(name):
             to, value = item.args.exprs
             stores.append((pointer(to, env, strides), symbol(value, env, strides)))
         case c_ast.Cast() | c_ast.EmptyStatement() | c_ast.ExprList():

@@ -15,7 +15,7 @@ from polydl.prove.integers import Unreadable, Wrong
 from polydl.prove.printed_program import Pointer
 from polydl.prove.syntax import line_of
 
-_FORM = re.compile(r"polydl\d*_(f\d\d)_(?:load|store|stream|all)(?:_([a-z]+\d+))?(?:_part)?")
+_FORM = re.compile(r"polydl\d*_(f\d\d|[iu]\d+(?=s))s?_(?:load|store|stream|all)(?:_([a-z]+\d+))?(?:_part)?")
 
 
 def check_forms(definition: Any) -> None:

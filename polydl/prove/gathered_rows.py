@@ -126,7 +126,10 @@ def accumulators(whole: Any, env: Mapping[str, Any], strides: Strides) -> dict[s
         row = of_gathering(kind)
         assert row is not None
         fits = [one.op for one in row.compounds] or ["="]
-        wanted = Load(target) if row.neutral is None else Literal(row.neutral, vector=True)
+        wanted: Symbol = Load(target)
+        if row.neutral is not None:
+            digits = Literal(row.neutral.lstrip("~"), vector=True)
+            wanted = Operation("~", (digits,)) if row.neutral.startswith("~") else digits
         if op not in fits or start is None or any(starts.pop(one, None) != wanted for one in (name, *parts)):
             raise Unreadable(f"the start of {name}")
         ends[name] = End(op, target, start, parts, zero, row, function)
@@ -140,7 +143,7 @@ def _gathered(value: Any) -> tuple[str, str, str]:
     Unreadable."""
     match value:
         case c_ast.FuncCall(name=c_ast.ID(name=function), args=c_ast.ExprList(exprs=[c_ast.ID(name=name)])):
-            kind = re.fullmatch(rf"polydl\d*_([fiu]\d+)_({_GATHERS})", function)
+            kind = re.fullmatch(rf"polydl\d*_(f\d\d|[iu]\d+s)_({_GATHERS})", function)
             if kind is not None:
                 return name, kind.group(2), "f" if kind.group(1) == F32.name else ""
     raise Unreadable(f"the accumulator {_shown(value)}")

@@ -15,7 +15,7 @@ from polydl.model import isl
 from polydl.model.combiners import adds
 from polydl.model.conversions import converted, explicit
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.model.types import ElementType, common
+from polydl.model.types import ElementType, common, integer_literal
 from polydl.prove.addresses import address, linear
 from polydl.prove.integers import Affine, Unreadable, Wrong, integer, not_negative, number
 from polydl.prove.printed_program import Hint, Pointer, Printed, dims, map_of
@@ -167,9 +167,54 @@ def assignment_pairs(scop: Scop, printed: Printed, statement: Statement) -> list
     if not isinstance(body, Assignment):
         return None
     types = {scop.arrays[access.array].element for access in statement.accesses}
+    if printed.lanes and len(types) == 1 and (element := next(iter(types))).is_int:
+        return _pairs(printed, body) if _in_lanes(body.value, element) else None
     if printed.lanes and (len(types) > 1 or not types <= VECTOR_TYPES.keys()):
         return _pairs(printed, _explicit(scop, statement, body))
     return _pairs(printed, body)
+
+
+def _in_lanes(value: e.Expr, element: ElementType) -> bool:
+    """Whether lanes of an integer type have the lower bits of what C computes, in an int where the type is narrower."""
+    match value:
+        case e.Load() | e.Const() | e.AffineValue():
+            return True
+        case e.Unary("-" | "+" | "~", operand):
+            return _in_lanes(operand, element)
+        case e.Binary("+" | "-" | "*" | "&" | "|" | "^", left, right):
+            return _in_lanes(left, element) and _in_lanes(right, element)
+        case e.Conditional(condition, then, otherwise):
+            return _decides(condition, element) and _in_lanes(then, element) and _in_lanes(otherwise, element)
+        case _:
+            return False
+
+
+def _decides(condition: e.Expr, element: ElementType) -> bool:
+    """Whether a condition on lanes of an integer type is what it is in C: it compares values, not lower bits."""
+    match condition:
+        case e.Binary("&&" | "||", left, right):
+            return _decides(left, element) and _decides(right, element)
+        case e.Unary("!", operand):
+            return _decides(operand, element)
+        case e.Binary("<" | "<=" | ">" | ">=" | "==" | "!=", left, right):
+            return _is_value(left, element) and _is_value(right, element)
+        case _:
+            return False
+
+
+def _is_value(value: e.Expr, element: ElementType) -> bool:
+    made = explicit(value, lambda access: element)[1]
+    match value:
+        case e.Load():
+            return True
+        case e.Const(text):
+            found = integer_literal(text)
+            return found is not None and element.minimum <= found[0] <= element.maximum
+        case e.Unary("-", e.Const(text)):
+            found = integer_literal(text)
+            return found is not None and element.minimum <= -found[0]
+        case _:
+            return made is element and _in_lanes(value, element)
 
 
 def _explicit(scop: Scop, statement: Statement, body: Assignment) -> Assignment:

@@ -12,13 +12,13 @@ from polydl.prove.bodies import Runner
 from polydl.prove.integers import ZERO, Affine, Unreadable
 from polydl.prove.printed_program import Pointer
 from polydl.prove.symbolic_values import Load
-from polydl.target.isa import VECTOR_TYPES, Isa
+from polydl.target.isa import ROW_TYPES, Isa, lanes_name
 
 
 def runner(functions: Mapping[str, Any], isa: Isa, closed: str = "") -> Runner:
     """What runs the functions of a file that was read for an instruction set."""
-    lanes = {t.name: isa.lanes(t) for t in VECTOR_TYPES}
-    return Runner(functions, lanes, {t.name: t.bytes for t in VECTOR_TYPES}, closed=closed)
+    lanes = {lanes_name(t): isa.lanes(t) for t in ROW_TYPES}
+    return Runner(functions, lanes, {lanes_name(t): t.bytes for t in ROW_TYPES}, closed=closed)
 
 
 def opaque_arguments(definition: Any) -> dict[str, Any]:

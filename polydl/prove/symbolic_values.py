@@ -75,7 +75,7 @@ MATH |= {row.word: row.name for row in FUNCTIONS if row.word}
 _INLINE = "|".join(name for row in FUNCTIONS if row.inline for name in (row.of(F64), row.of(F32)) if name)
 LANE_BY_LANE = (*TESTS, *MATH, "negative", "not", "max", "min", "select")
 """Functions of the vector prologues that make each lane of the same lanes of their operands."""
-_VECTOR = re.compile(r"polydl\d*_([fi]\d\d)_(\w+)")
+_VECTOR = re.compile(r"polydl\d*_([fi]\d\d|[iu]\d+s)_(\w+)")
 _NARROW_LOAD = re.compile(r"load_[a-z]+\d+(_part)?")
 _CONVERSION = re.compile(r"convert_[a-z]+\d+_([a-z]+\d+)")
 
