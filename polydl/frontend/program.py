@@ -23,7 +23,7 @@ from polydl.frontend.text.pragmas import Pragma
 from polydl.frontend.text.scan import SourceText
 from polydl.model.at_sizes import takes_sizes, tuned_for
 from polydl.model.isl import quota
-from polydl.model.scop import BlackBox, Scop, Source, Storage
+from polydl.model.scop import Scop, Source, Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class _Reading:
             return
         del self.errors[known:]
         whole = self.scops.pop() if self._read(found) else None
-        if whole is not None and any(s.depth or not isinstance(s.body, BlackBox) for s in whole.statements):
+        if whole is not None and any(statement.depth for statement in whole.statements):
             self.scops.append(whole)
             return
         known, before = len(self.errors), len(self.scops)

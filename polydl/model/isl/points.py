@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from polydl.model.isl.affine_functions import constant, coordinates, multi, parameter
 from polydl.model.isl.isl_types import (
-    IN,
     DEFAULT_CONTEXT,
+    IN,
     OUT,
     PARAM,
     SET,
