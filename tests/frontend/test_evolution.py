@@ -86,6 +86,8 @@ SPELLINGS = (
     "double *p = a; for (const double *q = b + n - 1; q >= b; q--, p += 2) { *p = *q; p[1] = -*q; }",
     "double *p = &a[n]; while (p-- != a) *p += b[p - a];",
     "int i; double *p; for (i = 0, p = a + 2; i < n; i += 2, p++) *p = i; *p = 5;",
+    "for (m = 2; m < n; m++) a[m] += b[m];",
+    "while (m > 0) { a[m] += m; m -= 2; n = n + 1; a[n + 40] = 2; }",
 )
 """Of what `n` and `m` say, of an array and of one that is read."""
 
