@@ -60,8 +60,8 @@ CASES = {
         "void f(unsigned n, float x[n])\n{\n@\n    for (unsigned i = n; i-- > 0;) x[i] = 0;\n$\n}",
     ),
     "loop-variables": (
-        "void f(int m, float x[m])\n{\n@\n    for (m = 0; m < 10; m++) x[m] = 0;\n$\n}",
-        "void f(int m, float x[m])\n{\n    int rows = m;\n@\n    for (int i = 0; i < rows; i++) x[i] = 0;\n$\n}",
+        "int f(int m, float x[m])\n{\n@\n    for (m = 0; m < 10; m++) x[m] = 0;\n$\n    return m;\n}",
+        "int f(int m, float x[m])\n{\n    int rows = m;\n@\n    for (int i = 0; i < rows; i++) x[i] = 0;\n$\n    return m;\n}",
     ),
     "out-of-bounds": (
         "void f(float x[100])\n{\n@\n    for (int i = 0; i <= 100; i++) x[i] = 0;\n$\n}",

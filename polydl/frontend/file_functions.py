@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pycparser import c_ast
 
 from polydl.base.errors import InputError, InputErrors
+from polydl.frontend.core.steps_apart import stepped_apart
 from polydl.frontend.lower.inlined import expanded
-from polydl.frontend.lower.pointer_loops import counted
-from polydl.frontend.lower.steps import stepped_apart
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.symbols import Scope
 from polydl.frontend.text.parse import Unit
@@ -33,12 +32,10 @@ class Functions:
     """See lower.inlined.expanded."""
     scope: Scope
     """Names visible everywhere."""
-    pointers: Mapping[str, Sequence[Any]]
-    """By function, the declarations that only the loops as they are written need (lower.pointer_loops)."""
 
 
 def functions_of(unit: Unit, function: str | None) -> Functions:
-    """The functions of a file, with loops that count and steps that stand alone: the trees are changed. Raises
+    """The functions of a file, with steps that stand alone: the trees are changed. Raises
     InputErrors where there is no `function`."""
     file_scope = Scope()
     functions = []
@@ -63,8 +60,7 @@ def functions_of(unit: Unit, function: str | None) -> Functions:
                 )
             ]
         )
-    pointers = {one.decl.name: counted(one) for one in functions}
     called, helpers = expanded(functions, unit, file_scope)
     for definition in (*functions, *called.values()):
         stepped_apart(definition.body)
-    return Functions(tuple(functions), called, helpers, file_scope, pointers)
+    return Functions(tuple(functions), called, helpers, file_scope)

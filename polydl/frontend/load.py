@@ -105,7 +105,7 @@ def parsed(
             functions = functions_of(unit, function)
     except RecursionError as error:
         raise too_deep(original) from error
-    options = Options(source, strict_alias, {p.index: p for p in pragmas}, fast_math, functions.pointers)
+    options = Options(source, strict_alias, {p.index: p for p in pragmas}, fast_math)
     return Parsed(source, unit, tuple(pragmas), functions, function, options, cc)
 
 

@@ -24,7 +24,7 @@ from polydl.frontend.text.pragmas import Pragma
 from polydl.frontend.text.scan import SourceText
 from polydl.model.at_sizes import takes_sizes, tuned_for
 from polydl.model.isl import quota
-from polydl.model.scop import BlackBox, Scop, Source, Storage
+from polydl.model.scop import Scop, Source, Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class _Reading:
             return
         del self.errors[known:]
         whole = self.scops.pop() if self._read(found) else None
-        if whole is not None and any(s.depth or not isinstance(s.body, BlackBox) for s in whole.statements):
+        if whole is not None and any(statement.depth for statement in whole.statements):
             if len(found.items) <= _MANY_NESTS or not self._in_runs(self.finder.apart(found, _NESTS)):
                 self.scops.append(whole)
             return

@@ -58,7 +58,7 @@ SPELLINGS = (
     "for (int i = 0, j = n - 1; i < n / 2; ++i, --j) { double t = a[i]; a[i] = a[j]; a[j] = t; }",
     "for (int t = 0, t0 = t % 3, t1 = (t + 1) % 3; t < n; t++, t0 = t % 3, t1 = (t + 1) % 3) a[t1] = a[t0] + b[t];",
     "int last = n; for (int i = 0; i < n; i++) { a[i] = b[last]; last = i; }",
-    "int left = n - 1, right = 0; for (int i = 0; i < n; i++) { a[i] = b[left] - b[right]; left = i; right = (i + 1) % n; }",
+    "int l = n - 1, r = 0; for (int i = 0; i < n; i++) { a[i] = b[l] - b[r]; l = i; r = (i + 1) % n; }",
     "int k = 0; for (int i = n; i > 0; i -= 3) { a[k] = b[i]; k += 2; } a[k] = 9;",
     "int i = 0, k = 5; for (;;) { if (i >= n) break; a[k] += b[i]; k++, i += 2; }",
     "unsigned u = n; while (u) { u -= 1; a[u] *= 2; }",
@@ -76,6 +76,18 @@ SPELLINGS = (
     "char c = 0; int k = 40; while (c < 7) { a[k] = c; k -= 3; ++c; }",
     "for (int i = 0, j; i < n; i++) { j = n - i; a[j] += b[i]; }",
     "int k = 3; for (int i = 0; i < n; i++) { if (i % 2 == 0) { a[k] += 1; k += 1; } else { a[k] += 2; k++; } }",
+    "double *lo = a, *hi = a + n; while (lo < hi) { *lo++ += 1; *--hi += 2; }",
+    "const double *p, *e = b + n; double *q = a; for (p = b; p != e;) *q++ = *p++;",
+    "double *p = a + 1; for (int k = 0; k < n; k++) *p++ = 3; p = a; for (int k = 0; k < m; k++, p += 2) p[1] += *p;",
+    "double *p = a; const double *q = b + n; do { *p++ += *--q; } while (q != b);",
+    "for (double *p = a + n; p > a; p -= 1) p[-1] *= 2;",
+    "double *p = a; int k = n; while (k--) { *p += k; p += 1; }",
+    "for (int i = 0; i < m; i++) { double *p = a + 6 * i, *e = p + 6; for (; p < e; ++p) *p -= b[e - p]; }",
+    "double *p = a; for (const double *q = b + n - 1; q >= b; q--, p += 2) { *p = *q; p[1] = -*q; }",
+    "double *p = &a[n]; while (p-- != a) *p += b[p - a];",
+    "int i; double *p; for (i = 0, p = a + 2; i < n; i += 2, p++) *p = i; *p = 5;",
+    "for (m = 2; m < n; m++) a[m] += b[m];",
+    "while (m > 0) { a[m] += m; m -= 2; n = n + 1; a[n + 40] = 2; }",
 )
 """Of what `n` and `m` say, of an array and of one that is read."""
 

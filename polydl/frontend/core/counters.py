@@ -10,7 +10,8 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.base.errors import InputError
-from polydl.frontend.core.loop_forms import Loop, with_in_place
+from polydl.frontend.core.loop_forms import Loop
+from polydl.frontend.core.node_copies import with_in_place
 from polydl.frontend.lower.raw import SourceLoop
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, constant_aff, number, symbol, symbol_aff, tidy, universe

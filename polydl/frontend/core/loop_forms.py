@@ -8,13 +8,13 @@ for (;;) { if (i >= n) break; …; i++; }  condition: !(i >= n);  step: i++
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pycparser import c_ast
 
+from polydl.frontend.core.node_copies import with_in_place
 from polydl.frontend.meaning.liveness import assigned_names, changed_names, jumps, leaves
 from polydl.frontend.meaning.symbols import mentions, nodes
 
@@ -134,20 +134,6 @@ def statements(body: Any) -> list[Any]:
     return [item for item in items if not isinstance(item, c_ast.EmptyStatement)]
 
 
-def with_in_place(changed: Mapping[int, Any], node: Any) -> Any:
-    """A copy of a tree with some nodes, by identity, in the place of others."""
-    if id(node) in changed:
-        return changed[id(node)]
-    made = copy.copy(node)
-    for name in type(node).__slots__:
-        child = getattr(node, name, None)
-        if isinstance(child, c_ast.Node):
-            setattr(made, name, with_in_place(changed, child))
-        elif isinstance(child, list):
-            setattr(made, name, [with_in_place(changed, c) if isinstance(c, c_ast.Node) else c for c in child])
-    return made
-
-
 def sure_steps(expression: Any) -> list[Any]:
     """The steps in an expression that surely happen, of variables that it names nowhere else."""
     named = list(mentions(expression))
@@ -239,9 +225,10 @@ _PLAIN = (
 )  # fmt: skip
 
 
-def value_before(variable: str, before: Sequence[Any]) -> Any:
+def value_before(variable: str, before: Sequence[Any], *, places: bool = False) -> Any:
     """The value that a variable is given in front of code, where it still is that value there; None where none is
-    found. Between the two may stand declarations, statements that set other variables, and returns."""
+    found. Between the two may stand declarations, statements that set other variables, and returns. `places`: it may
+    be a place in an array."""
     changed: set[str] = set()
     for item in reversed(before):
         match item:
@@ -261,7 +248,9 @@ def value_before(variable: str, before: Sequence[Any]) -> Any:
             case _:
                 return None
         plain = found is not None and all(
-            isinstance(node, _PLAIN) or (isinstance(node, c_ast.UnaryOp) and node.op in ("-", "+", "~"))
+            isinstance(node, _PLAIN)
+            or (isinstance(node, c_ast.UnaryOp) and node.op in ("-", "+", "~"))
+            or (places and (isinstance(node, c_ast.ArrayRef) or (isinstance(node, c_ast.UnaryOp) and node.op == "&")))
             for node in nodes(found)
         )
         return found if plain and not changed & {variable, *mentions(found)} else None

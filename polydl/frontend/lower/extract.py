@@ -10,6 +10,7 @@ from pycparser import c_ast, c_generator
 
 from polydl.base.errors import InputError, InputErrors
 from polydl.frontend.core.loop_forms import value_before
+from polydl.frontend.core.pointers import subscripted
 from polydl.frontend.lower.bounds_checks import alias_assumptions, check_bounds, check_microkernels, check_stable
 from polydl.frontend.lower.conditional_assignments import unasked
 from polydl.frontend.lower.extracted import Extracted, Options
@@ -22,7 +23,6 @@ from polydl.frontend.lower.overlap import same_memory
 from polydl.frontend.lower.pointed_rows import shaped
 from polydl.frontend.lower.promise_pragmas import promises
 from polydl.frontend.lower.regions import Found, model_region, outlined
-from polydl.frontend.lower.steps import subscripted
 from polydl.frontend.lower.walk import Walker
 from polydl.frontend.meaning.affine import NotAffine, constant_aff, symbol_aff, tidy, universe
 from polydl.frontend.meaning.liveness import assigned_names, changed_names, stored_names
@@ -351,9 +351,7 @@ def _scop(
         for name, symbol in (walked.temporaries | walked.private).items()
         if found.scope.find(name) is symbol and symbol.storage is not Storage.PARAMETER
     )
-    inside = {id(node) for item in found.items for node in nodes(item)}
-    pointers = (one for one in options.pointers.get(found.name, ()) if id(one) not in inside)
-    outside += tuple(str(c_generator.CGenerator().visit(one)) for one in pointers)
+    outside += _pointers_outside(found, used)
     begun = {
         name: isl.parametric(value.pw, parameters)
         for name, value in walked.begun.items()
@@ -384,6 +382,18 @@ def _scop(
         frozenset(name for name in parameters if _is_wide_unsigned(found.scope.find(name))),
         fast_math=options.fast_math,
     )
+
+
+def _pointers_outside(found: Found, used: frozenset[str]) -> tuple[str, ...]:
+    """The declarations of pointers that the region as it is written needs, and no access goes through."""
+    named = sorted({name for item in found.items for name in mentions(item)} - used)
+    symbols = [found.scope.find(name) for name in named]
+    pointers = [
+        one.node
+        for one in symbols
+        if one is not None and one.storage is Storage.LOCAL and one.levels and one.levels[0].pointer
+    ]
+    return tuple(str(c_generator.CGenerator().visit(one)) for one in pointers)
 
 
 def _is_wide_unsigned(symbol: Symbol | None) -> bool:

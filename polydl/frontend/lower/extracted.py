@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from polydl.base.errors import InputError
 from polydl.frontend.text.pragmas import Pragma
@@ -20,8 +19,6 @@ class Options:
     pragmas: Mapping[int, Pragma]
     fast_math: bool = False
     """See `Settings.fast_math`."""
-    pointers: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """By function, the declarations that only the loops as they are written need (lower.pointer_loops)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from typing import Any
 
 from pycparser import c_ast
 
+from polydl.frontend.core.node_copies import copied, mapped
 from polydl.frontend.meaning.liveness import changed_names
 from polydl.frontend.meaning.purity import result_type
 from polydl.frontend.meaning.symbols import Level, Scope, mentions, nodes
@@ -282,7 +283,7 @@ class Taken:
                 return c_ast.StructRef(self(node.name), node.type, copied(node.field))
             case c_ast.TypeDecl(declname=name) if name in self.fresh:
                 return c_ast.TypeDecl(self.fresh[name], node.quals, node.align, self(node.type))
-        made = _bare(node, self)
+        made = mapped(node, self)
         if isinstance(made, c_ast.Decl) and made.name in self.fresh:
             made.name = self.fresh[made.name]
         return made
@@ -293,26 +294,6 @@ class Taken:
         else:
             place = copied(given.at) if at is None else c_ast.BinaryOp("+", copied(given.at), at)
         return c_ast.ArrayRef(copied(given.base), place)
-
-
-def _bare(node: Any, child: Any) -> Any:
-    """A copy of a node with what `child` makes of those in it."""
-    made = object.__new__(type(node))
-    for name in type(node).__slots__:
-        if name == "__weakref__":
-            continue
-        value = getattr(node, name, None)
-        if isinstance(value, c_ast.Node):
-            value = child(value)
-        elif isinstance(value, list):
-            value = [child(one) if isinstance(one, c_ast.Node) else one for one in value]
-        setattr(made, name, value)
-    return made
-
-
-def copied(node: Any) -> Any:
-    """A tree with nodes of its own."""
-    return _bare(node, copied)
 
 
 def _replace(root: Any, old: Any, new: Any) -> Any:

@@ -274,8 +274,8 @@ class Finder:
 
     @staticmethod
     def _is_loop(function: Any, item: Any) -> bool:
-        """Whether a statement is a loop that is looked at without pragmas: no `while` or `do` loop that counts on with a
-        parameter, unless that is nothing but a count."""
+        """Whether a statement is a loop that is looked at without pragmas: no `while` or `do` loop that counts on
+        with a parameter, unless that is nothing but a count."""
         if not counts(item):
             return False
         if isinstance(item, c_ast.For) or function.decl.type.args is None:

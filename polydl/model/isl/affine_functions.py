@@ -121,8 +121,8 @@ def coefficients(of: Aff) -> tuple[int, ...] | None:
 
 
 def parameter_terms(of: Aff) -> dict[tuple[str, ...], int] | None:
-    """(parameter,) -> factor, () -> the constant term, those of 0 left out, of { [] -> [v] }; None for an expression with
-    fractions."""
+    """(parameter,) -> factor, () -> the constant term, those of 0 left out, of { [] -> [v] }; None for an expression
+    with fractions."""
     number = offset(of)
     names = parameters(of)
     factors = [of.get_coefficient_val(PARAM, i) for i in range(len(names))]

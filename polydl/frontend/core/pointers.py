@@ -1,0 +1,447 @@
+"""Pointers that move, as integers that count from where they point at first.
+
+    *p = a; p++; q[1] = *p;                    p[p_at] = a; p_at++; q[1] = p[p_at];
+    for (p = a; p != a + n; p++) *p = 0;       for (p_at = 0; p_at < n; p_at++) a[p_at] = 0;
+    for (p = a + n; p-- > a;) *p = 0;          for (p_at = n; p_at-- > 0;) a[p_at] = 0;
+    end = a + n; while (a != end) *a++ = 0;    while (a_at < n) { a[a_at] = 0; a_at++; }
+
+What a pointer counts from, its base, is followed through a region: the array, row or pointer of the place that it was
+set to last. Two places with one base are compared and subtracted as integers. Where a pointer would never meet the end,
+C leaves open what happens, so that `!=` means `<` for one that is stepped upwards. What is done to the integers is
+found out like what is done to all others (core.evolution).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pycparser import c_ast
+
+from polydl.frontend.core.loop_forms import STEPS, listed, stepped, value_before
+from polydl.frontend.core.node_copies import copied, mapped
+from polydl.frontend.lower.inlined import Given
+from polydl.frontend.lower.member_nodes import written
+from polydl.frontend.lower.regions import Found
+from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.liveness import assigned_names, changed_names, has_address_taken
+from polydl.frontend.meaning.symbols import Scope, mentions, nodes
+from polydl.frontend.text.parse import Unit
+from polydl.model.scop import Storage
+
+_COMPARED = ("<", "<=", ">", ">=", "==", "!=", "-")
+
+
+class _NotFollowed(Exception):
+    """It is not known what a pointer counts from."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def subscripted(found: Found, unit: Unit) -> Found:
+    """The region with subscripts in the place of the pointers that move in it."""
+    moving = dict.fromkeys(name for item in found.items for node in nodes(item) for name in _stepped(node))
+    declared = {
+        node.name: node
+        for item in found.items
+        for node in nodes(item)
+        if isinstance(node, c_ast.Decl) and isinstance(node.type, c_ast.PtrDecl)
+    }
+    outside = [name for name in moving if name not in declared and _may_move(found, name)]
+    inside = dict.fromkeys([*(name for name in moving if name in declared), *_in_headers(found.items)])
+    for name, node in declared.items():  # and those that are so far behind others
+        if node.init is not None and not {*mentions(node.init)}.isdisjoint({*outside, *inside}):
+            inside.setdefault(name)
+    region = c_ast.Compound(found.items)
+    within = [name for name in inside if not has_address_taken(region, name)]
+    while outside or within:
+        rewriting = _Rewriting(found, unit, outside, within)
+        try:
+            return replace(found, items=rewriting.region())
+        except _NotFollowed as error:
+            outside = [name for name in outside if name != error.name]
+            within = [name for name in within if name != error.name]
+    return found
+
+
+def _stepped(node: Any) -> Iterable[str]:
+    """What a node steps, or the header of a loop sets."""
+    name = stepped(node)
+    if name is not None:
+        yield name
+    for part in listed(node.init) if isinstance(node, c_ast.For) else ():
+        if isinstance(part, c_ast.Assignment) and isinstance(part.lvalue, c_ast.ID):
+            yield part.lvalue.name
+
+
+def _in_headers(items: Sequence[Any]) -> Iterable[str]:
+    """Pointers that headers of loops declare."""
+    for node in (node for item in items for node in nodes(item) if isinstance(node, c_ast.For)):
+        for part in listed(node.init):
+            if isinstance(part, c_ast.Decl) and isinstance(part.type, c_ast.PtrDecl):
+                yield part.name
+
+
+def _may_move(found: Found, name: str) -> bool:
+    """Whether a name is a pointer declared outside of a region, that the region may change."""
+    symbol = found.scope.find(name)
+    pointer = symbol is not None and bool(symbol.levels) and symbol.levels[0].pointer
+    return pointer and not has_address_taken(found.function.body, name) and not found.escapes(name)
+
+
+@dataclass(slots=True)
+class _Rewriting:
+    """A pass over a region. `_NotFollowed` where a pointer that moves is used and nothing is known of its base."""
+
+    found: Found
+    unit: Unit
+    outside: Sequence[str]
+    """Pointers that move and are declared in front of the region."""
+    inside: Sequence[str]
+    """Those that the region declares."""
+    assigned: frozenset[str] = field(init=False)
+    """Names that the region changes, but for what it declares."""
+    at: dict[str, str] = field(init=False)
+    """By pointer, the integer that becomes of it."""
+    bases: dict[str, Any] = field(default_factory=dict)
+    """By pointer, what it counts from at the moment; None: that is not known."""
+    still: dict[str, Given] = field(default_factory=dict)
+    """Where pointers point that do not move."""
+    origins: dict[str, Given] = field(default_factory=dict)
+    """By the text of a base, where that points, in terms of another."""
+    scope: Scope = field(init=False)
+    directions: dict[str, int] = field(default_factory=dict)
+    """1 or -1 by pointer, in the condition of a loop that steps it; empty elsewhere."""
+
+    def __post_init__(self) -> None:
+        words = set(re.findall(r"[A-Za-z_]\w*", self.unit.source.text))
+        self.at = {}
+        for name in (*self.outside, *self.inside):
+            own = f"{name}_at"
+            while own in words:
+                own += "_"
+            words.add(own)
+            self.at[name] = own
+        self.scope = Scope(self.found.scope)
+        self.assigned = frozenset().union(*map(changed_names, self.found.items))
+
+    def region(self) -> list[Any]:
+        """The statements that the region becomes."""
+        items = self.found.items
+        for name in self._named_outside():
+            known = self._known_before(name)
+            if known is not None and name in self.outside:
+                self.origins[name] = known
+            elif known is not None:
+                self.still[name] = known
+        where = items[0].coord
+        self.bases = {name: c_ast.ID(name, where) for name in self.outside}
+        counters = [_counter(self.at[name], c_ast.Constant("int", "0", where), where) for name in self.outside]
+        return [*counters, *self._statements(items)]
+
+    def _named_outside(self) -> Iterable[str]:
+        for name in dict.fromkeys(name for item in self.found.items for name in mentions(item)):
+            symbol = self.found.scope.find(name)
+            if symbol is not None and symbol.levels and symbol.levels[0].pointer and symbol.storage is Storage.LOCAL:
+                yield name
+
+    def _known_before(self, name: str) -> Given | None:
+        """Where a pointer of the function points in front of the region, in terms of what the region does not change
+        or of where other pointers point there."""
+        function, symbol = self.found.function.body, self.found.scope.find(name)
+        value = value_before(name, self.found.before, places=True)
+        if value is None:
+            changed = changed_names(function)
+            value = getattr(symbol.node, "init", None) if symbol is not None and name not in changed else None
+            if value is None or changed & {*mentions(value)}:
+                return None
+        known = self._place(value)
+        if known is None or has_address_taken(function, name):
+            return None
+        return None if _read(known) & self.assigned else known
+
+    # Statements
+
+    def _statements(self, items: Iterable[Any]) -> list[Any]:
+        return [made for item in items for made in self._statement(item)]
+
+    def _one(self, node: Any) -> Any:
+        made = self._statements([node])
+        return made[0] if len(made) == 1 else c_ast.Compound(made, node.coord)
+
+    def _statement(self, node: Any) -> list[Any]:
+        match node:
+            case c_ast.Compound():
+                return [c_ast.Compound(self._scoped(node.block_items or []), node.coord)]
+            case c_ast.Case() | c_ast.Default():
+                made = mapped(node, lambda inner: inner)
+                made.stmts = self._statements(node.stmts or [])
+                return [made]
+            case c_ast.For() | c_ast.While() | c_ast.DoWhile():
+                return [self._loop(node)]
+            case c_ast.If():
+                return [self._if(node)]
+            case c_ast.Switch():
+                self._forget_set([node])
+                made = c_ast.Switch(self._expression(node.cond), self._one(node.stmt), node.coord)
+                self._forget_set([node])
+                return [made]
+            case c_ast.Decl():
+                return self._declaration(node)
+            case c_ast.Assignment(lvalue=c_ast.ID(name=name)) if name in self.at and stepped(node) is None:
+                return [self._set(node, name)]
+            case c_ast.UnaryOp(expr=c_ast.ID(name=name)) | c_ast.Assignment(lvalue=c_ast.ID(name=name)) if (
+                name in self.at
+            ):
+                return [self._stepped(node, name)]
+            case _:
+                made = self._expression(node)
+                self._changed(assigned_names(node))
+                return [made]
+
+    def _scoped(self, items: Sequence[Any]) -> list[Any]:
+        before, self.scope = self.scope, Scope(self.scope)
+        try:
+            return self._statements(items)
+        finally:
+            self.scope = before
+
+    def _declaration(self, node: Any) -> list[Any]:
+        self.scope.declare(node, Storage.REGION, constant)
+        place = self._place(node.init) if isinstance(node.type, c_ast.PtrDecl) and node.init is not None else None
+        if node.name in self.at:
+            if node.init is not None and place is None:
+                raise _NotFollowed(node.name)
+            self.bases[node.name] = None if place is None else place.base
+            return [_counter(self.at[node.name], None if place is None else _offset(place, node), node.coord)]
+        if place is not None:
+            self.still[node.name] = place
+        return [self._expression(node)]
+
+    def _set(self, node: Any, name: str) -> Any:
+        place = self._place(node.rvalue) if node.op == "=" else None
+        if place is None:
+            raise _NotFollowed(name)
+        self.bases[name] = place.base
+        return c_ast.Assignment("=", c_ast.ID(self.at[name], node.coord), _offset(place, node), node.coord)
+
+    def _stepped(self, node: Any, name: str) -> Any:
+        own = c_ast.ID(self.at[name], node.coord)
+        self._base(name)
+        if isinstance(node, c_ast.UnaryOp):
+            return c_ast.UnaryOp(node.op, own, node.coord)
+        value = node.rvalue
+        if node.op == "=":
+            if not isinstance(value.left, c_ast.ID) or value.left.name != name:
+                raise _NotFollowed(name)
+            value = c_ast.BinaryOp(value.op, own, self._expression(value.right), value.coord)
+            return c_ast.Assignment("=", own, value, node.coord)
+        return c_ast.Assignment(node.op, own, self._expression(value), node.coord)
+
+    def _if(self, node: Any) -> Any:
+        condition = self._expression(node.cond)
+        before = dict(self.bases)
+        then = self._one(node.iftrue)
+        behind, self.bases = self.bases, dict(before)
+        otherwise = None if node.iffalse is None else self._one(node.iffalse)
+        for name, base in self.bases.items():
+            if base is None or (other := behind.get(name)) is None or written(other) != written(base):
+                self.bases[name] = None
+        self._changed(assigned_names(node))
+        return c_ast.If(condition, then, otherwise, node.coord)
+
+    def _loop(self, node: Any) -> Any:
+        before, self.scope = self.scope, Scope(self.scope)
+        try:
+            made = mapped(node, lambda inner: inner)
+            if isinstance(node, c_ast.For):
+                parts = [made for part in listed(node.init) for made in self._statement(part)]
+                made.init = _header(parts, node)
+            again = [part for part in (node.cond, node.stmt, getattr(node, "next", None)) if part is not None]
+            self._forget_set(again)
+            self._changed(frozenset().union(*map(assigned_names, again)))
+            if node.cond is not None:
+                self.directions = self._stepped_one_way(again)
+                made.cond = self._expression(node.cond)
+                self.directions = {}
+            made.stmt = self._one(node.stmt)
+            if isinstance(node, c_ast.For):
+                made.next = _header([step for part in listed(node.next) for step in self._statement(part)], node)
+            self._forget_set(again)
+            return made
+        finally:
+            self.scope = before
+
+    def _forget_set(self, parts: Iterable[Any]) -> None:
+        """What pointers count from that a loop sets anew is not known where it begins, nor behind it."""
+        for node in (node for part in parts for node in nodes(part)):
+            if isinstance(node, c_ast.Assignment) and stepped(node) is None and isinstance(node.lvalue, c_ast.ID):
+                if node.lvalue.name in self.bases:
+                    self.bases[node.lvalue.name] = None
+
+    def _changed(self, names: frozenset[str]) -> None:
+        """Bases and places in terms of what has changed are not known any more."""
+        names |= {self.at[name] for name in names if name in self.at}
+        for name, base in self.bases.items():
+            if base is not None and not isinstance(base, c_ast.ID) and names & {*mentions(base)}:
+                self.bases[name] = None
+        for name, place in list(self.still.items()):
+            if names & _read(place):
+                del self.still[name]
+
+    def _stepped_one_way(self, parts: Iterable[Any]) -> dict[str, int]:
+        ways: dict[str, set[int]] = {}
+        for node in (node for part in parts for node in nodes(part)):
+            match node:
+                case c_ast.UnaryOp(op=op, expr=c_ast.ID(name=name)) if op in STEPS:
+                    way = 1 if "+" in op else -1
+                case c_ast.Assignment(op="+=" | "-=" as op, lvalue=c_ast.ID(name=name), rvalue=c_ast.Constant()):
+                    way = 1 if op == "+=" else -1
+                case c_ast.Assignment(lvalue=c_ast.ID(name=name)):
+                    way = 0
+                case _:
+                    continue
+            ways.setdefault(name, set()).add(way)
+        return {name: way for name, (way, *rest) in ways.items() if way and not rest}
+
+    # Expressions
+
+    def _expression(self, node: Any) -> Any:
+        match node:
+            case c_ast.BinaryOp(op=op, left=left, right=right) if op in _COMPARED:
+                made = self._compared(node, left, right)
+                return mapped(node, self._expression) if made is None else made
+            case c_ast.UnaryOp(op="*", expr=pointer) if self._moves(pointer):
+                return self._element(pointer, None, node)
+            case c_ast.ArrayRef(name=pointer, subscript=at) if self._moves(pointer):
+                return self._element(pointer, self._expression(at), node)
+            case c_ast.ID(name=name) if name in self.at:
+                return c_ast.BinaryOp("+", copied(self._base(name)), c_ast.ID(self.at[name], node.coord), node.coord)
+            case c_ast.StructRef():
+                return c_ast.StructRef(self._expression(node.name), node.type, node.field, node.coord)
+        return mapped(node, self._expression)
+
+    def _element(self, pointer: Any, at: Any, node: Any) -> Any:
+        place = self._place(pointer)
+        if place is None:
+            return mapped(node, self._expression)
+        return c_ast.ArrayRef(place.base, _offset(_further(place, at, "+", node), node), node.coord)
+
+    def _compared(self, node: Any, left: Any, right: Any) -> Any:
+        """A comparison or difference of places with one base as one of integers; None for others."""
+        one, other = self._place(left), self._place(right)
+        if one is None or other is None:
+            return None
+        if written(one.base) != written(other.base):
+            one, other = (self._from_origin(place, node) for place in (one, other))
+        if written(one.base) != written(other.base):
+            return None
+        op = node.op
+        if op == "!=":
+            way = self.directions.get(_root(left), 0) or -self.directions.get(_root(right), 0)
+            op = "<" if way > 0 else ">" if way < 0 else op
+        return c_ast.BinaryOp(op, _offset(one, node), _offset(other, node), node.coord)
+
+    def _from_origin(self, place: Given, node: Any) -> Given:
+        """A place that counts from a pointer of the region's as one that counts from where that points at first."""
+        origin = self.origins.get(written(place.base))
+        return place if origin is None else _further(origin, place.at, "+", node)
+
+    def _moves(self, pointer: Any) -> bool:
+        """Whether an expression is a pointer that moves, or so far behind it."""
+        return _root(pointer) in self.at
+
+    def _base(self, name: str) -> Any:
+        base = self.bases.get(name)
+        if base is None:
+            raise _NotFollowed(name)
+        return base
+
+    def _place(self, node: Any) -> Given | None:
+        """The array, row or pointer that a pointer expression counts from, and how far; None for other expressions."""
+        match node:
+            case c_ast.ID(name=name) if name in self.at and name in self.bases:
+                return Given(self._base(name), c_ast.ID(self.at[name], node.coord))
+            case c_ast.ID(name=name) if name in self.still:
+                return self.still[name]
+            case c_ast.UnaryOp(op=op, expr=c_ast.ID(name=name)) if op in STEPS and name in self.at:
+                if not self.directions:
+                    raise _NotFollowed(name)  # it may happen, or not
+                return Given(self._base(name), c_ast.UnaryOp(op, c_ast.ID(self.at[name], node.coord), node.coord))
+            case c_ast.ID() | c_ast.ArrayRef():
+                depth, array = 0, node
+                while isinstance(array, c_ast.ArrayRef):
+                    depth, array = depth + 1, array.name
+                symbol = self.scope.find(array.name) if isinstance(array, c_ast.ID) else None
+                changes = symbol is not None and symbol.name in self.assigned and symbol.name not in self.outside
+                if symbol is None or changes or len(symbol.levels) <= depth:
+                    return None
+                return Given(self._expression(node) if depth else node)
+            case c_ast.UnaryOp(op="&", expr=c_ast.ArrayRef(name=array, subscript=at)):
+                inner = self._place(array)
+                return None if inner is None else _further(inner, self._expression(at), "+", node)
+            case c_ast.BinaryOp(op="+" | "-" as op, left=left, right=right):
+                inner, far = self._place(left), right
+                if inner is None and op == "+":
+                    inner, far = self._place(right), left
+                return None if inner is None else _further(inner, self._expression(far), op, node)
+            case c_ast.StructRef():
+                return Given(node)
+            case _:
+                return None
+
+
+def _root(pointer: Any) -> str:
+    """The name of the pointer that an expression is so far behind."""
+    match pointer:
+        case c_ast.ID(name=name):
+            return str(name)
+        case c_ast.BinaryOp(op="+" | "-", left=left, right=right):
+            return _root(left) or _root(right)
+        case c_ast.UnaryOp(op="&", expr=c_ast.ArrayRef(name=inner)):
+            return _root(inner)
+        case c_ast.UnaryOp(op=op, expr=inner) if op in STEPS:
+            return _root(inner)
+        case _:
+            return ""
+
+
+def _read(place: Given) -> set[str]:
+    """The names of whose values a place is made, but for the pointer or array that it counts from."""
+    parts = [part for part in (place.base, place.at) if part is not None and not (part is place.base and _is_id(part))]
+    return {name for part in parts for name in mentions(part)}
+
+
+def _is_id(node: Any) -> bool:
+    return isinstance(node, c_ast.ID)
+
+
+def _further(place: Given, by: Any, op: str, node: Any) -> Given:
+    """A place so many elements behind another, or in front of it."""
+    if by is None:
+        return place
+    if place.at is None:
+        return Given(place.base, by if op == "+" else c_ast.UnaryOp("-", by, node.coord))
+    return Given(place.base, c_ast.BinaryOp(op, place.at, by, node.coord))
+
+
+def _offset(place: Given, node: Any) -> Any:
+    return c_ast.Constant("int", "0", node.coord) if place.at is None else place.at
+
+
+def _counter(name: str, value: Any, coord: Any) -> Any:
+    type_ = c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(["long"]))
+    return c_ast.Decl(name, [], [], [], [], type_, value, None, coord)
+
+
+def _header(parts: list[Any], node: Any) -> Any:
+    """What stands in a header between two semicolons, of its parts."""
+    if not parts:
+        return None
+    if all(isinstance(part, c_ast.Decl) for part in parts):
+        return c_ast.DeclList(parts, node.coord)
+    return parts[0] if len(parts) == 1 else c_ast.ExprList(parts, node.coord)
