@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from polydl.equations.equality import Instances, check
-from polydl.model.scop import Scop
+from polydl.model import isl
+from polydl.model.scop import Scop, Statement
 
 
 class Rewrite(Protocol):
@@ -70,6 +71,25 @@ class Step:
 
     def __str__(self) -> str:
         return str(self.rewrite)
+
+
+def parts_of(before: Scop, after: Scop, parts: Iterable[tuple[str, Iterable[str]]]) -> Instances:
+    """Where the instances are of statements that were cut, (statement, its parts), under the same iterators."""
+    return {
+        name: [
+            (
+                whole,
+                isl.range_named(itself(after.statement(name)), whole).intersect_range(before.statement(whole).domain),
+            )
+        ]
+        for whole, names in parts
+        for name in names
+    }
+
+
+def itself(statement: Statement) -> isl.Map:
+    """{ S[i…] -> S[i…] }"""
+    return isl.Map.identity(statement.domain.get_space().map_from_set()).intersect_domain(statement.domain)
 
 
 def applied(scop: Scop, steps: Iterable[Step]) -> Scop:

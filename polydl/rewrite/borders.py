@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations, product
 
-from polydl.equations.step import Step
+from polydl.equations.equality import Instances
+from polydl.equations.step import Rule, Step, parts_of
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.model.time import map_from_affs
-from polydl.rewrite.equal_programs import cut_broken
 from polydl.rewrite.ranges import edges
 from polydl.rewrite.scratch_array import Box, box_of, is_box
 from polydl.rewrite.terms import part_of
@@ -31,7 +31,7 @@ _Range = tuple[isl.PwAff, isl.PwAff]
 
 
 @dataclass(frozen=True, slots=True)
-class Borders:
+class Borders(Rule):
     """Statements are cut into boxes: where all of the reduction's terms are there, and where some are not.
 
     before:    for y: for k: if (0 <= y + k - 1 < H) out[y] += in[y + k - 1] * w[k]
@@ -43,9 +43,9 @@ class Borders:
     parts: tuple[tuple[str, tuple[str, ...]], ...]
     """(statement, its parts), in textual order."""
 
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.equations.step.Rewrite`."""
-        return cut_broken(before, after, self.parts)
+    def instances(self, before: Scop, after: Scop) -> Instances:
+        """See `Rule.instances`."""
+        return parts_of(before, after, self.parts)
 
     def __str__(self) -> str:
         return "; ".join(f"{name} is cut at its borders into {len(own)} boxes" for name, own in self.parts)

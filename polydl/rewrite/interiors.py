@@ -13,14 +13,15 @@ from functools import partial, reduce
 from itertools import product
 
 from polydl.dependences.analysis import dependences
-from polydl.equations.step import Step, applied
+from polydl.equations.decided import taken
+from polydl.equations.equality import Instances
+from polydl.equations.step import Rule, Step, applied, parts_of
 from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.expr import Conditional, Expr, Load, loads, on_operands
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.strides import affine_rows
-from polydl.rewrite.equal_programs import cut_broken, taken
 from polydl.rewrite.ranges import Range, edges, whole_of
 from polydl.rewrite.scratch_array import box_of
 from polydl.rewrite.storage import lives_apart
@@ -42,7 +43,7 @@ _Loop = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Interiors:
+class Interiors(Rule):
     """Loops are cut in the iterations where every subscript is one affine function, those before and those behind.
 
     before:    for i: v[i] = u[i] + u[(i + 1) % n]
@@ -54,9 +55,9 @@ class Interiors:
     parts: tuple[tuple[str, tuple[str, ...]], ...]
     """(statement, its parts), in textual order."""
 
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.equations.step.Rewrite`."""
-        return cut_broken(before, after, self.parts)
+    def instances(self, before: Scop, after: Scop) -> Instances:
+        """See `Rule.instances`."""
+        return parts_of(before, after, self.parts)
 
     def __str__(self) -> str:
         texts = [f"{name} is cut where its subscripts change: {', '.join(own)}" for name, own in self.parts]
@@ -64,7 +65,7 @@ class Interiors:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class Apart(Rule):
     """Pieces of a loop that stand in the same outer loops get outer loops of their own.
 
     before:    for i: { for j = 0: S;  for 0 < j: T }
@@ -74,10 +75,6 @@ class Apart:
 
     statements: tuple[str, ...]
     """Those that have other loops, in textual order."""
-
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.equations.step.Rewrite`."""
-        return cut_broken(before, after, ())
 
     def __str__(self) -> str:
         return f"{', '.join(self.statements)} stand in loops of their own"

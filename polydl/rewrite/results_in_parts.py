@@ -13,7 +13,6 @@ from polydl.model.scop import Access, Array, Assignment, BlackBox, MicrokernelCa
 from polydl.model.time import map_from_affs
 from polydl.model.types import F32, F64
 from polydl.rewrite.contract import PREFIX
-from polydl.rewrite.equal_programs import same_access, same_value
 from polydl.rewrite.scratch_array import Box, element_of, ends_of, free_name, scratch_array
 
 _TURNED = {"<": ">", ">": "<"}
@@ -90,7 +89,8 @@ def not_apart(scop: Scop, names: Sequence[str], depth: int) -> str | None:
         return f"{', '.join(names)} does not accumulate in one way"
     target = target_of(first)
     if any(
-        not same_access(first, _target_number(first), s, _target_number(s)) for s in group if s.depth == first.depth
+        s.depth == first.depth and not isl.domain_named(target_of(s).relation, first.name).is_equal(target.relation)
+        for s in group
     ):
         return f"{', '.join(names)} accumulate into several elements"
     if any(s.depth != first.depth for s in group):
@@ -146,16 +146,16 @@ def _combined(scop: Scop, statement: Statement) -> tuple[Combiner | None, Expr] 
 
     match body.value:
         case Conditional(Binary(">" | "<" as op, left, right), then, otherwise) if is_old(otherwise):
-            if is_old(right) and same_value(statement, left, statement, then):
+            if is_old(right) and _same(statement, left, then):
                 found = of_comparison(op), then
-            elif is_old(left) and same_value(statement, right, statement, then):
+            elif is_old(left) and _same(statement, right, then):
                 found = of_comparison(_TURNED[op]), then
             else:
                 return None
         case Conditional(Binary(">" | "<" as op, left, right), then, otherwise) if is_old(then) and numbers:
-            if is_old(left) and same_value(statement, right, statement, otherwise):
+            if is_old(left) and _same(statement, right, otherwise):
                 found = of_comparison(op), otherwise
-            elif is_old(right) and same_value(statement, left, statement, otherwise):
+            elif is_old(right) and _same(statement, left, otherwise):
                 found = of_comparison(_TURNED[op]), otherwise
             else:
                 return None
@@ -164,6 +164,19 @@ def _combined(scop: Scop, statement: Statement) -> tuple[Combiner | None, Expr] 
         case _:
             return None
     return None if own & set(loads(found[1])) else found
+
+
+def _same(statement: Statement, one: Expr, two: Expr) -> bool:
+    """Whether two expressions of a statement are the same, on the same elements."""
+
+    def numbered(value: Expr) -> Expr:
+        if not isinstance(value, Load):
+            return on_operands(value, numbered)
+        a = statement.accesses[value.access]
+        same = (b.array == a.array and b.relation.is_equal(a.relation) for b in statement.accesses)
+        return Load(next(number for number, found in enumerate(same) if found))
+
+    return numbered(one) == numbered(two)
 
 
 def made_of(scop: Scop, plan: Partial) -> Scop | None:
@@ -265,7 +278,7 @@ class _Parts:
         def with_part(value: Expr) -> Expr:
             if isinstance(value, Load) and value.access in own:
                 names.append(target)
-            elif same_value(self.like, value, self.like, other):
+            elif _same(self.like, value, other):
                 names.append(self.part)
             else:
                 return on_operands(value, with_part)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.legality import ordering
-from polydl.equations.step import Step
+from polydl.equations.equality import Instances
+from polydl.equations.step import Rule, Step, parts_of
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.rewrite.equal_programs import cut_broken
 from polydl.rewrite.terms import part_of
 
 _MOST_STATEMENTS = 4
@@ -22,7 +22,7 @@ _MOST_STATEMENTS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Rule):
     """Statements are cut in three: below, on and above a plane in which a loop's dependences begin or end.
 
     before:    for k: for i: for j: S                  (Floyd and Warshall: row k is read by every other row)
@@ -34,9 +34,9 @@ class Cut:
     parts: tuple[tuple[str, tuple[str, ...]], ...]
     """(statement, its parts), in textual order."""
 
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.equations.step.Rewrite`."""
-        return cut_broken(before, after, self.parts)
+    def instances(self, before: Scop, after: Scop) -> Instances:
+        """See `Rule.instances`."""
+        return parts_of(before, after, self.parts)
 
     def __str__(self) -> str:
         texts = [f"{name} is cut where its dependences begin or end: {', '.join(own)}" for name, own in self.parts]
