@@ -199,7 +199,7 @@ class _Comparison:
                 return None
         if not self.before.is_opaque(name) and not self.after.is_opaque(new):
             points = two.domain.intersect_params(self.known)
-            points = points.intersect(one.domain) if back is None else points.intersect(back.domain())
+            points = _both(points, one.domain if back is None else back.domain())
             first = _Of(self.before, name, back, self.before.stored(name))
             return self._differ(points, first, _Of(self.after, new, None, self.after.stored(new)))
         if back is not None or not _same_text(one, two):
@@ -249,8 +249,9 @@ class _Comparison:
         if elements is None:
             return None
         elements = elements.intersect_params(self.known)
-        for left in self.before.finally_in(array, elements):
-            for right in self.after.finally_in(array, elements):
+        lefts, rights = (program.finally_in(array, elements) for program in (self.before, self.after))
+        for left in lefts:
+            for right in rights:
                 points = left.relation.domain().intersect(right.relation.domain())
                 if not points.is_empty():
                     one, two = _made(self.before, left, array), _made(self.after, right, array)
@@ -272,6 +273,11 @@ class _Comparison:
 
     def _other(self, points: isl.Set, one: _Of | _Made, two: _Of | _Made) -> str | None:
         """`_differ`, operation by operation."""
+        chosen = [isinstance(value, _Of) and isinstance(value.value, Conditional) for value in (one, two)]
+        if chosen[0] != chosen[1]:
+            arm = _arm(points, one if chosen[0] else two)
+            if arm is not None:
+                return self._other(points, arm, two) if chosen[0] else self._other(points, one, arm)
         unread = [_unread(points, value) for value in (one, two)]
         if unread[0] is not None or unread[1] is not None:
             # Where a condition around it says that it is not read in either, it may be anything.
@@ -341,13 +347,13 @@ class _Comparison:
     def _other_operation(self, points: isl.Set, one: _Of, two: _Of) -> str | None:
         why = f"{two.statement} does not compute what {one.statement} computed"
         a, b = one.value, two.value
-        for this, first in ((one, True), (two, False)):
-            if isinstance(this.value, Conditional):
-                here = points if this.to is None else this.to.intersect_domain(points).range()
-                arm = taken(this.value, here)
-                if arm is not None:
-                    inner = replace(this, value=arm)
-                    return self._other(points, inner, two) if first else self._other(points, one, inner)
+        if isinstance(a, Conditional) and isinstance(b, Conditional):
+            conditions = replace(one, value=a.condition), replace(two, value=b.condition)
+            if self._differ(points, *conditions) is not None:
+                arms = _arm(points, one), _arm(points, two)
+                if arms == (None, None):
+                    return why
+                return self._other(points, arms[0] or one, arms[1] or two)
         if isinstance(a, Gather) and isinstance(b, Gather):
             return why if self._gathers_other(points, one, two) else None
         if isinstance(a, AffineValue) and isinstance(b, AffineValue):
@@ -388,10 +394,11 @@ class _Comparison:
         """The values that a load gets, for some of the points each."""
         assert isinstance(of.value, Load)
         array = of.program.statements[of.statement].accesses[of.value.access].array
-        for source in of.program.sources(of.statement, of.value.access):
-            relation = source.relation if of.to is None else of.to.apply_range(source.relation)
-            relation = relation.intersect_domain(points)
-            where = relation.domain()
+        sources = of.program.sources(of.statement, of.value.access)
+        whole = len(sources) == 1 and of.program.unread(of.statement, of.value.access).is_empty()
+        for source in sources:
+            relation = _through(of.to, source.relation)
+            where = points if whole else _both(points, relation.domain())
             if not where.is_empty():
                 yield where, _made(of.program, replace(source, relation=relation), array, of.around)
 
@@ -524,6 +531,26 @@ def _called(value: _Of | _Made) -> str:
     return f"what is in {value.name} before" if value.writer is None else f"what {value.writer} stores"
 
 
+def _arm(points: isl.Set, value: _Of | _Made) -> _Of | None:
+    """The arm of a choice that is taken for all of the points; None where it is one or the other."""
+    if not isinstance(value, _Of) or not isinstance(value.value, Conditional):
+        return None
+    arm = taken(value.value, points if value.to is None else value.to.intersect_domain(points).range())
+    return None if arm is None else replace(value, value=arm)
+
+
+def _through(to: isl.Map | None, relation: isl.Map) -> isl.Map:
+    """A relation that starts from where another one leads to, from where that starts."""
+    if to is None:
+        return relation
+    name = isl.domain_name(to)
+    if name.isidentifier() and isl.domain_arity(to) == isl.range_arity(to):
+        if isl.range_named(to, name).is_subset(isl.Map.identity(to.domain().get_space().map_from_set())):
+            # The same coordinates under another name, as of parts of a statement: isl need not put pieces together.
+            return isl.domain_named(relation, name).intersect_domain(to.domain())
+    return to.apply_range(relation)
+
+
 def _unread(points: isl.Set, value: _Of | _Made) -> isl.Set | None:
     """The points for which a load reads nothing; None where there are none, and for other values."""
     if not isinstance(value, _Of) or not isinstance(value.value, Load):
@@ -540,7 +567,7 @@ def _number(of: _Of) -> isl.Map:
     """{ [p…] -> [v] }"""
     assert isinstance(of.value, AffineValue)
     number = isl.domain_named(isl.Map.from_pw_aff(of.value.value), of.statement)
-    return number if of.to is None else of.to.apply_range(number)
+    return _through(of.to, number)
 
 
 def _operation(value: Expr) -> str:
@@ -569,6 +596,11 @@ def _is_ring(value: Expr) -> bool:
 def _is_nothing(value: Expr) -> bool:
     """Whether a value is a zero, of whatever type."""
     return _is_nothing(value.operand) if isinstance(value, Convert) else is_zero(value)
+
+
+def _both(one: isl.Set, two: isl.Set) -> isl.Set:
+    """What is in both sets, in as few pieces as it has in one of them where that is all."""
+    return one if one.is_subset(two) else two if two.is_subset(one) else one.intersect(two).coalesce()
 
 
 def _equal(points: isl.Set, one: isl.Map, two: isl.Map) -> bool:

@@ -87,6 +87,10 @@ def parts_of(before: Scop, after: Scop, parts: Iterable[tuple[str, Iterable[str]
     }
 
 
+def _within(relation: isl.Map, domain: isl.Set) -> isl.Map:
+    return relation if relation.range().is_subset(domain) else relation.intersect_range(domain)
+
+
 def itself(statement: Statement) -> isl.Map:
     """{ S[i…] -> S[i…] }"""
     return isl.Map.identity(statement.domain.get_space().map_from_set()).intersect_domain(statement.domain)

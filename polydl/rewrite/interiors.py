@@ -396,7 +396,8 @@ def _unconditional(part: Statement) -> Statement:
 
 def _taken(value: Expr, there: isl.Set) -> Expr:
     """A value for these instances, with the arms of conditions that are taken in all of them for the conditions."""
-    if isinstance(value, Conditional) and (arm := taken(value, there)) is not None:
+    arm = taken(value, there) if isinstance(value, Conditional) else None
+    if isinstance(value, Conditional) and arm is not None and value.typed[0 if arm is value.then else 1]:
         return _taken(arm, there)
     return on_operands(value, lambda one: _taken(one, there))
 

@@ -88,10 +88,7 @@ def not_apart(scop: Scop, names: Sequence[str], depth: int) -> str | None:
     if len(kinds) != 1 or None in kinds or (len(group) > 1 and not any(kind.compounds for kind in kinds if kind)):
         return f"{', '.join(names)} does not accumulate in one way"
     target = target_of(first)
-    if any(
-        s.depth == first.depth and not isl.domain_named(target_of(s).relation, first.name).is_equal(target.relation)
-        for s in group
-    ):
+    if any(s.depth == first.depth and not _same_target(first, s) for s in group):
         return f"{', '.join(names)} accumulate into several elements"
     if any(s.depth != first.depth for s in group):
         return f"{', '.join(names)} are in different loops"
@@ -164,6 +161,13 @@ def _combined(scop: Scop, statement: Statement) -> tuple[Combiner | None, Expr] 
         case _:
             return None
     return None if own & set(loads(found[1])) else found
+
+
+def _same_target(one: Statement, two: Statement) -> bool:
+    """Whether two statements in the same loops store to the same elements."""
+    a, b = target_of(one), target_of(two)
+    there = isl.domain_named(a.relation, two.name).intersect_domain(two.domain)
+    return a.array == b.array and bool(there.is_equal(b.relation.intersect_domain(two.domain)))
 
 
 def _same(statement: Statement, one: Expr, two: Expr) -> bool:
