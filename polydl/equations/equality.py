@@ -102,7 +102,12 @@ class _Comparison:
             and name not in instances
         }
         """{ T[j…] -> S[i…] } per statement S before and T after that may store the same; None: in one iteration."""
-        self.back |= {(name, new): relation for new, olds in instances.items() for name, relation in olds}
+        self.back |= {
+            (name, new): relation
+            for new, olds in instances.items()
+            for name, relation in olds
+            if name in self.before.statements and new in self.after.statements
+        }
         self.assumed = set(self.back)
         self.used: set[_Pair] = set()
         """Those of the assumptions that the comparison that is going on rests on."""
@@ -200,6 +205,8 @@ class _Comparison:
         if not self.before.is_opaque(name) and not self.after.is_opaque(new):
             points = two.domain.intersect_params(self.known)
             points = _both(points, one.domain if back is None else back.domain())
+            if back is not None and not back.domain().is_subset(points):
+                back = back.intersect_domain(points)
             first = _Of(self.before, name, back, self.before.stored(name))
             return self._differ(points, first, _Of(self.after, new, None, self.after.stored(new)))
         if back is not None or not _same_text(one, two):
@@ -262,7 +269,10 @@ class _Comparison:
 
     def _differ(self, points: isl.Set, one: _Of | _Made, two: _Of | _Made) -> str | None:
         """Why two values are not the same for all points."""
-        why = self._other(points, one, two)
+        try:
+            why = self._other(points, one, two)
+        except NotShown as error:
+            return str(error)
         if why is None or not self.reassociate:
             return why
         try:
@@ -272,7 +282,7 @@ class _Comparison:
         return None
 
     def _other(self, points: isl.Set, one: _Of | _Made, two: _Of | _Made) -> str | None:
-        """`_differ`, operation by operation."""
+        """`_differ`, operation by operation. Raises NotShown."""
         chosen = [isinstance(value, _Of) and isinstance(value.value, Conditional) for value in (one, two)]
         if chosen[0] != chosen[1]:
             arm = _arm(points, one if chosen[0] else two)
@@ -391,12 +401,14 @@ class _Comparison:
         return any(self._differ(points, replace(one, value=x), replace(two, value=y)) for x, y in pairs)
 
     def _loaded(self, points: isl.Set, of: _Of) -> Iterator[tuple[isl.Set, _Made]]:
-        """The values that a load gets, for some of the points each."""
+        """The values that a load gets, for some of the points each. Raises NotShown."""
         assert isinstance(of.value, Load)
         array = of.program.statements[of.statement].accesses[of.value.access].array
         sources = of.program.sources(of.statement, of.value.access)
         whole = len(sources) == 1 and of.program.unread(of.statement, of.value.access).is_empty()
         for source in sources:
+            if source.relation.domain().is_wrapping():
+                raise NotShown(f"{of.statement} reads several elements of {array}")
             relation = _through(of.to, source.relation)
             where = points if whole else _both(points, relation.domain())
             if not where.is_empty():

@@ -32,14 +32,14 @@ class Rule:
         """Whether it needs leave to reassociate."""
         return False
 
-    def instances(self, before: Scop, after: Scop) -> Instances:
-        """What the check may assume first (`check`): where the instances of statements are that have got other names
+    def instances(self, before: Scop) -> Instances:
+        """What the check may assume first (`check`): where the instances were of statements that have got other names
         or iterations."""
         return {}
 
     def broken(self, before: Scop, after: Scop) -> str | None:
         """See `Rewrite.broken`."""
-        return check(before, after, reassociate=self.regroups, instances=self.instances(before, after))
+        return check(before, after, reassociate=self.regroups, instances=self.instances(before))
 
 
 class RegroupingRule(Rule):
@@ -73,22 +73,10 @@ class Step:
         return str(self.rewrite)
 
 
-def parts_of(before: Scop, after: Scop, parts: Iterable[tuple[str, Iterable[str]]]) -> Instances:
+def parts_of(before: Scop, parts: Iterable[tuple[str, Iterable[str]]]) -> Instances:
     """Where the instances are of statements that were cut, (statement, its parts), under the same iterators."""
-    return {
-        name: [
-            (
-                whole,
-                isl.range_named(itself(after.statement(name)), whole).intersect_range(before.statement(whole).domain),
-            )
-        ]
-        for whole, names in parts
-        for name in names
-    }
-
-
-def _within(relation: isl.Map, domain: isl.Set) -> isl.Map:
-    return relation if relation.range().is_subset(domain) else relation.intersect_range(domain)
+    wholes = {name: before.statement(whole) for whole, names in parts for name in names}
+    return {name: [(s.name, isl.domain_named(itself(s), name))] for name, s in wholes.items()}
 
 
 def itself(statement: Statement) -> isl.Map:

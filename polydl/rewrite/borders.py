@@ -43,9 +43,9 @@ class Borders(Rule):
     parts: tuple[tuple[str, tuple[str, ...]], ...]
     """(statement, its parts), in textual order."""
 
-    def instances(self, before: Scop, after: Scop) -> Instances:
+    def instances(self, before: Scop) -> Instances:
         """See `Rule.instances`."""
-        return parts_of(before, after, self.parts)
+        return parts_of(before, self.parts)
 
     def __str__(self) -> str:
         return "; ".join(f"{name} is cut at its borders into {len(own)} boxes" for name, own in self.parts)

@@ -55,9 +55,9 @@ class Interiors(Rule):
     parts: tuple[tuple[str, tuple[str, ...]], ...]
     """(statement, its parts), in textual order."""
 
-    def instances(self, before: Scop, after: Scop) -> Instances:
+    def instances(self, before: Scop) -> Instances:
         """See `Rule.instances`."""
-        return parts_of(before, after, self.parts)
+        return parts_of(before, self.parts)
 
     def __str__(self) -> str:
         texts = [f"{name} is cut where its subscripts change: {', '.join(own)}" for name, own in self.parts]

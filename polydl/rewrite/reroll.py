@@ -53,10 +53,10 @@ class Rolled(Rule):
         """See `Rule.regroups`."""
         return self.reassociate
 
-    def instances(self, before: Scop, after: Scop) -> Instances:
+    def instances(self, before: Scop) -> Instances:
         """See `Rule.instances`."""
         return {
-            name: [(p.name, _place(before.statement(p.name), p, after.statement(name)).reverse()) for p in parts]
+            name: [(part.name, _place(before.statement(part.name), part, name).reverse()) for part in parts]
             for name, parts in self.wholes
         }
 
@@ -137,13 +137,13 @@ def _step(scop: Scop, groups: Sequence[_Group], reassociate: bool) -> Step:
     return Step(Rolled(wholes, reassociate), scop, replace(scop, statements=statements))
 
 
-def _place(statement: Statement, part: Part, whole: Statement) -> isl.Map:
+def _place(statement: Statement, part: Part, whole: str) -> isl.Map:
     """{ part[i…] -> whole[scale * i… + shift] }."""
     there = [
         one.scale_val(isl.value(scale)).add_constant_val(isl.value(shift))
         for one, scale, shift in zip(isl.coordinates(statement.domain), part.scale, part.shift, strict=True)
     ]
-    return isl.range_named(map_from_affs(statement.domain, there), whole.name, whole.iterators)
+    return isl.range_named(map_from_affs(statement.domain, there), whole, statement.iterators)
 
 
 def _groups(scop: Scop) -> list[_Group]:
@@ -187,11 +187,11 @@ def _grown(members: Sequence[Statement]) -> tuple[_Group | None, list[Statement]
     if not (_stepped(base) or max(scale, default=1) > 1) or _scaled(forms, scale) is None:
         return None, left
     parts = {base.name: Part(base.name, scale, (0,) * base.depth)}
-    domain = _place(base, parts[base.name], base).range()
+    domain = _place(base, parts[base.name], base.name).range()
     for statement in [s for s in left if s.name in shifts]:
         by = tuple(int(one * factor) for one, factor in zip(shifts[statement.name], scale, strict=True))
         part = Part(statement.name, scale, by)
-        place = _place(statement, part, base).range()
+        place = _place(statement, part, base.name).range()
         if place.is_disjoint(domain):
             parts[statement.name], domain = part, domain.union(place)
             left.remove(statement)

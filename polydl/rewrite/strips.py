@@ -42,7 +42,7 @@ class Joined(Rule):
         """See `Rule.regroups`."""
         return self.reassociate
 
-    def instances(self, before: Scop, after: Scop) -> Instances:
+    def instances(self, before: Scop) -> Instances:
         """See `Rule.instances`."""
         return {_new_name(n): [(n, _place(before.statement(n), gone).reverse())] for n, gone in self.strips}
 

@@ -76,7 +76,7 @@ def test_parts_that_do_not_cover_are_seen(tmp_path: Path) -> None:
     scop = scop_of(tmp_path, padded(3, 1))
     (step,) = borders(scop)
     fewer = replace(step.after, statements=step.after.statements[1:])
-    assert "were cut" in str(replace(step, after=fewer).broken())
+    assert replace(step, after=fewer).broken() is not None
     first, second, *rest = step.after.statements
     twice = replace(second, domain=first.domain.set_tuple_name(second.name))
     broken = replace(step, after=replace(step.after, statements=(first, twice, *rest))).broken()

@@ -157,7 +157,7 @@ def test_parts_that_do_not_cover_are_seen(tmp_path: Path) -> None:
     step, *_ = interiors(scop_of(tmp_path, EACH + CUT["wrapped"][0]))
     assert isinstance(step.rewrite, Interiors)
     fewer = replace(step.after, statements=step.after.statements[1:])
-    assert "were cut" in str(replace(step, after=fewer).broken())
+    assert replace(step, after=fewer).broken() is not None
     first, second = step.after.statements
     assert first.accesses[1].relation.n_basic_map() == 1
     shifted = replace(first.accesses[0], relation=first.accesses[0].relation.fix_input_si(1, 3))
