@@ -73,12 +73,6 @@ class Step:
         return str(self.rewrite)
 
 
-def parts_of(before: Scop, parts: Iterable[tuple[str, Iterable[str]]]) -> Instances:
-    """Where the instances are of statements that were cut, (statement, its parts), under the same iterators."""
-    wholes = {name: before.statement(whole) for whole, names in parts for name in names}
-    return {name: [(s.name, isl.domain_named(itself(s), name))] for name, s in wholes.items()}
-
-
 def itself(statement: Statement) -> isl.Map:
     """{ S[i…] -> S[i…] }"""
     return isl.Map.identity(statement.domain.get_space().map_from_set()).intersect_domain(statement.domain)

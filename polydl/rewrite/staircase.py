@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.equations.equality import Instances
-from polydl.equations.step import Rule, Step, parts_of
+from polydl.equations.step import Rule, Step
 from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Scop, Statement, Storage
 from polydl.model.time import map_from_affs
+from polydl.rewrite.cut import parts_of, with_room
 from polydl.rewrite.scratch_array import elements_of, ends_of
 from polydl.target.isa import has_register_blocks, kernel_contraction
 
@@ -82,13 +83,10 @@ def _step(scop: Scop, array: str) -> Step | None:
         if len(cut[statement.name]) < len(boxes):
             return None
     statements: list[Statement] = []
-    for statement in scop.statements:
-        # As much room at each depth: order and equality of positions stay as they are.
-        position = tuple(_BANDS * p for p in statement.position)
-        for which, part in enumerate(cut.get(statement.name, ())):
-            statements.append(replace(part, position=(*position[:-1], position[-1] + which)))
-        if statement.name not in cut:
-            statements.append(replace(statement, position=position))
+    for s in with_room(scop, _BANDS).statements:
+        places = ((*s.position[:-1], s.position[-1] + which) for which in range(_BANDS))
+        statements += [replace(part, position=place) for part, place in zip(cut.get(s.name, ()), places, strict=False)]
+        statements += [s] if s.name not in cut else []
     named = tuple((name, tuple(part.name for part in parts)) for name, parts in cut.items())
     return Step(Completed(array, named), scop, replace(scop, statements=tuple(statements)))
 

@@ -11,19 +11,8 @@ from polydl.model.combiners import adds
 from polydl.model.expr import AffineValue, Binary, Expr, Load, loads, on_operands
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import common_depth
+from polydl.rewrite.cut import in_order, part_of, with_room
 from polydl.target.isa import kernel_contraction
-
-
-def part_of(statement: Statement, domain: isl.Set, name: str, position: tuple[int, ...]) -> Statement:
-    """Some of the instances of an assignment as a statement of another name."""
-    assert isinstance(statement.body, Assignment)
-    accesses = tuple(
-        replace(a, relation=isl.domain_named(a.relation.intersect_domain(domain), name)) for a in statement.accesses
-    )
-    body = replace(statement.body, value=_renamed(statement.body.value, name, range(len(accesses))))
-    return replace(
-        statement, name=name, domain=domain.set_tuple_name(name), position=position, accesses=accesses, body=body
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +47,10 @@ def terms_apart(scop: Scop) -> Iterator[Step]:
 def _cut(scop: Scop, cut: Mapping[str, Sequence[Statement]], *, reductions: bool) -> Step:
     """The step to the terms `cut`, each in loops of its own below those that its statement shares with others;
     `reductions`: each runs through the terms of the sum in loops of its own, whatever else is in these."""
-    most = max(len(found) for found in cut.values())
     statements: list[Statement] = []
-    for statement in scop.statements:
-        # Room for the terms at each depth: order and equality of positions stay as they are.
-        position = tuple(most * p for p in statement.position)
-        shared = max((common_depth(statement, other) for other in scop.statements if other is not statement), default=0)
+    for statement in with_room(scop, max(map(len, cut.values()))).statements:
+        position = statement.position
+        shared = max((common_depth(statement, o) for o in scop.statements if o.name != statement.name), default=0)
         if reductions and statement.name in cut:
             found = kernel_contraction(scop, cut[statement.name][0])
             assert found is not None  # says `products`
@@ -71,10 +58,9 @@ def _cut(scop: Scop, cut: Mapping[str, Sequence[Statement]], *, reductions: bool
         for which, term in enumerate(cut.get(statement.name, ())):
             place = (*position[:shared], position[shared] + which, *position[shared + 1 :])
             statements.append(replace(term, position=place))
-        if statement.name not in cut:
-            statements.append(replace(statement, position=position))
+        statements += [statement] if statement.name not in cut else []
     named = tuple((name, tuple(s.name for s in found)) for name, found in cut.items())
-    return Step(Terms(named), scop, replace(scop, statements=tuple(sorted(statements, key=lambda s: s.position))))
+    return Step(Terms(named), scop, in_order(scop, statements))
 
 
 def products(scop: Scop, statement: Statement) -> list[Statement]:

@@ -18,10 +18,11 @@ from polydl.model.isl import coordinates, domain_named, range_named
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.time import map_from_affs
 from polydl.rewrite.canonical import canonical
+from polydl.rewrite.cut import part_of
 from polydl.rewrite.dead import LeftOut, without_dead
 from polydl.rewrite.split import split
 from polydl.rewrite.storage import Lives
-from polydl.rewrite.terms import part_of, terms_apart
+from polydl.rewrite.terms import terms_apart
 
 HEAD = "void f(double A[restrict 8][8], double B[restrict 8][8], double C[restrict 8][8], double d[restrict 8])"
 
