@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 
+from polydl.equations.decided import taken
 from polydl.equations.lift import Equations, Source, reads
 from polydl.equations.terms_of_sums import NotShown, Term, compare, times
 from polydl.model import isl
@@ -37,8 +38,6 @@ from polydl.model.functions import FMA
 from polydl.model.isl import quota
 from polydl.model.scop import Array, Assignment, BlackBox, Scop, Statement, Storage
 
-_DEEPEST = 40
-"""How many values inside of each other are looked into: what is put together of more is not shown to be the same."""
 _MOST_TERMS = 64
 
 
@@ -55,8 +54,7 @@ def check(before: Scop, after: Scop, *, reassociate: bool, instances: Instances 
     order, products be distributed over them, and products not be rounded to a narrower type than the sum that they are
     added to. Raises QuotaExceeded.
     """
-    with quota(f"the values of {before.function}"):
-        return _Comparison(before, after, reassociate, instances or {}).difference()
+    return _Comparison(before, after, reassociate, instances or {}).difference()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +66,8 @@ class _Of:
     to: isl.Map | None
     """{ [p…] -> S[i…] }; None: the points are the instances."""
     value: Expr
+    around: tuple[str, ...] = ()
+    """Statements whose values are looked into for this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,8 @@ class _Made:
     """Of the statement or the array."""
     to: isl.Map
     """See `Source.relation`."""
+    around: tuple[str, ...] = ()
+    """See `_Of.around`."""
 
     def at(self, points: isl.Set) -> _Made:
         return replace(self, to=self.to.intersect_domain(points))
@@ -100,7 +102,12 @@ class _Comparison:
             and name not in instances
         }
         """{ T[j…] -> S[i…] } per statement S before and T after that may store the same; None: in one iteration."""
-        self.back |= {(name, new): relation for new, olds in instances.items() for name, relation in olds}
+        self.back |= {
+            (name, new): relation
+            for new, olds in instances.items()
+            for name, relation in olds
+            if name in self.before.statements and new in self.after.statements
+        }
         self.assumed = set(self.back)
         self.used: set[_Pair] = set()
         """Those of the assumptions that the comparison that is going on rests on."""
@@ -109,7 +116,8 @@ class _Comparison:
 
     def difference(self) -> str | None:
         """See `check`."""
-        why = self._outside()
+        with quota(f"the elements that {self.before.scop.function} touches"):
+            why = self._outside()
         if why is not None:
             return why
         rests: dict[_Pair, set[_Pair]] = {}
@@ -118,14 +126,16 @@ class _Comparison:
         while waiting:
             pair = waiting.pop(0)
             self.used = set()
-            why = self._stores_other(*pair)
+            with quota(f"the values of {pair[1]}"):
+                why = self._stores_other(*pair)
             rests[pair] = set(self.used)
             if why is not None:
                 failed[pair] = why
                 self.assumed.discard(pair)
                 waiting += [o for o in self.back if o in self.assumed and pair in rests.get(o, ()) and o not in waiting]
-        for array in self._left_behind():
-            why = self._leaves_other(array)
+        for array in sorted(self.before.scop.live_out):
+            with quota(f"the values in {array}"):
+                why = self._leaves_other(array) if self._may_change(array) else None
             if why is not None:
                 return next((f"{why}: {reason}" for reason in failed.values()), why)
         return None
@@ -160,21 +170,19 @@ class _Comparison:
             if known is not None and (known.element, known.storage) != (array.element, array.storage):
                 return f"{name} is another array"
             if there is None or not touched.is_subset(there):
-                if known is not None and array.extents:
+                if known is not None and array.extents and array.storage is not Storage.SCRATCH:
                     return f"elements of {name} are touched that were not"
                 if array.extents and not touched.is_subset(_elements(array, touched)):
                     return f"{name} is too short"
         return None
 
-    def _left_behind(self) -> Iterator[str]:
-        """The arrays that are read after the program and whose contents may be others."""
-        for name in sorted(self.before.scop.live_out):
-            array = self.before.scop.arrays.get(name)
-            if array is None or array.storage in (Storage.REGION, Storage.SCRATCH):
-                continue
-            writers = {*self.before.writers(name), *self.after.writers(name)}
-            if not self._unchanged(name) or self._all_the_same(writers) is None:
-                yield name
+    def _may_change(self, name: str) -> bool:
+        """Whether an array that is read after the program may have other contents then."""
+        array = self.before.scop.arrays.get(name)
+        if array is None or array.storage in (Storage.REGION, Storage.SCRATCH):
+            return False
+        writers = {*self.before.writers(name), *self.after.writers(name)}
+        return not self._unchanged(name) or self._all_the_same(writers) is None
 
     def _unchanged(self, array: str) -> bool:
         """Whether the same instances of the same statements touch the same elements of an array in the same order."""
@@ -196,9 +204,11 @@ class _Comparison:
                 return None
         if not self.before.is_opaque(name) and not self.after.is_opaque(new):
             points = two.domain.intersect_params(self.known)
-            points = points.intersect(one.domain) if back is None else points.intersect(back.domain())
+            points = _both(points, one.domain if back is None else back.domain())
+            if back is not None and not back.domain().is_subset(points):
+                back = back.intersect_domain(points)
             first = _Of(self.before, name, back, self.before.stored(name))
-            return self._differ(points, first, _Of(self.after, new, None, self.after.stored(new)), ())
+            return self._differ(points, first, _Of(self.after, new, None, self.after.stored(new)))
         if back is not None or not _same_text(one, two):
             return f"{new} is something else than {name}"
         if not one.domain.is_equal(two.domain):
@@ -229,7 +239,7 @@ class _Comparison:
                 points = left.relation.domain().intersect(other.domain()).intersect_params(self.known)
                 if not points.is_empty():
                     made = _made(self.before, left, a.array), _made(self.after, replace(right, relation=other), b.array)
-                    why = self._differ(points, *made, ())
+                    why = self._differ(points, *made)
                     if why is not None:
                         return why
         return None
@@ -246,19 +256,23 @@ class _Comparison:
         if elements is None:
             return None
         elements = elements.intersect_params(self.known)
-        for left in self.before.finally_in(array, elements):
-            for right in self.after.finally_in(array, elements):
+        lefts, rights = (program.finally_in(array, elements) for program in (self.before, self.after))
+        for left in lefts:
+            for right in rights:
                 points = left.relation.domain().intersect(right.relation.domain())
                 if not points.is_empty():
                     one, two = _made(self.before, left, array), _made(self.after, right, array)
-                    why = self._differ(points, one, two, ())
+                    why = self._differ(points, one, two)
                     if why is not None:
                         return f"{found}: {why}"
         return None
 
-    def _differ(self, points: isl.Set, one: _Of | _Made, two: _Of | _Made, around: tuple[str, ...]) -> str | None:
-        """Why two values are not the same for all points. `around`: statements whose values are looked into."""
-        why = self._other(points, one, two, around)
+    def _differ(self, points: isl.Set, one: _Of | _Made, two: _Of | _Made) -> str | None:
+        """Why two values are not the same for all points."""
+        try:
+            why = self._other(points, one, two)
+        except NotShown as error:
+            return str(error)
         if why is None or not self.reassociate:
             return why
         try:
@@ -267,8 +281,13 @@ class _Comparison:
             return why
         return None
 
-    def _other(self, points: isl.Set, one: _Of | _Made, two: _Of | _Made, around: tuple[str, ...]) -> str | None:
-        """`_differ`, operation by operation."""
+    def _other(self, points: isl.Set, one: _Of | _Made, two: _Of | _Made) -> str | None:
+        """`_differ`, operation by operation. Raises NotShown."""
+        chosen = [isinstance(value, _Of) and isinstance(value.value, Conditional) for value in (one, two)]
+        if chosen[0] != chosen[1]:
+            arm = _arm(points, one if chosen[0] else two)
+            if arm is not None:
+                return self._other(points, arm, two) if chosen[0] else self._other(points, one, arm)
         unread = [_unread(points, value) for value in (one, two)]
         if unread[0] is not None or unread[1] is not None:
             # Where a condition around it says that it is not read in either, it may be anything.
@@ -278,7 +297,7 @@ class _Comparison:
         for this, first in ((one, True), (two, False)):
             if isinstance(this, _Of) and isinstance(this.value, Load):
                 for where, made in self._loaded(points, this):
-                    why = self._other(where, made, two, around) if first else self._other(where, one, made, around)
+                    why = self._other(where, made, two) if first else self._other(where, one, made)
                     if why is not None:
                         return why
                 return None
@@ -286,15 +305,11 @@ class _Comparison:
             return None
         inner = self._looked_into(one, two)
         if inner is not None:
-            names = [made.name for made, new in zip((one, two), inner, strict=True) if isinstance(made, _Made) and new]
-            stack = (*around, *names)
-            if len(stack) > _DEEPEST or any(stack.count(name) > 2 for name in names):
-                return f"what {names[0]} stores is not compared"
             left, right = (new or old for new, old in zip(inner, (one, two), strict=True))
-            return self._other(points, left, right, stack)
+            return self._other(points, left, right)
         if isinstance(one, _Made) or isinstance(two, _Made):
             return f"{_called(two)} is not {_called(one)}"
-        return self._other_operation(points, one, two, around)
+        return self._other_operation(points, one, two)
 
     def _looked_into(self, one: _Of | _Made, two: _Of | _Made) -> tuple[_Of | None, _Of | None] | None:
         """What the values are made of, where one is to be looked into; None where none can be."""
@@ -309,9 +324,20 @@ class _Comparison:
         return inside[0], inside[1]
 
     def _inside(self, made: _Made) -> _Of | None:
+        """What a value is made of; None where nothing is known of it, or it is made of itself."""
         if made.writer is None or made.program.is_opaque(made.writer):
             return None
-        return _Of(made.program, made.writer, made.to, made.program.stored(made.writer))
+        if made.writer in made.around:
+            return None
+        stored = made.program.stored(made.writer)
+        return _Of(made.program, made.writer, made.to, stored, (*made.around, made.writer))
+
+    def _deeper(self, made: _Made) -> _Of:
+        """The same, for a sum. Raises NotShown."""
+        inside = self._inside(made)
+        if inside is None:
+            raise NotShown(f"what {made.name} stores is not compared")
+        return inside
 
     def _is_same(self, points: isl.Set, one: _Made, two: _Made) -> bool:
         if one.writer is None and two.writer is None:
@@ -328,11 +354,18 @@ class _Comparison:
             self.used.add((one.writer, two.writer))
         return same
 
-    def _other_operation(self, points: isl.Set, one: _Of, two: _Of, around: tuple[str, ...]) -> str | None:
+    def _other_operation(self, points: isl.Set, one: _Of, two: _Of) -> str | None:
         why = f"{two.statement} does not compute what {one.statement} computed"
         a, b = one.value, two.value
+        if isinstance(a, Conditional) and isinstance(b, Conditional):
+            conditions = replace(one, value=a.condition), replace(two, value=b.condition)
+            if self._differ(points, *conditions) is not None:
+                arms = _arm(points, one), _arm(points, two)
+                if arms == (None, None):
+                    return why
+                return self._other(points, arms[0] or one, arms[1] or two)
         if isinstance(a, Gather) and isinstance(b, Gather):
-            return why if self._gathers_other(points, one, two, around) else None
+            return why if self._gathers_other(points, one, two) else None
         if isinstance(a, AffineValue) and isinstance(b, AffineValue):
             return None if _equal(points, _number(one), _number(two)) else why
         if _operation(a) != _operation(b):
@@ -340,12 +373,12 @@ class _Comparison:
         for left, right in zip(operands(a), operands(b), strict=True):
             first, second = replace(one, value=left), replace(two, value=right)
             ring = isinstance(a, Binary) and a.op in "+-*"
-            found = (self._other if ring else self._differ)(points, first, second, around)
+            found = (self._other if ring else self._differ)(points, first, second)
             if found is not None:
                 return found
         return None
 
-    def _gathers_other(self, points: isl.Set, one: _Of, two: _Of, around: tuple[str, ...]) -> bool:
+    def _gathers_other(self, points: isl.Set, one: _Of, two: _Of) -> bool:
         """Whether what data choose is not shown to be the same: other subscripts, or other values to choose from."""
         a, b = one.value, two.value
         assert isinstance(a, Gather) and isinstance(b, Gather)
@@ -365,18 +398,21 @@ class _Comparison:
             return True
         self.used |= pairs_of_them
         pairs = zip(a.subscripts, b.subscripts, strict=True)
-        return any(self._differ(points, replace(one, value=x), replace(two, value=y), around) for x, y in pairs)
+        return any(self._differ(points, replace(one, value=x), replace(two, value=y)) for x, y in pairs)
 
     def _loaded(self, points: isl.Set, of: _Of) -> Iterator[tuple[isl.Set, _Made]]:
-        """The values that a load gets, for some of the points each."""
+        """The values that a load gets, for some of the points each. Raises NotShown."""
         assert isinstance(of.value, Load)
         array = of.program.statements[of.statement].accesses[of.value.access].array
-        for source in of.program.sources(of.statement, of.value.access):
-            relation = source.relation if of.to is None else of.to.apply_range(source.relation)
-            relation = relation.intersect_domain(points)
-            where = relation.domain()
+        sources = of.program.sources(of.statement, of.value.access)
+        whole = len(sources) == 1 and of.program.unread(of.statement, of.value.access).is_empty()
+        for source in sources:
+            if source.relation.domain().is_wrapping():
+                raise NotShown(f"{of.statement} reads several elements of {array}")
+            relation = _through(of.to, source.relation)
+            where = points if whole else _both(points, relation.domain())
             if not where.is_empty():
-                yield where, _made(of.program, replace(source, relation=relation), array)
+                yield where, _made(of.program, replace(source, relation=relation), array, of.around)
 
     # Sums.
 
@@ -454,16 +490,14 @@ class _Comparison:
         if made.program.is_opaque(made.writer):
             raise NotShown(f"nothing is known of {made.writer}")
         if made.program.added(made.writer) is None:
-            inside = self._inside(made)
-            assert inside is not None  # it is not opaque
-            yield from self._terms(points, inside)
+            yield from self._terms(points, self._deeper(made))
             return
-        to = made.to.intersect_domain(points)
+        to, around = made.to.intersect_domain(points), self._deeper(made).around
         array = made.program.target(made.writer).array
         for where, source, sums in made.program.sums(made.writer, to, partial(self._is_assumed, made.program)):
-            yield from self._terms_made(where, _made(made.program, source, array))
+            yield from self._terms_made(where, _made(made.program, source, array, around))
             for one in sums:
-                of = _Of(made.program, one.statement.name, one.instance, one.body)
+                of = _Of(made.program, one.statement.name, one.instance, one.body, around)
                 for term in self._terms(one.domain, of):
                     back = one.projection if term.back is None else term.back.apply_range(one.projection)
                     yield replace(term, back=back, sign=one.sign * term.sign)
@@ -476,10 +510,9 @@ class _Comparison:
                 yield from ((where, kind, (to,)) for where, kind, to in atoms)
                 return
             assert value.writer is not None  # else it has a name
-            inside = self._inside(value)
-            if inside is None or value.program.added(value.writer) is not None:
+            if value.program.added(value.writer) is not None:
                 raise NotShown(f"{value.writer} adds up inside of something else")
-            yield from self._factors(points, inside)
+            yield from self._factors(points, self._deeper(value))
             return
         match value.value:
             case Load():
@@ -503,14 +536,34 @@ class _Comparison:
                         yield where, what, tuple(maps)
 
 
-def _made(program: Equations, source: Source, array: str) -> _Made:
-    return _Made(program, source.writer, source.writer or array, source.relation)
+def _made(program: Equations, source: Source, array: str, around: tuple[str, ...] = ()) -> _Made:
+    return _Made(program, source.writer, source.writer or array, source.relation, around)
 
 
 def _called(value: _Of | _Made) -> str:
     if isinstance(value, _Of):
         return f"what {value.statement} computes"
     return f"what is in {value.name} before" if value.writer is None else f"what {value.writer} stores"
+
+
+def _arm(points: isl.Set, value: _Of | _Made) -> _Of | None:
+    """The arm of a choice that is taken for all of the points; None where it is one or the other."""
+    if not isinstance(value, _Of) or not isinstance(value.value, Conditional):
+        return None
+    arm = taken(value.value, points if value.to is None else value.to.intersect_domain(points).range())
+    return None if arm is None else replace(value, value=arm)
+
+
+def _through(to: isl.Map | None, relation: isl.Map) -> isl.Map:
+    """A relation that starts from where another one leads to, from where that starts."""
+    if to is None:
+        return relation
+    name = isl.domain_name(to)
+    if name.isidentifier() and isl.domain_arity(to) == isl.range_arity(to):
+        if isl.range_named(to, name).is_subset(isl.Map.identity(to.domain().get_space().map_from_set())):
+            # The same coordinates under another name, as of parts of a statement: isl need not put pieces together.
+            return isl.domain_named(relation, name).intersect_domain(to.domain())
+    return to.apply_range(relation)
 
 
 def _unread(points: isl.Set, value: _Of | _Made) -> isl.Set | None:
@@ -529,7 +582,7 @@ def _number(of: _Of) -> isl.Map:
     """{ [p…] -> [v] }"""
     assert isinstance(of.value, AffineValue)
     number = isl.domain_named(isl.Map.from_pw_aff(of.value.value), of.statement)
-    return number if of.to is None else of.to.apply_range(number)
+    return _through(of.to, number)
 
 
 def _operation(value: Expr) -> str:
@@ -558,6 +611,11 @@ def _is_ring(value: Expr) -> bool:
 def _is_nothing(value: Expr) -> bool:
     """Whether a value is a zero, of whatever type."""
     return _is_nothing(value.operand) if isinstance(value, Convert) else is_zero(value)
+
+
+def _both(one: isl.Set, two: isl.Set) -> isl.Set:
+    """What is in both sets, in as few pieces as it has in one of them where that is all."""
+    return one if one.is_subset(two) else two if two.is_subset(one) else one.intersect(two).coalesce()
 
 
 def _equal(points: isl.Set, one: isl.Map, two: isl.Map) -> bool:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from polydl.equations.equality import Instances, check
-from polydl.model.scop import Scop
+from polydl.model import isl
+from polydl.model.scop import Scop, Statement
 
 
 class Rewrite(Protocol):
@@ -31,14 +32,14 @@ class Rule:
         """Whether it needs leave to reassociate."""
         return False
 
-    def instances(self, before: Scop, after: Scop) -> Instances:
-        """What the check may assume first (`check`): where the instances of statements are that have got other names
+    def instances(self, before: Scop) -> Instances:
+        """What the check may assume first (`check`): where the instances were of statements that have got other names
         or iterations."""
         return {}
 
     def broken(self, before: Scop, after: Scop) -> str | None:
         """See `Rewrite.broken`."""
-        return check(before, after, reassociate=self.regroups, instances=self.instances(before, after))
+        return check(before, after, reassociate=self.regroups, instances=self.instances(before))
 
 
 class RegroupingRule(Rule):
@@ -70,6 +71,11 @@ class Step:
 
     def __str__(self) -> str:
         return str(self.rewrite)
+
+
+def itself(statement: Statement) -> isl.Map:
+    """{ S[i…] -> S[i…] }"""
+    return isl.Map.identity(statement.domain.get_space().map_from_set()).intersect_domain(statement.domain)
 
 
 def applied(scop: Scop, steps: Iterable[Step]) -> Scop:

@@ -26,32 +26,34 @@ class Term:
 
 def compare(points: isl.Set, one: Sequence[Term], two: Sequence[Term]) -> None:
     """Raises NotShown where two sums have not the same terms for all points."""
-    sides = [_tables(points, terms) for terms in (one, two)]
-    if sides[0].keys() != sides[1].keys():
+    left, right = (_tables(points, terms) for terms in (one, two))
+    if {key: len(tables) for key, tables in left.items()} != {key: len(tables) for key, tables in right.items()}:
         raise NotShown("other products are added")
-    for key, table in sides[0].items():
-        if not table.is_equal(sides[1][key]):
+    for key, tables in left.items():
+        if not all(mine.is_equal(other) for mine, other in zip(tables, right[key], strict=True)):
             raise NotShown("products of other values are added")
 
 
-def _tables(points: isl.Set, terms: Sequence[Term]) -> dict[tuple[int, tuple[str, ...]], isl.Set]:
-    """By what is added, { [p…, i…] } all that it is made of, each of which is added once."""
-    found: dict[tuple[int, tuple[str, ...]], isl.Set] = {}
+def _tables(points: isl.Set, terms: Sequence[Term]) -> dict[tuple[int, tuple[str, ...]], list[isl.Set]]:
+    """By what is added, { [p…, i…] } all that it is made of: what is added at least once, at least twice, …"""
+    found: dict[tuple[int, tuple[str, ...]], list[isl.Set]] = {}
     for term in terms:
         factors = sorted(term.factors, key=lambda one: one[0])
-        key = term.sign, tuple(kind for kind, _ in factors)
         back = isl.Map.identity(points.get_space().map_from_set()) if term.back is None else term.back
         whole = back.intersect_domain(term.points).flatten_range()
         for _, maps in factors:
             for one in maps:
                 whole = whole.flat_range_product(one.flatten_range())
+        whole = isl.range_named(whole, None)
         if whole.is_empty():
             continue
-        whole = isl.range_named(whole, None)
-        table = whole.range()
-        if not whole.is_injective() or (key in found and not found[key].is_disjoint(table)):
+        if not whole.is_injective():
             raise NotShown("the same product is added several times")
-        found[key] = found[key].union(table) if key in found else table
+        more, tables = whole.range(), found.setdefault((term.sign, tuple(kind for kind, _ in factors)), [])
+        for number, table in enumerate(tables):
+            tables[number], more = table.union(more), table.intersect(more)
+        if not more.is_empty():
+            tables.append(more)
     return found
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import permutations, product
 
 from polydl.equations.step import Step
@@ -18,10 +18,9 @@ from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.model.time import map_from_affs
-from polydl.rewrite.equal_programs import cut_broken
+from polydl.rewrite.cut import Piece, cut
 from polydl.rewrite.ranges import edges
 from polydl.rewrite.scratch_array import Box, box_of, is_box
-from polydl.rewrite.terms import part_of
 from polydl.target.isa import kernel_contraction
 
 _MOST_PIECES = 25
@@ -30,50 +29,24 @@ _Range = tuple[isl.PwAff, isl.PwAff]
 """{ [parameters] -> [v] } first and last value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Borders:
-    """Statements are cut into boxes: where all of the reduction's terms are there, and where some are not.
-
-    before:    for y: for k: if (0 <= y + k - 1 < H) out[y] += in[y + k - 1] * w[k]
-    after:     for 1 <= y < H - 1: for k: …;   for y = 0: for 1 <= k: …;   for y = H - 1: for k < 2: …
-    requires:  the parts of a statement cover its instances and have none in common; two of them in one loop keep its
-               order
-    """
-
-    parts: tuple[tuple[str, tuple[str, ...]], ...]
-    """(statement, its parts), in textual order."""
-
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.equations.step.Rewrite`."""
-        return cut_broken(before, after, self.parts)
-
-    def __str__(self) -> str:
-        return "; ".join(f"{name} is cut at its borders into {len(own)} boxes" for name, own in self.parts)
+WHERE = "at its borders"
 
 
 def borders(scop: Scop) -> Iterator[Step]:
-    """Cut every contraction whose conditions are at its borders (`Borders`). Raises QuotaExceeded."""
-    cut: dict[str, list[isl.Set]] = {}
+    """Cut every contraction whose conditions are at its borders into boxes: where all of the reduction's terms are
+    there, and where some are not (`Cut`). Raises QuotaExceeded.
+
+    before:    for y: for k: if (0 <= y + k - 1 < H) out[y] += in[y + k - 1] * w[k]
+    after:     for 1 <= y < H - 1: for k: …;   for y = 0: for 1 <= k: …;   for y = H - 1: for k < 2: …
+    """
     with quota(f"the borders of {scop.function}"):
-        for statement in scop.statements:
-            found = _boxes(scop, statement)
-            if found:
-                cut[statement.name] = found
-    if not cut:
-        return
-    room = max(map(len, cut.values()))
-    statements: list[Statement] = []
-    for statement in scop.statements:
-        # As much room at each depth: order and equality of positions stay as they are.
-        position = tuple(room * p for p in statement.position)
-        boxes = cut.get(statement.name, [])
-        for which, box in enumerate(boxes):
-            place = (*position[:-1], position[-1] + which)
-            statements.append(part_of(statement, box, f"{statement.name}b{which}", place))
-        if not boxes:
-            statements.append(replace(statement, position=position))
-    named = tuple((name, tuple(f"{name}b{which}" for which in range(len(boxes)))) for name, boxes in cut.items())
-    yield Step(Borders(named), scop, replace(scop, statements=tuple(statements)))
+        found = {s.name: boxes for s in scop.statements if (boxes := _boxes(scop, s))}
+    if found:
+        yield cut(
+            scop,
+            {name: [Piece(f"b{n}", box, {-1: n}) for n, box in enumerate(boxes)] for name, boxes in found.items()},
+            WHERE,
+        )
 
 
 def borders_stay(scop: Scop, statement: Statement) -> str | None:

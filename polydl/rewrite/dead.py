@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from polydl.equations.step import Step
+from polydl.equations.step import Rule, Step
 from polydl.model.scop import Scop, Statement, Storage
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Rule):
     """Statements that compute what nobody reads, or that have no instances, are left out.
 
     before:    T: x[i] = …;  S: y[i] = …            (x is dead afterwards, and no other statement reads it)
@@ -23,20 +23,6 @@ class LeftOut:
     """Names of those that nobody reads."""
     never: tuple[str, ...] = ()
     """Names of those without instances: remainders of loops, of sizes that leave none."""
-
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.equations.step.Rewrite`."""
-        names = (*self.statements, *self.never)
-        gone = [s for s in before.statements if s.name in self.statements]
-        kept = tuple(s for s in before.statements if s.name not in names)
-        if after.statements != kept or after.live_out != before.live_out:
-            return f"more than {', '.join(names)} was changed"
-        for s in before.statements:
-            if s.name in self.never and not _never_runs(s, before):
-                return f"{s.name} has instances"
-        read = before.live_out | {a.array for s in kept for a in s.accesses if not a.write}
-        wrong = [(s.name, a.array) for s in gone for a in s.accesses if a.write and a.array in read]
-        return f"{wrong[0][0]} writes {wrong[0][1]}, which is read" if wrong else None
 
     def __str__(self) -> str:
         unread = [f"nothing reads what {name} computes: it is left out" for name in self.statements]

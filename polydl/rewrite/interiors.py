@@ -13,18 +13,18 @@ from functools import partial, reduce
 from itertools import product
 
 from polydl.dependences.analysis import dependences
-from polydl.equations.step import Step, applied
+from polydl.equations.decided import taken
+from polydl.equations.step import Rule, Step, applied
 from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.expr import Conditional, Expr, Load, loads, on_operands
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.strides import affine_rows
-from polydl.rewrite.equal_programs import cut_broken, taken
+from polydl.rewrite.cut import Piece, cut, in_order, part_of
 from polydl.rewrite.ranges import Range, edges, whole_of
 from polydl.rewrite.scratch_array import box_of
 from polydl.rewrite.storage import lives_apart
-from polydl.rewrite.terms import part_of
 from polydl.target.isa import kernel_contraction
 
 _MOST_EDGE = 8
@@ -37,34 +37,13 @@ _MOST_STATEMENTS = 40
 _MOST_WRAPS = 3
 """Values of a division in a subscript up to which these are pieces of a function, and no pattern."""
 
+WHERE = "where its subscripts change"
 _Loop = tuple[int, ...]
 """The positions that the statements inside a loop have in common."""
 
 
 @dataclass(frozen=True, slots=True)
-class Interiors:
-    """Loops are cut in the iterations where every subscript is one affine function, those before and those behind.
-
-    before:    for i: v[i] = u[i] + u[(i + 1) % n]
-    after:     for i < n - 1: v[i] = u[i] + u[i + 1];  for i = n - 1: v[i] = u[i] + u[0]
-    requires:  the parts of a statement cover its instances and have none in common; two of them in one loop keep its
-               order
-    """
-
-    parts: tuple[tuple[str, tuple[str, ...]], ...]
-    """(statement, its parts), in textual order."""
-
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.equations.step.Rewrite`."""
-        return cut_broken(before, after, self.parts)
-
-    def __str__(self) -> str:
-        texts = [f"{name} is cut where its subscripts change: {', '.join(own)}" for name, own in self.parts]
-        return "; ".join(texts)
-
-
-@dataclass(frozen=True, slots=True)
-class Apart:
+class Apart(Rule):
     """Pieces of a loop that stand in the same outer loops get outer loops of their own.
 
     before:    for i: { for j = 0: S;  for 0 < j: T }
@@ -75,16 +54,12 @@ class Apart:
     statements: tuple[str, ...]
     """Those that have other loops, in textual order."""
 
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.equations.step.Rewrite`."""
-        return cut_broken(before, after, ())
-
     def __str__(self) -> str:
         return f"{', '.join(self.statements)} stand in loops of their own"
 
 
 def interiors(scop: Scop) -> Iterator[Step]:
-    """Cut the loops in which subscripts are clamped, reflected or wrapped round at the ends (`Interiors`), and take
+    """Cut the loops in which subscripts are clamped, reflected or wrapped round at the ends (`Cut`), and take
     the pieces apart as far as dependences allow (`Lives`, `Apart`). Raises QuotaExceeded."""
     with quota(f"the subscripts of {scop.function}"):
         wanted = _wanted(scop)
@@ -321,32 +296,27 @@ def _rows(scop: Scop, group: Mapping[str, _Cuts]) -> Mapping[str, _Cuts]:
 
 
 def _cut(scop: Scop, group: Mapping[str, _Cuts], *, alone: bool) -> Step | None:
-    """The statements of a group cut, each loop in two or three one after the other, or (`alone`) all pieces in the same
-    loops, each of whose iterations runs one of them; None where the program would have too many statements."""
+    """The statements of a group cut in the iterations where every subscript is one affine function, those before and
+    those behind, each loop in two or three one after the other, or (`alone`) all pieces in the same loops, each of
+    whose iterations runs one of them; None where the program would have too many statements.
+
+    before:    for i: v[i] = u[i] + u[(i + 1) % n]
+    after:     for i < n - 1: v[i] = u[i] + u[i + 1];  for i = n - 1: v[i] = u[i] + u[0]
+    """
     depths = _depths(group)
-    room = 2 * len(depths) + 1
-    statements: list[Statement] = []
-    named: dict[str, tuple[str, ...]] = {}
-    for statement in scop.statements:
-        # As much room at each depth: order and equality of positions stay as they are.
-        position = tuple(room * p for p in statement.position)
-        if statement.name not in group:
-            statements.append(replace(statement, position=position))
-            continue
-        for which, domain in sorted(_parts(statement, group[statement.name], depths), key=lambda one: one[0]):
-            place = list(position)
-            if alone:
-                place[-1] += which
-            else:
-                for depth, third in zip(depths, _thirds(which, len(depths)), strict=True):
-                    place[depth] += third if depth < statement.depth else 0
-            part = part_of(statement, domain, f"{statement.name}p{which}", tuple(place))
-            statements.append(_straight(statement, part))
-            named[statement.name] = (*named.get(statement.name, ()), part.name)
-    if len(statements) > _MOST_STATEMENTS:
+    pieces: dict[str, list[Piece]] = {}
+    for name, cuts in group.items():
+        statement = scop.statement(name)
+        for which, domain in sorted(_parts(statement, cuts, depths), key=lambda one: one[0]):
+            thirds = dict(zip(depths, _thirds(which, len(depths)), strict=True))
+            behind = {-1: which} if alone else {d: third for d, third in thirds.items() if d < statement.depth}
+            pieces.setdefault(name, []).append(Piece(f"p{which}", domain, behind))
+    step = cut(scop, pieces, WHERE, room=2 * len(depths) + 1)
+    if len(step.after.statements) > _MOST_STATEMENTS:
         return None
-    made = replace(scop, statements=tuple(sorted(statements, key=lambda s: s.position)))
-    return Step(Interiors(tuple(named.items())), scop, made)
+    wholes = {f"{name}{piece.suffix}": scop.statement(name) for name, own in pieces.items() for piece in own}
+    straight = (_straight(wholes[s.name], s) if s.name in wholes else s for s in step.after.statements)
+    return replace(step, after=replace(scop, statements=tuple(straight)))
 
 
 def _thirds(which: int, loops: int) -> list[int]:
@@ -399,7 +369,8 @@ def _unconditional(part: Statement) -> Statement:
 
 def _taken(value: Expr, there: isl.Set) -> Expr:
     """A value for these instances, with the arms of conditions that are taken in all of them for the conditions."""
-    if isinstance(value, Conditional) and (arm := taken(value, there)) is not None:
+    arm = taken(value, there) if isinstance(value, Conditional) else None
+    if isinstance(value, Conditional) and arm is not None and value.typed[0 if arm is value.then else 1]:
         return _taken(arm, there)
     return on_operands(value, lambda one: _taken(one, there))
 
@@ -440,7 +411,7 @@ def _apart(scop: Scop, own: Collection[str], depths: Sequence[int]) -> Step | No
                 thirds = [position[depth] % room for depth in depths if depth < statement.depth]
                 position[level] += _number(thirds, len(depths)) - position[level] % room
             statements.append(replace(statement, position=tuple(position)))
-        made = replace(scop, statements=tuple(sorted(statements, key=lambda s: s.position)))
+        made = in_order(scop, statements)
         step = Step(Apart(tuple(s.name for s in made.statements if s.name in own)), scop, made)
         if step.broken() is None:
             return step

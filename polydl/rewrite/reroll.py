@@ -14,14 +14,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from polydl.equations.step import Step
+from polydl.equations.equality import Instances
+from polydl.equations.step import Rule, Step
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Const, Expr, on_operands
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import map_from_affs
-from polydl.rewrite.equal_programs import moved_broken, part_broken
-from polydl.rewrite.fusion import moved
 from polydl.target.isa import kernel_contraction
 
 
@@ -36,7 +35,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Rolled:
+class Rolled(Rule):
     """Statements that do the same for different iterations become one, that runs through all of these.
 
     before:    for k = 0, 2, …: { S0(k): x += a[k];  S1(k): x += a[k + 1]; }
@@ -49,39 +48,17 @@ class Rolled:
     """(statement afterwards, those that it is made of), in textual order."""
     reassociate: bool
 
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.equations.step.Rewrite`."""
-        gone = {part.name for _, parts in self.wholes for part in parts}
-        names = [*(s.name for s in before.statements if s.name not in gone), *(name for name, _ in self.wholes)]
-        if sorted(s.name for s in after.statements) != sorted(names) or len(set(names)) < len(names):
-            return f"other statements than {', '.join(sorted(gone))} were rolled up"
-        with quota(f"rolling up the loops of {before.function}"):
-            back = {s.name: [(s.name, _place(s, _itself(s), s))] for s in before.statements if s.name not in gone}
-            for name in back:
-                old, new = before.statement(name), after.statement(name)
-                why = part_broken(old, new)
-                if why is not None or not new.domain.is_equal(old.domain):
-                    return why or f"{name} has other instances"
-            for name, parts in self.wholes:
-                whole = after.statement(name)
-                left = whole.domain
-                back[name] = []
-                for part in parts:
-                    old = before.statement(part.name)
-                    if old.depth != whole.depth or not isinstance(old.body, Assignment):
-                        return f"{part.name} has other loops than {name}"
-                    place = _place(old, part, whole)
-                    here = _moved(old, place, whole)
-                    if not here.domain.is_subset(left):
-                        return f"an instance of {part.name} is none of {name}, or that of two statements"
-                    why = part_broken(replace(whole, position=here.position), here)
-                    if why is not None:
-                        return f"{part.name}: {why}"
-                    left = left.subtract(here.domain)
-                    back[name].append((part.name, place.reverse()))
-                if not left.is_empty():
-                    return f"an instance of {name} is none of {', '.join(part.name for part in parts)}"
-            return moved_broken(before, after, back, reassociate=self.reassociate)
+    @property
+    def regroups(self) -> bool:
+        """See `Rule.regroups`."""
+        return self.reassociate
+
+    def instances(self, before: Scop) -> Instances:
+        """See `Rule.instances`."""
+        return {
+            name: [(part.name, _place(before.statement(part.name), part, name).reverse()) for part in parts]
+            for name, parts in self.wholes
+        }
 
     def __str__(self) -> str:
         return "; ".join(
@@ -160,23 +137,13 @@ def _step(scop: Scop, groups: Sequence[_Group], reassociate: bool) -> Step:
     return Step(Rolled(wholes, reassociate), scop, replace(scop, statements=statements))
 
 
-def _itself(statement: Statement) -> Part:
-    return Part(statement.name, (1,) * statement.depth, (0,) * statement.depth)
-
-
-def _place(statement: Statement, part: Part, whole: Statement) -> isl.Map:
+def _place(statement: Statement, part: Part, whole: str) -> isl.Map:
     """{ part[i…] -> whole[scale * i… + shift] }."""
     there = [
         one.scale_val(isl.value(scale)).add_constant_val(isl.value(shift))
         for one, scale, shift in zip(isl.coordinates(statement.domain), part.scale, part.shift, strict=True)
     ]
-    return isl.range_named(map_from_affs(statement.domain, there), whole.name, whole.iterators)
-
-
-def _moved(part: Statement, place: isl.Map, whole: Statement) -> Statement:
-    """The part with the iterations, the name and the loops of the whole."""
-    named = replace(part, name=whole.name)
-    return moved(named, place, whole.iterators, whole.position, whole.descending).statement
+    return isl.range_named(map_from_affs(statement.domain, there), whole, statement.iterators)
 
 
 def _groups(scop: Scop) -> list[_Group]:
@@ -220,11 +187,11 @@ def _grown(members: Sequence[Statement]) -> tuple[_Group | None, list[Statement]
     if not (_stepped(base) or max(scale, default=1) > 1) or _scaled(forms, scale) is None:
         return None, left
     parts = {base.name: Part(base.name, scale, (0,) * base.depth)}
-    domain = _place(base, parts[base.name], base).range()
+    domain = _place(base, parts[base.name], base.name).range()
     for statement in [s for s in left if s.name in shifts]:
         by = tuple(int(one * factor) for one, factor in zip(shifts[statement.name], scale, strict=True))
         part = Part(statement.name, scale, by)
-        place = _place(statement, part, base).range()
+        place = _place(statement, part, base.name).range()
         if place.is_disjoint(domain):
             parts[statement.name], domain = part, domain.union(place)
             left.remove(statement)

@@ -7,13 +7,25 @@ from dataclasses import dataclass, replace
 
 from polydl.model import isl
 from polydl.model.accumulation import Accumulation, Place, accumulation, places
-from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Expr, Load, Unary, loads, on_operands
+from polydl.model.expr import (
+    AffineValue,
+    Binary,
+    Call,
+    Conditional,
+    Const,
+    Expr,
+    Gather,
+    Load,
+    Unary,
+    loads,
+    on_operands,
+    operands,
+)
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Array, Assignment, BlackBox, MicrokernelCall, Scop, Statement, Storage
 from polydl.model.time import map_from_affs
 from polydl.model.types import F32, F64, ElementType
 from polydl.rewrite.contract import PREFIX
-from polydl.rewrite.equal_programs import relation_of, same_value
 from polydl.rewrite.scratch_array import Box, element_of, ends_of, free_name, scratch_array
 
 
@@ -135,7 +147,7 @@ def _goes_with(best: Statement, how: Accumulation, keeper: Statement, place: Pla
             if a.array == target
         )
         and all(
-            same_value(best, a, keeper, b) for a, b in zip((how.value, *guards), (place.x, *place.guards), strict=True)
+            _same_value(best, a, keeper, b) for a, b in zip((how.value, *guards), (place.x, *place.guards), strict=True)
         )
     )
 
@@ -143,7 +155,23 @@ def _goes_with(best: Statement, how: Accumulation, keeper: Statement, place: Pla
 def _same_element(old: Statement, one: int, new: Statement, two: int) -> bool:
     """Whether two accesses, whatever they do, touch the same elements for the instances of `new`."""
     a, b = old.accesses[one], new.accesses[two]
-    return a.array == b.array and bool(relation_of(a, new).is_equal(b.relation.intersect_domain(new.domain)))
+    there = isl.domain_named(a.relation, new.name).intersect_domain(new.domain)
+    return a.array == b.array and bool(there.is_equal(b.relation.intersect_domain(new.domain)))
+
+
+def _same_value(old: Statement, one: Expr, new: Statement, two: Expr) -> bool:
+    """Whether two expressions compute the same from the same elements for the instances of `new`."""
+    match one, two:
+        case Load(a), Load(b):
+            return _same_element(old, a, new, b)
+        case Gather(), _:
+            return False
+        case AffineValue(a), AffineValue(b):
+            there = isl.Map.from_pw_aff(isl.function_named(a, new.name)).intersect_domain(new.domain)
+            return bool(there.is_equal(isl.Map.from_pw_aff(b).intersect_domain(new.domain)))
+    inside = operands(one), operands(two)
+    empty = [on_operands(value, lambda _: Const("operand")) for value in (one, two)]
+    return empty[0] == empty[1] and all(_same_value(old, a, new, b) for a, b in zip(*inside, strict=True))
 
 
 def not_apart(scop: Scop, names: Sequence[str], depth: int) -> str | None:

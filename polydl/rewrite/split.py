@@ -6,7 +6,6 @@ source:    Griebl, Feautrier, Lengauer, "Index set splitting", 2000; Bondhugula 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.legality import conflicts
@@ -14,33 +13,13 @@ from polydl.equations.step import Step
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.rewrite.equal_programs import cut_broken
-from polydl.rewrite.terms import part_of
+from polydl.rewrite.cut import Piece, cut
 
 _MOST_STATEMENTS = 4
 """Statements of a scop up to which it is split: each split triples one, and dependences are between pairs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Statements are cut in three: below, on and above a plane in which a loop's dependences begin or end.
-
-    before:    for k: for i: for j: S                  (Floyd and Warshall: row k is read by every other row)
-    after:     for k: for i < k: …;  for i = k: …;  for i > k: …
-    requires:  the parts of a statement cover its instances and have none in common; two of them in one loop keep its
-               order
-    """
-
-    parts: tuple[tuple[str, tuple[str, ...]], ...]
-    """(statement, its parts), in textual order."""
-
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.equations.step.Rewrite`."""
-        return cut_broken(before, after, self.parts)
-
-    def __str__(self) -> str:
-        texts = [f"{name} is cut where its dependences begin or end: {', '.join(own)}" for name, own in self.parts]
-        return "; ".join(texts)
+WHERE = "where its dependences begin or end"
 
 
 def split(scop: Scop, found: Sequence[Dependence]) -> Iterator[Step]:
@@ -52,12 +31,20 @@ def split(scop: Scop, found: Sequence[Dependence]) -> Iterator[Step]:
         return
     for depth in range(1, max((s.depth for s in scop.statements), default=0)):
         with quota(f"the index sets of {scop.function}"):
-            cuts = {s.name: cut for s in scop.statements if (cut := _cut(s, found, depth)) is not None}
+            cuts = {s.name: plane for s in scop.statements if (plane := _cut(s, found, depth)) is not None}
         if cuts:
-            step = _split(scop, cuts)
+            step = cut(scop, {name: _pieces(scop.statement(name), cuts[name]) for name in cuts}, WHERE)
             yield step
             scop = step.after
             found = dependences(scop, reads=False)
+
+
+def _pieces(statement: Statement, plane: isl.Aff) -> list[Piece]:
+    """What is below, on and above the plane on which a function is zero."""
+    value = isl.PwAff.from_aff(plane)
+    sides = (("a", value.neg().pos_set()), ("b", value.zero_set()), ("c", value.pos_set()))
+    domains = [(suffix, statement.domain.intersect(side)) for suffix, side in sides]
+    return [Piece(suffix, domain, {-1: n}) for n, (suffix, domain) in enumerate(domains) if not domain.is_empty()]
 
 
 def _cut(statement: Statement, found: Sequence[Dependence], depth: int) -> isl.Aff | None:
@@ -93,24 +80,3 @@ def _plane(end: isl.BasicSet, depth: int) -> isl.Aff | None:
             continue  # a fixed iteration: peeling it off is not what makes the rest independent
         return aff.neg() if factors[depth] < 0 else aff
     return None
-
-
-def _split(scop: Scop, cuts: dict[str, isl.Aff]) -> Step:
-    statements: list[Statement] = []
-    parts: dict[str, tuple[str, ...]] = {}
-    for statement in scop.statements:
-        # Three times as much room at each depth: order and equality of positions stay as they are.
-        position = tuple(3 * p for p in statement.position)
-        if statement.name not in cuts:
-            statements.append(replace(statement, position=position))
-            continue
-        value = isl.PwAff.from_aff(cuts[statement.name])
-        below, on, above = value.neg().pos_set(), value.zero_set(), value.pos_set()
-        for which, (suffix, part) in enumerate((("a", below), ("b", on), ("c", above))):
-            domain = statement.domain.intersect(part)
-            if not domain.is_empty():
-                place = (*position[:-1], position[-1] + which)
-                statements.append(part_of(statement, domain, statement.name + suffix, place))
-                parts[statement.name] = (*parts.get(statement.name, ()), statement.name + suffix)
-    made = replace(scop, statements=tuple(sorted(statements, key=lambda s: s.position)))
-    return Step(Cut(tuple(parts.items())), scop, made)

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from polydl.equations.step import Step
+from polydl.equations.equality import Instances
+from polydl.equations.step import Rule, Step
 from polydl.model import isl
 from polydl.model.counting import count
-from polydl.model.expr import affine_values
 from polydl.model.isl import quota
-from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
+from polydl.model.scop import Access, Scop, Statement, Storage
 from polydl.model.time import map_from_affs
-from polydl.rewrite.equal_programs import order_broken, same_value
+from polydl.rewrite.cut import parts_of, with_room
 from polydl.rewrite.scratch_array import elements_of, ends_of
 from polydl.target.isa import has_register_blocks, kernel_contraction
 
@@ -30,7 +30,7 @@ _MOST = 1.4
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(Rule):
     """Statements get further instances, which compute elements of a scratch array that nobody reads, so that they run
     in boxes.
 
@@ -44,73 +44,14 @@ class Completed:
     parts: tuple[tuple[str, tuple[str, ...]], ...]
     """(statement, its parts), in textual order."""
 
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.equations.step.Rewrite`."""
-        if before.arrays[self.array].storage is not Storage.SCRATCH or self.array in before.live_out:
-            return f"{self.array} is known outside of the region"
-        parts = {s.name: (s.name,) for s in before.statements} | dict(self.parts)
-        if sorted(s.name for s in after.statements) != sorted(name for names in parts.values() for name in names):
-            return f"other statements than {', '.join(name for name, _ in self.parts)} were completed"
-        cut = dict(self.parts)
-        with quota(f"the boxes of {self.array}"):
-            touched = _touched(before, self.array)
-            for old in before.statements:
-                own = [after.statement(name) for name in parts[old.name]]
-                if old.name not in cut:
-                    same = len(own) == 1 and replace(own[0], position=old.position) == old
-                    if not same:
-                        return f"{old.name} was changed"
-                    continue
-                left = old.domain
-                for number, new in enumerate(own):
-                    domain = new.domain.set_tuple_name(old.name)
-                    if any(not domain.is_disjoint(o.domain.set_tuple_name(old.name)) for o in own[:number]):
-                        return f"an instance of {old.name} is in two parts"
-                    why = self._part_broken(old, new, touched)
-                    if why is not None:
-                        return why
-                    left = left.subtract(domain)
-                if not left.is_empty():
-                    return f"an instance of {old.name} is in no part"
-            return order_broken(before, after, parts)
-
-    def _part_broken(self, old: Statement, new: Statement, touched: isl.Set) -> str | None:
-        """Why a part does something else than the statement, or something that shows."""
-        one, two = old.body, new.body
-        if not isinstance(one, Assignment) or not isinstance(two, Assignment) or affine_values(one.value):
-            return f"{old.name} is not made of elements alone"
-        if (old.iterators, old.descending, one) != (new.iterators, new.descending, two):
-            return f"{new.name} has other loops than {old.name}, or does something else"
-        extra = new.domain.set_tuple_name(old.name).subtract(old.domain)
-        common = replace(new, domain=new.domain.intersect(old.domain.set_tuple_name(new.name)))
-        if not same_value(old, one.value, _within(common), two.value):
-            return f"{new.name} does not compute what {old.name} computes"
-        for a, b in zip(old.accesses, new.accesses, strict=True):
-            here = isl.domain_named(b.relation, old.name)
-            if (a.array, a.write, a.exact) != (b.array, b.write, True) or not here.domain().is_equal(
-                new.domain.set_tuple_name(old.name)
-            ):
-                return f"{new.name} touches something else than {old.name}"
-            kept = here.intersect_domain(old.domain)
-            if not kept.is_equal(a.relation.intersect_domain(new.domain.set_tuple_name(old.name))):
-                return f"{new.name} touches something else than {old.name}"
-            more = here.intersect_domain(extra).range()
-            if a.array == self.array and not more.is_disjoint(touched):
-                return f"further instances of {old.name} touch elements of {a.array} that others touch"
-            if a.array != self.array and (a.write or not more.is_subset(a.relation.range())):
-                return f"further instances of {old.name} touch elements of {a.array} that none touched"
-        return None
+    def instances(self, before: Scop) -> Instances:
+        """See `Rule.instances`."""
+        return parts_of(before, self.parts)
 
     def __str__(self) -> str:
         return (
             f"{self.array} is computed in boxes: {', '.join(name for name, _ in self.parts)} run further than they must"
         )
-
-
-def _within(statement: Statement) -> Statement:
-    """A statement with its accesses cut down to its domain."""
-    accesses = tuple(replace(a, relation=a.relation.intersect_domain(statement.domain)) for a in statement.accesses)
-    return replace(statement, accesses=accesses)
 
 
 def staircase(scop: Scop) -> Iterator[Step]:
@@ -142,13 +83,10 @@ def _step(scop: Scop, array: str) -> Step | None:
         if len(cut[statement.name]) < len(boxes):
             return None
     statements: list[Statement] = []
-    for statement in scop.statements:
-        # As much room at each depth: order and equality of positions stay as they are.
-        position = tuple(_BANDS * p for p in statement.position)
-        for which, part in enumerate(cut.get(statement.name, ())):
-            statements.append(replace(part, position=(*position[:-1], position[-1] + which)))
-        if statement.name not in cut:
-            statements.append(replace(statement, position=position))
+    for s in with_room(scop, _BANDS).statements:
+        places = ((*s.position[:-1], s.position[-1] + which) for which in range(_BANDS))
+        statements += [replace(part, position=place) for part, place in zip(cut.get(s.name, ()), places, strict=False)]
+        statements += [s] if s.name not in cut else []
     named = tuple((name, tuple(part.name for part in parts)) for name, parts in cut.items())
     return Step(Completed(array, named), scop, replace(scop, statements=tuple(statements)))
 
@@ -197,14 +135,3 @@ def _part(statement: Statement, sum_: Statement, box: Mapping[str, tuple[int, in
         relation = isl.range_named(map_from_affs(domain, subscripts), access.array)
         accesses.append(replace(access, relation=relation))
     return replace(statement, name=name, domain=domain, accesses=tuple(accesses))
-
-
-def _touched(scop: Scop, array: str) -> isl.Set:
-    """The elements of an array that any statement touches."""
-    found = [
-        a.relation.intersect_domain(s.domain).range() for s in scop.statements for a in s.accesses if a.array == array
-    ]
-    whole = found[0]
-    for one in found[1:]:
-        whole = whole.union(one)
-    return whole

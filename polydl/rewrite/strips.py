@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from polydl.equations.step import Step
+from polydl.equations.equality import Instances
+from polydl.equations.step import Rule, Step
 from polydl.model import isl
 from polydl.model.expr import affine_values
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.rewrite.equal_programs import moved_broken, part_broken
 from polydl.rewrite.fusion import moved
 
 _Strips = tuple[tuple[str, tuple[str, ...]], ...]
@@ -25,7 +25,7 @@ _Strips = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(Rule):
     """Loops over tiles are left out.
 
     before:    for ii = 0, 32, …: for i = ii … ii + 31: S(ii, i)
@@ -37,25 +37,14 @@ class Joined:
     strips: _Strips
     reassociate: bool
 
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.equations.step.Rewrite`."""
-        gone = dict(self.strips)
-        names = {s.name: _new_name(s.name) if s.name in gone else s.name for s in before.statements}
-        if [s.name for s in after.statements] != list(names.values()):
-            return f"other statements than {', '.join(gone)} were changed"
-        back = {}
-        with quota(f"the tiles of {before.function}"):
-            for old in before.statements:
-                new = after.statement(names[old.name])
-                place = _place(old, gone.get(old.name, ()))
-                if not place.is_injective():
-                    return f"an iteration of {new.name} is several of {old.name}"
-                here = replace(_moved(old, place, new), name=new.name)
-                why = part_broken(new, here) if old.name in gone else part_broken(old, new)
-                if why is not None or not new.domain.is_equal(here.domain):
-                    return why or f"{new.name} has other instances than {old.name}"
-                back[new.name] = [(old.name, place.reverse())]
-            return moved_broken(before, after, back, reassociate=self.reassociate)
+    @property
+    def regroups(self) -> bool:
+        """See `Rule.regroups`."""
+        return self.reassociate
+
+    def instances(self, before: Scop) -> Instances:
+        """See `Rule.instances`."""
+        return {_new_name(n): [(n, _place(before.statement(n), gone).reverse())] for n, gone in self.strips}
 
     def __str__(self) -> str:
         loops = dict.fromkeys(loop for _, names in self.strips for loop in names)

@@ -5,30 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from polydl.equations.step import Step
+from polydl.equations.step import RegroupingRule, Step
 from polydl.model import isl
 from polydl.model.combiners import adds
 from polydl.model.expr import AffineValue, Binary, Expr, Load, loads, on_operands
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import common_depth
-from polydl.rewrite.equal_programs import order_broken, part_broken, same_access, same_value
+from polydl.rewrite.cut import in_order, part_of, with_room
 from polydl.target.isa import kernel_contraction
 
 
-def part_of(statement: Statement, domain: isl.Set, name: str, position: tuple[int, ...]) -> Statement:
-    """Some of the instances of an assignment as a statement of another name."""
-    assert isinstance(statement.body, Assignment)
-    accesses = tuple(
-        replace(a, relation=isl.domain_named(a.relation.intersect_domain(domain), name)) for a in statement.accesses
-    )
-    body = replace(statement.body, value=_renamed(statement.body.value, name, range(len(accesses))))
-    return replace(
-        statement, name=name, domain=domain.set_tuple_name(name), position=position, accesses=accesses, body=body
-    )
-
-
 @dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(RegroupingRule):
     """A sum of products that is added to an element becomes one statement per product.
 
     before:    for k: C[i][j] += A[i][k] * B[j][k] + B[i][k] * A[j][k]
@@ -40,41 +28,8 @@ class Terms:
     parts: tuple[tuple[str, tuple[str, ...]], ...]
     """(statement, the statements that add one term each), in textual order."""
 
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.equations.step.Rewrite`."""
-        parts = {s.name: (s.name,) for s in before.statements} | dict(self.parts)
-        if sorted(s.name for s in after.statements) != sorted(n for s in before.statements for n in parts[s.name]):
-            return f"other statements than {', '.join(name for name, _ in self.parts)} were taken apart"
-        for old in before.statements:
-            new = [after.statement(name) for name in parts[old.name]]
-            why = part_broken(old, new[0]) if len(new) == 1 else _sum_broken(old, new)
-            if why is not None or not all(s.domain.is_equal(old.domain.set_tuple_name(s.name)) for s in new):
-                return why or f"{old.name} has other instances"
-        return order_broken(before, after, parts, reassociate=True)
-
     def __str__(self) -> str:
         return "; ".join(f"{name} adds {len(own)} products: {', '.join(own)} add one each" for name, own in self.parts)
-
-
-def _sum_broken(old: Statement, new: Sequence[Statement]) -> str | None:
-    """Why the statements `new` do not add, all together, what `old` adds."""
-    body = old.body
-    if not isinstance(body, Assignment) or not adds(body.op):
-        return f"{old.name} does not add"
-    array = old.accesses[body.target].array
-    if any(old.accesses[i].array == array for i in loads(body.value)):
-        return f"{old.name} reads {array}, to which it adds"
-    terms = _summands(body.value, negative=body.op == "-=")
-    for one, (value, negative) in zip(new, terms, strict=False):
-        own = one.body
-        same = isinstance(own, Assignment) and own.op == ("-=" if negative else "+=") and len(new) == len(terms)
-        if not same or not isinstance(own, Assignment) or not same_value(old, value, one, own.value):
-            return f"{one.name} does not add a term of {old.name}"
-        if (one.iterators, one.descending) != (old.iterators, old.descending):
-            return f"{one.name} has other loops than {old.name}"
-        if not same_access(old, body.target, one, own.target):
-            return f"{one.name} adds to another element than {old.name}"
-    return None
 
 
 def terms_apart(scop: Scop) -> Iterator[Step]:
@@ -92,12 +47,10 @@ def terms_apart(scop: Scop) -> Iterator[Step]:
 def _cut(scop: Scop, cut: Mapping[str, Sequence[Statement]], *, reductions: bool) -> Step:
     """The step to the terms `cut`, each in loops of its own below those that its statement shares with others;
     `reductions`: each runs through the terms of the sum in loops of its own, whatever else is in these."""
-    most = max(len(found) for found in cut.values())
     statements: list[Statement] = []
-    for statement in scop.statements:
-        # Room for the terms at each depth: order and equality of positions stay as they are.
-        position = tuple(most * p for p in statement.position)
-        shared = max((common_depth(statement, other) for other in scop.statements if other is not statement), default=0)
+    for statement in with_room(scop, max(map(len, cut.values()))).statements:
+        position = statement.position
+        shared = max((common_depth(statement, o) for o in scop.statements if o.name != statement.name), default=0)
         if reductions and statement.name in cut:
             found = kernel_contraction(scop, cut[statement.name][0])
             assert found is not None  # says `products`
@@ -105,10 +58,9 @@ def _cut(scop: Scop, cut: Mapping[str, Sequence[Statement]], *, reductions: bool
         for which, term in enumerate(cut.get(statement.name, ())):
             place = (*position[:shared], position[shared] + which, *position[shared + 1 :])
             statements.append(replace(term, position=place))
-        if statement.name not in cut:
-            statements.append(replace(statement, position=position))
+        statements += [statement] if statement.name not in cut else []
     named = tuple((name, tuple(s.name for s in found)) for name, found in cut.items())
-    return Step(Terms(named), scop, replace(scop, statements=tuple(sorted(statements, key=lambda s: s.position))))
+    return Step(Terms(named), scop, in_order(scop, statements))
 
 
 def products(scop: Scop, statement: Statement) -> list[Statement]:

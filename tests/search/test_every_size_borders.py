@@ -16,9 +16,8 @@ from polydl.lower.guarded_pieces import where_all_runs
 from polydl.lower.splice import splice
 from polydl.model import isl
 from polydl.model.scop import Scop
-from polydl.rewrite.borders import Borders
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.interiors import Interiors
+from polydl.rewrite.cut import Cut
 from polydl.search.sizes import blocks, choose
 from polydl.search.sizes import size_points as points
 from polydl.search.sizes.blocks import every_size_in_blocks
@@ -120,7 +119,7 @@ def test_the_cut_is_that_of_known_sizes(name: str) -> None:
     known = canonical(polydl.load(source, sizes={"m": 40, "n": 30, "k": 7}).scops[0])
     program = canonical(where_all_runs(scop).scop)
     assert [str(step) for step in program.steps] == [str(step) for step in known.steps]
-    (cut,) = [step for step in program.steps if isinstance(step.rewrite, Borders | Interiors)]
+    (cut,) = [step for step in program.steps if isinstance(step.rewrite, Cut)]
     assert str(cut).endswith(boxes) and cut.broken() is None
 
 
