@@ -298,6 +298,7 @@ def spaced(recipe: str) -> str:
 STEPS = {
     f"polydl.rewrite.{name}"
     for name in (
+        "gathered_sums",
         "scattered_sums",
         "dead",
         "expand",
