@@ -44,6 +44,12 @@ class Accumulator:
     """Whether the last column that has the greatest value counts, for what is kept beside it."""
 
     @property
+    def content(self) -> tuple[object, ...]:
+        """What tells it from others."""
+        kept = (self.x, self.before, self.beside, self.vector_x, self.last)
+        return (self.name, self.combiner.name, self.place, self.op, *kept)
+
+    @property
     def search(self) -> tuple[tuple[str, ...], str] | None:
         """Plain C of what a column makes and of its value, where the bits of a zero are those of the first column that
         has one; None: of any."""

@@ -399,7 +399,7 @@ def _rendered(builder: _Builder) -> RowFunction:
     ]
     streamed = [s.address.partition(" ")[0] for s in stores if s.stream]
     declared = "".join(f", {a.declaration}" for a in arguments)
-    content = repr((builder.element, builder.lines, stores, accumulators, declared))
+    content = repr((builder.element, builder.lines, stores, [a.content for a in accumulators], declared))
     name = f"polydl_row_{lanes_name(t)}_{hashlib.sha256(content.encode()).hexdigest()[:10]}"
     text = (
         environment()

@@ -376,9 +376,15 @@ def _in_rows(several: Sequence[Inner], trips: float, target: Isa) -> float:
     )
     vectors = [work for work in works if not keeps(work.statement)]
     lanes = max(1, target.vector_bytes // max(work.element_bytes for work in vectors))
-    gathering = sum(one.times for one in several if one.work.accumulates) * 2 * math.log2(lanes) / RATE
+    gathering = sum(one.times for one in several if _gathers(one)) * 2 * math.log2(lanes) / RATE
     step = row_cycles(piece, target).step + 2.0 * max(0.0, _held(several) - target.registers) / RATE
     return (math.ceil(trips / lanes) * step + LOOP_CYCLES + gathering) / trips
+
+
+def _gathers(one: Inner) -> bool:
+    """Whether a statement accumulates into the same element while the loop runs, so that lanes are put together."""
+    body = one.work.statement.body
+    return one.work.accumulates and isinstance(body, Assignment) and one.work.moves(one.step)[body.target] == 0
 
 
 _TEMPORARY = 6
